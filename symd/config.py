@@ -1,0 +1,62 @@
+"""Every number and path an operator may turn, in two frozen dataclasses with their defaults."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Budgets against hostile or mistaken input. Sizes are bytes; an error that one of them causes names it."""
+
+    module_size: int = 2048 * MIB
+    """The largest module taken."""
+    nesting_depth: int = 8
+    """Containers inside containers."""
+    object_count: int = 100_000
+    """Code objects in one module."""
+    expansion: int = 4096 * MIB
+    """Bytes that compressed parts of one module may expand to, all together."""
+    expansion_ratio: int = 1000
+    """Bytes that one compressed part may expand to, a stored byte."""
+    upload_chunk: int = MIB
+    """One chunk of an upload."""
+    batch: int = 4_000_000
+    """Addresses in one request."""
+    build_seconds: float = 120.0
+    """Time to index one module."""
+    build_memory: int = 4096 * MIB
+    """Address space of the process that indexes."""
+    driver_seconds: float = 120.0
+    """The longest a driver call may be asked to take."""
+    driver_memory: int = 16384 * MIB
+    """Address space of the driver's process."""
+
+
+def default_socket() -> Path:
+    """$XDG_RUNTIME_DIR/symd/symd.sock, or the same below the cache folder where there is no runtime folder."""
+    return Path(platformdirs.user_runtime_dir("symd", ensure_exists=False)) / "symd.sock"
+
+
+def default_store() -> Path:
+    """$SYMD_STORE, or symd's folder below the user's cache."""
+    chosen = os.environ.get("SYMD_STORE")
+    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("symd")) / "store"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    limits: Limits = field(default_factory=Limits)
+    store: Path = field(default_factory=default_store)
+    address: str = field(default_factory=lambda: f"unix:{default_socket()}")
+    """Where the daemon listens and clients look: ``unix:PATH`` or ``HOST:PORT``."""
+    workers: int = 8
+    """Threads that answer requests."""
+    grace: float = 5.0
+    """Seconds that running requests get after SIGTERM."""

@@ -1,0 +1,221 @@
+"""The one error tree of symd. Each class names the gRPC status it travels as, so that one place maps all of them.
+
+SymdError                   INTERNAL             a defect of symd itself
++-- InvalidInput            INVALID_ARGUMENT     the bytes or the call are wrong
+|   +-- UnknownFormat                            no reader claims the bytes
+|   +-- Malformed                                a reader claimed them and they contradict their format
+|   +-- HashMismatch                             uploaded bytes are not the ones that were announced
+|   +-- BadQuery                                 an address or a name that does not parse
+|   +-- BuildFailed                              the driver's compiler refused the module; carries the build log
++-- LimitExceeded           RESOURCE_EXHAUSTED   a configured budget (size, depth, expansion, count) would be passed
++-- Unsupported             UNIMPLEMENTED        understood, and not something symd reads
++-- NotFound                NOT_FOUND
+|   +-- ModuleNotFound
+|   +-- ObjectNotFound
+|   +-- KernelNotFound
++-- FailedPrecondition      FAILED_PRECONDITION  do not retry before something was mended
+|   +-- DriverMissing                            a library or device is not installed; says what to install
+|   +-- NoDebugData                              the driver has no debug data for this module; says why
++-- DeadlineExceeded        DEADLINE_EXCEEDED
+|   +-- DriverTimeout                            the driver did not come back and was ended
++-- Unavailable             UNAVAILABLE          an outside part failed; trying again may help
+|   +-- ServerUnavailable                        no daemon answers at that address
+|   +-- StoreUnavailable                         the disk refused
++-- DriverFailed            INTERNAL             a driver call returned an error code
+|   +-- DriverCrashed                            a driver died of a signal or an abort
++-- DataLoss                DATA_LOSS            stored bytes are not what they were
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+__all__ = (
+    "BadQuery",
+    "BuildFailed",
+    "DataLoss",
+    "DeadlineExceeded",
+    "DriverCrashed",
+    "DriverFailed",
+    "DriverMissing",
+    "DriverTimeout",
+    "FailedPrecondition",
+    "HashMismatch",
+    "InvalidInput",
+    "KernelNotFound",
+    "LimitExceeded",
+    "Malformed",
+    "ModuleNotFound",
+    "NoDebugData",
+    "NotFound",
+    "ObjectNotFound",
+    "ServerUnavailable",
+    "StoreUnavailable",
+    "SymdError",
+    "Unavailable",
+    "UnknownFormat",
+    "Unsupported",
+    "by_reason",
+)
+
+
+class SymdError(Exception):
+    """What went wrong, where, and what to do about it.
+
+    ``message`` is one sentence; ``where`` names the input (a file, a section, an offset); ``hint`` says what to do;
+    ``metadata`` holds the same facts by key for programs (it becomes ``ErrorInfo.metadata``).
+    """
+
+    status: ClassVar[str] = "INTERNAL"
+    reason: ClassVar[str] = "INTERNAL"
+    exit_code: ClassVar[int] = 3
+
+    def __init__(
+        self, message: str, *, where: str = "", hint: str = "", metadata: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+        self.metadata: dict[str, str] = dict(metadata or {})
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text} ({self.hint})" if self.hint else text
+
+    def at(self, where: str) -> SymdError:
+        """The same error, placed: ``where`` is put before the place it already names."""
+        self.where = f"{where}: {self.where}" if self.where else where
+        return self
+
+
+class InvalidInput(SymdError):
+    status = "INVALID_ARGUMENT"
+    reason = "INVALID_INPUT"
+    exit_code = 2
+
+
+class UnknownFormat(InvalidInput):
+    reason = "UNKNOWN_FORMAT"
+
+
+class Malformed(InvalidInput):
+    reason = "MALFORMED"
+
+
+class HashMismatch(InvalidInput):
+    reason = "HASH_MISMATCH"
+
+
+class BadQuery(InvalidInput):
+    reason = "BAD_QUERY"
+
+
+class BuildFailed(InvalidInput):
+    """``build_log`` is the compiler's own text, whole."""
+
+    reason = "BUILD_FAILED"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        build_log: str = "",
+        where: str = "",
+        hint: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, where=where, hint=hint, metadata=metadata)
+        self.build_log = build_log
+
+
+class LimitExceeded(SymdError):
+    status = "RESOURCE_EXHAUSTED"
+    reason = "LIMIT_EXCEEDED"
+    exit_code = 2
+
+
+class Unsupported(SymdError):
+    status = "UNIMPLEMENTED"
+    reason = "UNSUPPORTED"
+    exit_code = 2
+
+
+class NotFound(SymdError):
+    status = "NOT_FOUND"
+    reason = "NOT_FOUND"
+    exit_code = 1
+
+
+class ModuleNotFound(NotFound):
+    reason = "UNKNOWN_MODULE"
+
+
+class ObjectNotFound(NotFound):
+    reason = "UNKNOWN_OBJECT"
+
+
+class KernelNotFound(NotFound):
+    reason = "UNKNOWN_KERNEL"
+
+
+class FailedPrecondition(SymdError):
+    status = "FAILED_PRECONDITION"
+    reason = "FAILED_PRECONDITION"
+
+
+class DriverMissing(FailedPrecondition):
+    reason = "DRIVER_MISSING"
+
+
+class NoDebugData(FailedPrecondition):
+    reason = "NO_DEBUG_DATA"
+    exit_code = 1
+
+
+class DeadlineExceeded(SymdError):
+    status = "DEADLINE_EXCEEDED"
+    reason = "DEADLINE_EXCEEDED"
+
+
+class DriverTimeout(DeadlineExceeded):
+    reason = "DRIVER_TIMEOUT"
+
+
+class Unavailable(SymdError):
+    status = "UNAVAILABLE"
+    reason = "UNAVAILABLE"
+
+
+class ServerUnavailable(Unavailable):
+    reason = "SERVER_UNAVAILABLE"
+
+
+class StoreUnavailable(Unavailable):
+    reason = "STORE_UNAVAILABLE"
+
+
+class DriverFailed(SymdError):
+    reason = "DRIVER_FAILED"
+
+
+class DriverCrashed(DriverFailed):
+    reason = "DRIVER_CRASHED"
+
+
+class DataLoss(SymdError):
+    status = "DATA_LOSS"
+    reason = "DATA_LOSS"
+
+
+def by_reason(reason: str) -> type[SymdError] | None:
+    """The class whose ``reason`` this is; the way back from a wire or a stored failure. None when nobody has it."""
+
+    def search(cls: type[SymdError]) -> type[SymdError] | None:
+        if cls.reason == reason:
+            return cls
+        found = (search(child) for child in cls.__subclasses__())
+        return next((hit for hit in found if hit), None)
+
+    return search(SymdError)
