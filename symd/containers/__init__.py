@@ -1,0 +1,93 @@
+"""Bytes in, code objects out, however deep they are nested. Adding a format is one new module and one line in FORMATS;
+the only function that opens nesting is here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from symd.config import Limits
+from symd.containers.budget import Budget
+from symd.containers.format import Contents, Format, Part
+from symd.errors import LimitExceeded, SymdError, UnknownFormat
+from symd.model import CodeObject
+
+__all__ = ("FORMATS", "Unpacked", "identify", "unpack")
+
+FORMATS: tuple[Format, ...] = ()
+"""Asked in this order; the first that claims the bytes reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """A module opened: the outermost format, every code object with its nesting path, and what was sick."""
+
+    format: str
+    objects: tuple[CodeObject, ...]
+    notes: tuple[str, ...] = ()
+
+
+def identify(data: bytes) -> Format | None:
+    """The format that claims the bytes."""
+    return next((module for module in FORMATS if module.claims(data)), None)
+
+
+def unpack(data: bytes, limits: Limits | None = None) -> Unpacked:
+    """Open a module.
+
+    A sick part of a container becomes a note that names it, and the rest is answered; a module of which nothing can be
+    read raises what its (first sick) part raised. Raises UnknownFormat, Malformed, Unsupported, LimitExceeded.
+    """
+    opener = _Opener(Budget(limits or Limits()))
+    outermost = opener.open(Part("", data), (), 0)
+    if not opener.objects and opener.failures:
+        raise opener.failures[0]
+    return Unpacked(outermost, tuple(opener.objects), tuple(opener.notes))
+
+
+class _Opener:
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.objects: list[CodeObject] = []
+        self.notes: list[str] = []
+        self.failures: list[SymdError] = []
+
+    def open(self, part: Part, path: tuple[str, ...], depth: int) -> str:
+        """Open one part and what is inside it; returns the format's name."""
+        self.budget.descend(depth, "/".join(path) or "the module")
+        module = identify(part.data)
+        if module is None:
+            head = part.data[:8].hex(" ") or "none, it is empty"
+            raise UnknownFormat(f"no reader knows this format; first bytes: {head}", where="/".join(path))
+        contents = module.read(part, self.budget)
+        self._take(contents, path)
+        for name, child in _named(contents.parts):
+            self._child(child, (*path, name), depth + 1)
+        return contents.format or module.NAME
+
+    def _take(self, contents: Contents, path: tuple[str, ...]) -> None:
+        place = "/".join(path)
+        self.notes += [f"{place}: {note}" if place else note for note in contents.notes]
+        if contents.object is not None:
+            self.budget.count(place)
+            self.objects.append(replace(contents.object, path=place))
+
+    def _child(self, part: Part, path: tuple[str, ...], depth: int) -> None:
+        try:
+            self.open(part, path, depth)
+        except LimitExceeded:
+            raise
+        except SymdError as error:
+            failure = error if error.where.startswith("/".join(path)) else error.at("/".join(path))
+            self.failures.append(failure)
+            self.notes.append(f"left out: {failure}")
+
+
+def _named(parts: tuple[Part, ...]) -> list[tuple[str, Part]]:
+    """Parts with path elements that are unique among siblings: a repeated name gets #2, #3, ..."""
+    seen: dict[str, int] = {}
+    result = []
+    for part in parts:
+        name = part.name or "part"
+        seen[name] = seen.get(name, 0) + 1
+        result.append((name if seen[name] == 1 else f"{name}#{seen[name]}", part))
+    return result

@@ -1,0 +1,267 @@
+"""ELF as GPU compilers write it: header, sections, segments, symbols, notes. It is lenient where they deviate (version
+numbers, missing program headers, several sections at address 0) and strict where a lie would be read as truth.
+
+Source: System V ABI, gABI 4.1/draft, chapters 4 and 5."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.containers.budget import Budget
+from symd.containers.compression import expand_zstd, inflate
+from symd.errors import Malformed, Unsupported
+from symd.model import Section
+
+MAGIC = b"\x7fELF"
+SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
+SHF_COMPRESSED = 0x800
+STT_FUNC = 2
+
+_SYMBOL_64 = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+_SYMBOL_32 = np.dtype(
+    [("name", "<u4"), ("value", "<u4"), ("size", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2")]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """``type`` and ``bind`` are the low and high nibble of st_info; ``section`` is st_shndx."""
+
+    name: str
+    value: int
+    size: int
+    type: int
+    bind: int
+    other: int
+    section: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    type: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+    memory_size: int
+    align: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    owner: str
+    type: int
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Elf:
+    """One ELF image. ``sections`` begins with the null section when there is a section table at all; compressed debug
+    sections are already expanded and bear their plain name."""
+
+    bits: int
+    osabi: int
+    abi_version: int
+    type: int
+    machine: int
+    version: int
+    entry: int
+    flags: int
+    data: bytes = field(repr=False)
+    sections: tuple[Section, ...] = field(repr=False)
+    segments: tuple[Segment, ...] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def by_name(self) -> dict[str, Section]:
+        """The first section of each name."""
+        return {section.name: section for section in reversed(self.sections)}
+
+    def symbols(self, table: Section) -> list[Symbol]:
+        """The entries of a symbol table section, in order, the null entry included."""
+        columns = self.symbol_columns(table)
+        strings = self.sections[table.link].data if table.link < len(self.sections) else b""
+        rows = zip(
+            *(columns[key].tolist() for key in ("name", "value", "size", "info", "other", "section")), strict=True
+        )
+        return [
+            Symbol(_string(strings, name), value, size, info & 15, info >> 4, other, section)
+            for name, value, size, info, other, section in rows
+        ]
+
+    def symbol_columns(self, table: Section) -> NDArray[np.void]:
+        """The same as a structured array with the fields name (offset in the string table), info, other, section,
+        value, size."""
+        dtype = _SYMBOL_64 if self.bits == 64 else _SYMBOL_32
+        if len(table.data) % dtype.itemsize:
+            raise Malformed(f"symbol table size is not a multiple of {dtype.itemsize}", where=table.name)
+        return np.frombuffer(table.data, dtype)
+
+    def notes(self) -> Iterator[tuple[str, Note]]:
+        """(section name or "segment", note) of every SHT_NOTE section; of the PT_NOTE segments where there is no
+        section table."""
+        found = [(section.name, section.data) for section in self.sections if section.type == SHT_NOTE]
+        if not self.sections:
+            found = [("segment", self._segment_data(segment)) for segment in self.segments if segment.type == 4]
+        for where, data in found:
+            for note in _notes(data, where):
+                yield where, note
+
+    def _segment_data(self, segment: Segment) -> bytes:
+        return self.data[segment.offset : segment.offset + segment.file_size]
+
+    def at_address(self, address: int, size: int) -> bytes:
+        """``size`` bytes that are loaded at ``address``, through the PT_LOAD segments; fewer where the file ends."""
+        for segment in self.segments:
+            inside = address - segment.address
+            if segment.type == 1 and 0 <= inside < segment.file_size:
+                start = segment.offset + inside
+                return self.data[start : start + min(size, segment.file_size - inside)]
+        return b""
+
+
+def parse(data: bytes, budget: Budget, where: str = "ELF") -> Elf:
+    """Read header, section and program header tables. Raises Malformed where a table or a section leaves the file,
+    Unsupported for big-endian images."""
+    bits = _ident(data, where)
+    layout = "<HHIQQQIHHHHHH" if bits == 64 else "<HHIIIIIHHHHHH"
+    if len(data) < 16 + struct.calcsize(layout):
+        raise Malformed(f"the file ends inside the ELF header, at byte {len(data)}", where=where)
+    (kind, machine, version, entry, phoff, shoff, flags, _, phentsize, phnum, shentsize, shnum, shstrndx) = (
+        struct.unpack_from(layout, data, 16)
+    )
+    warnings: list[str] = []
+    sections = _sections(data, bits, (shoff, shentsize, shnum, shstrndx), budget, where) if shoff else ()
+    if phnum == 0xFFFF and sections:
+        phnum = sections[0].info
+    segments = _segments(data, bits, phoff, phentsize, phnum, where) if phoff and phnum else ()
+    return Elf(bits, data[7], data[8], kind, machine, version, entry, flags, data, sections, segments, tuple(warnings))
+
+
+def _ident(data: bytes, where: str) -> int:
+    if data[:4] != MAGIC:
+        raise Malformed("is not an ELF image: the first bytes are not 7f 45 4c 46", where=where)
+    if len(data) < 16:
+        raise Malformed(f"the file ends inside the ELF header, at byte {len(data)}", where=where)
+    if data[4] not in (1, 2):
+        raise Malformed(f"ELF class {data[4]} is neither 32 nor 64 bit", where=where)
+    if data[5] == 2:
+        raise Unsupported("big-endian ELF images are not read", where=where)
+    if data[5] != 1:
+        raise Malformed(f"ELF byte order {data[5]} is not known", where=where)
+    return 64 if data[4] == 2 else 32
+
+
+def _sections(
+    data: bytes, bits: int, table: tuple[int, int, int, int], budget: Budget, where: str
+) -> tuple[Section, ...]:
+    offset, entry_size, count, names_index = table
+    headers = _headers(data, bits, offset, entry_size, count, where)
+    if names_index == 0xFFFF and headers:
+        names_index = headers[0][6]
+    names = b""
+    if 0 < names_index < len(headers):
+        names = _content(data, headers[names_index], f"{where}: section names")
+    result = []
+    for number, header in enumerate(headers):
+        name = _string(names, header[0])
+        place = f"{where}: section {number} {name}".rstrip()
+        content = _content(data, header, place)
+        section = Section(
+            number, name, header[1], header[2], header[3], header[5], content, header[6], header[7], header[9]
+        )
+        result.append(_expanded(section, bits, budget, place))
+    return tuple(result)
+
+
+def _headers(data: bytes, bits: int, offset: int, entry_size: int, count: int, where: str) -> list[tuple[int, ...]]:
+    """Section headers as tuples (name, type, flags, addr, offset, size, link, info, align, entsize)."""
+    layout = struct.Struct("<IIQQQQIIQQ" if bits == 64 else "<IIIIIIIIII")
+    if entry_size < layout.size:
+        raise Malformed(f"section header size {entry_size} is smaller than {layout.size}", where=where)
+    if count == 0 and offset + layout.size <= len(data):
+        count = layout.unpack_from(data, offset)[5]  # more than 0xff00 sections: the count is in the null section
+    if offset + count * entry_size > len(data):
+        raise Malformed(
+            f"the section table ({count} entries at byte {offset}) ends past the file's {len(data)} bytes", where=where
+        )
+    return [layout.unpack_from(data, offset + number * entry_size) for number in range(count)]
+
+
+def _content(data: bytes, header: tuple[int, ...], where: str) -> bytes:
+    offset, size = header[4], header[5]
+    if header[1] in (0, SHT_NOBITS):
+        return b""
+    if offset + size > len(data):
+        raise Malformed(f"ends at byte {offset + size}, past the file's {len(data)} bytes", where=where)
+    return data[offset : offset + size]
+
+
+def _expanded(section: Section, bits: int, budget: Budget, where: str) -> Section:
+    if section.flags & SHF_COMPRESSED and section.type != SHT_NOBITS:
+        content = _compressed(section.data, bits, budget, where)
+        return replace(section, data=content, size=len(content), flags=section.flags & ~SHF_COMPRESSED)
+    if section.name.startswith(".zdebug_") and section.data[:4] == b"ZLIB" and len(section.data) >= 12:
+        size = int.from_bytes(section.data[4:12], "big")
+        content = inflate(section.data[12:], size, budget, where)
+        return replace(section, name="." + section.name[2:], data=content, size=len(content))
+    return section
+
+
+def _compressed(data: bytes, bits: int, budget: Budget, where: str) -> bytes:
+    """gABI, "Section Compression": Elf32_Chdr/Elf64_Chdr, then the stream."""
+    head = 24 if bits == 64 else 12
+    if len(data) < head:
+        raise Malformed("is marked compressed and is too short for a compression header", where=where)
+    kind, size = struct.unpack_from("<I4xQ" if bits == 64 else "<II", data)
+    if kind == 1:
+        return inflate(data[head:], size, budget, where)
+    if kind == 2:
+        return expand_zstd(data[head:], size, budget, where)
+    raise Unsupported(f"compression type {kind} is not known (1 is zlib, 2 is zstd)", where=where)
+
+
+def _segments(data: bytes, bits: int, offset: int, entry_size: int, count: int, where: str) -> tuple[Segment, ...]:
+    layout = struct.Struct("<IIQQQQQQ" if bits == 64 else "<IIIIIIII")
+    if entry_size < layout.size or offset + count * entry_size > len(data):
+        raise Malformed(
+            f"the program header table ({count} entries at byte {offset}) ends past the file's {len(data)} bytes",
+            where=where,
+        )
+    rows = (layout.unpack_from(data, offset + number * entry_size) for number in range(count))
+    if bits == 64:
+        return tuple(Segment(t, f, off, addr, fsz, msz, align) for t, f, off, addr, _, fsz, msz, align in rows)
+    return tuple(Segment(t, f, off, addr, fsz, msz, align) for t, off, addr, _, fsz, msz, f, align in rows)
+
+
+def _notes(data: bytes, where: str) -> Iterator[Note]:
+    at = 0
+    while at + 12 <= len(data):
+        name_size, size, kind = struct.unpack_from("<III", data, at)
+        start = at + 12 + (name_size + 3 & ~3)
+        if start + size > len(data):
+            raise Malformed(f"the note at byte {at} ends past the section", where=where)
+        owner = data[at + 12 : at + 12 + name_size].split(b"\0")[0].decode("utf-8", "replace")
+        yield Note(owner, kind, data[start : start + size])
+        at = start + (size + 3 & ~3)
+
+
+def _string(strings: bytes, offset: int) -> str:
+    """A NUL-terminated string; "" where the offset leaves the table."""
+    if not 0 <= offset < len(strings):
+        return ""
+    end = strings.find(b"\0", offset)
+    return strings[offset : end if end >= 0 else len(strings)].decode("utf-8", "replace")
+
+
+def string_at(strings: bytes, offset: int) -> str:
+    """A NUL-terminated UTF-8 string of a string table; "" where the offset leaves it."""
+    return _string(strings, offset)

@@ -1,0 +1,47 @@
+"""What a format module offers and returns. Each module of this room that reads a format has the same three names:
+
+NAME                     the format's name in answers (``info --json``)
+claims(data)             a cheap look at the first bytes; never raises
+read(part, budget)       the contents: parts to open further, or one code object
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from symd.containers.budget import Budget
+from symd.model import CodeObject
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes to open. ``name`` is the part's element of the nesting path ("" for the module itself); ``kernel`` and
+    ``target`` are what the container around it knows and the bytes may not say."""
+
+    name: str
+    data: bytes = field(repr=False)
+    kernel: str | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a format module found: ``parts`` of a container, or the one ``object``; ``notes`` are warnings. Facts that
+    concern the container itself, JSON-ready, are in ``facts``."""
+
+    parts: tuple[Part, ...] = ()
+    object: CodeObject | None = None
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    format: str | None = None
+    """Overrides the module's NAME where one module reads several dialects."""
+
+
+class Format(Protocol):
+    NAME: str
+
+    def claims(self, data: bytes) -> bool: ...
+
+    def read(self, part: Part, budget: Budget) -> Contents: ...

@@ -1,0 +1,66 @@
+"""One linear address space for all text of a code object. Linked objects have one already; in unlinked ones every text
+section starts at 0, so each gets a base of its own here, and relocation writes addresses of this space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.model import U32, U64, CodeObject
+
+FIRST_BASE = 1 << 40
+"""Far above every address an unlinked object can hold, so that what relocation did not touch falls on no section."""
+GAP = 1 << 16
+"""Kept free behind each section: compilers let ranges run a few bytes past their text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Section numbers with their linear ``[base, base + size)``, sorted by base: three equally long columns."""
+
+    section: U32
+    base: U64
+    size: U64
+
+    def base_of(self, section: int) -> int | None:
+        """The linear address of a section's first byte; None when it is not text."""
+        found = np.flatnonzero(self.section == section)
+        return int(self.base[found[0]]) if len(found) else None
+
+    def locate(self, addresses: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
+        """Linear addresses as (section number, offset in it, whether a section holds it).
+
+        A section holds the addresses behind it too, up to GAP bytes or the next section.
+        """
+        if not len(self.base):
+            return (
+                np.zeros(len(addresses), np.uint32),
+                np.zeros(len(addresses), np.uint64),
+                np.zeros(len(addresses), np.bool_),
+            )
+        slot = np.searchsorted(self.base, addresses, side="right").astype(np.int64) - 1
+        found = slot >= 0
+        slot[~found] = 0
+        offset = np.where(found, addresses - self.base[slot], np.uint64(0))
+        found &= offset <= self.size[slot] + np.uint64(GAP)
+        return self.section[slot], offset, found
+
+
+def assign(code: CodeObject) -> Layout:
+    """The layout of a code object's executable sections."""
+    text = [section for section in code.sections if section.executable]
+    if code.linked:
+        placed = sorted((section.address, section.size, section.index) for section in text)
+        return _columns(placed)
+    placed, at = [], FIRST_BASE
+    for section in text:
+        placed.append((at, section.size, section.index))
+        at += (section.size + 2 * GAP) & ~(GAP - 1)
+    return _columns(placed)
+
+
+def _columns(placed: list[tuple[int, int, int]]) -> Layout:
+    table = np.array(placed, np.uint64).reshape(-1, 3)
+    return Layout(table[:, 2].astype(np.uint32), table[:, 0].copy(), table[:, 1].copy())
