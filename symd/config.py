@@ -58,5 +58,7 @@ class Config:
     """Where the daemon listens and clients look: ``unix:PATH`` or ``HOST:PORT``."""
     workers: int = 8
     """Threads that answer requests."""
+    streams: int = 32
+    """Uploads and streams open at a time; each holds a thread of its own."""
     grace: float = 5.0
     """Seconds that running requests get after SIGTERM."""

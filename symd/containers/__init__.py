@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from symd.config import Limits
+from symd.containers import igc_debug, igc_elf, neo_elf, patch_tokens, zebin
 from symd.containers.budget import Budget
 from symd.containers.format import Contents, Format, Part
 from symd.errors import LimitExceeded, SymdError, UnknownFormat
@@ -13,7 +14,13 @@ from symd.model import CodeObject
 
 __all__ = ("FORMATS", "Unpacked", "identify", "unpack")
 
-FORMATS: tuple[Format, ...] = ()
+FORMATS: tuple[Format, ...] = (
+    igc_debug,
+    patch_tokens,
+    neo_elf,
+    zebin,
+    igc_elf,
+)
 """Asked in this order; the first that claims the bytes reads them."""
 
 

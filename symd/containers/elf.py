@@ -88,12 +88,12 @@ class Elf:
     def symbols(self, table: Section) -> list[Symbol]:
         """The entries of a symbol table section, in order, the null entry included."""
         columns = self.symbol_columns(table)
-        strings = self.sections[table.link].data if table.link < len(self.sections) else b""
+        strings = _Strings(self.sections[table.link].data if table.link < len(self.sections) else b"", table.name)
         rows = zip(
             *(columns[key].tolist() for key in ("name", "value", "size", "info", "other", "section")), strict=True
         )
         return [
-            Symbol(_string(strings, name), value, size, info & 15, info >> 4, other, section)
+            Symbol(strings.at(name), value, size, info & 15, info >> 4, other, section)
             for name, value, size, info, other, section in rows
         ]
 
@@ -170,11 +170,15 @@ def _sections(
     names = b""
     if 0 < names_index < len(headers):
         names = _content(data, headers[names_index], f"{where}: section names")
-    result = []
+    strings = _Strings(names, f"{where}: section names")
+    result, held = [], 0
     for number, header in enumerate(headers):
-        name = _string(names, header[0])
+        name = strings.at(header[0])
         place = f"{where}: section {number} {name}".rstrip()
         content = _content(data, header, place)
+        held += len(content)
+        if held > 8 * len(data):
+            raise Malformed("sections overlap so much that they hold eight times the file", where=place)
         section = Section(
             number, name, header[1], header[2], header[3], header[5], content, header[6], header[7], header[9]
         )
@@ -254,6 +258,26 @@ def _notes(data: bytes, where: str) -> Iterator[Note]:
         at = start + (size + 3 & ~3)
 
 
+class _Strings:
+    """A string table read at many offsets. Real tables share tails; one whose strings add up to far more than its own
+    size was made to exhaust memory."""
+
+    def __init__(self, data: bytes, where: str) -> None:
+        self._data = data
+        self._where = where
+        self._known: dict[int, str] = {}
+        self._left = 16 * len(data) + 65536
+
+    def at(self, offset: int) -> str:
+        found = self._known.get(offset)
+        if found is None:
+            found = self._known[offset] = _string(self._data, offset)
+            self._left -= len(found)
+            if self._left < 0:
+                raise Malformed("the strings of its table overlap beyond measure", where=self._where)
+        return found
+
+
 def _string(strings: bytes, offset: int) -> str:
     """A NUL-terminated string; "" where the offset leaves the table."""
     if not 0 <= offset < len(strings):
@@ -265,3 +289,15 @@ def _string(strings: bytes, offset: int) -> str:
 def string_at(strings: bytes, offset: int) -> str:
     """A NUL-terminated UTF-8 string of a string table; "" where the offset leaves it."""
     return _string(strings, offset)
+
+
+def notes_of(section: Section) -> Iterator[Note]:
+    """The notes of one section. Raises Malformed where one leaves it."""
+    return _notes(section.data, section.name)
+
+
+def read_symbols(table: Section) -> NDArray[np.void]:
+    """The entries of a 64-bit symbol table section as a structured array (see ``Elf.symbol_columns``)."""
+    if len(table.data) % _SYMBOL_64.itemsize:
+        raise Malformed(f"symbol table size is not a multiple of {_SYMBOL_64.itemsize}", where=table.name)
+    return np.frombuffer(table.data, _SYMBOL_64)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from symd.debuginfo.layout import Layout
+from symd.debuginfo.relocation import igc, zebin
 from symd.errors import Unsupported
 from symd.model import CodeObject
 
@@ -23,6 +24,9 @@ def plain(code: CodeObject, layout: Layout) -> DebugSections:
 
 SCHEMES: Mapping[str, Callable[[CodeObject, Layout], DebugSections]] = {
     "none": plain,
+    "igc": igc.relocate,
+    "x86-64": igc.relocate,
+    "zebin": zebin.relocate,
 }
 """By ``CodeObject.relocation``."""
 

@@ -1,0 +1,53 @@
+# symd: `make demo` shows it working, `make test` checks it. Everything is set up on the way.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# What the demo needs of Debian: a virtual environment, Intel's real drivers (they run without hardware), their loaders.
+DEMO_PACKAGES := python3-venv intel-opencl-icd libze1 ocl-icd-libopencl1
+# What the tests need besides: the tools that every reader is compared with, and the compilers of generated samples.
+TEST_PACKAGES := $(DEMO_PACKAGES) llvm-14 clang-14 lld-14 llvm-spirv-14 spirv-tools binutils elfutils gdb
+
+.PHONY: demo test check protos samples live-new clean venv drivers tools soak fuzz bench
+
+demo: drivers venv  ## grab from both real drivers and ask for source lines over gRPC
+	$(BIN)/python samples/clients/demo.py
+
+test: tools venv check  ## linters, types, then every test
+	$(BIN)/python -m pytest -q -n 2
+
+check: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+protos: venv  ## generate symd/v1 from protos/
+	$(BIN)/python tools/protos.py
+
+samples: tools venv  ## build the binaries of samples/ again
+	$(BIN)/python samples/kernels/build.py
+
+live-new: tools venv  ## the newer driver generation, below .cache: set up, then the live tests against it
+	$(BIN)/python tools/live_new.py setup
+	$(BIN)/python tools/live_new.py test
+
+drivers:
+	@tools/debian-packages $(DEMO_PACKAGES)
+
+tools:
+	@tools/debian-packages $(TEST_PACKAGES)
+
+venv: $(VENV)/.installed
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || tools/debian-packages python3
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tools/debian-packages python3-venv
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+clean:
+	rm -rf $(VENV) .cache build dist *.egg-info

@@ -1,0 +1,47 @@
+"""A profiler's question: a million sampled offsets of one kernel; which source lines are hot? Samples travel as one
+column, answers come back as columns, and nothing in between is a Python object per sample.
+
+    python samples/clients/bulk_profile.py samples/kernels/bin/raycast/dg2-opt.dbg raycast
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from symd import Client
+from symd.model import Answers
+
+
+def hottest(answers: Answers, count: int) -> list[tuple[int, str]]:
+    """(samples, "function file:line") of the innermost frames, hottest first."""
+    numbers, weights = np.unique(answers.location, return_counts=True)
+    totals: dict[str, int] = {}
+    for number, weight in zip(numbers.tolist(), weights.tolist(), strict=True):
+        frames = answers.locations.frames(number)
+        name = f"{frames[0].function} {Path(frames[0].file or '?').name}:{frames[0].line}" if frames else "(no frame)"
+        totals[name] = totals.get(name, 0) + weight
+    return sorted(((weight, name) for name, weight in totals.items()), key=lambda row: (-row[0], row[1]))[:count]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("module", type=Path)
+    parser.add_argument("kernel")
+    parser.add_argument("--samples", type=int, default=1_000_000)
+    parser.add_argument("--server", help="the daemon's address")
+    arguments = parser.parse_args()
+    with Client(arguments.server) as symd:
+        module = symd.add(arguments.module.read_bytes(), arguments.module.name)
+        size = next(k.size for o in module.objects for k in o.kernels if k.name == arguments.kernel)
+        dice = np.random.default_rng(1)
+        offsets = (dice.beta(2, 5, arguments.samples) * (size // 8)).astype(np.uint64) * np.uint64(8)
+        answers = symd.symbolize_column(module.sha256, offsets, kernel=arguments.kernel)
+    for weight, name in hottest(answers, 10):
+        print(f"{weight / arguments.samples:7.2%}  {name}")
+
+
+if __name__ == "__main__":
+    main()

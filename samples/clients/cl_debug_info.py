@@ -1,0 +1,41 @@
+"""OpenCL: build a program from source with the real driver through a running daemon, and print for each kernel every
+source line with the addresses it owns.
+
+    symd serve &
+    python samples/clients/cl_debug_info.py samples/kernels/mandelbrot.cl --simulate dg2
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from line_report import line_report
+
+from symd import Client
+from symd.model import GrabRequest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("source", type=Path)
+    parser.add_argument("--server", help="the daemon's address")
+    parser.add_argument("--build-flags", default="-g")
+    parser.add_argument("--simulate", help="a product, to do without hardware")
+    arguments = parser.parse_args()
+    source = arguments.source.read_text()
+    request = GrabRequest(
+        api="opencl",
+        kind="source",
+        data=source.encode(),
+        build_flags=arguments.build_flags,
+        simulate=arguments.simulate,
+    )
+    with Client(arguments.server) as symd:
+        module, grabbed = symd.grab(request)
+        print(f"{grabbed.driver}, {grabbed.device}: {', '.join(grabbed.kernels)}")
+        print(line_report(symd.lines(module.sha256), source.splitlines()))
+
+
+if __name__ == "__main__":
+    main()

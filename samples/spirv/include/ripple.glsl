@@ -1,0 +1,5 @@
+float ripple(float height, float phase)
+{
+    float wave = sin(height + phase);
+    return wave + height;
+}

@@ -1,0 +1,5 @@
+float weigh(float value, float by)
+{
+    float product = value * by;
+    return product;
+}

@@ -1,0 +1,154 @@
+"""The command ``symd``: an ordered table of verbs, and the one place where an error becomes a line and an exit code.
+
+A verb's module is imported when the verb is used, so that help and completion come at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn, TextIO
+
+import click
+from click.shell_completion import shell_complete
+
+from symd.errors import BuildFailed, SymdError
+
+VERBS: tuple[tuple[str, str], ...] = (
+    ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),
+    ("grab", "Build a module with a real driver and take its debug data."),
+    ("info", "Show what is inside a file, however nested."),
+    ("extract", "Write every code object as a file of its own."),
+    ("lines", "Print the decoded line table."),
+    ("symbolize", "Turn addresses into source frames."),
+    ("doctor", "Say which drivers, devices and tools are here, and what to install."),
+)
+"""Verb and summary, in the order of the help. The verb's module has a click command of the name ``command``."""
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+"""What a shell reports of a program that SIGINT or SIGPIPE ended."""
+MISUSED = 2
+DEFECT = 3
+
+
+class Verbs(click.Group):
+    """A group that knows its commands from the table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return [verb for verb, _ in VERBS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in (verb for verb, _ in VERBS):
+            return None
+        command: click.Command = import_module(f"symd.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        with formatter.section("Verbs"):
+            formatter.write_dl(VERBS)
+
+
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from symd import __version__  # noqa: PLC0415 - nobody else needs it
+
+        click.echo(f"symd {__version__}")
+        context.exit()
+
+
+GROUP = Verbs(
+    "symd",
+    help="Which source line is this GPU instruction?\n\nsymd VERB --help explains each verb with an example.",
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_print_version,
+            help="Show the version.",
+        )
+    ],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def main() -> NoReturn:
+    """The console script."""
+    instruction = os.environ.get("_SYMD_COMPLETE")
+    if instruction:
+        sys.exit(shell_complete(GROUP, {}, "symd", "_SYMD_COMPLETE", instruction))
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the command line says and return the exit code: 0 answered, 1 the answer is no, 2 wrong input or call,
+    3 an outside part failed (or symd itself, then with a traceback)."""
+    _speak_utf8(sys.stdout)
+    _speak_utf8(sys.stderr)
+    try:
+        code = _invoke(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon_stdout()
+        return BROKEN_PIPE
+    return code
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    try:
+        with GROUP.make_context("symd", list(arguments)) as context:
+            return int(GROUP.invoke(context) or 0)
+    except SymdError as error:
+        return _explain(error)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return MISUSED
+    except click.ClickException as error:
+        _complain(_usage(error))
+        return MISUSED
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception:  # noqa: BLE001 - a defect is shown whole, and must not exit with the code of "no"
+        traceback.print_exc()
+        return DEFECT
+
+
+def _explain(error: SymdError) -> int:
+    _complain(str(error))
+    if isinstance(error, BuildFailed) and error.build_log:
+        click.echo(error.build_log.rstrip("\n"), err=True)
+    return error.exit_code
+
+
+def _usage(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    verb = context.command_path if context else "symd"
+    return f"{error.format_message().rstrip('.')} (see {verb} --help)"
+
+
+def _complain(text: str) -> None:
+    """One line, whatever is in it."""
+    line = " ".join(text.split())
+    click.echo(f"symd: {line}", err=True)
+
+
+def _speak_utf8(stream: TextIO) -> None:
+    """Names from a module may be anything; what UTF-8 cannot say is escaped."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure:
+        reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _abandon_stdout() -> None:
+    """Nobody reads any more: let the flush at exit go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

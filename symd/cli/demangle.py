@@ -1,0 +1,60 @@
+"""Readable C++ names, by the demangler that comes with binutils or LLVM; each name is asked for once."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import replace
+
+from symd.errors import DriverFailed, DriverMissing
+from symd.model import Frame
+
+PROGRAMS = ("c++filt", "llvm-cxxfilt", *(f"llvm-cxxfilt-{version}" for version in range(21, 13, -1)))
+SECONDS = 30.0
+
+
+class Demangler:
+    """Raises ``DriverMissing`` when no demangler is installed."""
+
+    def __init__(self) -> None:
+        found = next((path for path in map(shutil.which, PROGRAMS) if path), None)
+        if found is None:
+            raise DriverMissing("no demangler is installed", hint="install binutils (c++filt), or leave out -C")
+        self._program = found
+        self._known: dict[str, str] = {}
+
+    def learn(self, names: Iterable[str]) -> None:
+        """Look up many names in one go."""
+        new = [name for name in dict.fromkeys(names) if name.startswith("_Z") and name not in self._known]
+        new = [name for name in new if name.isprintable() and " " not in name]
+        if new:
+            self._known.update(zip(new, self._ask(new), strict=True))
+
+    def name(self, name: str) -> str:
+        """The readable name, or the same when it is not a mangled one."""
+        self.learn([name])
+        return self._known.get(name, name)
+
+    def frame(self, frame: Frame) -> Frame:
+        """The frame with its function as its linkage name says it."""
+        name = frame.linkage_name or frame.function
+        readable = self.name(name) if name else None
+        return replace(frame, function=readable) if readable != name else frame
+
+    def _ask(self, names: list[str]) -> list[str]:
+        text = "\n".join(names) + "\n"
+        try:
+            done = subprocess.run(
+                [self._program], input=text, capture_output=True, encoding="utf-8", timeout=SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise DriverFailed(f"the demangler failed: {error}", where=self._program, hint="leave out -C") from error
+        answers = done.stdout.splitlines()
+        if done.returncode or len(answers) != len(names):
+            raise DriverFailed(
+                f"the demangler ended with {done.returncode} after {len(answers)} of {len(names)} names",
+                where=self._program,
+                hint="leave out -C",
+            )
+        return answers

@@ -1,0 +1,90 @@
+"""``symd extract FILE DIR``: every code object as a file of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from symd.cli.options import example, file_verb
+from symd.cli.output import write_json, write_line
+from symd.cli.subject import opened
+from symd.config import Limits
+from symd.errors import InvalidInput, StoreUnavailable
+from symd.model import ObjectSummary
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
+LONGEST = 150
+
+
+@click.command("extract", epilog=example("symd extract program.bin objects/"))
+@file_verb
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("-f", "--force", is_flag=True, help="Replace files of other contents.")
+def command(file: str, server: str | None, limits: Limits, as_json: bool, folder: Path, force: bool) -> None:
+    """Write every code object inside FILE into DIR, which is made when it is not there, and print the files' names.
+
+    Names come from the objects' nesting paths. FILE may be "-" for standard input.
+    """
+    with opened(file, server, limits) as subject:
+        objects = subject.summary().objects
+        for item, name in zip(objects, file_names(objects, Path(file).name), strict=True):
+            data = subject.symbolizer.object_data(subject.digest, item.object)
+            _write(folder, name, data, force=force)
+            _report(item, folder / name, as_json)
+
+
+def file_names(objects: Iterable[ObjectSummary], whole: str) -> Iterator[str]:
+    """A file name for each object: only harmless characters, none twice (not even where case does not count), and an
+    ending that tells the kind. ``whole`` names the object that is the file itself."""
+    taken: set[str] = set()
+    for item in objects:
+        stem = _UNSAFE.sub("_", item.object or whole).strip("._-")[-LONGEST:] or "object"
+        ending = ".spv" if item.format == "spirv" else ".elf"
+        stem = stem.removesuffix(ending)
+        name, number = f"{stem}{ending}", 2
+        while name.lower() in taken:
+            name, number = f"{stem}-{number}{ending}", number + 1
+        taken.add(name.lower())
+        yield name
+
+
+def _write(folder: Path, name: str, data: bytes, *, force: bool) -> None:
+    path = folder / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if force:
+            path.unlink(missing_ok=True)
+        elif path.exists() or path.is_symlink():
+            _check_same(path, data)
+            return
+        with path.open("xb") as stream:
+            stream.write(data)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StoreUnavailable(
+            f"cannot write the file: {reason}", where=str(path), hint="choose another DIR"
+        ) from error
+
+
+def _check_same(path: Path, data: bytes) -> None:
+    if not path.is_file() or path.read_bytes() != data:
+        raise InvalidInput("there is another file of that name", where=str(path), hint="--force replaces it")
+
+
+def _report(item: ObjectSummary, path: Path, as_json: bool) -> None:
+    if not as_json:
+        write_line(str(path))
+        return
+    write_json(
+        {
+            "object": item.object,
+            "file": str(path),
+            "format": item.format,
+            "target": item.target,
+            "size": item.size,
+            "sha256": item.sha256,
+        }
+    )

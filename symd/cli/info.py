@@ -1,0 +1,110 @@
+"""``symd info FILE``: what is inside, however nested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from rich.text import Text
+from rich.tree import Tree
+
+from symd.cli.options import example, file_verb
+from symd.cli.output import console, printable, to_json, write_json
+from symd.cli.subject import opened
+from symd.config import Limits
+from symd.model import KernelSummary, ModuleSummary, ObjectSummary
+
+
+@click.command("info", epilog=example("symd info program.bin\nsymd info --json libkernels.so"))
+@file_verb
+def command(file: str, server: str | None, limits: Limits, as_json: bool) -> None:
+    """Show what is inside FILE: containers, code objects, targets, kernels and their debug data.
+
+    FILE may be "-" for standard input.
+    """
+    with opened(file, server, limits) as subject:
+        summary = subject.summary()
+    if as_json:
+        write_json(module_json(file, summary))
+    else:
+        console().print(_tree(file, summary), soft_wrap=True)
+
+
+def module_json(file: str, module: ModuleSummary) -> dict[str, Any]:
+    """The module as CONTRACT shows it, with its own notes at the end."""
+    return {
+        "file": file,
+        "format": module.format,
+        "sha256": module.sha256,
+        "objects": [object_json(item) for item in module.objects],
+        "notes": list(module.notes),
+    }
+
+
+def object_json(item: ObjectSummary) -> dict[str, Any]:
+    return {
+        "object": item.object,
+        "format": item.format,
+        "target": item.target,
+        "size": item.size,
+        "sha256": item.sha256,
+        "debug": item.debug,
+        "kernels": [kernel_json(kernel) for kernel in item.kernels],
+        "notes": list(item.notes),
+        "facts": dict(item.facts),
+    }
+
+
+def kernel_json(kernel: KernelSummary) -> dict[str, Any]:
+    """The kernel's place, then whatever its format says of it."""
+    place = {
+        "name": kernel.name,
+        "section": kernel.section,
+        "section_index": kernel.section_index,
+        "offset": kernel.offset,
+        "size": kernel.size,
+    }
+    return {**place, **{name: value for name, value in kernel.facts.items() if name not in place}}
+
+
+def _tree(file: str, module: ModuleSummary) -> Tree:
+    tree = Tree(_text((file, "bold"), f"{module.format}, {module.size} bytes"))
+    tree.add(_text(("sha256", "dim"), module.sha256))
+    _add_notes(tree, module.notes)
+    for item in module.objects:
+        _add_object(tree, item)
+    return tree
+
+
+def _add_object(tree: Tree, item: ObjectSummary) -> None:
+    target = f" for {item.target}" if item.target else ""
+    branch = tree.add(
+        _text(
+            (item.object or "(the file itself)", "cyan"),
+            f"{item.format}{target}, {item.size} bytes, debug {item.debug}",
+        )
+    )
+    if item.facts:
+        branch.add(_text(_facts(item.facts)))
+    _add_notes(branch, item.notes)
+    for kernel in item.kernels:
+        place = f"{kernel.section or f'#{kernel.section_index}'}+{kernel.offset:#x}, {kernel.size} bytes"
+        leaf = branch.add(_text("kernel", (kernel.name, "green"), place))
+        if kernel.facts:
+            leaf.add(_text(_facts(kernel.facts)))
+
+
+def _add_notes(tree: Tree, notes: tuple[str, ...]) -> None:
+    for note in notes:
+        tree.add(_text(("note", "yellow"), note))
+
+
+def _facts(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value if isinstance(value, str) else to_json(value)}" for name, value in facts.items())
+
+
+def _text(*parts: str | tuple[str, str]) -> Text:
+    """Words side by side, each plain or with a style."""
+    pairs = [part if isinstance(part, tuple) else (part, "") for part in parts]
+    return Text("  ").join(Text(printable(text), style) for text, style in pairs)

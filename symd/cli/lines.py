@@ -1,0 +1,117 @@
+"""``symd lines FILE``: the decoded line table, in table order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+import click
+
+from symd.cli.options import example, file_verb, object_option
+from symd.cli.output import printable, to_json
+from symd.cli.subject import Subject, opened
+from symd.config import Limits
+from symd.errors import NoDebugData
+from symd.model import LineTable, RowFlag
+
+CHUNK = 10_000
+"""Rows turned into text at a time."""
+
+
+@click.command("lines", epilog=example("symd lines program.bin\nsymd lines --json program.bin | jq 'select(.is_stmt)'"))
+@file_verb
+@object_option
+def command(file: str, server: str | None, limits: Limits, as_json: bool, path: str | None) -> None:
+    """Print the line table of FILE as it was decoded, one row a line.
+
+    FILE may be "-" for standard input. A file without any line table ends with exit code 1.
+    """
+    render = json_rows if as_json else text_rows
+    with opened(file, server, limits) as subject:
+        found = False
+        for table in subject.symbolizer.lines(subject.digest, path):
+            found = found or len(table) > 0
+            for piece in render(table):
+                sys.stdout.write(piece)
+        if not found:
+            raise _nothing(subject, path)
+
+
+def _nothing(subject: Subject, path: str | None) -> NoDebugData:
+    objects = [item for item in subject.summary().objects if path in (None, item.object)]
+    kinds = sorted({item.debug for item in objects}) or ["none"]
+    return NoDebugData(
+        f"no line table (debug data: {', '.join(kinds)})",
+        where=subject.name,
+        hint="compile with -g; symd info shows why",
+    )
+
+
+def json_rows(table: LineTable) -> Iterator[str]:
+    """The rows as JSON lines, many in one text."""
+    strings = [to_json(text or None) for text in table.strings]
+    start = f'{{"object": {to_json(table.object)}, "target": {to_json(table.target)}, '
+    places = [_place_json(place.section, place.section_index) for place in table.places]
+    for rows in _chunks(table):
+        yield "".join(
+            f'{start}{places[place]}, "section_offset": {offset}, "address": {table.places[place].address + offset}, '
+            f'"kernel": {strings[kernel]}, "function": {strings[function]}, "file": {strings[file]}, "line": {line}, '
+            f'"column": {column}, {_FLAGS_JSON[flags & _SHOWN]}}}\n'
+            for place, offset, kernel, function, file, line, column, flags in rows
+        )
+
+
+def _place_json(section: str | None, index: int) -> str:
+    number = "null" if section is None else str(index)
+    return f'"section": {to_json(section)}, "section_index": {number}'
+
+
+_SHOWN = RowFlag.IS_STMT | RowFlag.END_SEQUENCE
+_FLAGS_JSON = {
+    flags: f'"is_stmt": {to_json(bool(flags & RowFlag.IS_STMT))}, "end_sequence": {to_json(bool(flags & RowFlag.END_SEQUENCE))}'
+    for flags in (0, 1, 4, 5)
+}
+
+
+def text_rows(table: LineTable) -> Iterator[str]:
+    """The rows as a table, with a heading wherever another section or kernel begins."""
+    strings = [printable(text) for text in table.strings]
+    last: tuple[int, int] | None = None
+    for rows in _chunks(table):
+        piece = []
+        for place, offset, kernel, _, file, line, column, flags in rows:
+            if (place, kernel) != last:
+                last = place, kernel
+                piece.append(_heading(table, place, strings[kernel]))
+            address = table.places[place].address + offset
+            spot = f"{line}:{column}" if column else f"{line}"
+            piece.append(f"{address:#012x}  {spot:<10}  {_flag_words(flags):<12}  {strings[file]}\n")
+        yield "".join(piece)
+
+
+def _heading(table: LineTable, place: int, kernel: str) -> str:
+    section = table.places[place].section
+    parts = [table.object, table.target or "", section or "", f"kernel {kernel}" if kernel else ""]
+    title = printable("  ".join(part for part in parts if part)) or "module"
+    return f"\n{title}\n{'address':<12}  {'line:col':<10}  {'flags':<12}  file\n"
+
+
+def _flag_words(flags: int) -> str:
+    if flags & RowFlag.END_SEQUENCE:
+        return "end_sequence"
+    return "is_stmt" if flags & RowFlag.IS_STMT else ""
+
+
+def _chunks(table: LineTable) -> Iterator[Iterator[Sequence[int]]]:
+    columns = (
+        table.place,
+        table.offset,
+        table.kernel,
+        table.function,
+        table.file,
+        table.line,
+        table.column,
+        table.flags,
+    )
+    for start in range(0, len(table), CHUNK):
+        yield zip(*(column[start : start + CHUNK].tolist() for column in columns), strict=True)

@@ -1,0 +1,140 @@
+"""``symd symbolize FILE QUERY... | -``: addresses to frames; a session on standard input answers as it is asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import click
+
+from symd.cli.answers import UNANSWERED, answer_json, answer_text
+from symd.cli.demangle import Demangler
+from symd.cli.options import example, file_verb, object_option
+from symd.cli.output import printable, write_json
+from symd.cli.subject import Subject, opened
+from symd.config import Limits
+from symd.errors import BadQuery
+from symd.model import Answer, Query
+from symd.query.syntax import parse_query
+
+READ = 1 << 16
+NO, MISUSED = 1, 2
+
+
+@click.command(
+    "symbolize",
+    epilog=example(
+        "symd symbolize program.bin vadd+0x1b0 '(.text.vadd)+432' '(#3)+0x20' 0x110\n"
+        "cut -f1 samples.tsv | symd symbolize --json program.bin -"
+    ),
+)
+@file_verb
+@object_option
+@click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")
+@click.argument("queries", nargs=-1, required=True, metavar="QUERY... | -")
+def command(
+    file: str,
+    server: str | None,
+    limits: Limits,
+    as_json: bool,
+    path: str | None,
+    demangle: bool,
+    queries: tuple[str, ...],
+) -> int:
+    """Turn addresses of FILE into source frames, innermost first.
+
+    QUERY is ADDRESS, KERNEL+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. "-" reads queries from standard input, one a
+    line, and answers each as it comes. Exit code 1: something that a query names does not exist.
+    """
+    if queries == ("-",) and file == "-":
+        raise click.UsageError("the file and the queries cannot both come from standard input")
+    asked = [] if queries == ("-",) else [parse_query(text) for text in queries]
+    with opened(file, server, limits) as subject:
+        session = Session(subject, path, as_json, Demangler() if demangle else None)
+        if asked:
+            session.answer(queries, asked)
+        else:
+            session.follow(_arriving_lines(sys.stdin.fileno()))
+    return session.finish()
+
+
+@dataclass
+class Session:
+    """Answers batches of queries about one module and counts what went wrong."""
+
+    subject: Subject
+    path: str | None
+    as_json: bool
+    demangler: Demangler | None
+    unanswered: int = field(default=0, init=False)
+    bad: int = field(default=0, init=False)
+
+    def follow(self, batches: Iterator[Sequence[str]]) -> None:
+        """Answer lines of text batch by batch; what cannot be read is answered by an error in its place."""
+        for texts in batches:
+            read = [(text, _parsed(text)) for text in texts if text]
+            good = [query for _, query in read if not isinstance(query, BadQuery)]
+            answers = iter(self._ask(good))
+            for text, query in read:
+                if isinstance(query, BadQuery):
+                    self._refuse(text, query)
+                else:
+                    self._write(text, next(answers))
+            sys.stdout.flush()
+
+    def answer(self, texts: Sequence[str], queries: Sequence[Query]) -> None:
+        for text, answer in zip(texts, self._ask(queries), strict=True):
+            self._write(text, answer)
+
+    def finish(self) -> int:
+        """The exit code: 2 when a query could not be read, 1 when one names what does not exist."""
+        if self.bad:
+            click.echo(f"symd: {self.bad} of the queries could not be read (see symd symbolize --help)", err=True)
+            return MISUSED
+        return NO if self.unanswered else 0
+
+    def _ask(self, queries: Sequence[Query]) -> Sequence[Answer]:
+        if not queries:
+            return ()
+        answers = list(self.subject.symbolizer.symbolize(self.subject.digest, queries, self.path))
+        return [self._readable(answer) for answer in answers] if self.demangler else answers
+
+    def _readable(self, answer: Answer) -> Answer:
+        assert self.demangler is not None  # noqa: S101 - _ask looked
+        return replace(answer, frames=tuple(self.demangler.frame(frame) for frame in answer.frames))
+
+    def _write(self, text: str, answer: Answer) -> None:
+        self.unanswered += answer.reason in UNANSWERED
+        if self.as_json:
+            write_json(answer_json(text, answer))
+        else:
+            sys.stdout.write(answer_text(text, answer))
+
+    def _refuse(self, text: str, error: BadQuery) -> None:
+        self.bad += 1
+        if self.as_json:
+            write_json({"query": text, "error": str(error)})
+        else:
+            sys.stdout.write(f"{printable(text)}: error: {printable(str(error))}\n")
+
+
+def _parsed(text: str) -> Query | BadQuery:
+    try:
+        return parse_query(text)
+    except BadQuery as error:
+        return error
+
+
+def _arriving_lines(handle: int) -> Iterator[list[str]]:
+    """The lines of each piece that can be read without waiting for more, stripped."""
+    rest = b""
+    while piece := os.read(handle, READ):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield [_text(line) for line in lines]
+    yield [_text(rest)]
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").strip()

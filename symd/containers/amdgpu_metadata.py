@@ -1,0 +1,151 @@
+"""The notes of an AMDGPU code object: the "AMD" records of version 2 with YAML metadata, the "AMDGPU" msgpack map since
+version 3. Damage costs a warning and the metadata, never the code object.
+
+Source: LLVM's AMDGPU usage guide, "Note Records" and "Code Object Metadata"."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+import yaml
+
+from symd.containers.elf import Elf, Note
+from symd.errors import Malformed
+
+_V2_VERSION, _V2_ISA, _V2_METADATA, _V2_ISA_NAME, _METADATA = 1, 3, 10, 11, 32
+
+_KERNEL_FACTS = {
+    "vgprs": (".vgpr_count", "NumVGPRs"),
+    "sgprs": (".sgpr_count", "NumSGPRs"),
+    "agprs": (".agpr_count", ""),
+    "vgpr_spills": (".vgpr_spill_count", "NumSpilledVGPRs"),
+    "sgpr_spills": (".sgpr_spill_count", "NumSpilledSGPRs"),
+    "shared_memory": (".group_segment_fixed_size", "GroupSegmentFixedSize"),
+    "scratch": (".private_segment_fixed_size", "PrivateSegmentFixedSize"),
+    "kernarg_size": (".kernarg_segment_size", "KernargSegmentSize"),
+    "simd_width": (".wavefront_size", "WavefrontSize"),
+    "max_workgroup_size": (".max_flat_workgroup_size", "MaxFlatWorkGroupSize"),
+    "language": (".language", "Language"),
+}
+"""Fact name to the key of the msgpack map and of the version 2 YAML."""
+_ARGUMENT_FACTS = {
+    "name": (".name", "Name"),
+    "type": (".type_name", "TypeName"),
+    "offset": (".offset", "Offset"),
+    "size": (".size", "Size"),
+    "kind": (".value_kind", "ValueKind"),
+    "address_space": (".address_space", "AddrSpaceQual"),
+    "access": (".access", "AccQual"),
+}
+
+
+@dataclass
+class Metadata:
+    """What the notes say. ``kernels`` maps the kernel's symbol name (without ``.kd``) to its facts; ``isa`` is major,
+    minor and stepping of a version 2 object; ``target`` is the full name (``amdgcn-amd-amdhsa--gfx90a``)."""
+
+    target: str | None = None
+    isa: tuple[int, int, int] | None = None
+    version: tuple[int, int] | None = None
+    kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def metadata(elf: Elf) -> Metadata:
+    """Read every note of the image."""
+    result = Metadata()
+    try:
+        for _, note in elf.notes():
+            _take(note, result)
+    except Malformed as error:
+        result.warnings.append(f"notes: {error}")
+    return result
+
+
+def _take(note: Note, result: Metadata) -> None:
+    if note.owner == "AMDGPU" and note.type == _METADATA:
+        _take_msgpack(note.data, result)
+    elif note.owner == "AMD" and note.type == _V2_METADATA:
+        _take_yaml(note.data, result)
+    elif note.owner == "AMD" and note.type == _V2_ISA and len(note.data) >= 16:
+        result.isa = struct.unpack_from("<4xIII", note.data)
+    elif note.owner == "AMD" and note.type == _V2_ISA_NAME:
+        result.target = note.data.rstrip(b"\0").decode("utf-8", "replace")
+    elif note.owner == "AMD" and note.type == _V2_VERSION and len(note.data) >= 8:
+        result.version = struct.unpack_from("<II", note.data)
+
+
+def _take_msgpack(data: bytes, result: Metadata) -> None:
+    most = len(data) // 2 + 16  # msgpack allocates a list of the stated length before it reads the first element
+    try:
+        tree = msgpack.unpackb(data, strict_map_key=False, max_array_len=most, max_map_len=most)
+    except (ValueError, msgpack.UnpackException, UnicodeDecodeError, RecursionError, TypeError) as error:
+        result.warnings.append(f"metadata note: is not readable msgpack: {error}")
+        return
+    if not isinstance(tree, dict):
+        result.warnings.append("metadata note: the msgpack value is not a map")
+        return
+    target = tree.get("amdhsa.target")
+    result.target = target if isinstance(target, str) else result.target
+    version = tree.get("amdhsa.version")
+    if isinstance(version, list) and len(version) == 2 and all(isinstance(part, int) for part in version):
+        result.version = (version[0], version[1])
+    _take_kernels(tree.get("amdhsa.kernels"), 0, result)
+
+
+def _take_yaml(data: bytes, result: Metadata) -> None:
+    text = data.split(b"\0")[0].decode("utf-8", "replace")
+    try:
+        tree = yaml.load(text, Loader=yaml.CBaseLoader)  # noqa: S506 - BaseLoader builds strings, lists, dicts only
+    except (yaml.YAMLError, RecursionError, TypeError) as error:
+        result.warnings.append(f"metadata note: is not readable YAML: {str(error).splitlines()[0]}")
+        return
+    if not isinstance(tree, dict):
+        result.warnings.append("metadata note: the YAML document is not a map")
+        return
+    _take_kernels(tree.get("Kernels"), 1, result)
+
+
+def _take_kernels(kernels: object, dialect: int, result: Metadata) -> None:
+    """``dialect`` 0 is msgpack, 1 is YAML."""
+    for kernel in _maps(kernels):
+        symbol = kernel.get((".symbol", "SymbolName")[dialect]) or kernel.get((".name", "Name")[dialect])
+        if isinstance(symbol, str):
+            name = symbol.removesuffix((".kd", "@kd")[dialect])
+            result.kernels[name] = _kernel_facts(kernel, dialect)
+
+
+def _kernel_facts(kernel: Mapping[str, Any], dialect: int) -> dict[str, Any]:
+    properties = kernel.get("CodeProps") if dialect else kernel
+    values = {**kernel, **properties} if isinstance(properties, dict) else kernel
+    facts = _picked(values, _KERNEL_FACTS, dialect)
+    if "vgprs" in facts:
+        facts["registers"] = facts["vgprs"]
+    required = values.get(".reqd_workgroup_size")
+    if isinstance(required, list) and all(isinstance(part, int) for part in required[:3]):
+        facts["required_workgroup_size"] = required[:3]
+    facts["arguments"] = [_picked(argument, _ARGUMENT_FACTS, dialect) for argument in _arguments(values, dialect)]
+    return facts
+
+
+def _arguments(values: Mapping[str, Any], dialect: int) -> Iterable[Mapping[str, Any]]:
+    return _maps(values.get((".args", "Args")[dialect]))
+
+
+def _picked(values: Mapping[str, Any], table: Mapping[str, tuple[str, str]], dialect: int) -> dict[str, Any]:
+    found = {name: _scalar(values.get(keys[dialect])) for name, keys in table.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _scalar(value: object) -> int | str | None:
+    if isinstance(value, str):
+        return int(value) if value.isascii() and value.isdecimal() and len(value) < 20 else value
+    return value if isinstance(value, int) else None
+
+
+def _maps(value: object) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

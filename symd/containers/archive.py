@@ -1,0 +1,81 @@
+"""Archives of objects (``ar``): static libraries with device code, and ocloc's outputs for several devices.
+
+Source: System V ABI, "Archive File"; GNU long names ("//" table) and BSD long names ("#1/")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symd.containers.budget import Budget
+from symd.containers.format import Contents, Part
+from symd.errors import Malformed, Unsupported
+
+NAME = "archive"
+MAGIC = b"!<arch>\n"
+THIN = b"!<thin>\n"
+_TABLES = {b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """The content is ``data[start:end]``."""
+
+    name: bytes
+    start: int
+    end: int
+
+
+def claims(data: bytes) -> bool:
+    """The magic line of a whole or a thin archive."""
+    return data[:8] in (MAGIC, THIN)
+
+
+def read(part: Part, budget: Budget) -> Contents:
+    """A part for every member that is not a table of the archive itself. What stands before damage is kept, with a note;
+    raises Malformed when that is nothing, Unsupported for thin archives, whose members are files elsewhere."""
+    if part.data[:8] == THIN:
+        raise Unsupported("a thin archive only names its members", hint="give the members themselves")
+    parts: list[Part] = []
+    notes: list[str] = []
+    long_names, at = b"", 8
+    while at < len(part.data):
+        try:
+            member = _member(part.data, at)
+        except Malformed as error:
+            if not parts:
+                raise
+            notes.append(f"left out: the rest of the archive: {error}")
+            break
+        at = member.end + (member.end & 1)
+        if member.name == b"//":
+            long_names = part.data[member.start : member.end]
+        elif member.name not in _TABLES:
+            budget.count("archive")
+            parts.append(_part(part.data, member, long_names))
+    return Contents(tuple(parts), notes=tuple(notes))
+
+
+def _member(data: bytes, at: int) -> _Member:
+    head = data[at : at + 60]
+    if len(head) < 60 or head[58:60] != b"`\n":
+        raise Malformed(f"no archive member header stands at byte {at}")
+    digits = head[48:58].strip()
+    if not digits.isdigit():
+        raise Malformed(f"the size of the archive member at byte {at} is not a number")
+    end = at + 60 + int(digits)
+    if end > len(data):
+        raise Malformed(f"the archive member at byte {at} ends at byte {end}, past the file's {len(data)} bytes")
+    return _Member(head[:16].rstrip(b" "), at + 60, end)
+
+
+def _part(data: bytes, member: _Member, long_names: bytes) -> Part:
+    """Resolve the name: ``name/`` and ``/offset`` are GNU's ways, ``#1/length`` (in front of the content) is BSD's."""
+    name, start = member.name, member.start
+    if name[:1] == b"/" and name[1:].isdigit():
+        text = long_names[int(name[1:]) :][:4096]
+        name = text.split(b"\n")[0].rstrip(b"\0")
+    elif name[:3] == b"#1/" and name[3:].isdigit():
+        start = min(start + int(name[3:]), member.end)
+        name = data[member.start : start].rstrip(b"\0")[:4096]
+    label = name.removesuffix(b"/").decode("utf-8", "backslashreplace")
+    return Part(label.replace("/", "_") or "member", data[start : member.end])

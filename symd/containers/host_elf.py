@@ -1,0 +1,105 @@
+"""Host programs, objects and shared libraries: the sections in which they carry device code are handed on.
+
+Source: Clang's HIP support documentation (``.hip_fatbin``), LLVM's offloading documentation (``.llvm.offloading``), the
+sections that CUDA's and Clang's bundling tools write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from symd.containers import ccob, elf, igc_elf, offload_bundle
+from symd.containers.budget import Budget
+from symd.containers.format import Contents, Part
+from symd.errors import SymdError, Unsupported
+from symd.model import Section
+
+NAME = "host-elf"
+MACHINES = {3: "i386", 21: "ppc64", 22: "s390x", 40: "arm", 62: "x86-64", 183: "aarch64", 243: "riscv", 258: "loongarch"}
+_WHOLE = {".llvm.offloading", ".nv_fatbin", "__nv_relfatbin"}
+_BUNDLED = "__CLANG_OFFLOAD_BUNDLE__"
+
+
+def claims(data: bytes) -> bool:
+    """An ELF image for a processor that hosts GPUs, unless it is one of Intel's dumps in that disguise."""
+    if data[:4] != elf.MAGIC or int.from_bytes(data[18:20], "little") not in MACHINES:
+        return False
+    return not igc_elf.claims(data)
+
+
+def read(part: Part, budget: Budget) -> Contents:
+    """A part for every device section, named after it; ``.hip_fatbin`` gives one for each of its bundles.
+
+    An object without device code inside an archive has no parts; alone it raises Unsupported. Raises Malformed where the
+    image contradicts itself.
+    """
+    image = elf.parse(part.data, budget)
+    notes: list[str] = []
+    parts = [found for section in image.sections for found in _parts(section, notes)]
+    machine = MACHINES[image.machine]
+    if not parts and not notes and not part.name:
+        hint = "" if image.sections else "its section table was cut off, and device code is found by section"
+        raise Unsupported(f"the {machine} ELF image carries no device code that symd reads", hint=hint)
+    return Contents(tuple(parts), notes=tuple(notes), facts={"machine": machine})
+
+
+def _parts(section: Section, notes: list[str]) -> Iterator[Part]:
+    if section.name in (".hip_fatbin", ".hipFatBin"):
+        yield from _bundles(section, notes)
+    elif section.name in _WHOLE and section.data.strip(b"\0"):
+        yield Part(section.name, section.data)
+    elif section.name.startswith(_BUNDLED) and not section.name.startswith(f"{_BUNDLED}host-"):
+        if section.data[:4] in offload_bundle.BITCODE:
+            notes.append(f"left out: {section.name} is LLVM bitcode, not a code object")
+        elif section.data.strip(b"\0"):
+            yield Part(section.name.removeprefix(_BUNDLED), section.data)
+
+
+def _bundles(section: Section, notes: list[str]) -> Iterator[Part]:
+    """Every bundle of the section. Each translation unit adds one, padded to its alignment; the next is looked for behind
+    the end of the one before, so that code which happens to hold a magic number is not taken for a bundle."""
+    data, at, found = section.data, 0, 0
+    while True:
+        start = _next(data, at)
+        if start < 0:
+            break
+        size = _extent(data, start)
+        if not size:
+            notes.append(f"left out: the bundle at byte {start} of {section.name} is damaged")
+            at = start + 4
+            continue
+        found += 1
+        yield Part(section.name if found == 1 else f"{section.name}#{found}", data[start : start + size])
+        at = start + size
+    if not found and data.strip(b"\0"):
+        notes.append(f"{section.name} holds no offload bundle that could be read")
+
+
+def _next(data: bytes, at: int) -> int:
+    """Where the next bundle begins, -1 without one."""
+    raw = data.find(offload_bundle.MAGIC, at)
+    while True:
+        packed = data.find(ccob.MAGIC, at, raw if raw >= 0 else len(data))
+        if packed < 0 or _plausible(data, packed):
+            break
+        at = packed + 1
+    return raw if packed < 0 else packed
+
+
+def _plausible(data: bytes, start: int) -> bool:
+    try:
+        ccob.header(data[start : start + 32])
+    except SymdError:
+        return False
+    return True
+
+
+def _extent(data: bytes, start: int) -> int:
+    """Bytes that the bundle at ``start`` takes: 0 when it is damaged. Version 1 of the compressed kind does not say, and
+    reaches to the next bundle or the end."""
+    if data[start : start + 4] != ccob.MAGIC:
+        return offload_bundle.extent(data, start)
+    head = ccob.header(data[start : start + 32])
+    if head.size is None:
+        behind = _next(data, start + head.length)
+        return (behind if behind >= 0 else len(data)) - start
+    return head.size if head.length <= head.size <= len(data) - start else 0

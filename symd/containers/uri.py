@@ -1,0 +1,77 @@
+"""Code object URIs, as AMD's debugger and profiler libraries write them: where the bytes of a loaded code object are.
+
+Source: ROCdbgapi documentation, "Code Object URI". Parsing only: opening the file is somebody else's."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+from symd.errors import BadQuery, Malformed, Unsupported
+
+_RANGE = re.compile(r"[#?]offset=([^&]*)&size=([^&]*)$")
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}|0[0-7]{1,22}|[1-9][0-9]{0,19}|0")
+
+
+@dataclass(frozen=True, slots=True)
+class CodeObjectUri:
+    """``path`` is decoded; ``offset`` and ``size`` are bytes, None when the URI means the whole file."""
+
+    path: str
+    offset: int | None = None
+    size: int | None = None
+
+    def cut(self, data: bytes) -> bytes:
+        """The code object's bytes out of the file's. Raises Malformed where the range leaves the file."""
+        if self.offset is None or self.size is None:
+            return data
+        end = self.offset + self.size
+        if end > len(data):
+            raise Malformed(f"the URI's range ends at byte {end}, past the file's {len(data)} bytes", where=self.path)
+        return data[self.offset : end]
+
+
+def is_uri(text: str) -> bool:
+    """Whether the text is meant as a code object URI."""
+    return text.startswith(("file://", "memory://"))
+
+
+def parse(text: str) -> CodeObjectUri:
+    """``file://PATH``, optionally with ``#offset=N&size=N`` or ``?offset=N&size=N``; numbers are decimal, 0x hexadecimal
+    or 0 octal, the path is %XX-encoded. Raises BadQuery, and Unsupported for ``memory://``."""
+    if text.startswith("memory://"):
+        raise Unsupported(
+            "a memory:// URI names bytes in a running process, which symd does not read",
+            where=text,
+            hint="save the code object to a file first (a debugger or the profiler can) and give that file",
+        )
+    if not text.startswith("file://"):
+        raise BadQuery("is not a code object URI: it begins with neither file:// nor memory://", where=text)
+    rest = text.removeprefix("file://")
+    found = _RANGE.search(rest)
+    path = _path(rest[: found.start()] if found else rest, text)
+    if found is None:
+        return CodeObjectUri(path)
+    return CodeObjectUri(path, _number(found[1], "offset", text), _number(found[2], "size", text))
+
+
+def _path(encoded: str, text: str) -> str:
+    if re.search(r"[#?]", encoded):
+        raise BadQuery("what follows # or ? must be offset=NUMBER&size=NUMBER", where=text)
+    if re.search(r"%(?![0-9a-fA-F]{2})", encoded):
+        raise BadQuery("a % in the path is not followed by two hexadecimal digits", where=text)
+    if not encoded:
+        raise BadQuery("the URI names no file", where=text)
+    path = unquote_to_bytes(encoded).decode("utf-8", "surrogateescape")
+    if "\0" in path:
+        raise BadQuery("the path holds a NUL byte", where=text)
+    return path
+
+
+def _number(digits: str, what: str, text: str) -> int:
+    if not _NUMBER.fullmatch(digits):
+        raise BadQuery(f"the {what} {digits!r} is not a decimal, 0x hexadecimal or octal number", where=text)
+    if digits[:2] in ("0x", "0X"):
+        return int(digits, 16)
+    return int(digits, 8) if digits[0] == "0" else int(digits)

@@ -1,0 +1,70 @@
+"""A code object in, its line rows and scopes out: relocation first, then the decoding of whatever kind of debug data it
+has. Addresses leave this room as (section, offset)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symd.debuginfo import dwarf, layout
+from symd.debuginfo.dwarf import LineColumns, ScopeColumns
+from symd.debuginfo.layout import Layout
+from symd.debuginfo.relocation import relocated
+from symd.model import CodeObject, DebugInfo, LineRows, Scopes
+
+__all__ = ("read",)
+
+
+def read(code: CodeObject) -> DebugInfo:
+    """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted; what
+    can be left out becomes a warning."""
+    if code.debug == "none":
+        return DebugInfo(LineRows.empty(), Scopes.empty())
+    space = layout.assign(code)
+    sections = relocated(code, space)
+    units = dwarf.read_units(sections)
+    lines = dwarf.read_lines(sections, units)
+    scopes = dwarf.read_scopes(sections, lines, units)
+    return DebugInfo(
+        _rows(lines, space), _scopes(scopes, space), lines.files, scopes.names, (*lines.warnings, *scopes.warnings)
+    )
+
+
+def _rows(lines: LineColumns, space: Layout) -> LineRows:
+    """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
+    linker dropped."""
+    first = np.flatnonzero(np.diff(lines.sequence.astype(np.int64), prepend=-1))
+    section, _, found = space.locate(lines.address[first])
+    bases = np.array([space.base_of(number) or 0 for number in section.tolist()], np.uint64)
+    lengths = np.diff(np.append(first, len(lines)))
+    keep = np.repeat(found, lengths)
+    kept_rows = np.cumsum(keep)
+    context = lines.context
+    if context is not None:
+        context = np.where(context[keep] > 0, np.append(0, kept_rows)[context[keep]], 0).astype(np.uint32)
+    return LineRows(
+        section=np.repeat(section, lengths)[keep],
+        offset=(lines.address - np.repeat(bases, lengths))[keep],
+        file=lines.file[keep],
+        line=lines.line[keep],
+        column=lines.column[keep],
+        flags=lines.flags[keep],
+        context=context,
+        name=None if lines.name is None else lines.name[keep],
+    )
+
+
+def _scopes(scopes: ScopeColumns, space: Layout) -> Scopes:
+    section, offset, found = space.locate(scopes.range_start)
+    return Scopes(
+        parent=scopes.parent,
+        name=scopes.name,
+        linkage_name=scopes.linkage_name,
+        inlined=scopes.inlined,
+        call_file=scopes.call_file,
+        call_line=scopes.call_line,
+        call_column=scopes.call_column,
+        range_scope=scopes.range_scope[found],
+        range_section=section[found],
+        range_offset=offset[found],
+        range_end=(offset + (scopes.range_end - scopes.range_start))[found],
+    )

@@ -1,0 +1,87 @@
+"""Abbreviation tables (DWARF 5, 7.5.3). Equal declarations of different tables share one ``DieShape``, so that the DIEs
+of a whole object are decoded by shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from symd.debuginfo.dwarf import forms
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.forms import Widths
+from symd.errors import LimitExceeded
+
+SECTION = ".debug_abbrev"
+
+
+class Attribute(NamedTuple):
+    """``layout`` is a size or a ``forms.Layout``; ``constant`` is the value of an implicit_const."""
+
+    name: int
+    form: int
+    layout: int
+    constant: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DieShape:
+    """What DIEs of one declaration have in common; ``number`` indexes ``Shapes.all``."""
+
+    number: int
+    tag: int
+    has_children: bool
+    attributes: tuple[Attribute, ...]
+    widths: Widths
+
+
+@dataclass(slots=True)
+class Shapes:
+    """The abbreviations of one object, parsed on demand: each table once for each set of widths.
+
+    Tables that overlap cost their bytes again; past four times the section LimitExceeded is raised.
+    """
+
+    data: bytes
+    all: list[DieShape] = field(default_factory=list)
+    _known: dict[tuple[int, bool, tuple[Attribute, ...], Widths], DieShape] = field(default_factory=dict)
+    _tables: dict[tuple[int, Widths], Mapping[int, DieShape]] = field(default_factory=dict)
+    _parsed: int = 0
+
+    def table(self, offset: int, widths: Widths) -> Mapping[int, DieShape]:
+        """The table at ``offset``: abbreviation code -> shape. Raises Malformed where it does not end."""
+        key = offset, widths
+        if key not in self._tables:
+            self._tables[key] = self._parse(offset, widths)
+        return self._tables[key]
+
+    def shape(self, tag: int, has_children: bool, attributes: tuple[Attribute, ...], widths: Widths) -> DieShape:
+        """The one shape of this declaration."""
+        key = tag, has_children, attributes, widths
+        shape = self._known.get(key)
+        if shape is None:
+            shape = self._known[key] = DieShape(len(self.all), *key)
+            self.all.append(shape)
+        return shape
+
+    def _parse(self, offset: int, widths: Widths) -> dict[int, DieShape]:
+        cursor = Cursor(self.data, SECTION, offset, len(self.data))
+        table: dict[int, DieShape] = {}
+        while cursor.at < cursor.end and (code := cursor.uleb()):
+            tag = cursor.uleb()
+            has_children = cursor.unsigned(1) != 0
+            table.setdefault(code, self.shape(tag, has_children, _attributes(cursor, widths), widths))
+        self._parsed += cursor.at - offset
+        if self._parsed > 4 * len(self.data) + 65536:
+            raise LimitExceeded("abbreviation tables overlap without end", where=SECTION)
+        return table
+
+
+def _attributes(cursor: Cursor, widths: Widths) -> tuple[Attribute, ...]:
+    found = []
+    while True:
+        name, form = cursor.uleb(), cursor.uleb()
+        constant = cursor.sleb() if form == forms.IMPLICIT_CONST else 0
+        if not (name or form):
+            return tuple(found)
+        found.append(Attribute(name, form, forms.layout(form, widths), constant))

@@ -1,0 +1,196 @@
+"""All line tables of an object -> one set of columns, with one list of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.debuginfo.dwarf import line_interpreter, line_program
+from symd.debuginfo.dwarf.columns import LineColumns, Sections, look_up_files
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.line_header import SECTION, LineHeader, ProgramShape, read_header
+from symd.debuginfo.dwarf.line_program import ProgramRows
+from symd.debuginfo.dwarf.paths import join
+from symd.debuginfo.dwarf.strings import NO_STRING, Names, place
+from symd.debuginfo.dwarf.units import Unit, Units, read_units
+from symd.errors import Malformed, SymdError, Unsupported
+from symd.model import U32, U64, RowFlag
+
+
+def read_lines(sections: Sections, units: Units | None = None) -> LineColumns:
+    """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
+
+    ``units`` is ``read_units(sections)``, read here when it is not given; it supplies compilation directories (the
+    first unit that refers to a table decides). DWARF 2 to 5 (6.2), 32- and 64-bit, all opcodes, NVIDIA's inline
+    extension.
+
+    A table whose header or program contradicts the format is left out whole, and a sequence without an end is left
+    out, each with a warning; a table whose length leads out of the section ends the walk. Raises Malformed when there
+    are tables and not one of them can be read.
+    """
+    units = read_units(sections) if units is None else units
+    warnings: list[str] = []
+    headers = list(_headers(sections, warnings))
+    parts = [part for group in _groups(headers) for part in _run(sections[SECTION], headers, group)]
+    for part in parts:
+        _complain(part, headers, warnings)
+    refused = {part.numbers[number] for part in parts for number in part.rows.sick}
+    if warnings and len(refused) == len(headers):
+        raise Malformed(f"no line table can be read: {warnings[0]}", where=SECTION)
+    file_maps, files = _files(headers, units.units)
+    return _assemble(sections, headers, parts, file_maps, files, warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows of some programs; ``numbers`` are the programs' numbers in the object."""
+
+    rows: ProgramRows
+    numbers: list[int]
+
+
+def _headers(sections: Sections, warnings: list[str]) -> Iterator[LineHeader]:
+    """The header of every table that has a readable one."""
+    data = sections.get(SECTION, b"")
+    at = 0
+    while at < len(data):
+        cursor = Cursor(data, SECTION, at, len(data))
+        try:
+            length, offset_size = cursor.initial_length()
+        except SymdError as error:
+            warnings.append(f"the rest of the section is left out: {error}")
+            return
+        if length > len(data) - cursor.at:
+            warnings.append(f"{SECTION}+{at:#x}: the rest is left out: table length {length:#x} passes the section's end")
+            return
+        end = cursor.at + length
+        try:
+            if length:
+                yield read_header(sections, at, end, offset_size, cursor.at)
+        except (Malformed, Unsupported) as error:
+            warnings.append(f"{SECTION}+{at:#x}: line table left out: {error}")
+        at = end
+
+
+def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
+    """Numbers of headers that are run together."""
+    by_shape: dict[ProgramShape, list[int]] = {}
+    for number, header in enumerate(headers):
+        by_shape.setdefault(header.shape, []).append(number)
+    return list(by_shape.values())
+
+
+def _run(data: bytes, headers: Sequence[LineHeader], group: list[int]) -> list[_Part]:
+    if line_program.is_regular(headers[group[0]].shape):
+        return [_Part(line_program.run(data, [headers[number] for number in group]), group)]
+    return [_Part(line_interpreter.run(data, headers[number]), [number]) for number in group]
+
+
+def _complain(part: _Part, headers: Sequence[LineHeader], warnings: list[str]) -> None:
+    for number, (at, why) in part.rows.sick.items():
+        header = headers[part.numbers[number]]
+        warnings.append(f"{SECTION}+{header.offset:#x}: line table left out: {SECTION}+{at:#x}: {why}")
+    warnings.extend(
+        f"{SECTION}+{headers[part.numbers[number]].offset:#x}: the last sequence has no end and is left out"
+        for number in part.rows.open
+    )
+
+
+def _files(headers: Sequence[LineHeader], units: Sequence[Unit]) -> tuple[dict[int, U32], tuple[str, ...]]:
+    """Every table's map from file register to file number, and the files' full paths."""
+    comp_dirs: dict[int, bytes] = {}
+    for unit in units:
+        if unit.stmt_list is not None:
+            comp_dirs.setdefault(unit.stmt_list, unit.comp_dir)
+    numbers: dict[bytes, int] = {b"": 0}
+    maps = {}
+    for header in headers:
+        paths = _paths(header, comp_dirs.get(header.offset, b""))
+        maps[header.offset] = np.array([numbers.setdefault(path, len(numbers)) for path in paths], np.uint32)
+    return maps, tuple(path.decode("utf-8", "replace") for path in numbers)
+
+
+def _paths(header: LineHeader, comp_dir: bytes) -> list[bytes]:
+    """Full paths by file register: from 0 in DWARF 5, from 1 before (where directory 0 is the compilation's)."""
+    if header.version >= 5:
+        directories = header.directories
+        comp_dir = comp_dir or (directories[0] if directories else b"")
+        paths = []
+    else:
+        directories = [b"", *header.directories]
+        paths = [b""]
+    for name, number in header.files:
+        base = b"" if header.version >= 5 and number == 0 else comp_dir
+        paths.append(join(base, directories[number] if number < len(directories) else b"", name))
+    return paths
+
+
+def _assemble(
+    sections: Sections,
+    headers: Sequence[LineHeader],
+    parts: Sequence[_Part],
+    file_maps: Mapping[int, U32],
+    files: tuple[str, ...],
+    warnings: list[str],
+) -> LineColumns:
+    """Join the parts in the order of their tables, with numbers that count over the whole object."""
+    unit = _joined([np.array(part.numbers, np.uint32)[part.rows.program] for part in parts], np.uint32)
+    order = None if len(parts) < 2 else np.argsort(unit, kind="stable")
+
+    def column(name: str, dtype: type[np.generic]) -> NDArray[Any]:
+        found = [getattr(part.rows, name) for part in parts]
+        blank = [np.zeros(len(part.rows.program), dtype) if col is None else col for part, col in zip(parts, found, strict=True)]
+        joined = _joined(blank, dtype)
+        return joined if order is None else joined[order]
+
+    unit = unit if order is None else unit[order]
+    flags = column("flags", np.uint8)
+    ends = (flags & np.uint8(RowFlag.END_SEQUENCE)) != 0
+    sequence = np.cumsum(ends, dtype=np.uint32)
+    sequence -= ends
+    names = Names()
+    context = name = None
+    if any(part.rows.context is not None for part in parts):
+        context = _call_sites(column("context", np.uint64), ends, sequence)
+        name = _inline_names(sections, headers, unit, column("name", np.uint64), context, names)
+    return LineColumns(
+        address=column("address", np.uint64),
+        file=look_up_files([file_maps[h.offset] for h in headers], unit, column("file", np.uint32)),
+        line=column("line", np.uint32),
+        column=column("column", np.uint32),
+        flags=flags,
+        unit=unit,
+        sequence=sequence,
+        context=context,
+        name=name,
+        files=files,
+        names=names.all(),
+        tables=tuple(header.offset for header in headers),
+        file_maps=file_maps,
+        warnings=tuple(warnings),
+    )
+
+
+def _joined(columns: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    if len(columns) == 1:
+        return columns[0]
+    return np.concatenate(columns) if columns else np.zeros(0, dtype)
+
+
+def _call_sites(context: U64, ends: NDArray[np.bool_], sequence: U32) -> U32:
+    """Row numbers inside a sequence -> row numbers, plus one; 0 where the call site is not an earlier row."""
+    first = np.append(0, np.flatnonzero(ends) + 1)[sequence]
+    earlier = (context > 0) & (context <= (np.arange(len(context)) - first).astype(np.uint64))
+    return np.where(earlier, context + first.astype(np.uint64), np.uint64(0)).astype(np.uint32)
+
+
+def _inline_names(
+    sections: Sections, headers: Sequence[LineHeader], unit: U32, name: U64, context: U32, names: Names
+) -> U32:
+    base = np.array([header.names_base for header in headers], np.uint64)[unit]
+    places = np.where(context != 0, place(".debug_str", base + name), NO_STRING)
+    return names.intern(sections, places)[0]

@@ -1,0 +1,31 @@
+"""The full path of a line-table file, joined as llvm-symbolizer joins absolute paths: compilation directory, include
+directory, name; nothing is normalised."""
+
+from __future__ import annotations
+
+import re
+
+_WINDOWS_ROOT = re.compile(rb"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]")
+
+
+def is_absolute(path: bytes) -> bool:
+    """Absolute on POSIX or on Windows: "/x", "C:\\x", "C:/x", "\\\\host\\x"."""
+    return path.startswith(b"/") or _WINDOWS_ROOT.match(path) is not None
+
+
+def append(path: bytes, part: bytes) -> bytes:
+    """``path`` and ``part`` with exactly one separator made where neither brings one."""
+    if not part or not path:
+        return path + part
+    if path.endswith(b"/"):
+        return path + part.lstrip(b"/")
+    return path + part if part.startswith(b"/") else path + b"/" + part
+
+
+def join(comp_dir: bytes, directory: bytes, name: bytes) -> bytes:
+    """The path of ``name`` in ``directory`` of a unit compiled in ``comp_dir``; each may be empty or absolute."""
+    if is_absolute(name):
+        return name
+    if not is_absolute(directory):
+        directory = append(comp_dir, directory)
+    return append(directory, name)

@@ -1,0 +1,194 @@
+"""Range lists of many DIEs at once: ``.debug_ranges`` (DWARF 4, 2.17.3) and ``.debug_rnglists`` (DWARF 5, 7.25)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.debuginfo.dwarf.attributes import AttributeReader
+from symd.debuginfo.dwarf.columns import Sections
+from symd.debuginfo.dwarf.gather import Positions, uleb_at, unsigned_at
+from symd.errors import LimitExceeded
+from symd.model import U8, U64
+
+_BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR = 1, 2, 3, 4
+_BASE_ADDRESS, _START_END, _START_LENGTH = 5, 6, 7
+_LEB = b"[\\x80-\\xff]*+[\\x00-\\x7f]"
+
+
+class Ranges(NamedTuple):
+    """Range rows in the order of the lists; ``which`` numbers the lists as they were asked for; ``bad`` counts lists
+    that do not end or hold an unknown entry, which have no rows. Empty ranges are not returned."""
+
+    which: Positions
+    start: U64
+    end: U64
+    bad: int = 0
+
+
+class _Entries(NamedTuple):
+    """Entries of range lists, list by list: ``base`` marks those that set the base address to ``start``; ``relative``
+    those that count from it."""
+
+    which: Positions
+    start: U64
+    end: U64
+    base: NDArray[np.bool_]
+    relative: NDArray[np.bool_]
+
+
+def read_lists(sections: Sections, reader: AttributeReader, offset: U64, unit: Positions) -> Ranges:
+    """The lists at ``offset`` of each unit's range section. Raises LimitExceeded for lists that overlap so much that
+    they have many times the entries of their section."""
+    parts = []
+    new = reader.units.version[unit] >= 5
+    size = reader.units.address_size[unit]
+    for width in np.unique(size).tolist():
+        for is_new in (False, True):
+            those = np.flatnonzero((size == width) & (new == is_new))
+            if those.size:
+                read = _read_new if is_new else _read_old
+                part = read(sections, reader, offset[those], unit[those], width)
+                parts.append(part._replace(which=those[part.which]))
+    if len(parts) == 1:
+        return parts[0]
+    rows = Ranges(*(np.concatenate(column) for column in zip(*(part[:3] for part in parts), strict=True))) if parts else _NONE
+    order = np.argsort(rows.which, kind="stable")
+    return Ranges(rows.which[order], rows.start[order], rows.end[order], sum(part.bad for part in parts))
+
+
+_NONE = Ranges(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+
+
+def spans(first: Positions, length: Positions) -> tuple[Positions, Positions]:
+    """Every number of the spans that begin at ``first``, and the number of its span."""
+    which = np.repeat(np.arange(len(first)), length)
+    behind = np.cumsum(length)
+    return np.arange(len(which)) + (first - (behind - length))[which], which
+
+
+def _check_budget(section: str, wanted: int, size: int) -> None:
+    if wanted > 4 * size + 65536:
+        raise LimitExceeded(f"range lists overlap without end: {wanted} bytes of lists", where=section)
+
+
+def _read_old(sections: Sections, reader: AttributeReader, offset: U64, unit: Positions, width: int) -> Ranges:
+    """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base."""
+    data = sections.get(".debug_ranges", b"")
+    offset = np.minimum(offset, np.uint64(len(data))).astype(np.int64)
+    parts = []
+    bad = 0
+    for phase in np.unique(offset % (2 * width)).tolist():
+        those = np.flatnonzero(offset % (2 * width) == phase)
+        usable = (len(data) - phase) // (2 * width) if phase <= len(data) else 0
+        pairs = np.frombuffer(data, f"<u{width}", 2 * usable, phase if usable else 0).reshape(usable, 2)
+        ends = np.append(np.flatnonzero((pairs[:, 0] == 0) & (pairs[:, 1] == 0)), usable)
+        first = np.minimum(offset[those] // (2 * width), usable)
+        last = ends[np.searchsorted(ends, first)]
+        whole = last < usable
+        bad += int((~whole).sum())
+        length = np.where(whole, last - first, 0)
+        _check_budget(".debug_ranges", int(length.sum()) * 2 * width, len(data))
+        at, which = spans(first, length)
+        start, end = pairs[at, 0].astype(np.uint64), pairs[at, 1].astype(np.uint64)
+        base = start == np.uint64((1 << 8 * width) - 1)
+        parts.append(_Entries(those[which], np.where(base, end, start), end, base, ~base))
+    entries = parts[0] if len(parts) == 1 else _in_order(parts)
+    return _resolve(entries, reader.units.low_pc[unit], bad)
+
+
+def _in_order(parts: list[_Entries]) -> _Entries:
+    joined = _Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    order = np.argsort(joined.which, kind="stable")
+    return _Entries(*(column[order] for column in joined))
+
+
+def _resolve(entries: _Entries, default_base: U64, bad: int) -> Ranges:
+    """Add the base that is in force to every relative entry."""
+    count = len(entries.which)
+    changes = np.ones(count, np.bool_)
+    changes[1:] = entries.which[1:] != entries.which[:-1]
+    value = default_base[entries.which]
+    # An entry that sets the base begins a new stretch; as it is dropped, its own base does not matter.
+    value[entries.base] = entries.start[entries.base]
+    changes |= entries.base
+    at = np.flatnonzero(changes)
+    base = np.repeat(value[at], np.diff(at, append=count))
+    start = np.where(entries.relative, entries.start + base, entries.start)
+    end = np.where(entries.relative, entries.end + base, entries.end)
+    kept = ~entries.base & (start < end)
+    return Ranges(entries.which[kept], start[kept], end[kept], bad)
+
+
+def _read_new(sections: Sections, reader: AttributeReader, offset: U64, unit: Positions, width: int) -> Ranges:
+    """Tagged entries up to DW_RLE_end_of_list."""
+    data = sections.get(".debug_rnglists", b"")
+    entry, whole_list = _expressions(width)
+    lists, length, wanted = [], np.zeros(len(offset), np.int64), 0
+    for number, start in enumerate(np.minimum(offset, np.uint64(len(data))).tolist()):
+        found = whole_list.match(data, start)
+        if found:
+            lists.append(found[0])
+            length[number] = len(found[0])
+            wanted += len(found[0])
+            _check_budget(".debug_rnglists", wanted, len(data))
+    joined = b"".join(lists)
+    u8 = np.frombuffer(joined, np.uint8)
+    sizes = np.fromiter(map(len, entry.findall(joined)), np.int64)
+    at = np.cumsum(sizes) - sizes
+    which = np.repeat(np.arange(len(length)), length)[at] if len(at) else at
+    return _resolve(_decode(u8, reader, at, which, unit[which], width), reader.units.low_pc[unit], int((length == 0).sum()))
+
+
+def _expressions(width: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """One entry that does not end a list, or the end; and one whole list."""
+    address = b".{%d}" % width
+    going = (
+        b"[\\x02-\\x04]" + _LEB + _LEB,
+        b"\\x01" + _LEB,
+        b"\\x05" + address,
+        b"\\x06" + address + address,
+        b"\\x07" + address + _LEB,
+    )
+    some = b"|".join(going)
+    return re.compile(b"(?:" + some + b"|\\x00)", re.DOTALL), re.compile(b"(?:" + some + b")*+\\x00", re.DOTALL)
+
+
+def _decode(u8: U8, reader: AttributeReader, at: Positions, which: Positions, unit: Positions, width: int) -> _Entries:
+    kind = u8[at] if len(at) else np.zeros(0, np.uint8)
+    start, end = np.zeros(len(at), np.uint64), np.zeros(len(at), np.uint64)
+    valid = kind != 0
+    for number in np.unique(kind[valid]).tolist():
+        those = np.flatnonzero(kind == number)
+        start[those], end[those], valid[those] = _operands(u8, reader, number, at[those] + 1, unit[those], width)
+    base = (kind == _BASE_ADDRESSX) | (kind == _BASE_ADDRESS)
+    columns = (which, start, end, base, kind == _OFFSET_PAIR)
+    return _Entries(*(column[valid] for column in columns))
+
+
+def _operands(
+    u8: U8, reader: AttributeReader, kind: int, at: Positions, unit: Positions, width: int
+) -> tuple[U64, U64, NDArray[np.bool_]]:
+    """Start and end of entries of one kind (absolute, or relative for an offset pair), and which of them are valid."""
+    always = np.ones(len(at), np.bool_)
+    if kind in (_BASE_ADDRESS, _START_END, _START_LENGTH):
+        start = unsigned_at(u8, at, width)
+        if kind == _BASE_ADDRESS:
+            return start, start, always
+        if kind == _START_END:
+            return start, unsigned_at(u8, at + width, width), always
+        return start, start + uleb_at(u8, at + width)[0], always
+    first, behind = uleb_at(u8, at)
+    if kind == _OFFSET_PAIR:
+        return first, uleb_at(u8, behind)[0], always
+    start, known = reader.addresses_at(first, unit)
+    if kind == _BASE_ADDRESSX:
+        return start, start, known
+    second, _ = uleb_at(u8, behind)
+    if kind == _STARTX_LENGTH:
+        return start, start + second, known
+    end, end_known = reader.addresses_at(second, unit)
+    return start, end, known & end_known

@@ -1,0 +1,188 @@
+"""All DIE trees of an object -> functions and inlined calls, with names, ranges and call sites, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.debuginfo.dwarf import die_split, tree
+from symd.debuginfo.dwarf.abbreviations import DieShape
+from symd.debuginfo.dwarf.attributes import AttributeReader, ScopeAttributes
+from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns, Sections, look_up_files
+from symd.debuginfo.dwarf.die_split import INLINED_SUBROUTINE, NULL, SUBPROGRAM, Dies
+from symd.debuginfo.dwarf.gather import Positions
+from symd.debuginfo.dwarf.range_lists import Ranges, read_lists
+from symd.debuginfo.dwarf.strings import NO_STRING, Names
+from symd.debuginfo.dwarf.units import SECTION, Unit, Units, read_units
+from symd.errors import Malformed
+from symd.model import NO_PARENT, U8, U32, U64
+
+_NAME_STEPS = 32
+"""References that are followed from a DIE to its name; more are a cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Functions:
+    """The subprogram and inlined-subroutine DIEs of all trees, in order. ``around`` is the number of the nearest such
+    DIE around each (in these columns), or tree.NOBODY."""
+
+    at: Positions
+    attributes: Positions
+    shape: NDArray[np.int32]
+    unit: Positions
+    inlined: NDArray[np.bool_]
+    around: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+
+def read_scopes(sections: Sections, lines: LineColumns, units: Units | None = None) -> ScopeColumns:
+    """Decode the functions and inlined calls of every unit of ``.debug_info``.
+
+    ``lines`` is ``read_lines(sections)``: call files are looked up in its tables, and its names come first in the
+    result's. ``units`` is ``read_units(sections)``, read here when it is not given. DWARF 2 to 5, all forms, vendor
+    attributes and tags passed over by form.
+
+    Names are the DIE's own or those of DW_AT_specification and DW_AT_abstract_origin, through any units, up to 32
+    steps. Lexical blocks and other DIEs between a scope and its parent are looked through; a subprogram has no parent.
+    Ranges are DW_AT_low_pc with DW_AT_high_pc, or DW_AT_ranges; empty ones are left out.
+
+    A unit whose tree cannot be followed is left out whole, with a warning; a name, an address or a range list that
+    leads out of its section is left out alone, and one warning a section counts them. Raises Malformed when there are
+    units and not one of them can be read; LimitExceeded for range lists or abbreviations that overlap without end.
+    """
+    units = read_units(sections) if units is None else units
+    warnings = list(units.warnings)
+    data = sections.get(SECTION, b"")
+    u8 = np.frombuffer(data, np.uint8)
+    trees = _split(data, u8, units, warnings)
+    if warnings and not trees:
+        raise Malformed(f"no unit can be read: {warnings[0]}", where=SECTION)
+    functions = _functions(trees, units.shapes.all)
+    reader = AttributeReader(sections, u8, units.units)
+    found = reader.read(units.shapes.all, functions.shape, functions.attributes, functions.unit)
+    ranges = _ranges(sections, reader, found, functions.unit)
+    names = Names(lines.names)
+    name, name_missing = _names(sections, functions, found, found.name, names)
+    linkage_name, linkage_missing = _names(sections, functions, found, found.linkage_name, names)
+    if ranges.bad:
+        warnings.append(f"{ranges.bad} range lists have no end or hold an unknown entry and are left out")
+    missing = reader.missing | {"a string section": name_missing + linkage_missing}
+    warnings.extend(f"{count} references lead out of {place} and are left out" for place, count in missing.items() if count)
+    stated = found.has_ranges | (found.has_low & found.has_high)
+    kept = _with_callers(functions, stated)
+    number = np.cumsum(kept) - 1
+    parent = np.where(functions.inlined & (functions.around >= 0), functions.around, tree.NOBODY)[kept]
+    return ScopeColumns(
+        parent=np.where(parent >= 0, number[parent], NO_PARENT).astype(np.uint32),
+        name=name[kept],
+        linkage_name=linkage_name[kept],
+        inlined=functions.inlined[kept].astype(np.uint8),
+        call_file=_call_files(lines, units.units, functions.unit, found.call_file)[kept],
+        call_line=found.call_line[kept].astype(np.uint32),
+        call_column=found.call_column[kept].astype(np.uint32),
+        unit=functions.unit[kept].astype(np.uint32),
+        range_scope=number[ranges.which].astype(np.uint32),
+        range_start=ranges.start,
+        range_end=ranges.end,
+        names=names.all(),
+        warnings=tuple(warnings),
+    )
+
+
+def _split(data: bytes, u8: U8, units: Units, warnings: list[str]) -> list[tuple[Unit, Dies]]:
+    """The DIEs of every unit that can be followed."""
+    trees = []
+    for unit in units.units:
+        try:
+            trees.append((unit, die_split.split(data, u8, unit, units.shapes)))
+        except Malformed as error:
+            warnings.append(f"{SECTION}+{unit.offset:#x}: unit left out: {error}")
+    return trees
+
+
+def _functions(trees: Sequence[tuple[Unit, Dies]], shapes: Sequence[DieShape]) -> _Functions:
+    """Join the trees, find who stands around whom, and keep the functions and inlined calls."""
+    kind = np.array([_KINDS.get(shape.tag, _OTHER) for shape in shapes] + [_OTHER], np.uint8)
+    children = np.array([shape.has_children for shape in shapes] + [False], np.bool_)
+    count = [len(dies.at) for _, dies in trees]
+    unit = np.repeat(np.array([unit.number for unit, _ in trees], np.int64), count)
+    columns = [np.concatenate(column) for column in zip(*(dies for _, dies in trees), strict=True)] if trees else _NO_DIES
+    real = np.flatnonzero(columns[1] != NULL)
+    at, shape, attributes, depth = (column[real] for column in columns)
+    which = np.flatnonzero(kind[shape] != _OTHER)
+    around = tree.enclosing(depth, children[shape], kind[shape] != _OTHER)[which]
+    number = np.full(len(real) + 1, tree.NOBODY, np.int64)
+    number[which] = np.arange(len(which))
+    return _Functions(
+        at[which], attributes[which], shape[which], unit[real][which], kind[shape[which]] == _INLINED, number[around]
+    )
+
+
+_OTHER, _FUNCTION, _INLINED = 0, 1, 2
+_KINDS = {SUBPROGRAM: _FUNCTION, INLINED_SUBROUTINE: _INLINED}
+_NO_DIES = [np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int32)]
+
+
+def _ranges(sections: Sections, reader: AttributeReader, found: ScopeAttributes, unit: Positions) -> Ranges:
+    """The code ranges of every DIE; low_pc and high_pc go before a list."""
+    simple = found.has_low & found.has_high
+    which = np.flatnonzero(simple)
+    start = found.low[which]
+    end = found.high[which] + np.where(found.high_is_size[which], start, np.uint64(0))
+    filled = start < end
+    listed = np.flatnonzero(found.has_ranges & ~simple)
+    lists = read_lists(sections, reader, found.ranges[listed], unit[listed])
+    all_which = np.concatenate([which[filled], listed[lists.which]])
+    order = np.argsort(all_which, kind="stable")
+    start = np.concatenate([start[filled], lists.start])[order]
+    return Ranges(all_which[order], start, np.concatenate([end[filled], lists.end])[order], lists.bad)
+
+
+def _with_callers(functions: _Functions, stated: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """``stated`` and everything around its inlined calls up to the function."""
+    kept = stated.copy()
+    inner = np.flatnonzero(kept & functions.inlined)
+    while inner.size:
+        outer = functions.around[inner]
+        outer = np.unique(outer[outer >= 0])
+        new = outer[~kept[outer]]
+        kept[new] = True
+        inner = new[functions.inlined[new]]
+    return kept
+
+
+def _names(
+    sections: Sections, functions: _Functions, found: ScopeAttributes, own: U64, names: Names
+) -> tuple[U32, int]:
+    """Each DIE's own string, or that of the DIE it refers to, and so on."""
+    links = [_targets(functions.at, reference) for reference in (found.specification, found.origin)]
+    places = own.copy()
+    for _ in range(_NAME_STEPS):
+        nameless = np.flatnonzero(places == NO_STRING)
+        before = len(nameless)
+        for target in links:
+            linked = nameless[target[nameless] >= 0]
+            places[linked] = np.where(places[linked] == NO_STRING, places[target[linked]], places[linked])
+        if before == np.count_nonzero(places == NO_STRING):
+            break
+    return names.intern(sections, places)
+
+
+def _targets(at: Positions, reference: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of the DIE that begins at each reference, or NOBODY."""
+    if not at.size:
+        return reference
+    number = np.minimum(np.searchsorted(at, reference), len(at) - 1)
+    return np.where(at[number] == reference, number, tree.NOBODY)
+
+
+def _call_files(lines: LineColumns, units: Sequence[Unit], unit: Positions, register: U64) -> U32:
+    """File registers of call sites -> file numbers, each through its own unit's line table."""
+    nothing = np.zeros(0, np.uint32)
+    maps = [lines.file_maps.get(-1 if u.stmt_list is None else u.stmt_list, nothing) for u in units]
+    return look_up_files(maps, unit, np.minimum(register, np.uint64(0xFFFFFFFF)).astype(np.uint32))

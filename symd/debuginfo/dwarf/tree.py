@@ -1,0 +1,45 @@
+"""Which scope stands around each DIE, from the depths of a preorder list."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+_LEVELS = 1000
+"""Trees deeper than this are followed with a stack, which costs the same at any depth."""
+NOBODY = -1
+
+
+def enclosing(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDArray[np.bool_]) -> Numbers:
+    """For every DIE the number of the nearest scope strictly around it, or NOBODY.
+
+    The columns list DIEs of one or more trees in preorder, without null entries; only DIEs marked ``container`` have
+    children. Roots stand at depth 0.
+    """
+    if not depth.size:
+        return np.zeros(0, np.int64)
+    if int(depth.max()) > _LEVELS:
+        return _with_a_stack(depth, scope)
+    return _by_level(depth, container, scope)
+
+
+def _by_level(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDArray[np.bool_]) -> Numbers:
+    around = np.full(len(depth), NOBODY, np.int64)
+    order = np.argsort(depth.astype(np.int16), kind="stable")
+    levels = np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)
+    for outer, inner in zip(levels, levels[1:], strict=False):
+        parents = outer[container[outer]]
+        parent = parents[np.searchsorted(parents, inner) - 1]
+        around[inner] = np.where(scope[parent], parent, around[parent])
+    return around
+
+
+def _with_a_stack(depth: NDArray[np.int32], scope: NDArray[np.bool_]) -> Numbers:
+    around = []
+    inside = [NOBODY]
+    for number, (level, is_scope) in enumerate(zip(depth.tolist(), scope.tolist(), strict=True)):
+        del inside[level + 1 :]
+        around.append(inside[level])
+        inside.append(number if is_scope else inside[level])
+    return np.array(around, np.int64)

@@ -1,0 +1,92 @@
+"""The second level of lines in cubins: from machine code to lines of PTX, and the text of those lines.
+
+.nv_debug_line_sass is a line table like .debug_line whose files are sections of this image: .nv_debug_ptx_txt, or
+.nv_debug_ptx_txt.NUMBER where several translation units were linked. A file table without entries means the former.
+Those sections hold the PTX as NUL-terminated lines, counted from 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from posixpath import basename
+
+import numpy as np
+
+from symd.debuginfo.dwarf import LineColumns, read_lines
+from symd.debuginfo.layout import Layout
+from symd.debuginfo.relocation import cuda
+from symd.model import U64, CodeObject, LineRows
+
+TEXT = ".nv_debug_ptx_txt"
+
+
+@dataclass(frozen=True, slots=True)
+class PtxText:
+    """The lines of one translation unit: ``ends`` holds where each ends in ``data`` (u64, one a line)."""
+
+    data: bytes = field(repr=False)
+    ends: U64 = field(repr=False)
+
+    @classmethod
+    def read(cls, data: bytes) -> PtxText:
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0).astype(np.uint64)
+        if data and not data.endswith(b"\0"):
+            ends = np.append(ends, np.uint64(len(data)))
+        return cls(data, ends)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def line(self, number: int) -> str | None:
+        """Line ``number``, counted from 1; None when there is none."""
+        if not 1 <= number <= len(self.ends):
+            return None
+        start = int(self.ends[number - 2]) + 1 if number > 1 else 0
+        return self.data[start : int(self.ends[number - 1])].decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class PtxLines:
+    """``rows`` as in ``DebugInfo`` (no columns, no inlining); ``files`` are names of text sections, entry 0 is "";
+    ``texts`` holds those that the image has, by that name."""
+
+    rows: LineRows
+    files: Sequence[str]
+    texts: Mapping[str, PtxText]
+    warnings: tuple[str, ...] = ()
+
+    def text(self, file: int, line: int) -> str | None:
+        """The PTX of a row's ``file`` and ``line``; None when the image does not carry it."""
+        found = self.texts.get(self.files[file])
+        return found.line(line) if found else None
+
+
+def read(code: CodeObject, layout: Layout) -> PtxLines | None:
+    """The PTX lines of a cubin; None when it carries none. Rows of functions that the linker stripped are dropped.
+    Raises Malformed, Unsupported."""
+    if code.section(cuda.PTX_LINES) is None:
+        return None
+    sections = cuda.relocate(code, layout)
+    lines = read_lines({".debug_line": sections[cuda.PTX_LINES], ".debug_str": sections.get(".debug_str", b"")})
+    texts = {s.name: PtxText.read(s.data) for s in code.sections if s.name == TEXT or s.name.startswith(f"{TEXT}.")}
+    return PtxLines(_rows(lines, layout), _files(lines), texts, lines.warnings)
+
+
+def _rows(lines: LineColumns, layout: Layout) -> LineRows:
+    """Linear addresses as sections and offsets; what lies in no section is dropped."""
+    section, offset, found = layout.locate(lines.address)
+    return LineRows(
+        section=section[found],
+        offset=offset[found],
+        file=np.maximum(lines.file[found], 1) if len(lines.files) == 1 else lines.file[found],
+        line=lines.line[found],
+        column=lines.column[found],
+        flags=lines.flags[found],
+    )
+
+
+def _files(lines: LineColumns) -> tuple[str, ...]:
+    """The decoder joins a name to its directory; a section has none."""
+    if len(lines.files) == 1:
+        return ("", TEXT)
+    return tuple(basename(file) for file in lines.files)

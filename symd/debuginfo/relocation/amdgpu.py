@@ -1,0 +1,79 @@
+"""Relocatable AMDGPU objects: every address and every offset in their debug sections is a relocation, SHT_RELA as a rule.
+With one section a function all line sequences begin at 0, and only the relocation's symbol says whose they are.
+
+Source: LLVM's AMDGPU usage guide, "Relocation Records": 6 and 1 are the low word of S + A, 3 is S + A in 64 bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symd.containers.elf import SHT_SYMTAB, read_symbols
+from symd.debuginfo.layout import FIRST_BASE, Layout
+from symd.debuginfo.relocation import entries
+from symd.errors import Malformed, Unsupported
+from symd.model import U64, CodeObject, Section
+
+_WIDTHS = {1: 4, 3: 8, 6: 4}
+_RESERVED = 0xFF00
+
+
+def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
+    """Debug sections with S + A stored at every relocated place; S is a linear address of the layout for a symbol in text,
+    an offset for one in another section. Debug sections that share a name (one a COMDAT group) are put end to end, and
+    offsets into them moved along. Raises Malformed and Unsupported rather than leave a relocation out."""
+    debug = [section for section in code.sections if section.name.startswith(".debug_")]
+    starts, sizes = _starts(debug)
+    values = _symbol_values(code, layout, starts)
+    content = {name: bytearray(size) for name, size in sizes.items()}
+    for section in debug:
+        data = _relocated(code, section, values)
+        content[section.name][starts[section.index] : starts[section.index] + len(data)] = data
+    return {name: bytes(data) for name, data in content.items()}
+
+
+def _starts(debug: list[Section]) -> tuple[dict[int, int], dict[str, int]]:
+    """Section number to its place among those of its name; name to their size together."""
+    starts: dict[int, int] = {}
+    sizes: dict[str, int] = {}
+    for section in debug:
+        starts[section.index] = sizes.get(section.name, 0)
+        sizes[section.name] = starts[section.index] + len(section.data)
+    return starts, sizes
+
+
+def _symbol_values(code: CodeObject, layout: Layout, starts: dict[int, int]) -> U64:
+    """S of every symbol of .symtab."""
+    table = next((section for section in code.sections if section.type == SHT_SYMTAB), None)
+    if table is None:
+        return np.zeros(0, np.uint64)
+    symbols = read_symbols(table)
+    bases = np.zeros(0x10000, np.uint64)
+    for section in code.sections[:_RESERVED]:
+        bases[section.index] = layout.base_of(section.index) or starts.get(section.index, 0)
+    return np.asarray(symbols["value"] + bases[symbols["section"]], np.uint64)
+
+
+def _relocated(code: CodeObject, section: Section, values: U64) -> bytearray:
+    data = bytearray(section.data)
+    for table in _tables(code, section):
+        found = entries.read(table)
+        if table.type == entries.SHT_REL:
+            raise Unsupported("SHT_REL relocations are not read for AMDGPU objects", where=table.name)
+        unknown = set(np.unique(found.type).tolist()) - {0, *_WIDTHS}
+        if unknown:
+            raise Unsupported(f"relocation type {min(unknown)} is not read in debug sections", where=table.name)
+        if len(found.symbol) and int(found.symbol.max()) >= len(values):
+            raise Malformed(f"a relocation names symbol {int(found.symbol.max())} of {len(values)}", where=table.name)
+        results = values[found.symbol] + found.addend.view(np.uint64)
+        for kind, width in _WIDTHS.items():
+            chosen = found.type == kind
+            if width == 4 and np.any(results[chosen] - np.uint64(FIRST_BASE) < np.uint64(FIRST_BASE)):
+                raise Unsupported("a 32-bit relocation against code is not read", where=table.name)
+            entries.write(data, found.offset[chosen], results[chosen], width, section.name)
+    return data
+
+
+def _tables(code: CodeObject, target: Section) -> list[Section]:
+    """Relocation tables by sh_info: names repeat where there are COMDAT groups."""
+    kinds = (entries.SHT_RELA, entries.SHT_REL)
+    return [section for section in code.sections if section.type in kinds and section.info == target.index]

@@ -1,0 +1,60 @@
+"""Relocation tables as columns, and the writing of relocated values into a section.
+
+Source: System V ABI, chapter 4, "Relocation" (Elf64_Rel, Elf64_Rela)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.errors import Malformed
+from symd.model import U32, U64, CodeObject, Section
+
+SHT_RELA, SHT_REL = 4, 9
+_RELA = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
+_REL = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4")])
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Relocations of one section: equally long columns; ``addend`` is 0 for SHT_REL, where it stands in place."""
+
+    offset: U64
+    type: U32
+    symbol: U32
+    addend: NDArray[np.int64]
+
+
+def read(table: Section) -> Entries:
+    """The entries of a 64-bit SHT_RELA or SHT_REL section."""
+    dtype = _RELA if table.type == SHT_RELA else _REL
+    if len(table.data) % dtype.itemsize:
+        raise Malformed(f"relocation table size is not a multiple of {dtype.itemsize}", where=table.name)
+    raw = np.frombuffer(table.data, dtype)
+    addend = raw["addend"] if table.type == SHT_RELA else np.zeros(len(raw), np.int64)
+    return Entries(raw["offset"], raw["type"], raw["symbol"], addend)
+
+
+def tables_for(code: CodeObject, target: Section) -> list[Section]:
+    """The relocation tables whose name or sh_info says that they are for ``target``."""
+    names = {f".rela{target.name}", f".rel{target.name}"}
+    return [
+        section
+        for section in code.sections
+        if section.type in (SHT_RELA, SHT_REL)
+        and section.name in names
+        and (section.info in (0, target.index) or section.info >= len(code.sections))
+    ]
+
+
+def write(data: bytearray, offsets: U64, values: U64, width: int, where: str) -> None:
+    """Store ``values`` as little-endian integers of ``width`` bytes at ``offsets``."""
+    if not len(offsets):
+        return
+    if int(offsets.max()) + width > len(data):
+        raise Malformed(f"a relocation at byte {int(offsets.max())} leaves the section of {len(data)}", where=where)
+    view = np.frombuffer(data, np.uint8)
+    columns = offsets.astype(np.int64)[:, None] + np.arange(width)
+    view[columns] = values.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width]

@@ -1,0 +1,52 @@
+"""IGC's per-kernel ELF images. In the debug container only the line program's start address is left to relocate: its
+place holds 0 and the addend the true start, which is not 0 in a library's kernels. The dumped variant (machine 62) has
+all of its addresses and section offsets in R_X86_64_64 and R_X86_64_32."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symd.containers.elf import read_symbols
+from symd.debuginfo.layout import Layout
+from symd.debuginfo.relocation import entries
+from symd.errors import Unsupported
+from symd.model import U64, CodeObject, Section
+
+_WIDTHS = {"igc": {1: 8}, "x86-64": {1: 8, 10: 4, 11: 4}}
+
+
+def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
+    """Debug sections with symbol + addend stored at every relocated place."""
+    return {
+        section.name: _section(code, layout, section) for section in code.sections if section.name.startswith(".debug_")
+    }
+
+
+def _section(code: CodeObject, layout: Layout, section: Section) -> bytes:
+    data = bytearray(section.data)
+    for table in entries.tables_for(code, section):
+        found = entries.read(table)
+        values = _symbol_values(code, layout, table)
+        if len(found.symbol) and int(found.symbol.max()) >= len(values):
+            raise Unsupported("a relocation names a symbol that is not there", where=table.name)
+        absolute = values[found.symbol] + found.addend.astype(np.uint64)
+        for kind in np.unique(found.type).tolist():
+            width = _WIDTHS[code.relocation].get(kind)
+            if width is None:
+                raise Unsupported(f"relocation type {kind} of {code.format} is not known", where=table.name)
+            chosen = found.type == kind
+            entries.write(data, found.offset[chosen], absolute[chosen], width, table.name)
+    return bytes(data)
+
+
+def _symbol_values(code: CodeObject, layout: Layout, table: Section) -> U64:
+    """Linear address of every symbol: the layout's for text, the plain value (a section offset) for anything else."""
+    symbols = code.sections[table.link] if table.link < len(code.sections) else None
+    if symbols is None:
+        return np.zeros(0, np.uint64)
+    raw = read_symbols(symbols)
+    bases = np.zeros(0x10000, np.uint64)
+    if not code.linked:
+        bases[layout.section] = layout.base
+    values: U64 = bases[raw["section"]] + raw["value"]
+    return values

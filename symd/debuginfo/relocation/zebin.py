@@ -1,0 +1,100 @@
+"""Zebins, relocatable and as drivers return them. Their symbols cannot be trusted: the section they name is the one that
+holds the relocation, names may be missing or differ from run to run, and a driver that met a missing name leaves that
+kernel's addresses at 0. The addends are right, with every kernel at 0; so each unit's kernel is found, and everything is
+redone from the addends.
+
+Relocation types (ELF layout document): 1 is a 64-bit text address, 2 a 32-bit offset into another debug section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from symd.containers.elf import read_symbols, string_at
+from symd.debuginfo.layout import Layout
+from symd.debuginfo.relocation import entries
+from symd.debuginfo.relocation.units import Unit, units
+from symd.errors import Malformed
+from symd.model import U64, CodeObject, Section
+
+_TEXT_ADDRESS, _SECTION_OFFSET = 1, 2
+
+
+def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
+    """Debug sections with every text address moved to its kernel's base in the layout."""
+    sections = {section.name: section for section in code.sections if section.name.startswith(".debug_")}
+    content = {name: bytearray(section.data) for name, section in sections.items()}
+    tables = {name: _entries(code, section) for name, section in sections.items()}
+    for name, table in tables.items():
+        chosen = table.type == _SECTION_OFFSET
+        entries.write(content[name], table.offset[chosen], table.addend[chosen].view(np.uint64), 4, name)
+    if content.get(".debug_info"):
+        _texts(code, layout, content, tables)
+    return {name: bytes(data) for name, data in content.items()}
+
+
+def _entries(code: CodeObject, section: Section) -> entries.Entries:
+    found = [entries.read(table) for table in entries.tables_for(code, section)]
+    if len(found) > 1:
+        raise Malformed("has more than one relocation table", where=section.name)
+    return found[0] if found else entries.read(Section(0, "", entries.SHT_RELA, 0, 0, 0, b""))
+
+
+def _texts(code: CodeObject, layout: Layout, content: dict[str, bytearray], tables: dict[str, entries.Entries]) -> None:
+    found = units({name: bytes(data) for name, data in content.items()})
+    bases = _bases(code, layout, found, tables[".debug_info"])
+    starts: dict[str, list[int | None]] = {
+        ".debug_info": [unit.offset for unit in found],
+        ".debug_line": [unit.line_offset for unit in found],
+        ".debug_addr": [unit.address_base for unit in found],
+    }
+    for name, first in starts.items():
+        if name not in tables:
+            continue
+        table = tables[name]
+        chosen = table.type == _TEXT_ADDRESS
+        values = _base_at(table.offset[chosen], first, bases) + table.addend[chosen].view(np.uint64)
+        entries.write(content[name], table.offset[chosen], values, 8, name)
+
+
+def _base_at(offsets: U64, first: list[int | None], bases: list[int]) -> U64:
+    """The base of the unit to whose contribution each offset belongs: the one that starts last before it."""
+    pairs = sorted((start, base) for start, base in zip(first, bases, strict=True) if start is not None)
+    if not pairs:
+        return np.zeros(len(offsets), np.uint64)
+    table = np.array(pairs, np.uint64)
+    slot = np.searchsorted(table[:, 0], offsets, side="right").astype(np.int64) - 1
+    return np.where(slot >= 0, table[np.maximum(slot, 0), 1], np.uint64(0))
+
+
+def _bases(code: CodeObject, layout: Layout, found: list[Unit], table: entries.Entries) -> list[int]:
+    """The linear base of each unit's kernel: by the name of a text relocation, by the unit's function, by order."""
+    texts = [section for section in code.sections if section.executable]
+    by_name = {section.name: section.index for section in texts}
+    names = _symbol_names(code)
+    result = []
+    for number, unit in enumerate(found):
+        inside = (table.type == _TEXT_ADDRESS) & (table.offset >= unit.offset) & (table.offset < unit.end)
+        symbols = (names[symbol] for symbol in np.unique(table.symbol[inside]).tolist() if symbol < len(names))
+        candidates = [*symbols, *(f".text.{name}" for name in unit.functions)]
+        section = _first_known(candidates, by_name)
+        if section is None and len(found) == len(texts):
+            section = texts[number].index
+        if section is None:
+            raise Malformed(f"unit {number} of {len(found)} belongs to no text section", where=".debug_info")
+        result.append(layout.base_of(section) or 0)
+    return result
+
+
+def _first_known(candidates: Iterable[str], by_name: dict[str, int]) -> int | None:
+    return next((by_name[name] for name in candidates if name in by_name), None)
+
+
+def _symbol_names(code: CodeObject) -> list[str]:
+    symbols = code.section(".symtab")
+    if symbols is None:
+        return []
+    strings = code.sections[symbols.link].data if symbols.link < len(code.sections) else b""
+    return [string_at(strings, offset) for offset in read_symbols(symbols)["name"].tolist()]

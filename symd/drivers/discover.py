@@ -1,0 +1,62 @@
+"""Which drivers and devices are here, with hardware and simulated, for both interfaces; each asked in its own process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+from symd.config import Limits
+from symd.drivers import simulate
+from symd.drivers.apis import APIS, Api
+from symd.drivers.runner import Job, ask
+from symd.errors import SymdError
+
+_SECONDS: Final = 20.0
+_AT_ONCE: Final = 4
+_IN_BOTH: Final = "dg2"
+"""A product that both driver generations simulate: it tells which of them this is."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverReport:
+    """One attempt to find devices. ``simulate`` is the product, or None for hardware; ``problem`` is "" when it worked,
+    and ``hint`` says what to install or do when it did not."""
+
+    api: str
+    simulate: str | None
+    driver: str = ""
+    devices: tuple[str, ...] = field(default=())
+    problem: str = ""
+    hint: str = ""
+
+
+def survey(driver_root: str | None = None, limits: Limits | None = None) -> list[DriverReport]:
+    """Reports for each interface: hardware first, then every product that its driver simulates.
+
+    Where no driver answers, only hardware and one product are reported. ``driver_root`` asks another generation.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        parts = pool.map(lambda api: _survey(api, driver_root, limits or Limits()), APIS.values())
+        return [report for part in parts for report in part]
+
+
+def _survey(api: Api, driver_root: str | None, limits: Limits) -> Sequence[DriverReport]:
+    hardware = _report(api, None, driver_root, limits)
+    first = _report(api, _IN_BOTH, driver_root, limits)
+    if first.problem:
+        return [hardware, first]
+    others = [name for name in simulate.products_of(first.driver) if name != _IN_BOTH]
+    return [hardware, first, *(_report(api, name, driver_root, limits) for name in others)]
+
+
+def _report(api: Api, product: str | None, driver_root: str | None, limits: Limits) -> DriverReport:
+    job = Job("devices", api, product, driver_root, min(_SECONDS, limits.driver_seconds))
+    try:
+        value, _ = ask(job, limits)
+    except SymdError as error:
+        return DriverReport(api.name, product, problem=error.message, hint=error.hint)
+    devices = value["devices"]
+    drivers = ", ".join(dict.fromkeys(driver for driver, _ in devices))
+    return DriverReport(api.name, product, drivers, tuple(name for _, name in devices))

@@ -1,0 +1,111 @@
+"""A shared library of C functions that return result codes: each call is announced before it is made, each failure
+carries the code's name. Loaded in a child process only."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from symd.drivers.apis import Api
+from symd.errors import DriverFailed, DriverMissing
+
+Announce = Callable[[str], None]
+"""Told the name of every driver function before it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A module that the driver built: ``debug_data`` is b"" when the driver has none for it."""
+
+    debug_data: bytes
+    native: bytes
+    kernels: tuple[str, ...]
+    build_log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device: how its driver and it call themselves, and the binding's handles (its own last)."""
+
+    driver: str
+    name: str
+    handles: tuple[ctypes.c_void_p, ...]
+
+    @property
+    def handle(self) -> ctypes.c_void_p:
+        return self.handles[-1]
+
+
+class Driver(Protocol):
+    """What both bindings do, once made from an ``Announce`` and the simulated product's name or None."""
+
+    def devices(self) -> list[Device]:
+        """All devices of all drivers, in the loader's order. Raises DriverMissing when there is none."""
+        ...
+
+    def build(self, device: Device, data: bytes, kind: str, build_flags: str) -> Built:
+        """Build a module for one device and take what the driver has of it.
+
+        Raises BuildFailed with the build log, InvalidInput for bytes that the driver does not take, DriverFailed.
+        """
+        ...
+
+
+def no_device(api: Api, failed: str, call: str, simulated: str | None) -> DriverMissing:
+    """The error for a call that found no driver or no device."""
+    if simulated is None:
+        hint = f"{api.install}; without a device, simulate one"
+    else:
+        hint = f"{api.install}; or this driver does not simulate {simulated!r}"
+    return DriverMissing(failed, hint=hint, metadata={"call": call})
+
+
+class Library:
+    """The loader library of ``api``, opened with ctypes. ``codes`` names result codes."""
+
+    def __init__(self, api: Api, codes: Mapping[int, str], announce: Announce) -> None:
+        announce(f"dlopen {api.soname}")
+        try:
+            self._functions = ctypes.CDLL(api.soname)
+        except OSError as error:
+            raise DriverMissing(f"{api.soname} cannot be loaded: {error}", hint=api.install) from error
+        self._api = api
+        self._codes = codes
+        self._announce = announce
+
+    def call(self, function: str, *arguments: Any) -> int:
+        """Call and give the result code back. Arguments are ctypes values: a bare int would be cut to 32 bits."""
+        return int(self._function(function, ctypes.c_int32)(*arguments))
+
+    def check(self, function: str, *arguments: Any) -> None:
+        """Call; raises DriverFailed unless the result is success."""
+        code = self.call(function, *arguments)
+        if code:
+            raise self.failure(function, code)
+
+    def create(self, function: str, *arguments: Any) -> tuple[ctypes.c_void_p, int]:
+        """Call a function that returns a handle and stores its result code through one more, last pointer."""
+        code = ctypes.c_int32()
+        handle = self._function(function, ctypes.c_void_p)(*arguments, ctypes.byref(code))
+        return ctypes.c_void_p(handle), code.value
+
+    def failure(self, function: str, code: int) -> DriverFailed:
+        return DriverFailed(
+            f"{function} failed: {self.name(code)}", metadata={"call": function, "code": self.name(code)}
+        )
+
+    def name(self, code: int) -> str:
+        """The code's name and number."""
+        number = f"0x{code:08x}" if code > 0 else str(code)
+        return f"{self._codes.get(code, 'a code without a name')} ({number})"
+
+    def _function(self, name: str, result: Any) -> Any:
+        self._announce(name)
+        try:
+            function = self._functions[name]
+        except AttributeError:
+            raise DriverMissing(f"{self._api.soname} is too old: it has no {name}", hint=self._api.install) from None
+        function.restype = result
+        return function

@@ -1,0 +1,1 @@
+"""One pure module for each question that an index answers."""

@@ -1,0 +1,79 @@
+"""The device that a module is checked for: what its driver reports in ze_device_module_properties_t,
+ze_device_image_properties_t and ze_float_atomic_ext_properties_t."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from symd.errors import InvalidInput
+
+FLAGS = ("GLOBAL_LOAD_STORE", "GLOBAL_ADD", "GLOBAL_MIN_MAX", "LOCAL_LOAD_STORE", "LOCAL_ADD", "LOCAL_MIN_MAX")
+"""Of ze_device_fp_atomic_ext_flags_t, without their common prefix."""
+
+_SWITCHES = ("images", "fp16_module", "fp64_module", "int64_atomics")
+_WIDTHS = ("fp16", "fp32", "fp64")
+_HINT = "write for example --device images=false,fp32=GLOBAL_ADD+LOCAL_ADD,spirv_max=1.2"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """``fp16``, ``fp32`` and ``fp64`` are sets of FLAGS; ``spirv_max`` is the highest SPIR-V version (major, minor)."""
+
+    images: bool = True
+    fp16_module: bool = True
+    fp64_module: bool = True
+    int64_atomics: bool = True
+    fp16: frozenset[str] = frozenset()
+    fp32: frozenset[str] = frozenset()
+    fp64: frozenset[str] = frozenset()
+    spirv_max: tuple[int, int] = (1, 2)
+
+    def atomics(self, width: int) -> frozenset[str]:
+        """The floating-point atomic flags for a width in bits; empty for a width without any."""
+        return {16: self.fp16, 32: self.fp32, 64: self.fp64}.get(width, frozenset())
+
+    @classmethod
+    def parse(cls, text: str) -> Device:
+        """``KEY=VALUE`` pairs parted by commas; what is not named keeps its default. Raises InvalidInput."""
+        properties: dict[str, Any] = {}
+        for item in filter(None, (piece.strip() for piece in text.split(","))):
+            key, equals, value = item.partition("=")
+            if not equals:
+                raise InvalidInput(f"{item!r} is not KEY=VALUE", where="--device", hint=_HINT)
+            properties[key.strip()] = _value(key.strip(), value.strip())
+        return cls(**properties)
+
+
+def _value(key: str, value: str) -> bool | frozenset[str] | tuple[int, int]:
+    if key in _SWITCHES:
+        return _switch(key, value)
+    if key in _WIDTHS:
+        return _flags(key, value)
+    if key == "spirv_max":
+        return _version(value)
+    known = ", ".join((*_SWITCHES, *_WIDTHS, "spirv_max"))
+    raise InvalidInput(f"{key!r} is no property; known are {known}", where="--device", hint=_HINT)
+
+
+def _switch(key: str, value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise InvalidInput(f"{key} is true or false, not {value!r}", where="--device", hint=_HINT)
+    return value.lower() == "true"
+
+
+def _flags(key: str, value: str) -> frozenset[str]:
+    names = frozenset(name.strip().upper() for name in value.split("+") if name.strip())
+    unknown = sorted(names.difference(FLAGS))
+    if unknown:
+        known = ", ".join(FLAGS)
+        raise InvalidInput(f"{key}: {unknown[0]!r} is no flag; known are {known}", where="--device", hint=_HINT)
+    return names
+
+
+def _version(value: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,3})\.(\d{1,3})", value)
+    if match is None:
+        raise InvalidInput(f"spirv_max is MAJOR.MINOR, not {value!r}", where="--device", hint=_HINT)
+    return int(match[1]), int(match[2])

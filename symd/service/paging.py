@@ -1,0 +1,52 @@
+"""Pages of lists: sizes within bounds, and opaque tokens that say where the next page begins."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from symd.errors import BadQuery
+
+Item = TypeVar("Item")
+
+DEFAULT_SIZE = 1000
+MAX_SIZE = 10_000
+
+
+def page_size(asked: int) -> int:
+    """Entries of a page. Raises ``BadQuery`` for a negative number."""
+    if asked < 0:
+        raise BadQuery(f"page_size is {asked}", hint="ask for 0 (as many as usual) or more")
+    return min(asked or DEFAULT_SIZE, MAX_SIZE)
+
+
+def to_token(of: str, position: Any) -> str:
+    """A token for the list ``of``, to go on at ``position`` (anything JSON has)."""
+    return base64.urlsafe_b64encode(json.dumps([of, position]).encode()).decode()
+
+
+def from_token(token: str, of: str, kind: type[Item], first: Item) -> Item:
+    """The position in a token, ``first`` when it is empty. Raises ``BadQuery`` when it was made for another list."""
+    if not token:
+        return first
+    try:
+        made_for, position = json.loads(base64.urlsafe_b64decode(token.encode()))
+    except (binascii.Error, ValueError, TypeError, RecursionError):
+        raise bad_token() from None
+    if made_for != of or not isinstance(position, kind):
+        raise bad_token()
+    return position
+
+
+def slice_page(items: Sequence[Item], of: str, asked: int, token: str) -> tuple[Sequence[Item], str]:
+    """One page of a list that never changes, and the token of the next ("" after the last)."""
+    start = max(from_token(token, of, int, 0), 0)
+    end = start + page_size(asked)
+    return items[start:end], to_token(of, end) if end < len(items) else ""
+
+
+def bad_token() -> BadQuery:
+    return BadQuery("page_token is not one of this list", hint="pass next_page_token on as it came")

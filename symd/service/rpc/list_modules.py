@@ -1,0 +1,37 @@
+"""ModuleService.ListModules: a token names the last record seen, so what is added or removed shifts no page."""
+
+from __future__ import annotations
+
+from itertools import dropwhile, islice
+
+import grpc
+
+from symd.model import ModuleRecord
+from symd.service.paging import bad_token, from_token, page_size, to_token
+from symd.service.parts import Parts
+from symd.v1.module_service_pb2 import ListModulesRequest, ListModulesResponse
+from symd.wire.modules import to_record
+
+LIST = "modules"
+
+
+def handle(parts: Parts, request: ListModulesRequest, _context: grpc.ServicerContext) -> ListModulesResponse:
+    size = page_size(request.page_size)
+    last = _key(request.page_token)
+    rest = dropwhile(lambda record: (record.added, record.sha256) <= last, parts.engine.modules())
+    page = list(islice(rest, size + 1))
+    token = _token(page[size - 1]) if len(page) > size else ""
+    return ListModulesResponse(modules=map(to_record, page[:size]), next_page_token=token)
+
+
+def _token(last: ModuleRecord) -> str:
+    return to_token(LIST, f"{last.added!r} {last.sha256}")
+
+
+def _key(token: str) -> tuple[float, str]:
+    """(added, sha256) of the last record seen. Raises ``BadQuery``."""
+    added, _, digest = from_token(token, LIST, str, "-inf ").partition(" ")
+    try:
+        return float(added), digest
+    except ValueError:
+        raise bad_token() from None

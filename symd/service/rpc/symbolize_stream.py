@@ -1,0 +1,31 @@
+"""SymbolService.SymbolizeStream: batch in, answer out; a batch that cannot be served does not end the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import grpc
+
+from symd.errors import SymdError
+from symd.service.batches import answer
+from symd.service.parts import Parts
+from symd.v1.symbol_service_pb2 import SymbolizeStreamRequest, SymbolizeStreamResponse
+from symd.wire.failures import to_failure
+
+
+def handle(
+    parts: Parts, requests: Iterator[SymbolizeStreamRequest], context: grpc.ServicerContext
+) -> Iterator[SymbolizeStreamResponse]:
+    with parts.slots.taken():
+        for request in requests:
+            yield _outcome(parts, request)
+            parts.check_running()
+            if not context.is_active():
+                return
+
+
+def _outcome(parts: Parts, request: SymbolizeStreamRequest) -> SymbolizeStreamResponse:
+    try:
+        return SymbolizeStreamResponse(id=request.id, answers=answer(parts, request.batch))
+    except SymdError as error:
+        return SymbolizeStreamResponse(id=request.id, failure=to_failure(error))

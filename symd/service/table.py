@@ -1,0 +1,79 @@
+"""The routing table: every RPC and its module. A new RPC is one module and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import FileDescriptor, MethodDescriptor, ServiceDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+from symd.service.guard import Handler, streaming, unary
+from symd.service.parts import Parts
+from symd.service.rpc import (
+    find_missing_modules,
+    get_line_table,
+    get_module,
+    get_server_info,
+    grab_module,
+    list_code_objects,
+    list_kernels,
+    list_modules,
+    read_object,
+    symbolize,
+    symbolize_stream,
+    upload_module,
+)
+from symd.v1 import module_service_pb2, server_service_pb2, symbol_service_pb2
+
+FILES: tuple[FileDescriptor, ...] = (
+    module_service_pb2.DESCRIPTOR,
+    server_service_pb2.DESCRIPTOR,
+    symbol_service_pb2.DESCRIPTOR,
+)
+
+HANDLERS: Mapping[str, Handler] = {
+    "symd.v1.ModuleService.FindMissingModules": find_missing_modules.handle,
+    "symd.v1.ModuleService.UploadModule": upload_module.handle,
+    "symd.v1.ModuleService.GrabModule": grab_module.handle,
+    "symd.v1.ModuleService.ListModules": list_modules.handle,
+    "symd.v1.ModuleService.GetModule": get_module.handle,
+    "symd.v1.ModuleService.ListCodeObjects": list_code_objects.handle,
+    "symd.v1.ModuleService.ListKernels": list_kernels.handle,
+    "symd.v1.ModuleService.ReadObject": read_object.handle,
+    "symd.v1.SymbolService.Symbolize": symbolize.handle,
+    "symd.v1.SymbolService.SymbolizeStream": symbolize_stream.handle,
+    "symd.v1.SymbolService.GetLineTable": get_line_table.handle,
+    "symd.v1.ServerService.GetServerInfo": get_server_info.handle,
+}
+
+
+def services() -> Iterator[ServiceDescriptor]:
+    """Every service of the protos."""
+    for file in FILES:
+        yield from file.services_by_name.values()
+
+
+def register(server: grpc.Server, parts: Parts) -> None:
+    """Let the server route every method of every service to its handler; a method without one is a KeyError here."""
+    for service in services():
+        methods = {method.name: _routed(method, parts) for method in service.methods}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, methods),))
+        server.add_registered_method_handlers(service.full_name, methods)
+
+
+def _routed(method: MethodDescriptor, parts: Parts) -> grpc.RpcMethodHandler[Any, Any]:
+    guard = streaming if method.server_streaming else unary
+    call = guard(HANDLERS[method.full_name], parts)
+    request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+    make = _MAKERS[method.client_streaming, method.server_streaming]
+    return make(call, request_deserializer=request.FromString, response_serializer=response.SerializeToString)
+
+
+_MAKERS = {
+    (False, False): grpc.unary_unary_rpc_method_handler,
+    (False, True): grpc.unary_stream_rpc_method_handler,
+    (True, False): grpc.stream_unary_rpc_method_handler,
+    (True, True): grpc.stream_stream_rpc_method_handler,
+}

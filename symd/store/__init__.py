@@ -1,0 +1,9 @@
+"""Digest and format version -> module bytes and index, or the remembered failure; a catalogue of what is there.
+
+Files hold the bytes, SQLite the facts about them. A file is always written before its row, so a kill at any moment
+leaves at worst a file without a row, which the next start adopts."""
+
+from symd.store.store import Store
+from symd.store.upload import Upload
+
+__all__ = ("Store", "Upload")

@@ -1,0 +1,209 @@
+"""The SQLite catalogue: one row a module, its remembered failures, its aliases. It knows no file but its own.
+
+Writers of several processes take turns (WAL, busy timeout); readers never wait for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Lock
+
+from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
+from symd.model import ModuleRecord
+from symd.store.files import FILE_MODE, disk, locked
+
+MIGRATIONS: tuple[str, ...] = (
+    # 1: modules, failures, aliases
+    """
+    CREATE TABLE modules (
+        sha256 TEXT PRIMARY KEY,
+        size INTEGER NOT NULL,
+        format TEXT NOT NULL,
+        label TEXT NOT NULL,
+        added REAL NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX modules_by_age ON modules (added, sha256);
+    CREATE TABLE failures (
+        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+        sha256 TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        error TEXT NOT NULL,
+        UNIQUE (sha256, version)
+    );
+    CREATE TABLE aliases (
+        kind TEXT NOT NULL,
+        key TEXT NOT NULL,
+        sha256 TEXT NOT NULL REFERENCES modules ON DELETE CASCADE,
+        PRIMARY KEY (kind, key)
+    ) WITHOUT ROWID;
+    CREATE INDEX aliases_by_module ON aliases (sha256);
+    """,
+)
+"""Step n takes a catalogue of schema n (SQLite's user_version) to n + 1. Steps are only ever appended."""
+
+BUSY_SECONDS = 30.0
+MAX_FAILURES = 100_000
+"""So many of the youngest failures are remembered: whoever sends malformed modules for ever cannot fill the disk."""
+_RECORD = """
+    SELECT sha256, size, format, label, added,
+           coalesce((SELECT reason FROM failures WHERE failures.sha256 = modules.sha256
+                     ORDER BY version DESC LIMIT 1), '')
+    FROM modules
+"""
+_ONE = _RECORD + "WHERE sha256 = ?"
+_PAGE = _RECORD + "WHERE (added, sha256) > (?, ?) ORDER BY added, sha256 LIMIT ?"
+_SIZES = "SELECT sha256, size FROM modules WHERE sha256 IN (SELECT value FROM json_each(?))"
+
+
+class Catalogue:
+    """Connections to one catalogue file; safe to use from several threads."""
+
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
+        self.path = path
+        self._durable = durable
+        self._idle: list[sqlite3.Connection] = []
+        self._turn = Lock()
+        with disk(path), locked(path.with_name("catalogue.lock")), self._translated():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+            self._migrate()
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for queries."""
+        with self._translated(), self._borrowed() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that no other writer, in this process or another, runs beside; rolled back on an error."""
+        with self._turn, self._translated(), self._borrowed() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[sqlite3.Connection]:
+        """One of the idle connections or a new one; after a database error it is closed instead of reused."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect()
+        try:
+            yield connection
+        except sqlite3.Error:
+            connection.close()
+            raise
+        except BaseException:
+            self._idle.append(connection)
+            raise
+        self._idle.append(connection)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
+        )
+        mode = "WAL" if self._durable else "MEMORY"
+        connection.execute(f"PRAGMA journal_mode={mode}")
+        connection.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'OFF'}")
+        connection.execute("PRAGMA foreign_keys=ON")
+        return connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: sqlite3.Error) -> SymdError:
+        where, name = str(self.path), getattr(error, "sqlite_errorname", "")
+        metadata = {"path": where, "sqlite": name}
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            hint = "remove this file: the next start makes it again from the modules beside it"
+            return DataLoss("the catalogue is damaged", where=where, hint=hint, metadata=metadata)
+        hint = "look whether the disk is full, the folder can be written and no other process holds the store"
+        return StoreUnavailable(f"the catalogue refused: {error}", where=where, hint=hint, metadata=metadata)
+
+    def _migrate(self) -> None:
+        with closing(self._connect()) as connection:
+            schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            if schema > len(MIGRATIONS):
+                raise FailedPrecondition(
+                    f"the catalogue has schema {schema}, this symd knows {len(MIGRATIONS)}",
+                    where=str(self.path),
+                    hint="use a newer symd or another store folder",
+                )
+            for number, step in enumerate(MIGRATIONS[schema:], schema + 1):
+                connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
+
+    def sizes(self, digests: Sequence[str]) -> dict[str, int]:
+        """Catalogued size of each of ``digests`` that has a row."""
+        with self.reading() as connection:
+            return dict(connection.execute(_SIZES, (json.dumps(list(digests)),)))
+
+    def digests(self) -> set[str]:
+        with self.reading() as connection:
+            return {row[0] for row in connection.execute("SELECT sha256 FROM modules")}
+
+    def record(self, digest: str) -> ModuleRecord | None:
+        with self.reading() as connection:
+            row = connection.execute(_ONE, (digest,)).fetchone()
+        return ModuleRecord(*row) if row else None
+
+    def records(self, after: tuple[float, str], limit: int) -> list[ModuleRecord]:
+        """Up to ``limit`` records whose (added, sha256) comes after ``after``, in that order."""
+        with self.reading() as connection:
+            return [ModuleRecord(*row) for row in connection.execute(_PAGE, (*after, limit))]
+
+    def failure(self, digest: str, version: int) -> str | None:
+        query = "SELECT error FROM failures WHERE sha256 = ? AND version = ?"
+        with self.reading() as connection:
+            row = connection.execute(query, (digest, version)).fetchone()
+        return str(row[0]) if row else None
+
+    def resolve(self, kind: str, key: str) -> str | None:
+        query = "SELECT sha256 FROM aliases WHERE kind = ? AND key = ?"
+        with self.reading() as connection:
+            row = connection.execute(query, (kind, key)).fetchone()
+        return str(row[0]) if row else None
+
+
+def insert(connection: sqlite3.Connection, record: ModuleRecord) -> None:
+    """Add a module's row; one that is there already stays as it is, but for a size that was wrong."""
+    connection.execute(
+        "INSERT INTO modules (sha256, size, format, label, added) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (sha256) DO UPDATE SET size = excluded.size",
+        (record.sha256, record.size, record.format, record.label, record.added),
+    )
+
+
+def delete(connection: sqlite3.Connection, digests: Iterable[str]) -> None:
+    """Drop modules with their failures and aliases."""
+    keys = [(digest,) for digest in digests]
+    connection.executemany("DELETE FROM modules WHERE sha256 = ?", keys)
+    connection.executemany("DELETE FROM failures WHERE sha256 = ?", keys)
+
+
+def exists(connection: sqlite3.Connection, digest: str) -> bool:
+    return connection.execute("SELECT 1 FROM modules WHERE sha256 = ?", (digest,)).fetchone() is not None
+
+
+def remember(connection: sqlite3.Connection, digest: str, version: int, reason: str, error: str) -> None:
+    """Keep one failure a digest and version; the oldest beyond ``MAX_FAILURES`` go."""
+    values = (digest, version, reason, error)
+    connection.execute("INSERT OR REPLACE INTO failures (sha256, version, reason, error) VALUES (?, ?, ?, ?)", values)
+    connection.execute("DELETE FROM failures WHERE sequence <= last_insert_rowid() - ?", (MAX_FAILURES,))

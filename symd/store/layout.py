@@ -1,0 +1,64 @@
+"""Where things lie in a store's folder, and what a module may be named."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from symd.errors import BadQuery
+from symd.store.files import make_folder
+
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+
+
+def checked(digest: str) -> str:
+    """``digest`` itself when it is one: 64 lower-case hexadecimal digits. Anything else raises ``BadQuery``."""
+    if not _DIGEST.match(digest):
+        raise BadQuery(
+            f"{digest[:80]!r} is not the SHA-256 of a module",
+            hint="give 64 lower-case hexadecimal digits",
+            metadata={"digest": digest[:80]},
+        )
+    return digest
+
+
+def digest_of(data: bytes | bytearray | memoryview) -> str:
+    """Lower-case hexadecimal SHA-256: the name of a module."""
+    return hashlib.sha256(data).hexdigest()
+
+
+class Layout:
+    """``modules/ab/<sha256>``, ``index/<format version>/ab/<sha256>.idx``, ``catalogue.sqlite``; ``incoming/`` holds
+    files being written and ``damaged/`` those whose bytes were not what their name says."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.catalogue = root / "catalogue.sqlite"
+        self.incoming = root / "incoming"
+        self.damaged = root / "damaged"
+        self._modules = root / "modules"
+        self._index = root / "index"
+
+    def create(self, *, durable: bool) -> None:
+        for folder in (self.incoming, self._modules, self._index):
+            make_folder(folder, durable=durable)
+
+    def module(self, digest: str) -> Path:
+        return self._modules / checked(digest)[:2] / digest
+
+    def index(self, digest: str, version: int) -> Path:
+        return self._index / str(version) / checked(digest)[:2] / f"{digest}.idx"
+
+    def indexes(self, digest: str) -> Iterator[Path]:
+        """The index files of one module, of every format version."""
+        return self._index.glob(f"*/{checked(digest)[:2]}/{digest}.idx")
+
+    def all_modules(self) -> set[str]:
+        """The digests that have a module file."""
+        return {path.name for path in self._modules.glob("??/*") if _DIGEST.match(path.name)}
+
+    def all_indexes(self) -> Iterator[tuple[Path, str]]:
+        """Every index file with the digest that it belongs to."""
+        return ((path, path.stem) for path in self._index.glob("*/??/*.idx"))

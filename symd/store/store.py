@@ -1,0 +1,248 @@
+"""The store: one class that keeps files and catalogue in step."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from symd.config import Limits
+from symd.errors import DataLoss, ModuleNotFound, SymdError
+from symd.model import ModuleRecord
+from symd.store import catalogue as rows
+from symd.store import failures
+from symd.store.catalogue import Catalogue
+from symd.store.files import IncomingFile, disk, mapped, size_of, sync_folder
+from symd.store.layout import Layout, checked, digest_of
+from symd.store.recovery import recover
+from symd.store.upload import Upload, check_size
+
+OLDEST = (float("-inf"), "")
+
+
+class Store:
+    """Modules by digest in the folder ``root``, made when it is not there.
+
+    Safe to use from several threads, and several processes may share a folder; connections do not survive ``fork``.
+    ``durable`` off gives up safety against power cuts for speed. Every method raises ``StoreUnavailable`` when the
+    disk refuses, ``BadQuery`` for a digest that is none, and ``DataLoss`` when the catalogue cannot be read.
+    """
+
+    def __init__(self, root: Path, limits: Limits | None = None, *, durable: bool = True) -> None:
+        self._limits = limits or Limits()
+        self._durable = durable
+        self._layout = Layout(root)
+        with disk(root):
+            self._layout.create(durable=durable)
+        self._catalogue = Catalogue(self._layout.catalogue, durable=durable)
+        with disk(root):
+            self.recovery = recover(self._layout, self._catalogue)
+            """What this start found and mended."""
+
+    @classmethod
+    def temporary(cls, limits: Limits | None = None) -> Store:
+        """A store of its own for one run, removed at ``close``, collection or a normal end of the process."""
+        place = Path(tempfile.gettempdir())
+        with disk(place):
+            root = Path(tempfile.mkdtemp(prefix="symd-"))
+        store = cls(root, limits, durable=False)
+        weakref.finalize(store, shutil.rmtree, root, ignore_errors=True)
+        store._removed_at_close = True
+        return store
+
+    _removed_at_close = False
+
+    @property
+    def root(self) -> Path:
+        return self._layout.root
+
+    def close(self) -> None:
+        """Give the connections back. Harmless when repeated; mapped bytes stay readable."""
+        self._catalogue.close()
+        if self._removed_at_close:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def missing(self, digests: Sequence[str]) -> list[str]:
+        """Those of ``digests`` that are not in the store, in the order given."""
+        sizes = self._catalogue.sizes([checked(digest) for digest in digests])
+        return [digest for digest in digests if not self._whole(digest, sizes.get(digest))]
+
+    def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
+        """Store a module and return its digest. One that is there already keeps its label and format."""
+        check_size(memoryview(data).nbytes, self._limits)
+        digest = digest_of(data)
+        if not self.missing([digest]):
+            return digest
+        with self.writer() as upload:
+            upload.write(data)
+            return upload.commit(digest, label, format)
+
+    def writer(self) -> Upload:
+        """Begin a streamed upload."""
+        with disk(self._layout.incoming):
+            return Upload(self._incoming(), self._limits, self._accept)
+
+    def data(self, digest: str) -> memoryview:
+        """The module's bytes, mapped read-only. Raises ``ModuleNotFound``, and ``DataLoss`` when the file is shorter
+        or longer than it was."""
+        size = self._catalogue.sizes([checked(digest)]).get(digest)
+        if size is None:
+            raise not_found(digest)
+        path = self._layout.module(digest)
+        with disk(path):
+            try:
+                view = mapped(path)
+            except FileNotFoundError:
+                raise not_found(digest) from None
+        if view.nbytes != size:
+            raise _damaged(digest, path, f"the file has {view.nbytes} bytes, the module had {size}")
+        return view
+
+    def verify(self, digest: str) -> None:
+        """Hash the stored bytes again: raises ``DataLoss`` when they are not what they were."""
+        view = self.data(digest)
+        if digest_of(view) != digest:
+            raise _damaged(digest, self._layout.module(digest), "the bytes have another SHA-256")
+
+    def index(self, digest: str, version: int) -> memoryview | None:
+        """The module's index in format ``version``, mapped read-only; None when there is none."""
+        path = self._layout.index(digest, version)
+        with disk(path):
+            try:
+                return mapped(path)
+            except FileNotFoundError:
+                return None
+
+    def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> None:
+        """Keep an index, in place of an older one; failures remembered up to ``version`` are forgotten."""
+        path = self._layout.index(digest, version)
+        with disk(path):
+            file = self._incoming()
+            try:
+                file.write(data)
+                file.sync()
+                with self._changing(digest) as connection:
+                    file.publish(path)
+                    connection.execute("DELETE FROM failures WHERE sha256 = ? AND version <= ?", (digest, version))
+            finally:
+                file.discard()
+
+    def failure(self, digest: str, version: int) -> SymdError | None:
+        """The error that indexing this module under ``version`` ends with, if one is remembered."""
+        text = self._catalogue.failure(checked(digest), version)
+        return failures.decode(text) if text else None
+
+    def remember_failure(self, digest: str, version: int, error: SymdError) -> bool:
+        """Keep ``error`` as the outcome of indexing; False when it is of a kind that may not last (``failures``).
+        The module itself need not be in the store: what was refused is known when it is sent again."""
+        if not failures.lasts(error):
+            return False
+        with self._catalogue.writing() as connection:
+            rows.remember(connection, checked(digest), version, error.reason, failures.encode(error))
+        return True
+
+    def forget_failure(self, digest: str, version: int) -> None:
+        """Let the next question try to index the module again."""
+        with self._catalogue.writing() as connection:
+            connection.execute("DELETE FROM failures WHERE sha256 = ? AND version = ?", (checked(digest), version))
+
+    def record(self, digest: str) -> ModuleRecord:
+        """The module's line of the catalogue. Raises ``ModuleNotFound``."""
+        record = self._catalogue.record(checked(digest))
+        if record is None:
+            raise not_found(digest)
+        return record
+
+    def records(self, after: tuple[float, str] = OLDEST, limit: int = 1000) -> list[ModuleRecord]:
+        """One page of the catalogue, oldest first: up to ``limit`` records that come after ``after``, which is
+        (added, sha256) of the last one seen and need not be in the store any more."""
+        return self._catalogue.records(after, limit)
+
+    def set_format(self, digest: str, format: str) -> None:  # noqa: A002 - the word of ModuleRecord
+        """Record the module's outermost format."""
+        with self._changing(digest) as connection:
+            connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
+
+    def alias(self, kind: str, key: str, digest: str) -> None:
+        """Let ``key`` (of a kind such as "build-id") name the module; the last one told wins."""
+        with self._changing(digest) as connection:
+            connection.execute("INSERT OR REPLACE INTO aliases VALUES (?, ?, ?)", (kind, key, digest))
+
+    def resolve(self, kind: str, key: str) -> str | None:
+        """The digest that an alias names, None when nobody told."""
+        return self._catalogue.resolve(kind, key)
+
+    def remove(self, digest: str) -> None:
+        """Remove a module with its indexes, failures and aliases. Raises ``ModuleNotFound``."""
+        path = self._layout.module(digest)
+        with disk(path), self._changing(digest) as connection:
+            for index in self._layout.indexes(digest):
+                index.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+            if self._durable and path.parent.is_dir():
+                sync_folder(path.parent)
+            rows.delete(connection, [digest])
+
+    def _incoming(self) -> IncomingFile:
+        return IncomingFile(self._layout.incoming, durable=self._durable)
+
+    def _whole(self, digest: str, size: int | None) -> bool:
+        path = self._layout.module(digest)
+        with disk(path):
+            return size is not None and size_of(path) == size
+
+    def _accept(self, file: IncomingFile, digest: str, size: int, label: str, format: str) -> None:  # noqa: A002
+        """Publish a whole file and then its row; when the row is refused the file goes again."""
+        path = self._layout.module(digest)
+        try:
+            with disk(path), self._catalogue.writing() as connection:
+                file.publish(path)
+                rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
+        except SymdError:
+            self._withdraw(digest)
+            raise
+
+    def _withdraw(self, digest: str) -> None:
+        """Remove a file whose row was refused; where even that fails the next start adopts it."""
+        with suppress(SymdError, OSError), self._catalogue.writing() as connection:
+            if not rows.exists(connection, digest):
+                self._layout.module(digest).unlink(missing_ok=True)
+
+    @contextmanager
+    def _changing(self, digest: str) -> Iterator[sqlite3.Connection]:
+        """A transaction about one module, which must be there."""
+        checked(digest)
+        with self._catalogue.writing() as connection:
+            if not rows.exists(connection, digest):
+                raise not_found(digest)
+            yield connection
+
+
+def not_found(digest: str) -> ModuleNotFound:
+    return ModuleNotFound(
+        f"no module {digest} in this store", hint="add it first", metadata={"module": f"modules/{digest}"}
+    )
+
+
+def _damaged(digest: str, path: Path, what: str) -> DataLoss:
+    return DataLoss(
+        what,
+        where=str(path),
+        hint="remove the module and add it again",
+        metadata={"module": f"modules/{digest}", "path": str(path)},
+    )

@@ -1,0 +1,82 @@
+"""A module that arrives in pieces: hashed as it is written, in the store only once it is whole and as announced."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from symd.config import Limits
+from symd.errors import HashMismatch, LimitExceeded
+from symd.store.files import IncomingFile, disk
+from symd.store.layout import checked
+
+Accept = Callable[[IncomingFile, str, int, str, str], None]
+"""Takes a whole, synced file with its digest, size, label and format into the store."""
+
+
+class Upload:
+    """One upload; a context manager that aborts what was not committed. Not for use by several threads at once."""
+
+    def __init__(self, file: IncomingFile, limits: Limits, accept: Accept) -> None:
+        self._file = file
+        self._limits = limits
+        self._accept = accept
+        self._hash = hashlib.sha256()
+        self.size = 0
+        """Bytes written so far."""
+
+    def write(self, chunk: bytes | bytearray | memoryview) -> None:
+        """Append. Raises ``LimitExceeded`` before the module would pass ``Limits.module_size``."""
+        size = self.size + memoryview(chunk).nbytes
+        check_size(size, self._limits)
+        with disk(self._file.path):
+            self._file.write(chunk)
+        self._hash.update(chunk)
+        self.size = size
+
+    def commit(self, expected_digest: str = "", label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
+        """Take the module into the store and return its digest. Where that is not ``expected_digest`` (when one is
+        given) raises ``HashMismatch``; after any error the store is as it was before the upload."""
+        digest = self._hash.hexdigest()
+        try:
+            if expected_digest and digest != checked(expected_digest):
+                raise _mismatch(digest, expected_digest)
+            with disk(self._file.path):
+                self._file.sync()
+            self._accept(self._file, digest, self.size, label, format)
+        finally:
+            self._file.discard()
+        return digest
+
+    def abort(self) -> None:
+        """Forget what was written. Harmless after ``commit`` and when repeated."""
+        with disk(self._file.path):
+            self._file.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+
+def check_size(size: int, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` when a module of ``size`` bytes is more than this store takes."""
+    if size > limits.module_size:
+        raise LimitExceeded(
+            f"the module is larger than {limits.module_size} bytes",
+            hint="raise the limit module_size",
+            metadata={"limit": "module_size", "value": str(limits.module_size)},
+        )
+
+
+def _mismatch(digest: str, expected: str) -> HashMismatch:
+    return HashMismatch(
+        f"the bytes have SHA-256 {digest}, announced was {expected}",
+        hint="send the module again",
+        metadata={"actual": digest, "expected": expected},
+    )

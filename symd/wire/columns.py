@@ -1,0 +1,44 @@
+"""Packed columns: unsigned little-endian integers, as narrow as they go, without a Python object an entry."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.errors import Malformed
+
+Number = TypeVar("Number", bound=np.unsignedinteger[Any])
+
+WIDTHS: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4"), 8: np.dtype("<u8")}
+
+
+def pack(values: NDArray[Any]) -> bytes:
+    """A column in the narrowest width that holds its largest value; empty when all values are 0."""
+    top = int(values.max()) if len(values) else 0
+    return values.astype(WIDTHS[width_of(top)], copy=False).tobytes() if top else b""
+
+
+def pack_few(values: NDArray[Any]) -> bytes:
+    """A column in the width it has in memory: for a few values that is cheaper than looking for a narrower one."""
+    return values.astype(WIDTHS[values.dtype.itemsize], copy=False).tobytes()
+
+
+def width_of(top: int) -> int:
+    """Bytes that hold ``top``: 1, 2, 4 or 8."""
+    return next(width for width in WIDTHS if top < 1 << 8 * width)
+
+
+def unpack(column: bytes, count: int, kind: type[Number]) -> NDArray[Number]:
+    """The ``count`` numbers of a column as an array of ``kind``; read-only where no conversion was needed.
+
+    Raises ``Malformed`` when the column's length is no multiple of ``count`` or its numbers are wider than ``kind``.
+    """
+    if not column:
+        return np.zeros(count, kind)
+    width, rest = divmod(len(column), count) if count else (0, 1)
+    if rest or width not in WIDTHS or width > np.dtype(kind).itemsize:
+        raise Malformed(f"a column of {len(column)} bytes does not hold {count} numbers")
+    numbers: NDArray[Number] = np.frombuffer(column, WIDTHS[width]).astype(kind, copy=False)
+    return numbers

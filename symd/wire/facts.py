@@ -1,0 +1,54 @@
+"""JSON-ready facts and Fact messages; integers stay integers and order is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from symd.v1 import fact_pb2
+from symd.wire.text import utf8
+
+BIG = 1 << 63
+
+
+def to_facts(facts: Mapping[str, Any]) -> list[fact_pb2.Fact]:
+    return [fact_pb2.Fact(name=utf8(name), value=to_value(value)) for name, value in facts.items()]
+
+
+def from_facts(facts: Iterable[fact_pb2.Fact]) -> dict[str, Any]:
+    return {fact.name: from_value(fact.value) for fact in facts}
+
+
+def to_value(value: Any) -> fact_pb2.FactValue:  # noqa: PLR0911 - one line a kind of value
+    """One value; raises ``TypeError`` for what JSON does not have, which is a defect of the reader that made it."""
+    match value:
+        case None:
+            return fact_pb2.FactValue()
+        case bool():
+            return fact_pb2.FactValue(boolean=value)
+        case int() if value >= BIG:
+            return fact_pb2.FactValue(large=value)
+        case int():
+            return fact_pb2.FactValue(integer=value)
+        case float():
+            return fact_pb2.FactValue(number=value)
+        case str():
+            return fact_pb2.FactValue(text=utf8(value))
+        case Mapping():
+            return fact_pb2.FactValue(map=fact_pb2.FactMap(facts=to_facts(value)))
+        case list() | tuple():
+            return fact_pb2.FactValue(list=fact_pb2.FactList(values=map(to_value, value)))
+    raise TypeError(f"a fact cannot be a {type(value).__name__}")
+
+
+def from_value(message: fact_pb2.FactValue) -> Any:
+    """The value; lists come back as lists, also where they were tuples."""
+    match message.WhichOneof("kind"):
+        case None:
+            return None
+        case "list":
+            return [from_value(value) for value in message.list.values]
+        case "map":
+            return from_facts(message.map.facts)
+        case kind:
+            return getattr(message, kind)

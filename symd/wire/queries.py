@@ -1,0 +1,119 @@
+"""Queries one by one, and packed columns of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from symd.errors import BadQuery
+from symd.model import U64, ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.v1 import query_pb2
+from symd.wire.columns import WIDTHS
+
+TOP = 1 << 64
+NARROW = 1 << 32
+
+
+class Column(NamedTuple):
+    """Many addresses of one kind: kernel offsets when ``kernel`` is given, section offsets when ``section`` is,
+    object addresses otherwise."""
+
+    values: U64
+    kernel: str | None = None
+    section: str | int | None = None
+
+
+def to_query(query: Query) -> query_pb2.Query:
+    """Raises ``BadQuery`` for a number outside 64 bits."""
+    try:
+        match query:
+            case ByAddress(address):
+                return query_pb2.Query(address=address)
+            case ByKernel(kernel, offset):
+                return query_pb2.Query(kernel_offset=query_pb2.KernelOffset(kernel=kernel, offset=offset))
+            case BySection(str(name), offset):
+                return query_pb2.Query(section_offset=query_pb2.SectionOffset(section_name=name, offset=offset))
+            case BySection(index, offset):
+                return query_pb2.Query(section_offset=query_pb2.SectionOffset(section_index=int(index), offset=offset))
+    except ValueError:
+        raise BadQuery(f"{query} does not fit", hint="addresses have 64 bits, section numbers 32") from None
+
+
+def from_query(message: query_pb2.Query) -> Query:
+    """Raises ``BadQuery`` when no kind of address is set."""
+    match message.WhichOneof("kind"):
+        case "address":
+            return ByAddress(ObjectAddress(message.address))
+        case "kernel_offset":
+            return ByKernel(message.kernel_offset.kernel, KernelOffset(message.kernel_offset.offset))
+        case "section_offset":
+            section = from_section(message.section_offset)
+            return BySection(section, SectionOffset(message.section_offset.offset))
+    raise BadQuery("a query has no address", hint="set address, kernel_offset or section_offset")
+
+
+def from_queries(messages: Iterable[query_pb2.Query]) -> list[Query]:
+    return [from_query(message) for message in messages]
+
+
+def from_section(message: query_pb2.SectionOffset | query_pb2.SectionOffsetColumn) -> str | int:
+    match message.WhichOneof("section"):
+        case "section_name":
+            return message.section_name
+        case "section_index":
+            return message.section_index
+    raise BadQuery("a section offset names no section", hint="set section_name or section_index")
+
+
+def to_column(column: Column) -> query_pb2.QueryColumn:
+    """The packed column, in 4 bytes a number where they fit. Raises ``BadQuery`` for a name or number that cannot be."""
+    width = 4 if not len(column.values) or column.values.max() < NARROW else 8
+    packed = column.values.astype(WIDTHS[width], copy=False).tobytes()
+    kernel, section = column.kernel, column.section
+    try:
+        if kernel is not None:
+            kernel_offsets = query_pb2.KernelOffsetColumn(kernel=kernel, offsets=packed)
+            return query_pb2.QueryColumn(kernel_offsets=kernel_offsets, width=width)
+        if section is not None:
+            name, index = (section, None) if isinstance(section, str) else (None, section)
+            offsets = query_pb2.SectionOffsetColumn(section_name=name, section_index=index, offsets=packed)
+            return query_pb2.QueryColumn(section_offsets=offsets, width=width)
+    except ValueError:
+        raise BadQuery(f"{kernel or section!r} names no kernel or section") from None
+    return query_pb2.QueryColumn(addresses=packed, width=width)
+
+
+def from_column(message: query_pb2.QueryColumn) -> Column:
+    """Raises ``BadQuery`` when nothing is set, the width is none, or the bytes are no multiple of it."""
+    match message.WhichOneof("kind"):
+        case "addresses":
+            return Column(_numbers(message.addresses, message.width))
+        case "kernel_offsets":
+            part = message.kernel_offsets
+            return Column(_numbers(part.offsets, message.width), kernel=part.kernel)
+        case "section_offsets":
+            offsets = _numbers(message.section_offsets.offsets, message.width)
+            return Column(offsets, section=from_section(message.section_offsets))
+    raise BadQuery("a column has no addresses", hint="set addresses, kernel_offsets or section_offsets")
+
+
+def column_length(message: query_pb2.QueryColumn) -> int:
+    """How many numbers a column has, without looking at them."""
+    kind = message.WhichOneof("kind")
+    if kind is None:
+        return 0
+    part = getattr(message, kind)
+    return len(part if kind == "addresses" else part.offsets) // (message.width or 8)
+
+
+def _numbers(packed: bytes, width: int) -> U64:
+    kind = WIDTHS.get(width or 8)
+    if kind is None or len(packed) % kind.itemsize:
+        raise BadQuery(
+            f"{len(packed)} bytes are not a column of {width or 8}-byte numbers",
+            hint="width is 1, 2, 4 or 8 (0 means 8), and the bytes a multiple of it",
+        )
+    numbers: U64 = np.frombuffer(packed, kind).astype(np.uint64, copy=False)
+    return numbers

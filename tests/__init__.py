@@ -1,0 +1,1 @@
+"""The tests of symd, room for room; ``builders`` makes binaries that no compiler writes."""

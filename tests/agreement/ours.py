@@ -1,0 +1,56 @@
+"""symd's answers in the shapes of tests.agreement.llvm, so that the two compare with ==."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symd.config import Limits
+from symd.engine import build_index
+from symd.index import Index
+from symd.model import LineTable, Reason, RowFlag
+from symd.query.lines import lines
+from symd.query.symbolize import symbolize_column
+from tests.agreement.llvm import Frame, Row
+
+_FLAGS = {
+    RowFlag.IS_STMT: "is_stmt",
+    RowFlag.BASIC_BLOCK: "basic_block",
+    RowFlag.END_SEQUENCE: "end_sequence",
+    RowFlag.PROLOGUE_END: "prologue_end",
+    RowFlag.EPILOGUE_BEGIN: "epilogue_begin",
+}
+
+
+def index(data: bytes) -> Index:
+    return Index(build_index(data, Limits()))
+
+
+def rows_by_kernel(found: Index, path: str | None = None) -> dict[str, list[Row]]:
+    """Kernel name to its rows, addresses counted from the kernel's section."""
+    result: dict[str, list[Row]] = {}
+    for table in lines(found, path):
+        for number in range(len(table)):
+            result.setdefault(table.strings[table.kernel[number]], []).append(_row(table, number))
+    return result
+
+
+def _row(table: LineTable, number: int) -> Row:
+    path = table.strings[table.file[number]]
+    flags = frozenset(name for flag, name in _FLAGS.items() if table.flags[number] & flag)
+    name = path.rsplit("/", 1)[-1]
+    return Row(int(table.offset[number]), int(table.line[number]), int(table.column[number]), name, flags)
+
+
+def frames(found: Index, kernel: str, offsets: list[int]) -> list[list[Frame]]:
+    """For each kernel offset the frames in LLVM's words. An approximate position is what LLVM gives as line 0."""
+    answers = symbolize_column(found, np.array(offsets, np.uint64), kernel=kernel)
+    return [_frames(answers[number].reason, answers[number].frames) for number in range(len(offsets))]
+
+
+def _frames(reason: Reason, found: tuple[object, ...]) -> list[Frame]:
+    if not found:
+        return [("", "", 0, 0)]
+    result = [(f.function or "", f.file or "", f.line, f.column) for f in found]
+    if reason is Reason.APPROXIMATE:
+        result[0] = (result[0][0], "", 0, 0)
+    return result

@@ -1,0 +1,83 @@
+"""The bulk decoder on real cubins, every row and inlined call, against the slow decoder of these tests and nvdisasm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from symd.debuginfo import layout
+from symd.debuginfo.dwarf import LineColumns, read_lines
+from symd.debuginfo.relocation import cuda
+from symd.model import RowFlag
+from tests.debuginfo import slow_lines
+from tests.golden.cuda import positions, samples
+
+WITH_LINES = [name for name in samples.CUBINS if ".none." not in name]
+
+
+def _bulk(name: str) -> tuple[LineColumns, dict[str, bytes], layout.Layout]:
+    code = samples.code(name)
+    plan = layout.assign(code)
+    sections = cuda.relocate(code, plan)
+    return read_lines(sections), sections, plan
+
+
+def _slow_rows(sections: dict[str, bytes]) -> Iterator[tuple[object, ...]]:
+    start = 0
+    for sequence in slow_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
+        for row in sequence.rows:
+            context = start + row.context if row.context else 0
+            yield row.address, sequence.files[row.file - 1], row.line, context, row.name, row.end
+        start += len(sequence.rows)
+
+
+@pytest.mark.parametrize("name", WITH_LINES)
+def test_rows_are_those_of_the_slow_decoder(name):
+    lines, sections, _ = _bulk(name)
+    assert lines.warnings == ()
+    none = np.zeros(len(lines), np.uint32)
+    context = none if lines.context is None else lines.context
+    called = none if lines.name is None else lines.name
+    found = [
+        (
+            int(lines.address[at]),
+            lines.files[lines.file[at]],
+            int(lines.line[at]),
+            int(context[at]),
+            lines.names[called[at]],
+            bool(lines.flags[at] & RowFlag.END_SEQUENCE),
+        )
+        for at in range(len(lines))
+    ]
+    assert found == list(_slow_rows(sections))
+
+
+def _chain(lines: LineColumns, row: int) -> positions.Chain:
+    result = [(lines.files[lines.file[row]], int(lines.line[row]))]
+    while lines.context is not None and lines.context[row]:
+        row = int(lines.context[row]) - 1
+        result.append((lines.files[lines.file[row]], int(lines.line[row])))
+    return result
+
+
+@pytest.mark.parametrize("name", WITH_LINES)
+def test_every_instruction_has_the_inline_chain_that_nvdisasm_prints(name):
+    code = samples.code(name)
+    lines, _, plan = _bulk(name)
+    compared = 0
+    for section, shown in positions.matched(code, positions.printed("lines.txt", name)):
+        base = plan.base_of(section.index)
+        assert base is not None
+        inside = np.flatnonzero((lines.address >= base) & (lines.address <= base + section.size))
+        starts = lines.address[inside]
+        for offset, chain, new in positions.instructions(section, shown):
+            slot = int(np.searchsorted(starts, base + offset, side="right")) - 1
+            ended = slot < 0 or bool(lines.flags[inside[slot]] & RowFlag.END_SEQUENCE)
+            found = [] if ended else _chain(lines, int(inside[slot]))
+            assert found[:1] == chain[:1], (section.name, hex(offset))
+            if new and not positions.is_debug(name):
+                assert found == chain, (section.name, hex(offset))
+            compared += bool(chain)
+    assert compared > 20

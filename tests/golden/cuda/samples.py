@@ -1,0 +1,36 @@
+"""The files of samples/cuda, opened as the tests of several rooms need them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from symd.config import Limits
+from symd.containers import cubin, cuda_fatbin
+from symd.containers.budget import Budget
+from symd.containers.format import Contents, Part
+from symd.model import CodeObject
+
+FOLDER = Path(__file__).parents[3] / "samples" / "cuda"
+CUBINS = sorted(path.name for path in FOLDER.glob("*.cubin"))
+FATBINS = sorted(path.name for path in FOLDER.glob("*.fatbin"))
+
+
+def data(name: str) -> bytes:
+    return (FOLDER / name).read_bytes()
+
+
+@cache
+def code(name: str) -> CodeObject:
+    """A cubin, read."""
+    return read_cubin(data(name))
+
+
+def read_cubin(content: bytes, target: str | None = None) -> CodeObject:
+    found = cubin.read(Part("", content, target=target), Budget(Limits())).object
+    assert found is not None
+    return found
+
+
+def read_fatbin(content: bytes, limits: Limits | None = None) -> Contents:
+    return cuda_fatbin.read(Part("", content), Budget(limits or Limits()))

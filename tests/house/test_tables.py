@@ -1,0 +1,65 @@
+"""Every module that reads a format stands in its table, and every sample is claimed by exactly one reader."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from symd import containers, errors
+from symd.containers import FORMATS
+from symd.debuginfo.relocation import SCHEMES
+from symd.errors import SymdError
+
+STATUSES = {
+    "INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "DEADLINE_EXCEEDED",
+    "UNAVAILABLE", "INTERNAL", "DATA_LOSS",
+}  # fmt: skip
+SAMPLES = [
+    path
+    for path in sorted((Path(__file__).parents[2] / "samples").glob("*/bin/**/*"))
+    if path.is_file() and path.suffix not in {".txt", ".json", ".md"}
+]
+
+
+def modules_with_the_three_names() -> set[str]:
+    found = (import_module(f"symd.containers.{info.name}") for info in pkgutil.iter_modules(containers.__path__))
+    return {module.__name__ for module in found if all(hasattr(module, name) for name in ("NAME", "claims", "read"))}
+
+
+def test_every_format_module_is_in_the_table_once() -> None:
+    names = [module.__name__ for module in FORMATS]
+    assert sorted(names) == sorted(modules_with_the_three_names())
+    assert len({module.NAME for module in FORMATS}) == len(FORMATS)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: "/".join(path.parts[-3:]))
+def test_a_sample_is_claimed_by_exactly_one_reader(sample: Path) -> None:
+    data = sample.read_bytes()
+    assert len([module.NAME for module in FORMATS if module.claims(data)]) == 1
+
+
+@pytest.mark.parametrize("module", FORMATS, ids=lambda module: module.NAME)
+def test_claims_never_raises(module: containers.Format) -> None:
+    for data in (b"", b"\0", b"\x7fELF", b"CTNI", b"\x7fELF" + bytes(60), bytes(range(256))):
+        assert module.claims(data) in (True, False)
+
+
+def every_error(cls: type[SymdError] = SymdError) -> list[type[SymdError]]:
+    return [cls, *(error for child in cls.__subclasses__() for error in every_error(child))]
+
+
+def test_every_error_has_a_real_status_a_reason_of_its_own_and_a_line_in_the_drawing() -> None:
+    classes = every_error()
+    assert {cls.status for cls in classes} <= STATUSES
+    assert len({cls.reason for cls in classes}) == len(classes)
+    drawn = {line.replace("+--", " ").replace("|", " ").split()[0] for line in (errors.__doc__ or "").splitlines()[2:]}
+    assert {cls.__name__ for cls in classes} <= drawn
+    assert {cls.__name__ for cls in classes} <= set(errors.__all__)
+    assert all(errors.by_reason(cls.reason) is cls for cls in classes)
+
+
+def test_relocation_schemes_have_a_module_each() -> None:
+    assert {"none", "igc", "x86-64", "zebin"} <= set(SCHEMES)

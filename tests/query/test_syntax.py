@@ -1,0 +1,100 @@
+"""The query syntax, by examples and by writing queries out again."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symd.errors import BadQuery
+from symd.model import ByAddress, ByKernel, BySection
+from symd.query.syntax import parse_query
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("0", ByAddress(0)),
+        ("272", ByAddress(272)),
+        ("0x110", ByAddress(272)),
+        ("0X1aF", ByAddress(431)),
+        ("010", ByAddress(10)),
+        ("  0x110\t\r\n", ByAddress(272)),
+        ("18446744073709551615", ByAddress(2**64 - 1)),
+        ("vadd+0x1b0", ByKernel("vadd", 432)),
+        ("vadd+432", ByKernel("vadd", 432)),
+        ("operator++0x10", ByKernel("operator+", 16)),
+        ("operator+++8", ByKernel("operator++", 8)),
+        ("a+b+c+3", ByKernel("a+b+c", 3)),
+        ("1+2", ByKernel("1", 2)),
+        ("void f<(int)3>(float)+0x20", ByKernel("void f<(int)3>(float)", 32)),
+        ("(anonymous namespace)::sum(int)+4", ByKernel("(anonymous namespace)::sum(int)", 4)),
+        ("(anonymous namespace)::sum+4", ByKernel("(anonymous namespace)::sum", 4)),
+        ("(.text.vadd)+0x1b0", BySection(".text.vadd", 432)),
+        ("(.text.f(int))+1", BySection(".text.f(int)", 1)),
+        ("()+1", BySection("", 1)),
+        ("(#3)+16", BySection(3, 16)),
+        ("(#0)+0x0", BySection(0, 0)),
+        ("(#x)+1", BySection("#x", 1)),
+        ("#3+1", ByKernel("#3", 1)),
+        ("(.text+1", ByKernel("(.text", 1)),
+        ("größe+1", ByKernel("größe", 1)),
+    ],
+)
+def test_a_query_reads_as_it_is_written(text: str, query: object):
+    assert parse_query(text) == query
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "+",
+        "+1",
+        "vadd",
+        "vadd+",
+        "vadd+x",
+        "vadd+-1",
+        "vadd+ 1",
+        "-1",
+        "1b0",
+        "0x",
+        "0xg",
+        "1_000",
+        "0x1_0",
+        "1.5",
+        "\u0661",
+        "vadd+\u00b2",
+        "18446744073709551616",
+        "0x10000000000000000",
+        "9" * 10_000,
+        "(.text)",
+        "\0",
+    ],
+)
+def test_what_is_no_query_is_refused_with_the_syntax(text: str):
+    with pytest.raises(BadQuery) as caught:
+        parse_query(text)
+    assert "KERNEL+OFFSET" in caught.value.hint
+    assert len(str(caught.value)) < 400
+
+
+def test_many_leading_zeros_do_not_make_a_number_large():
+    assert parse_query("0" * 10_000 + "7") == ByAddress(7)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_query_or_a_bad_query(text: str):
+    with suppress(BadQuery):
+        parse_query(text)
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(str.strip).filter(bool), st.integers(0, 2**64 - 1)
+)
+def test_every_kernel_name_outside_parentheses_comes_back(name: str, offset: int):
+    if name.startswith("("):
+        name = "k" + name
+    assert parse_query(f"{name}+{offset}") == ByKernel(name, offset)
+    assert parse_query(f"{name}+{offset:#x}") == ByKernel(name, offset)

@@ -1,0 +1,178 @@
+"""An engine without a parser: modules are bytes that begin with "FAKE", and its one code object's locations are written
+out below, so that a test knows every answer by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+
+import numpy as np
+
+from symd import model
+from symd.errors import (
+    BuildFailed,
+    DriverCrashed,
+    KernelNotFound,
+    Malformed,
+    ModuleNotFound,
+    NoDebugData,
+    ObjectNotFound,
+    UnknownFormat,
+)
+from symd.model import Reason
+
+STRINGS = ("", "vadd", "helper", "/src/vadd.cl", "unused", "_Z6helperi", "/src/inc.h")
+
+#        reason             kernel function linkage file line column inlined parent
+TABLE = (
+    (0, 0, 0, 0, 0, 0, 0, 0, 0),
+    (Reason.EXACT, 1, 1, 0, 3, 8, 15, 0, 0),  # 1: vadd at 8:15
+    (Reason.EXACT, 1, 1, 0, 3, 10, 0, 0, 0),  # 2: vadd calls at 10
+    (Reason.EXACT, 1, 2, 5, 3, 3, 23, 1, 2),  # 3: helper inlined into 2
+    (Reason.GAP, 1, 0, 0, 0, 0, 0, 0, 0),  # 4: nothing there
+    (Reason.OUTSIDE_TEXT, 0, 0, 0, 0, 0, 0, 0, 0),  # 5
+    (Reason.AMBIGUOUS, 0, 0, 0, 0, 0, 0, 0, 0),  # 6
+    (Reason.EXACT, 0, 4, 0, 6, 1, 1, 0, 0),  # 7: never asked for
+    (Reason.UNKNOWN_KERNEL, 0, 0, 0, 0, 0, 0, 0, 0),  # 8
+)
+KINDS = (np.uint8, *([np.uint32] * 6), np.uint8, np.uint32)
+LOCATIONS = model.Locations(*(np.array(c, k) for c, k in zip(zip(*TABLE, strict=True), KINDS, strict=True)), STRINGS)
+
+PLACES = (model.Place("", ".text.other", 1, 0), model.Place("", ".text.vadd", 2, 0x100))
+TEXT = 0x200
+"""Bytes of .text.vadd, which begins at object address 0x100 and holds the kernel from its byte 0x10 on."""
+KERNEL = 0x10
+AMBIGUOUS = 0xA3B
+CANDIDATES = (
+    model.Candidate("", ".text.vadd", 2, model.SectionOffset(0x3B), "vadd"),
+    model.Candidate("", None, 1, model.SectionOffset(0x3B), None),
+)
+
+GOOD = b"FAKE" + bytes(range(256)) * 20
+DIGEST = hashlib.sha256(GOOD).hexdigest()
+
+FACTS = {"simd_width": 16, "arguments": [{"name": "a", "offset": -1}, None], "ratio": 0.5, "big": 1 << 63, "g": True}
+
+
+def summary(data):
+    kernels = (model.KernelSummary("vadd", ".text.vadd", 2, KERNEL, TEXT - KERNEL, FACTS),)
+    digest = hashlib.sha256(data).hexdigest()
+    objects = (
+        model.ObjectSummary("", "igc-elf", "dg2", len(data), digest, "dwarf-4", kernels, {"revision": 3}, ("a note",)),
+        model.ObjectSummary("inner/1", "zebin", None, 7, "0" * 64, "none"),
+    )
+    return model.ModuleSummary(digest, len(data), "igc-debug", objects, ("take care",))
+
+
+def line_table(path="", rows=150_000):
+    """More rows than fit one chunk, each with its own numbers."""
+    at = np.arange(rows, dtype=np.uint32)
+    zero = np.zeros(rows, np.uint32)
+    return model.LineTable(
+        path, "dg2", zero + 1, at.astype(np.uint64) * 8, zero + 1, zero + 2, zero + 3, at % 5000, at % 80,
+        (at % 2).astype(np.uint8), PLACES, STRINGS,
+    )  # fmt: skip
+
+
+class FakeEngine:
+    def __init__(self):
+        self.data = {}
+        self.labels = {}
+        self.hold = threading.Event()
+        self.hold.set()
+        self.grabs = []
+
+    def missing(self, digests):
+        return [digest for digest in digests if digest not in self.data]
+
+    def add(self, data, label=""):
+        if not data.startswith(b"FAKE"):
+            raise UnknownFormat("no reader claims these bytes", hint="see `symd info --help` for what is read")
+        digest = hashlib.sha256(data).hexdigest()
+        self.labels.setdefault(digest, label)
+        self.data.setdefault(digest, data)
+        return summary(data)
+
+    def grab(self, request):
+        self.grabs.append(request)
+        if request.data == b"bad":
+            raise BuildFailed("the compiler refused", build_log="error: é\n" * 100_000, where="dg2")
+        if request.data == b"crash":
+            raise DriverCrashed("zeModuleCreate died of SIGSEGV", where="libze_intel_gpu.so.1")
+        if request.data == b"bare":
+            raise NoDebugData("the driver has no debug data")
+        module = self.add(GOOD, request.label)
+        return module, model.Grabbed(GOOD, b"N" * 3_000_000, ("vadd", "other"), "log\n", "NEO", "Arc")
+
+    def modules(self):
+        """By time and then by digest, as the store has it; two share a time."""
+        records = [
+            model.ModuleRecord(digest, len(data), "igc-debug", self.labels[digest], 1700000000.125 + number // 2)
+            for number, (digest, data) in enumerate(self.data.items())
+        ]
+        yield from sorted(records, key=lambda record: (record.added, record.sha256))
+
+    def module(self, digest):
+        if digest not in self.data:
+            raise ModuleNotFound(f"no module {digest}", hint="send it first", metadata={"module": f"modules/{digest}"})
+        return summary(self.data[digest])
+
+    def object_data(self, digest, path):
+        self.module(digest)
+        if path:
+            raise ObjectNotFound(f"no code object {path!r}")
+        return self.data[digest]
+
+    def lines(self, digest, path=None):
+        self.module(digest)
+        yield line_table()
+        yield line_table("inner/1", 0)
+
+    def symbolize(self, digest, queries, path=None):
+        def value(query):
+            match query:
+                case model.ByAddress(address):
+                    return address - 0x100 if address != AMBIGUOUS else AMBIGUOUS
+                case model.ByKernel("vadd", offset):
+                    return offset + KERNEL
+                case model.BySection(".text.vadd" | 2, offset):
+                    return offset
+                case model.ByKernel("boom", _):
+                    raise ZeroDivisionError("a secret of the daemon")
+                case model.ByKernel("nowhere", _):
+                    raise KernelNotFound("no kernel " + "nowhere " * 10_000)
+            return None
+
+        return self._answers(digest, [value(query) for query in queries])
+
+    def symbolize_column(self, digest, values, *, kernel=None, section=None, path=None):
+        if kernel is not None:
+            return self.symbolize(digest, [model.ByKernel(kernel, int(v)) for v in values], path)
+        if section is not None:
+            return self.symbolize(digest, [model.BySection(section, int(v)) for v in values], path)
+        return self.symbolize(digest, [model.ByAddress(int(v)) for v in values], path)
+
+    def _answers(self, digest, offsets):
+        self.module(digest)
+        self.hold.wait(20)
+        inside = [at is not None and 0 <= at < TEXT for at in offsets]
+        candidates = {number: CANDIDATES for number, at in enumerate(offsets) if at == AMBIGUOUS}
+        return model.Answers(
+            np.array([self.location(at) for at in offsets], np.uint32),
+            np.array([2 if ok else 0 for ok in inside], np.uint32),
+            np.array([at if ok else 0 for at, ok in zip(offsets, inside, strict=True)], np.uint64),
+            LOCATIONS,
+            PLACES,
+            candidates,
+        )
+
+    @staticmethod
+    def location(at):
+        """.text.vadd: vadd for 0x40 bytes, helper for 0x40, then a gap."""
+        if at is None:
+            return 8
+        if at == AMBIGUOUS:
+            return 6
+        if not 0 <= at < TEXT:
+            return 5
+        return 1 if at < 0x40 else 3 if at < 0x80 else 4

@@ -1,0 +1,405 @@
+"""Each RPC over a real socket: what it answers, and how it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+
+import grpc
+import numpy as np
+import pytest
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from symd.v1 import module_service_pb2 as m
+from symd.v1 import query_pb2 as q
+from symd.v1 import server_service_pb2, server_service_pb2_grpc
+from symd.v1 import symbol_service_pb2 as s
+from symd.v1.module_service_pb2_grpc import ModuleServiceStub
+from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
+from symd.wire.answers import from_columns
+from tests.service.conftest import LIMITS
+from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD
+
+NAME = f"modules/{DIGEST}"
+C = grpc.StatusCode
+
+
+@pytest.fixture
+def modules(channel):
+    return ModuleServiceStub(channel)
+
+
+@pytest.fixture
+def symbols(channel, running):
+    running.engine.add(GOOD)
+    return SymbolServiceStub(channel)
+
+
+def refusal(call):
+    """(code, reason, metadata) of the failure that ``call`` ends with."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    status = rpc_status.from_call(caught.value)
+    assert status is not None, caught.value
+    info = error_details_pb2.ErrorInfo()
+    assert status.details[0].Unpack(info)
+    assert info.domain == "symd"
+    return caught.value.code(), info.reason, dict(info.metadata)
+
+
+def upload(data, digest=None, size=None, chunk=1 << 20, label="a.bin"):
+    digest = digest or hashlib.sha256(data).hexdigest()
+    yield m.UploadModuleRequest(header=m.UploadHeader(sha256=digest, size=len(data) if size is None else size, label=label))
+    for start in range(0, len(data), chunk):
+        yield m.UploadModuleRequest(chunk=data[start : start + chunk])
+
+
+def test_an_upload_is_asked_for_sent_and_then_there(modules, running):
+    ask = m.FindMissingModulesRequest(names=["modules/" + "0" * 64, NAME])
+    assert list(modules.FindMissingModules(ask).names) == list(ask.names)
+    module = modules.UploadModule(upload(GOOD, chunk=1000)).module
+    assert (module.name, module.size, module.format, module.object_count, module.kernel_count) == (
+        NAME, len(GOOD), "igc-debug", 2, 1,
+    )  # fmt: skip
+    assert list(modules.FindMissingModules(ask).names) == ["modules/" + "0" * 64]
+    assert running.engine.data[DIGEST] == GOOD
+    assert running.engine.labels[DIGEST] == "a.bin"
+
+
+@pytest.mark.parametrize(
+    ("parts", "code", "reason"),
+    [
+        (lambda: upload(GOOD, digest="0" * 64), C.INVALID_ARGUMENT, "HASH_MISMATCH"),
+        (lambda: upload(GOOD, size=len(GOOD) + 1), C.INVALID_ARGUMENT, "HASH_MISMATCH"),
+        (lambda: upload(GOOD, size=len(GOOD) - 1), C.INVALID_ARGUMENT, "HASH_MISMATCH"),
+        (lambda: upload(GOOD, digest="A" * 64), C.INVALID_ARGUMENT, "BAD_QUERY"),
+        (lambda: upload(b"\x93random"), C.INVALID_ARGUMENT, "UNKNOWN_FORMAT"),
+        (lambda: upload(b""), C.INVALID_ARGUMENT, "UNKNOWN_FORMAT"),
+        (lambda: iter(()), C.INVALID_ARGUMENT, "INVALID_INPUT"),
+        (lambda: list(upload(GOOD))[1:], C.INVALID_ARGUMENT, "INVALID_INPUT"),
+        (lambda: [*upload(GOOD), *upload(GOOD)], C.INVALID_ARGUMENT, "INVALID_INPUT"),
+        (lambda: [m.UploadModuleRequest()], C.INVALID_ARGUMENT, "INVALID_INPUT"),
+        (lambda: upload(GOOD, size=LIMITS.module_size + 1), C.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED"),
+        (lambda: upload(bytes(2 << 20), chunk=(1 << 20) + 1), C.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED"),
+    ],
+)
+def test_a_wrong_upload_is_refused_by_name_and_leaves_nothing(modules, running, parts, code, reason):
+    got, why, metadata = refusal(lambda: modules.UploadModule(iter(parts())))
+    assert (got, why) == (code, reason)
+    assert metadata["message"]
+    assert running.engine.data == {}
+    assert modules.UploadModule(upload(GOOD)).module.name == NAME  # and the daemon goes on
+
+
+def test_a_limit_is_named_in_the_refusal(modules):
+    _, _, metadata = refusal(lambda: modules.UploadModule(upload(GOOD, size=1 << 40)))
+    assert (metadata["limit"], metadata["value"]) == ("module_size", str(LIMITS.module_size))
+
+
+def test_an_upload_that_is_cancelled_leaves_nothing_and_frees_its_slot(modules, running):
+    for _ in range(5):  # more than there are slots
+        sent = threading.Event()
+
+        def parts(sent=sent):
+            yield from list(upload(GOOD, chunk=1000))[:-1]
+            sent.set()
+            time.sleep(0.05)
+            yield from ()
+
+        call = modules.UploadModule.future(parts())
+        assert sent.wait(5)
+        call.cancel()
+    time.sleep(0.2)
+    assert running.engine.data == {}
+    assert modules.UploadModule(upload(GOOD)).module.name == NAME
+
+
+def test_the_catalogue_comes_in_pages(modules, running):
+    contents = [b"FAKE" + bytes([number]) for number in range(7)]
+    for data in contents:
+        running.engine.add(data, f"label {data[-1]}")
+    seen, token = [], ""
+    for _ in range(4):
+        page = modules.ListModules(m.ListModulesRequest(page_size=2, page_token=token))
+        seen += page.modules
+        token = page.next_page_token
+    assert token == ""
+    assert len(seen) == 7
+    assert {each.label for each in seen} == {f"label {number}" for number in range(7)}
+    assert len(modules.ListModules(m.ListModulesRequest()).modules) == 7
+
+
+def test_a_page_is_not_shifted_by_what_is_removed(modules, running):
+    contents = [b"FAKE" + bytes([number]) for number in range(5)]
+    for data in contents:
+        running.engine.add(data)
+    everything = [each.sha256 for each in modules.ListModules(m.ListModulesRequest()).modules]
+    page = modules.ListModules(m.ListModulesRequest(page_size=2))
+    del running.engine.data[everything[1]]
+    rest = modules.ListModules(m.ListModulesRequest(page_token=page.next_page_token))
+    assert {each.sha256 for each in rest.modules} <= set(everything[2:])
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        m.ListModulesRequest(page_token="nonsense"),
+        m.ListModulesRequest(page_token="WzFd"),
+        m.ListModulesRequest(page_token="\u20ac"),
+        m.ListModulesRequest(page_size=-1),
+    ],
+)
+def test_a_wrong_page_is_refused(modules, request_):
+    assert refusal(lambda: modules.ListModules(request_))[:2] == (C.INVALID_ARGUMENT, "BAD_QUERY")
+
+
+def test_a_module_is_described_with_its_code_objects_and_kernels(modules, running):
+    running.engine.add(GOOD)
+    module = modules.GetModule(m.GetModuleRequest(name=NAME)).module
+    assert list(module.notes) == ["take care"]
+    objects = modules.ListCodeObjects(m.ListCodeObjectsRequest(parent=NAME, page_size=1))
+    assert [(each.object, each.target, each.debug) for each in objects.code_objects] == [("", "dg2", "dwarf-4")]
+    token = objects.next_page_token
+    objects = modules.ListCodeObjects(m.ListCodeObjectsRequest(parent=NAME, page_token=token))
+    assert [(each.object, each.HasField("target")) for each in objects.code_objects] == [("inner/1", False)]
+    assert objects.next_page_token == ""
+    (kernel,) = modules.ListKernels(m.ListKernelsRequest(parent=NAME)).kernels
+    assert (kernel.kernel, kernel.section, kernel.section_index, kernel.offset) == ("vadd", ".text.vadd", 2, 16)
+    assert {fact.name: fact.value.WhichOneof("kind") for fact in kernel.facts} == {
+        "simd_width": "integer", "arguments": "list", "ratio": "number", "big": "large", "g": "boolean",
+    }  # fmt: skip
+    assert not modules.ListKernels(m.ListKernelsRequest(parent=NAME, object="inner/1")).kernels
+    wrong = m.ListKernelsRequest(parent=NAME, object="elsewhere")
+    assert refusal(lambda: modules.ListKernels(wrong))[:2] == (C.NOT_FOUND, "UNKNOWN_OBJECT")
+    foreign = m.ListKernelsRequest(parent=NAME, page_token=token)
+    assert refusal(lambda: modules.ListKernels(foreign))[:2] == (C.INVALID_ARGUMENT, "BAD_QUERY")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda stub, name: stub.GetModule(m.GetModuleRequest(name=name)),
+        lambda stub, name: stub.ListCodeObjects(m.ListCodeObjectsRequest(parent=name)),
+        lambda stub, name: stub.ListKernels(m.ListKernelsRequest(parent=name)),
+        lambda stub, name: list(stub.ReadObject(m.ReadObjectRequest(name=name))),
+    ],
+)
+def test_a_module_that_is_not_there_is_not_found_and_a_wrong_name_is_invalid(modules, ask):
+    missing = "modules/" + "0" * 64
+    code, reason, metadata = refusal(lambda: ask(modules, missing))
+    assert (code, reason, metadata["module"]) == (C.NOT_FOUND, "UNKNOWN_MODULE", missing)
+    assert metadata["hint"] == "send it first"
+    assert refusal(lambda: ask(modules, "0" * 64))[:2] == (C.INVALID_ARGUMENT, "BAD_QUERY")
+
+
+def test_an_object_comes_in_chunks(modules, running):
+    data = b"FAKE" + bytes(2_500_000)
+    name = "modules/" + running.engine.add(data).sha256
+    chunks = [each.chunk for each in modules.ReadObject(m.ReadObjectRequest(name=name))]
+    assert b"".join(chunks) == data
+    assert [len(chunk) for chunk in chunks] == [1 << 20, 1 << 20, len(data) - (2 << 20)]
+    wrong = m.ReadObjectRequest(name=name, object="x")
+    assert refusal(lambda: list(modules.ReadObject(wrong)))[:2] == (C.NOT_FOUND, "UNKNOWN_OBJECT")
+
+
+def grab(**fields):
+    return m.GrabModuleRequest(api=m.GrabModuleRequest.API_OPENCL, kind=m.GrabModuleRequest.INPUT_KIND_SOURCE, **fields)
+
+
+def test_a_grab_answers_with_log_result_and_bytes_in_that_order(modules, running):
+    parts = list(modules.GrabModule(grab(data=b"k", include_bytes=True, simulate="dg2", label="mine")))
+    kinds = [part.WhichOneof("part") for part in parts]
+    assert kinds == ["build_log", "result", "debug_data", "native", "native", "native"]
+    assert parts[1].result.module.name == NAME
+    assert list(parts[1].result.kernels) == ["vadd", "other"]
+    assert b"".join(part.native for part in parts) == b"N" * 3_000_000
+    (seen,) = running.engine.grabs
+    assert (seen.api, seen.kind, seen.simulate, seen.driver_root, seen.timeout) == ("opencl", "source", "dg2", None, 60)
+    kinds = [part.WhichOneof("part") for part in modules.GrabModule(grab(data=b"k"))]
+    assert kinds == ["build_log", "result"]
+
+
+def test_a_grab_gets_no_more_time_than_its_call(modules, running):
+    list(modules.GrabModule(grab(data=b"k", timeout_seconds=500), timeout=7))
+    list(modules.GrabModule(grab(data=b"k", timeout_seconds=2.5), timeout=7))
+    first, second = running.engine.grabs
+    assert 1 < first.timeout <= 7
+    assert second.timeout == 2.5
+
+
+def test_a_build_that_fails_sends_its_whole_log_first(modules):
+    call, log = modules.GrabModule(grab(data=b"bad")), ""
+    with pytest.raises(grpc.RpcError) as caught:
+        for part in call:
+            log += part.build_log
+    assert caught.value.code() is C.INVALID_ARGUMENT
+    assert log == "error: é\n" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "reason"),
+    [
+        (grab(data=b"bad"), C.INVALID_ARGUMENT, "BUILD_FAILED"),
+        (grab(data=b"crash"), C.INTERNAL, "DRIVER_CRASHED"),
+        (grab(data=b"bare"), C.FAILED_PRECONDITION, "NO_DEBUG_DATA"),
+        (grab(timeout_seconds=-1), C.INVALID_ARGUMENT, "INVALID_INPUT"),
+        (grab(timeout_seconds=float("nan")), C.INVALID_ARGUMENT, "INVALID_INPUT"),
+        (m.GrabModuleRequest(), C.INVALID_ARGUMENT, "INVALID_INPUT"),
+    ],
+)
+def test_a_grab_that_fails_says_why(modules, request_, code, reason):
+    assert refusal(lambda: list(modules.GrabModule(request_)))[:2] == (code, reason)
+
+
+def test_one_address_is_answered_in_rows(symbols):
+    queries = [
+        q.Query(kernel_offset=q.KernelOffset(kernel="vadd", offset=0x40)),
+        q.Query(section_offset=q.SectionOffset(section_index=2, offset=0x3F)),
+        q.Query(address=0x190),
+        q.Query(address=1 << 63),
+        q.Query(kernel_offset=q.KernelOffset(kernel="nobody")),
+        q.Query(address=AMBIGUOUS),
+    ]
+    answers = symbols.Symbolize(s.SymbolizeRequest(name=NAME, queries=queries)).answers
+    assert [answer.reason for answer in answers] == [1, 1, 4, 5, 8, 7]
+    assert [frame.function for frame in answers[0].frames] == ["helper", "vadd"]
+    assert [(frame.function, frame.line) for frame in answers[1].frames] == [("vadd", 8)]
+    assert answers[2].section == ".text.vadd"
+    assert not answers[2].frames
+    assert [each.section for each in answers[5].candidates] == [".text.vadd", ""]
+
+
+def test_a_column_is_answered_in_columns(symbols):
+    values = np.arange(0, 0x400, dtype="<u8")
+    request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(addresses=values.tobytes()))
+    columns = symbols.Symbolize(request).columns
+    answers = from_columns(columns, values)
+    assert [answer.reason.name for answer in answers].count("EXACT") == 0x80
+    assert answers[0x150].frames[0].function == "helper"
+    assert answers[0x150].address == 0x150
+    request.form = s.ANSWER_FORM_ROWS
+    rows = symbols.Symbolize(request).answers
+    assert [row.reason for row in rows] == [answer.reason for answer in answers]
+
+
+def test_queries_are_answered_in_columns_when_asked(symbols):
+    request = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)], form=s.ANSWER_FORM_COLUMNS)
+    response = symbols.Symbolize(request)
+    assert not response.answers
+    assert from_columns(response.columns)[0].frames[0].line == 3
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "reason"),
+    [
+        (s.SymbolizeRequest(name="modules/" + "0" * 64), C.NOT_FOUND, "UNKNOWN_MODULE"),
+        (s.SymbolizeRequest(), C.INVALID_ARGUMENT, "BAD_QUERY"),
+        (s.SymbolizeRequest(name=NAME, queries=[q.Query()]), C.INVALID_ARGUMENT, "BAD_QUERY"),
+        (s.SymbolizeRequest(name=NAME, column=q.QueryColumn()), C.INVALID_ARGUMENT, "BAD_QUERY"),
+        (s.SymbolizeRequest(name=NAME, column=q.QueryColumn(addresses=b"123")), C.INVALID_ARGUMENT, "BAD_QUERY"),
+        (
+            s.SymbolizeRequest(name=NAME, queries=[q.Query(address=1)], column=q.QueryColumn(addresses=bytes(8))),
+            C.INVALID_ARGUMENT,
+            "INVALID_INPUT",
+        ),
+        (
+            s.SymbolizeRequest(name=NAME, column=q.QueryColumn(addresses=bytes(5001), width=1)),
+            C.RESOURCE_EXHAUSTED,
+            "LIMIT_EXCEEDED",
+        ),
+        (s.SymbolizeRequest(name=NAME, queries=[q.Query(address=1)] * 5001), C.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED"),
+    ],
+)
+def test_a_batch_that_cannot_be_served_is_refused_by_name(symbols, request_, code, reason):
+    assert refusal(lambda: symbols.Symbolize(request_))[:2] == (code, reason)
+
+
+def test_a_defect_is_internal_with_an_id_and_leaks_nothing(symbols, caplog):
+    request = s.SymbolizeRequest(name=NAME, queries=[q.Query(kernel_offset=q.KernelOffset(kernel="boom"))])
+    code, reason, metadata = refusal(lambda: symbols.Symbolize(request))
+    assert (code, reason) == (C.INTERNAL, "INTERNAL")
+    assert "secret" not in str(metadata)
+    (record,) = [record for record in caplog.records if metadata["id"] in record.getMessage()]
+    assert record.exc_info
+    assert "secret" in str(record.exc_info[1])
+
+
+def test_a_message_of_any_length_still_arrives_as_a_refusal(symbols):
+    request = s.SymbolizeRequest(name=NAME, queries=[q.Query(kernel_offset=q.KernelOffset(kernel="nowhere"))])
+    assert refusal(lambda: symbols.Symbolize(request))[:2] == (C.NOT_FOUND, "UNKNOWN_KERNEL")
+
+
+def test_a_stream_answers_each_batch_with_its_id_and_outlives_a_bad_one(symbols):
+    def batches():
+        for number, name in enumerate([NAME, "modules/" + "0" * 64, "?", NAME]):
+            batch = s.SymbolizeRequest(name=name, queries=[q.Query(address=0x150)])
+            yield s.SymbolizeStreamRequest(id=100 + number, batch=batch)
+
+    responses = list(symbols.SymbolizeStream(batches()))
+    assert [response.id for response in responses] == [100, 101, 102, 103]
+    assert [response.WhichOneof("outcome") for response in responses] == ["answers", "failure", "failure", "answers"]
+    assert responses[3].answers.answers[0].frames[0].function == "helper"
+    assert [responses[1].failure.code, responses[1].failure.reason] == [C.NOT_FOUND.value[0], "UNKNOWN_MODULE"]
+    assert responses[1].failure.metadata["hint"] == "send it first"
+    assert responses[2].failure.reason == "BAD_QUERY"
+
+
+def test_streams_beyond_the_bound_are_refused_while_single_calls_go_on(symbols, running):
+    ends = [threading.Event() for _ in range(3)]
+
+    def idle(end):
+        yield s.SymbolizeStreamRequest(id=1, batch=s.SymbolizeRequest(name=NAME))
+        end.wait(10)
+
+    calls = [symbols.SymbolizeStream(idle(end)) for end in ends]
+    for call in calls:
+        next(call)
+    assert refusal(lambda: list(symbols.SymbolizeStream(iter(()))))[:2] == (C.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED")
+    assert symbols.Symbolize(s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])).answers
+    for end in ends:
+        end.set()
+    for call in calls:
+        assert list(call) == []
+    assert list(symbols.SymbolizeStream(iter(()))) == []
+
+
+def test_a_line_table_comes_in_chunks_below_the_default_limit(symbols):
+    chunks = list(symbols.GetLineTable(s.GetLineTableRequest(name=NAME)))
+    headers = [chunk.header for chunk in chunks if chunk.HasField("header")]
+    assert [(each.object, each.row_count) for each in headers] == [("", 150_000), ("inner/1", 0)]
+    assert sum(chunk.rows.count for chunk in chunks) == 150_000
+    first = next(chunk.rows for chunk in chunks if chunk.rows.count)
+    width = len(first.line) // first.count
+    assert np.frombuffer(first.line, f"<u{width}").tolist() == [at % 5000 for at in range(first.count)]
+    missing = s.GetLineTableRequest(name="modules/" + "0" * 64)
+    assert refusal(lambda: list(symbols.GetLineTable(missing)))[:2] == (C.NOT_FOUND, "UNKNOWN_MODULE")
+
+
+def test_a_deadline_that_passes_ends_the_call_and_not_the_daemon(symbols, running):
+    running.engine.hold.clear()
+    request = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])
+    with pytest.raises(grpc.RpcError) as caught:
+        symbols.Symbolize(request, timeout=0.2)
+    assert caught.value.code() is C.DEADLINE_EXCEEDED
+    running.engine.hold.set()
+    assert symbols.Symbolize(request, timeout=5).answers
+
+
+def test_the_daemon_tells_its_limits(channel):
+    stub = server_service_pb2_grpc.ServerServiceStub(channel)
+    info = stub.GetServerInfo(server_service_pb2.GetServerInfoRequest()).info
+    assert (info.max_module_bytes, info.max_chunk_bytes, info.max_batch, info.max_streams) == (3 << 20, 1 << 20, 5000, 3)
+    assert info.max_request_bytes == 64 << 20
+    assert info.version
+
+
+def test_a_message_beyond_the_limit_is_refused(symbols, running):
+    options = [("grpc.max_send_message_length", -1)]
+    with grpc.insecure_channel(running.address, options=options) as wide:
+        request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(addresses=bytes(65 << 20)))
+        with pytest.raises(grpc.RpcError) as caught:
+            SymbolServiceStub(wide).Symbolize(request)
+    assert caught.value.code() is C.RESOURCE_EXHAUSTED
+    assert symbols.Symbolize(s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])).answers

@@ -1,0 +1,325 @@
+"""What a store promises while nothing goes wrong."""
+
+import hashlib
+import sqlite3
+import stat
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from symd.config import Limits
+from symd.errors import (
+    BadQuery,
+    BuildFailed,
+    DataLoss,
+    DeadlineExceeded,
+    FailedPrecondition,
+    HashMismatch,
+    LimitExceeded,
+    Malformed,
+    ModuleNotFound,
+    StoreUnavailable,
+    SymdError,
+    Unsupported,
+)
+from symd.store import Store
+
+ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
+ABSENT = "0" * 64
+
+
+def files(root: Path) -> set[str]:
+    """Every file of a store but the catalogue's own."""
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.parent != root}
+
+
+def test_a_module_is_named_by_its_sha256_and_lies_where_the_layout_says(store: Store, root: Path):
+    assert store.put(b"abc") == ABC
+    assert (root / "modules" / "ba" / ABC).read_bytes() == b"abc"
+
+
+def test_data_comes_back_mapped_and_read_only(store: Store):
+    view = store.data(store.put(b"abc"))
+    assert view == b"abc"
+    assert view.readonly
+
+
+def test_an_empty_module_is_a_module(store: Store):
+    assert store.data(store.put(b"")) == b""
+
+
+def test_adding_again_changes_nothing(store: Store):
+    store.put(b"abc", "first", "spirv")
+    before = store.records()
+    store.put(b"abc", "second", "zebin")
+    assert store.records() == before
+    assert (before[0].label, before[0].format, before[0].size) == ("first", "spirv", 3)
+
+
+def test_missing_keeps_the_order_and_the_repetitions_of_the_question(store: Store):
+    store.put(b"abc")
+    assert store.missing(["f" * 64, ABC, ABSENT, "f" * 64]) == ["f" * 64, ABSENT, "f" * 64]
+    assert store.missing([]) == []
+
+
+def test_missing_takes_more_digests_than_sqlite_has_variables(store: Store):
+    store.put(b"abc")
+    many = [hashlib.sha256(b"%d" % number).hexdigest() for number in range(40_000)]
+    assert store.missing([*many, ABC]) == many
+
+
+@pytest.mark.parametrize("digest", ["", "abc", ABC.upper(), "../" * 20 + "etcpasswd", ABC + "\n", "é" * 64])
+def test_what_is_not_a_digest_is_a_bad_query(store: Store, digest: str):
+    for ask in (store.data, store.record, store.remove, store.verify, lambda text: store.missing([text])):
+        with pytest.raises(BadQuery):
+            ask(digest)
+
+
+def test_an_absent_module_is_not_found_by_any_method(store: Store):
+    asks = [
+        store.data,
+        store.record,
+        store.remove,
+        store.verify,
+        lambda digest: store.put_index(digest, 1, b"index"),
+        lambda digest: store.set_format(digest, "spirv"),
+        lambda digest: store.alias("build-id", "01", digest),
+    ]
+    for ask in asks:
+        with pytest.raises(ModuleNotFound) as caught:
+            ask(ABSENT)
+        assert ABSENT in str(caught.value)
+    assert store.index(ABSENT, 1) is None
+    assert store.failure(ABSENT, 1) is None
+
+
+def test_an_upload_in_pieces_equals_a_put(store: Store):
+    with store.writer() as upload:
+        for piece in (b"a", memoryview(b"b"), bytearray(b"c")):
+            upload.write(piece)
+        assert upload.commit(ABC, "label", "spirv") == ABC
+    assert store.data(ABC) == b"abc"
+    assert store.record(ABC).label == "label"
+
+
+def test_an_upload_with_another_hash_leaves_the_store_as_before(store: Store, root: Path):
+    store.put(b"there")
+    before = files(root), store.records()
+    with store.writer() as upload:
+        upload.write(b"abcd")
+        with pytest.raises(HashMismatch) as caught:
+            upload.commit(ABC)
+    assert caught.value.metadata["expected"] == ABC
+    assert (files(root), store.records()) == before
+
+
+def test_an_upload_that_is_left_or_aborted_leaves_nothing(store: Store, root: Path):
+    with store.writer() as upload:
+        upload.write(b"abc")
+    other = store.writer()
+    other.write(b"abc")
+    other.abort()
+    other.abort()
+    assert files(root) == set()
+    assert store.missing([ABC]) == [ABC]
+
+
+def test_an_upload_stops_at_the_limit_and_names_it(root: Path):
+    with Store(root, Limits(module_size=10)) as store:
+        upload = store.writer()
+        upload.write(bytes(10))
+        with pytest.raises(LimitExceeded) as caught:
+            upload.write(b"x")
+        upload.abort()
+        with pytest.raises(LimitExceeded):
+            store.put(bytes(11))
+        assert store.put(bytes(10))
+    assert caught.value.metadata["limit"] == "module_size"
+
+
+def test_an_index_belongs_to_one_format_version(store: Store, root: Path):
+    store.put(b"abc")
+    store.put_index(ABC, 7, b"seven")
+    assert store.index(ABC, 7) == b"seven"
+    assert store.index(ABC, 8) is None
+    assert (root / "index" / "7" / "ba" / f"{ABC}.idx").read_bytes() == b"seven"
+
+
+def test_a_replaced_index_leaves_readers_what_they_mapped(store: Store):
+    store.put(b"abc")
+    store.put_index(ABC, 1, b"old")
+    old = store.index(ABC, 1)
+    store.put_index(ABC, 1, b"newer")
+    assert old == b"old"
+    assert store.index(ABC, 1) == b"newer"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Malformed("bad length", where=".debug_line+0x10", hint="rebuild", metadata={"offset": "16", "name": "é\0"}),
+        Unsupported("DWARF 6"),
+        LimitExceeded("too deep", metadata={"limit": "nesting_depth"}),
+        BuildFailed("refused", build_log="1:1: error: no\n"),
+    ],
+)
+def test_a_lasting_failure_comes_back_as_itself_after_a_restart(root: Path, error: SymdError):
+    with Store(root) as store:
+        store.put(b"abc")
+        assert store.remember_failure(ABC, 3, error)
+    with Store(root) as store:
+        back = store.failure(ABC, 3)
+        assert type(back) is type(error)
+        assert vars(back) == vars(error)
+        assert store.failure(ABC, 4) is None
+        assert store.record(ABC).failure == error.reason
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("full"), DeadlineExceeded("late"), SymdError("defect")])
+def test_a_passing_failure_is_not_remembered(store: Store, error: SymdError):
+    store.put(b"abc")
+    assert not store.remember_failure(ABC, 1, error)
+    assert store.failure(ABC, 1) is None
+
+
+def test_the_failure_of_a_module_that_was_not_kept_is_remembered(store: Store):
+    store.remember_failure(ABSENT, 1, Malformed("bad"))
+    assert isinstance(store.failure(ABSENT, 1), Malformed)
+    assert store.records() == []
+
+
+def test_the_oldest_failures_go_when_there_are_too_many(store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("symd.store.catalogue.MAX_FAILURES", 10)
+    digests = [f"{number:064x}" for number in range(15)]
+    for digest in digests:
+        store.remember_failure(digest, 1, Malformed("bad"))
+    assert [digest for digest in digests if store.failure(digest, 1)] == digests[5:]
+
+
+def test_success_and_forgetting_end_a_failure(store: Store):
+    store.put(b"abc")
+    for version in (1, 2, 3):
+        store.remember_failure(ABC, version, Malformed("bad"))
+    store.put_index(ABC, 2, b"index")
+    assert [store.failure(ABC, version) is None for version in (1, 2, 3)] == [True, True, False]
+    store.forget_failure(ABC, 3)
+    assert store.record(ABC).failure == ""
+
+
+def test_pages_are_oldest_first_without_gap_or_repetition_while_modules_come_and_go(store: Store):
+    digests = [store.put(b"%d" % number) for number in range(25)]
+    seen, page = [], store.records(limit=4)
+    for _ in range(6):
+        seen += [record.sha256 for record in page]
+        store.put(b"later %d" % len(seen))
+        last = page[-1]
+        store.remove(last.sha256)
+        page = store.records(after=(last.added, last.sha256), limit=4)
+    assert seen == digests[:24]
+    assert page[0].sha256 == digests[24]
+
+
+def test_aliases_resolve_until_the_module_is_removed(store: Store):
+    store.put(b"abc")
+    store.alias("build-id", "01", ABC)
+    assert store.resolve("build-id", "01") == ABC
+    assert store.resolve("uuid", "01") is None
+    store.remove(ABC)
+    assert store.resolve("build-id", "01") is None
+
+
+def test_the_last_alias_told_wins(store: Store):
+    store.put(b"abc")
+    other = store.put(b"other")
+    store.alias("build-id", "01", ABC)
+    store.alias("build-id", "01", other)
+    assert store.resolve("build-id", "01") == other
+
+
+def test_remove_takes_everything_and_mapped_bytes_stay(store: Store, root: Path):
+    store.put(b"abc")
+    store.put_index(ABC, 1, b"index")
+    view = store.data(ABC)
+    store.remove(ABC)
+    assert view == b"abc"
+    assert files(root) == set()
+    assert store.records() == []
+
+
+def test_everything_is_private_to_its_owner(store: Store, root: Path):
+    store.put(b"abc")
+    store.put_index(ABC, 1, b"index")
+    modes = {path.is_dir(): set() for path in (root, root / "catalogue.sqlite")}
+    for path in (root, *root.rglob("*")):
+        modes[path.is_dir()].add(stat.S_IMODE(path.stat().st_mode))
+    assert modes == {True: {0o700}, False: {0o600}}
+
+
+def test_bytes_changed_on_disk_are_data_loss(store: Store, root: Path):
+    store.put(b"abc")
+    store.verify(ABC)
+    path = root / "modules" / "ba" / ABC
+    path.write_bytes(b"abX")
+    with pytest.raises(DataLoss):
+        store.verify(ABC)
+    path.write_bytes(b"ab")
+    with pytest.raises(DataLoss):
+        store.data(ABC)
+    assert store.missing([ABC]) == [ABC]
+    store.put(b"abc")
+    store.verify(ABC)
+
+
+def test_threads_share_a_store(store: Store):
+    failed = []
+
+    def work(first: int) -> None:
+        for number in range(first, first + 20):
+            data = b"%d" % (number % 30)
+            try:
+                digest = store.put(data)
+                store.put_index(digest, 1, data)
+                assert store.data(digest) == data
+            except BaseException as error:  # noqa: BLE001 - carried to the main thread
+                failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number * 5,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert len(store.records()) == 30
+
+
+def test_a_temporary_store_is_gone_after_close():
+    with Store.temporary() as store:
+        digest = store.put(b"abc")
+        view = store.data(digest)
+        root = store.root
+        assert root.is_dir()
+    assert not root.exists()
+    assert view == b"abc"
+
+
+def test_a_catalogue_of_a_newer_symd_is_left_alone(root: Path):
+    Store(root).close()
+    with closing(sqlite3.connect(root / "catalogue.sqlite")) as connection:
+        connection.execute("PRAGMA user_version = 999")
+    with pytest.raises(FailedPrecondition, match="999"):
+        Store(root)
+
+
+def test_a_destroyed_catalogue_is_named_and_can_be_made_again(root: Path):
+    with Store(root) as store:
+        store.put(b"abc")
+    catalogue = root / "catalogue.sqlite"
+    catalogue.write_bytes(b"no database at all" * 100)
+    with pytest.raises(DataLoss, match="remove this file"):
+        Store(root)
+    catalogue.unlink()
+    with Store(root) as store:
+        assert [record.sha256 for record in store.records()] == [ABC]
+        assert store.recovery.adopted == 1

@@ -1,0 +1,142 @@
+"""Answers keep their meaning over the wire, and only what an answer needs travels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from symd.errors import Malformed
+from symd.model import Answers, ByAddress, Place, Reason
+from symd.v1 import answer_pb2
+from symd.wire.answers import FEW, from_columns, join, to_answer, to_columns
+from tests.service.fakes import AMBIGUOUS, CANDIDATES, DIGEST, GOOD, LOCATIONS, FakeEngine
+
+
+def engine():
+    engine = FakeEngine()
+    engine.add(GOOD)
+    return engine
+
+
+def asked(*addresses):
+    return engine().symbolize_column(DIGEST, np.array(addresses, np.uint64))
+
+
+def travelled(answers, values=None):
+    """Through bytes, as on a socket."""
+    data = to_columns(answers, values).SerializeToString()
+    return from_columns(answer_pb2.AnswerColumns.FromString(data), values)
+
+
+ADDRESSES = st.one_of(st.integers(0, 0x400), st.just(AMBIGUOUS), st.integers(0, 2**64 - 1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ADDRESSES, max_size=3 * FEW))
+def test_every_answer_of_a_batch_arrives_as_it_was(addresses):
+    values = np.array(addresses, np.uint64)
+    before = engine().symbolize_column(DIGEST, values)
+    assert list(travelled(before)) == list(before)
+    assert list(travelled(before, values)) == list(before)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(ADDRESSES, max_size=FEW + 9), min_size=1, max_size=4))
+def test_pieces_of_a_batch_join_to_the_answers_of_the_whole(pieces):
+    whole = asked(*(address for piece in pieces for address in piece))
+    joined = join([travelled(asked(*piece)) for piece in pieces])
+    assert list(joined) == list(whole)
+
+
+@pytest.mark.parametrize("copies", [1, FEW * 2])
+def test_the_inlined_frame_brings_its_caller_and_nothing_else_travels(copies):
+    message = to_columns(asked(*[0x150] * copies))
+    assert message.locations.count == 3  # "nothing known", helper, and vadd that it was inlined into
+    assert list(message.locations.strings) == ["", "vadd", "helper", "/src/vadd.cl", "_Z6helperi"] or sorted(
+        message.locations.strings
+    ) == ["", "/src/vadd.cl", "_Z6helperi", "helper", "vadd"]
+    assert "unused" not in message.locations.strings
+    assert [place.section for place in message.places] == [".text.vadd"]
+    assert message.place == b""  # every answer lies in the only place
+    frames = travelled(asked(*[0x150] * copies))[0].frames
+    assert [(f.function, f.linkage_name, f.line, f.column, f.inlined) for f in frames] == [
+        ("helper", "_Z6helperi", 3, 23, True),
+        ("vadd", None, 10, 0, False),
+    ]
+
+
+def test_offsets_that_follow_from_the_question_do_not_travel():
+    values = np.arange(0x100, 0x300, dtype=np.uint64)
+    message = to_columns(asked(*values), values)
+    assert (message.offset, message.base) == (b"", 0x100)
+
+
+def test_an_offset_that_wraps_below_zero_still_follows_from_its_base():
+    """A section address above the value asked: the base is taken modulo 2^64."""
+    count = 2 * FEW
+    values = np.arange(count, dtype=np.uint64)
+    place = Place("", ".text", 1, 0)
+    one, offset = np.ones(count, np.uint32), values + np.uint64(0x40)
+    before = Answers(one, one, offset, LOCATIONS, (place,))
+    message = to_columns(before, values)
+    assert message.base == 2**64 - 0x40
+    assert travelled(before, values).offset.tolist() == offset.tolist()
+
+
+def test_offsets_that_do_not_follow_travel():
+    values = np.zeros(2 * FEW, np.uint64)
+    one, offset = np.ones(2 * FEW, np.uint32), np.arange(2 * FEW, dtype=np.uint64)
+    before = Answers(one, one, offset, LOCATIONS, (Place("", ".text", 1, 0),))
+    assert not to_columns(before, values).HasField("base")
+    assert travelled(before, values).offset.tolist() == offset.tolist()
+
+
+def test_a_row_spells_out_what_the_columns_number():
+    row = to_answer(asked(0x150)[0])
+    assert (row.reason, row.object, row.kernel, row.section) == (Reason.EXACT, "", "vadd", ".text.vadd")
+    assert (row.section_index, row.section_offset, row.address) == (2, 0x50, 0x150)
+    assert [(f.function, f.line, f.inlined) for f in row.frames] == [("helper", 3, True), ("vadd", 10, False)]
+    assert not row.frames[1].HasField("linkage_name")
+
+
+def test_an_address_in_no_text_has_a_reason_and_nothing_else():
+    row = to_answer(asked(0x5000)[0])
+    assert row.reason == Reason.OUTSIDE_TEXT
+    assert [field.name for field, _ in row.ListFields()] == ["reason"]
+
+
+def test_an_ambiguous_address_brings_its_candidates():
+    answers = travelled(asked(0x100, AMBIGUOUS))
+    assert answers[1].reason is Reason.AMBIGUOUS
+    assert answers[1].candidates == CANDIDATES
+    assert answers[0].candidates == ()
+
+
+def test_a_name_that_is_no_utf8_arrives_with_replacement_characters():
+    strings = ["", "v\udce9dd", *LOCATIONS.strings[2:]]
+    table = LOCATIONS.__class__(
+        *(getattr(LOCATIONS, name) for name in LOCATIONS.__slots__[:-1]), strings=strings
+    )
+    one = np.ones(1, np.uint32)
+    answers = Answers(one, one * 0, one.astype(np.uint64), table, ())
+    assert travelled(answers)[0].frames[0].function == "v\ufffddd"
+    assert to_answer(answers[0]).frames[0].function == "v\ufffddd"
+
+
+@pytest.mark.parametrize("field", ["location", "place", "offset"])
+def test_a_column_that_does_not_fit_its_count_is_malformed(field):
+    message = to_columns(asked(*range(0x100, 0x300)))
+    setattr(message, field, b"123")
+    with pytest.raises(Malformed):
+        from_columns(message)
+
+
+def test_an_empty_batch_is_an_empty_answer():
+    assert len(travelled(engine().symbolize(DIGEST, []))) == 0
+
+
+def test_rows_and_columns_say_the_same():
+    answers = engine().symbolize(DIGEST, [ByAddress(0x100), ByAddress(0x150), ByAddress(0x190), ByAddress(1)])
+    assert [to_answer(answer) for answer in answers] == [to_answer(answer) for answer in travelled(answers)]

@@ -1,0 +1,48 @@
+"""Packed columns are as narrow as their largest number and come back whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symd.errors import Malformed
+from symd.wire.columns import pack, pack_few, unpack
+
+
+@given(st.lists(st.integers(0, 2**64 - 1)))
+def test_numbers_come_back(numbers):
+    values = np.array(numbers, np.uint64)
+    for packed in (pack(values), pack_few(values)):
+        assert unpack(packed, len(numbers), np.uint64).tolist() == numbers
+
+
+@pytest.mark.parametrize(
+    ("numbers", "data"),
+    [
+        ([0, 0, 0], b""),
+        ([1, 255], b"\x01\xff"),
+        ([1, 256], b"\x01\x00\x00\x01"),
+        ([65536], b"\x00\x00\x01\x00"),
+        ([1 << 32], b"\x00\x00\x00\x00\x01\x00\x00\x00"),
+        ([], b""),
+    ],
+)
+def test_the_layout_is_little_endian_and_as_narrow_as_it_goes(numbers, data):
+    assert pack(np.array(numbers, np.uint64)) == data
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "kind"),
+    [
+        (b"12345", 2, np.uint32),  # no multiple
+        (b"123", 1, np.uint32),  # no width
+        (b"1", 0, np.uint32),  # bytes of nothing
+        (b"12345678", 1, np.uint32),  # wider than the column may be
+        (b"12", 1, np.uint8),
+    ],
+)
+def test_a_column_that_cannot_be_is_malformed(data, count, kind):
+    with pytest.raises(Malformed):
+        unpack(data, count, kind)

@@ -1,0 +1,71 @@
+"""Every error of the tree comes back over the wire as itself, within what a trailer holds."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2, status_pb2
+
+from symd import errors
+from symd.wire.failures import from_failure, from_status, to_failure, to_status
+
+
+def tree(cls=errors.SymdError):
+    yield cls
+    for child in cls.__subclasses__():
+        yield from tree(child)
+
+
+ALL = sorted(tree(), key=lambda cls: cls.__name__)
+
+
+@pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("way", [lambda e: from_status(to_status(e)), lambda e: from_failure(to_failure(e))])
+def test_an_error_comes_back_as_its_class_with_its_parts(cls, way):
+    error = cls("it is broken", where="a.bin: .text", hint="mend it", metadata={"offset": "12"})
+    back = way(error)
+    assert type(back) is cls
+    assert (back.message, back.where, back.hint, back.metadata) == (
+        "it is broken", "a.bin: .text", "mend it", {"offset": "12"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.__name__)
+def test_the_status_is_the_one_that_the_class_names(cls):
+    status = to_status(cls("x"))
+    assert grpc.StatusCode[cls.status].value[0] == status.code
+    info = error_details_pb2.ErrorInfo()
+    assert status.details[0].Unpack(info)
+    assert (info.domain, info.reason) == ("symd", cls.reason)
+
+
+def test_a_build_log_comes_along_as_far_as_there_is_room():
+    back = from_status(to_status(errors.BuildFailed("refused", build_log="error: line 3\n")))
+    assert back.build_log == "error: line 3\n"
+    long = from_status(to_status(errors.BuildFailed("refused", build_log="é" * 100_000)))
+    assert long.build_log.startswith("éé")
+    assert long.build_log.endswith("...")
+
+
+def test_a_huge_message_stays_below_what_clients_accept_in_a_trailer():
+    huge = errors.KernelNotFound("é" * 9000, where="ä" * 9000, hint="h" * 9000, metadata={"k" * 50: "v" * 9000})
+    status = to_status(huge)
+    message = 3 * len(status.message.encode())  # percent-encoded at worst
+    details = len(status.SerializeToString()) * 4 / 3  # base64
+    assert message + details < 8000
+    assert from_status(status).message.startswith("éé")
+
+
+def test_a_reason_of_a_newer_daemon_becomes_what_its_code_means():
+    status = to_status(errors.ModuleNotFound("gone"))
+    info = error_details_pb2.ErrorInfo(domain="symd", reason="EVAPORATED", metadata={"message": "gone"})
+    status.details[0].Pack(info)
+    back = from_status(status)
+    assert type(back) is errors.NotFound
+    assert back.message == "gone"
+
+
+def test_a_status_without_details_becomes_what_its_code_means():
+    back = from_status(status_pb2.Status(code=grpc.StatusCode.RESOURCE_EXHAUSTED.value[0], message="too big"))
+    assert type(back) is errors.LimitExceeded
+    assert type(from_status(status_pb2.Status(code=99, message="?"))) is errors.SymdError

@@ -1,0 +1,182 @@
+"""Modules, queries, line tables and grabs come back over the wire as they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symd.errors import BadQuery, InvalidInput, Malformed
+from symd.model import ByAddress, ByKernel, BySection, GrabRequest, ModuleRecord
+from symd.v1 import fact_pb2, module_service_pb2, query_pb2
+from symd.wire.facts import from_facts, to_facts, to_value
+from symd.wire.grabs import from_grab_request, to_grab_request
+from symd.wire.line_tables import from_chunks, to_chunks
+from symd.wire.modules import from_module, from_record, to_code_object, to_kernel, to_module, to_record
+from symd.wire.names import module_digest, module_name
+from symd.wire.queries import Column, column_length, from_column, from_query, to_column, to_query
+from tests.service.fakes import GOOD, line_table, summary
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=4))
+def test_facts_come_back_with_their_types_and_order(facts):
+    messages = [fact_pb2.Fact.FromString(fact.SerializeToString()) for fact in to_facts(facts)]
+    back = from_facts(messages)
+    assert back == facts
+    assert list(back) == list(facts)
+    assert [type(value) for value in back.values()] == [type(value) for value in facts.values()]
+
+
+def test_what_json_does_not_have_is_no_fact():
+    with pytest.raises(TypeError):
+        to_value(object())
+
+
+def test_a_module_comes_back_with_code_objects_and_kernels():
+    module = summary(GOOD)
+    objects = [to_code_object(each) for each in module.objects]
+    kernels = [to_kernel(kernel, each.object) for each in module.objects for kernel in each.kernels]
+    assert from_module(to_module(module), objects, kernels) == module
+    assert to_module(module).name == f"modules/{module.sha256}"
+    assert (to_module(module).object_count, to_module(module).kernel_count) == (2, 1)
+
+
+@given(st.floats(0, 4e9))
+def test_a_record_comes_back_with_its_time_to_the_nanosecond(added):
+    record = ModuleRecord("ab" * 32, 12, "zebin", "my label", added, "it is malformed")
+    back = from_record(to_record(record))
+    assert abs(back.added - added) < 1e-9 + 1e-15 * added
+    assert back == ModuleRecord("ab" * 32, 12, "zebin", "my label", back.added, "it is malformed")
+
+
+@given(st.floats(1.5e9, 4e9))
+def test_a_time_of_this_century_comes_back_exactly(added):
+    assert from_record(to_record(ModuleRecord("ab" * 32, 1, "", "", added))).added == added
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        ByAddress(0),
+        ByAddress(2**64 - 1),
+        ByKernel("vadd", 0),
+        ByKernel("", 5),
+        BySection(".text", 8),
+        BySection("", 8),
+        BySection(0, 8),
+        BySection(7, 0),
+    ],
+)
+def test_a_query_comes_back(query):
+    assert from_query(query_pb2.Query.FromString(to_query(query).SerializeToString())) == query
+
+
+@pytest.mark.parametrize(
+    "query", [ByAddress(-1), ByAddress(1 << 64), ByKernel("k", -1), BySection(1 << 32, 0), ByKernel("\ud800", 0)]
+)
+def test_a_number_or_name_that_does_not_fit_is_a_bad_query(query):
+    with pytest.raises(BadQuery):
+        to_query(query)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [query_pb2.Query(), query_pb2.Query(section_offset=query_pb2.SectionOffset(offset=3))],
+)
+def test_a_query_without_an_address_is_refused(message):
+    with pytest.raises(BadQuery):
+        from_query(message)
+
+
+@given(
+    st.lists(st.integers(0, 2**64 - 1)),
+    st.sampled_from([(None, None), ("vadd", None), (None, ".text"), (None, 3), (None, 0), (None, "")]),
+)
+def test_a_column_of_queries_comes_back(numbers, which):
+    column = Column(np.array(numbers, np.uint64), *which)
+    message = to_column(column)
+    back = from_column(query_pb2.QueryColumn.FromString(message.SerializeToString()))
+    assert (back.values.tolist(), back.kernel, back.section) == (numbers, *which)
+    assert column_length(message) == len(numbers)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        query_pb2.QueryColumn(),
+        query_pb2.QueryColumn(addresses=b"1234567"),
+        query_pb2.QueryColumn(addresses=b"12345", width=4),
+        query_pb2.QueryColumn(addresses=b"123", width=3),
+        query_pb2.QueryColumn(section_offsets=query_pb2.SectionOffsetColumn(offsets=bytes(8))),
+    ],
+)
+def test_a_column_that_cannot_be_is_refused(message):
+    with pytest.raises(BadQuery):
+        from_column(message)
+
+
+def test_width_zero_means_eight_bytes():
+    message = query_pb2.QueryColumn(addresses=(258).to_bytes(8, "little"))
+    assert from_column(message).values.tolist() == [258]
+
+
+def test_line_tables_come_back_from_their_chunks():
+    tables = [line_table(), line_table("inner", 0), line_table("last", 3)]
+    back = list(from_chunks(chunk for table in tables for chunk in to_chunks(table)))
+    assert [(t.object, t.target, list(t.places), list(t.strings)) for t in back] == [
+        (t.object, t.target, list(t.places), list(t.strings)) for t in tables
+    ]
+    for mine, theirs in zip(tables, back, strict=True):
+        for name in ("place", "offset", "kernel", "function", "file", "line", "column", "flags"):
+            np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name))
+            assert getattr(mine, name).dtype == getattr(theirs, name).dtype
+
+
+def test_no_chunk_of_a_line_table_passes_what_clients_take_by_default():
+    assert max(chunk.ByteSize() for chunk in to_chunks(line_table())) < 4 << 20
+
+
+def test_a_line_table_that_breaks_off_is_malformed():
+    chunks = list(to_chunks(line_table()))
+    with pytest.raises(Malformed):
+        list(from_chunks(chunks[:-1]))
+    with pytest.raises(Malformed):
+        list(from_chunks(chunks[1:]))
+
+
+def test_a_grab_comes_back():
+    request = GrabRequest("opencl", "source", b"kernel", "-g", 2, "dg2", "/opt/new", 12.5, "label")
+    assert from_grab_request(to_grab_request(request), 12.5) == request
+    bare = GrabRequest("level-zero", "spirv", b"")
+    assert from_grab_request(to_grab_request(bare), 60.0) == bare
+
+
+@pytest.mark.parametrize(
+    "request_", [GrabRequest("metal", "source", b""), GrabRequest("opencl", "ptx", b""),
+                 GrabRequest("opencl", "spirv", b"", device=-1)],
+)  # fmt: skip
+def test_a_grab_of_something_unknown_is_refused(request_):
+    with pytest.raises(InvalidInput):
+        to_grab_request(request_)
+
+
+def test_a_grab_that_names_no_driver_is_refused():
+    with pytest.raises(InvalidInput):
+        from_grab_request(module_service_pb2.GrabModuleRequest(), 1.0)
+
+
+@pytest.mark.parametrize("name", ["", "modules/", "modules/" + "A" * 64, "x" * 64, "modules/" + "a" * 64 + "\n"])
+def test_what_is_no_module_name_is_refused(name):
+    with pytest.raises(BadQuery):
+        module_digest(name)
+
+
+def test_a_module_name_names_its_digest():
+    assert module_digest(module_name("0f" * 32)) == "0f" * 32
