@@ -88,7 +88,7 @@ def build_index(data: bytes, limits: Limits) -> bytes:
     """Module bytes to index file: opened, decoded, merged. Raises what opening raises; a code object whose debug data
     cannot be decoded is kept with its names, and the reason becomes a note."""
     unpacked = containers.unpack(data, limits)
-    indexed = [Indexed(code, _debug_info(code)) for code in unpacked.objects]
+    indexed = [_indexed(code) for code in unpacked.objects]
     summary = ModuleSummary(
         hashlib.sha256(data).hexdigest(),
         len(data),
@@ -99,11 +99,12 @@ def build_index(data: bytes, limits: Limits) -> bytes:
     return index.build(indexed, summary)
 
 
-def _debug_info(code: CodeObject) -> DebugInfo | SymdError:
+def _indexed(code: CodeObject) -> Indexed:
     try:
-        return debuginfo.read(code)
+        debug = debuginfo.read(code)
     except SymdError as error:
-        return error
+        return Indexed(code, error)
+    return Indexed(debuginfo.named(code, debug), debug)
 
 
 def _object_summary(item: Indexed) -> ObjectSummary:

@@ -47,6 +47,16 @@ kernel void kernel_{k}(global float *out, global const float *in, int n) {{
             step = step / (value + {k}.125f);
         out[j] = step;
     }}
+    if (value > second)
+        out[id + 32] = in[id + 4] * second;
+    else if (value < {k}.0f)
+        out[id + 16] = in[id + 5] - value;
+    if (first > second)
+        out[id + 64] = in[id + 1] * first;
+    else if (first < value)
+        out[id + 128] = in[id + 2] - second;
+    else
+        out[id + 256] = in[id + 3] + value;
     out[id] = first * second;
 }}
 

@@ -24,8 +24,8 @@ import zstandard
 HERE = Path(__file__).parent
 BIN = HERE / "bin"
 CL = "{clang} -x cl -cl-std=CL2.0 -target amdgcn-amd-amdhsa -nogpulib -fdebug-prefix-map={cwd}=/src"
-HIP = "{clang} -x hip -std=c++17 -nogpulib -nogpuinc -fdebug-prefix-map={cwd}=/src --cuda-device-only --no-gpu-bundle-output"
-ASM = "{clang} -x assembler -target amdgcn-amd-amdhsa -fdebug-prefix-map={cwd}=/src -g -c"
+HIP = "{clang} -x hip -fuse-cuid=none -std=c++17 -nogpulib -nogpuinc -fdebug-prefix-map={cwd}=/src --cuda-device-only --no-gpu-bundle-output"
+ASM = "{clang} -x assembler -target amdgcn-amd-amdhsa -fdebug-compilation-dir=/src -g -c"
 HOST = "{clang} -x hip -std=c++17 -nogpulib -nogpuinc -fdebug-prefix-map={cwd}=/src -fPIE -g -O2"
 
 RECIPES: dict[str, tuple[str, str]] = {
@@ -76,12 +76,12 @@ RECIPES: dict[str, tuple[str, str]] = {
         "22", ("clang-offload-bundler-22 -compress -type=o -targets=host-x86_64-unknown-linux-gnu-,"
         "hipv4-amdgcn-amd-amdhsa--gfx900,hipv4-amdgcn-amd-amdhsa--gfx1100 -input=/dev/null -input=v4-gfx900.co"
         " -input=v5-gfx1100.co -output=$OUT")),
-    "host-first.o": ("19", f"{HOST} --offload-arch=gfx900 --offload-arch=gfx1100 -c -o $OUT shade.hip"),
-    "host-second.o": ("19", f"{HOST} --offload-arch=gfx900 --offload-compress -c -o $OUT second.hip"),
+    "host-first.o": ("19", f"{HOST} --offload-arch=gfx900 --offload-arch=gfx1100 -cuid=5ade -c -o $OUT shade.hip"),
+    "host-second.o": ("19", f"{HOST} --offload-arch=gfx900 --offload-compress -cuid=5ec0 -c -o $OUT second.hip"),
     "host": ("19", "clang++-19 -pie -o $OUT host-first.o host-second.o host.cpp"),
     "host.so": ("19", "clang++-19 -shared -fPIC -o $OUT host-first.o host.cpp"),
     "libhost.a": ("19", "llvm-ar-19 rcsD $OUT host-first.o host-second.o"),
-    "offloading.o": ("22", f"{HOST} --offload-new-driver -fgpu-rdc --offload-arch=gfx900 -c -o $OUT second.hip"),
+    "offloading.o": ("22", f"{HOST} --offload-new-driver -fgpu-rdc --offload-arch=gfx900 -cuid=5ec0 -c -o $OUT second.hip"),
     "images.offload": (
         "22", ("llvm-offload-binary-22 -o $OUT --image=file=v4-gfx900.co,triple=amdgcn-amd-amdhsa,arch=gfx900,kind=hip"
         " --image=file=v5-gfx1100.co,triple=amdgcn-amd-amdhsa,arch=gfx1100,kind=openmp")),

@@ -66,7 +66,9 @@ def opencl(symd: Client) -> None:
 
 def show(symd: Client, request: GrabRequest) -> None:
     module, grabbed = symd.grab(request)
-    print(f"{grabbed.driver}, {grabbed.device}: {module.format}, {module.size} bytes, kernels {', '.join(grabbed.kernels)}")
+    print(
+        f"{grabbed.driver}, {grabbed.device}: {module.format}, {module.size} bytes, kernels {', '.join(grabbed.kernels)}"
+    )
     for kernel in grabbed.kernels:
         deepest(symd, module, kernel)
 

@@ -1,6 +1,6 @@
 """A debugger's question: a GPU thread has stopped at this offset of this kernel; where is that?
 
-    python samples/clients/single_address.py samples/kernels/bin/raycast/dg2-opt.dbg raycast 0x400
+python samples/clients/single_address.py samples/kernels/bin/raycast/dg2-opt.dbg raycast 0x400
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes every ``*.spv`` here from the sources beside this file, and ``manifest.json`` that says how each was made.
+"""Makes every module under ``bin/`` from the sources beside this file, and ``manifest.json`` that says how each was made.
 
 ``build.py`` writes them; ``build.py --check`` makes them again and reports what differs from what is here. Needs clang-14,
 llvm-spirv-14, glslangValidator and spirv-as. The compilers run in one fixed folder, because they write it into the modules.
@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+BIN = HERE / "bin"
 WORK = Path("/tmp/symd-kernels/spirv")  # noqa: S108 - the name is written into every module, so it may not be random
 
 CLANG = "clang-14 -cl-std={std} -target spir64-unknown-unknown -include opencl-c.h -Dcl_intel_subgroups=1"
@@ -55,7 +56,7 @@ def main() -> int:
     )
     check = parser.parse_args().check
     shutil.rmtree(WORK, ignore_errors=True)
-    shutil.copytree(HERE, WORK, ignore=shutil.ignore_patterns("*.spv", "*.json", "*.py"))
+    shutil.copytree(HERE, WORK, ignore=shutil.ignore_patterns("bin", "*.json", "*.py"))
     manifest = {}
     for name, source, commands in _rules():
         for command in commands:
@@ -95,17 +96,20 @@ def _entry(name: str, source: str, commands: list[str]) -> dict[str, object]:
 
 
 def _keep(manifest: dict[str, dict[str, object]]) -> int:
+    BIN.mkdir(exist_ok=True)
     for name in manifest:
-        shutil.copyfile(WORK / name, HERE / name)
+        shutil.copyfile(WORK / name, BIN / name)
     (HERE / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
-    print(f"{len(manifest)} modules, {sum((HERE / name).stat().st_size for name in manifest)} bytes")
+    print(f"{len(manifest)} modules, {sum((BIN / name).stat().st_size for name in manifest)} bytes")
     return 0
 
 
 def _compare(manifest: dict[str, dict[str, object]]) -> int:
     kept = json.loads((HERE / "manifest.json").read_text())
     different = [name for name in sorted(manifest.keys() | kept) if manifest.get(name) != kept.get(name)]
-    for name in different:
+    stored = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in BIN.glob("*.spv")}
+    different += [name for name, _ in stored.items() ^ {(name, str(entry["sha256"])) for name, entry in kept.items()}]
+    for name in sorted(set(different)):
         print(f"{name}: comes out differently")
     return 1 if different else 0
 

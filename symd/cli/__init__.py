@@ -102,14 +102,8 @@ def _invoke(arguments: Sequence[str]) -> int:
     try:
         with GROUP.make_context("symd", list(arguments)) as context:
             return int(GROUP.invoke(context) or 0)
-    except SymdError as error:
+    except (SymdError, click.ClickException) as error:
         return _explain(error)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return MISUSED
-    except click.ClickException as error:
-        _complain(_usage(error))
-        return MISUSED
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except (KeyboardInterrupt, click.Abort):
@@ -121,7 +115,14 @@ def _invoke(arguments: Sequence[str]) -> int:
         return DEFECT
 
 
-def _explain(error: SymdError) -> int:
+def _explain(error: SymdError | click.ClickException) -> int:
+    """Say what was wrong, and give the exit code."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return MISUSED
+    if isinstance(error, click.ClickException):
+        _complain(_usage(error))
+        return MISUSED
     _complain(str(error))
     if isinstance(error, BuildFailed) and error.build_log:
         click.echo(error.build_log.rstrip("\n"), err=True)

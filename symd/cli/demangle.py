@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from symd.errors import DriverFailed, DriverMissing
-from symd.model import Frame
+from symd.model import Answer, Frame
 
 PROGRAMS = ("c++filt", "llvm-cxxfilt", *(f"llvm-cxxfilt-{version}" for version in range(21, 13, -1)))
 SECONDS = 30.0
@@ -31,16 +31,14 @@ class Demangler:
         if new:
             self._known.update(zip(new, self._ask(new), strict=True))
 
-    def name(self, name: str) -> str:
-        """The readable name, or the same when it is not a mangled one."""
-        self.learn([name])
-        return self._known.get(name, name)
+    def answers(self, answers: Sequence[Answer]) -> list[Answer]:
+        """The answers with each frame's function as its linkage name says it, where that is a mangled one."""
+        self.learn(_mangled(frame) for answer in answers for frame in answer.frames)
+        return [replace(answer, frames=tuple(map(self._frame, answer.frames))) for answer in answers]
 
-    def frame(self, frame: Frame) -> Frame:
-        """The frame with its function as its linkage name says it."""
-        name = frame.linkage_name or frame.function
-        readable = self.name(name) if name else None
-        return replace(frame, function=readable) if readable != name else frame
+    def _frame(self, frame: Frame) -> Frame:
+        readable = self._known.get(_mangled(frame))
+        return replace(frame, function=readable) if readable else frame
 
     def _ask(self, names: list[str]) -> list[str]:
         text = "\n".join(names) + "\n"
@@ -58,3 +56,7 @@ class Demangler:
                 hint="leave out -C",
             )
         return answers
+
+
+def _mangled(frame: Frame) -> str:
+    return frame.linkage_name or frame.function or ""

@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from symd.cli.options import example, file_verb
-from symd.cli.output import console, printable, to_json, write_json
+from symd.cli.output import printable, to_json, write_json, write_rich
 from symd.cli.subject import opened
 from symd.config import Limits
 from symd.model import KernelSummary, ModuleSummary, ObjectSummary
@@ -28,7 +28,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool) -> Non
     if as_json:
         write_json(module_json(file, summary))
     else:
-        console().print(_tree(file, summary), soft_wrap=True)
+        write_rich(_tree(file, summary))
 
 
 def module_json(file: str, module: ModuleSummary) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from symd.cli.options import example, file_verb, object_option
-from symd.cli.output import printable, to_json
+from symd.cli.output import printable, to_json, write_line
 from symd.cli.subject import Subject, opened
 from symd.config import Limits
 from symd.errors import NoDebugData
@@ -28,12 +28,14 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, path: 
     """
     render = json_rows if as_json else text_rows
     with opened(file, server, limits) as subject:
-        found = False
-        for table in subject.symbolizer.lines(subject.digest, path):
-            found = found or len(table) > 0
+        tables = (table for table in subject.symbolizer.lines(subject.digest, path) if len(table))
+        number = -1
+        for number, table in enumerate(tables):
+            if number and not as_json:
+                write_line()
             for piece in render(table):
                 sys.stdout.write(piece)
-        if not found:
+        if number < 0:
             raise _nothing(subject, path)
 
 
@@ -81,6 +83,7 @@ def text_rows(table: LineTable) -> Iterator[str]:
         piece = []
         for place, offset, kernel, _, file, line, column, flags in rows:
             if (place, kernel) != last:
+                piece.append("\n" if last else "")
                 last = place, kernel
                 piece.append(_heading(table, place, strings[kernel]))
             address = table.places[place].address + offset
@@ -93,7 +96,7 @@ def _heading(table: LineTable, place: int, kernel: str) -> str:
     section = table.places[place].section
     parts = [table.object, table.target or "", section or "", f"kernel {kernel}" if kernel else ""]
     title = printable("  ".join(part for part in parts if part)) or "module"
-    return f"\n{title}\n{'address':<12}  {'line:col':<10}  {'flags':<12}  file\n"
+    return f"{title}\n{'address':<12}  {'line:col':<10}  {'flags':<12}  file\n"
 
 
 def _flag_words(flags: int) -> str:

@@ -6,7 +6,9 @@ import json
 import sys
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+
+WIDEST = 100_000
 
 
 def to_json(value: Any) -> str:
@@ -30,7 +32,10 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def console() -> Console:
-    """Rich output to stdout: colours on a terminal only, and lines as long as they are elsewhere."""
+def write_rich(what: RenderableType) -> None:
+    """A tree or a table: coloured and folded on a terminal; elsewhere plain, one line each, however long."""
     terminal = sys.stdout.isatty()
-    return Console(file=sys.stdout, width=None if terminal else 10_000, highlight=False, markup=False, emoji=False)
+    console = Console(file=sys.stdout, width=None if terminal else WIDEST, highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        console.print(what)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))

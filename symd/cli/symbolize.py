@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import click
 
@@ -15,11 +15,11 @@ from symd.cli.options import example, file_verb, object_option
 from symd.cli.output import printable, write_json
 from symd.cli.subject import Subject, opened
 from symd.config import Limits
-from symd.errors import BadQuery
+from symd.errors import BadQuery, LimitExceeded
 from symd.model import Answer, Query
 from symd.query.syntax import parse_query
 
-READ = 1 << 16
+READ = LONGEST = 1 << 16
 NO, MISUSED = 1, 2
 
 
@@ -99,11 +99,7 @@ class Session:
         if not queries:
             return ()
         answers = list(self.subject.symbolizer.symbolize(self.subject.digest, queries, self.path))
-        return [self._readable(answer) for answer in answers] if self.demangler else answers
-
-    def _readable(self, answer: Answer) -> Answer:
-        assert self.demangler is not None  # noqa: S101 - _ask looked
-        return replace(answer, frames=tuple(self.demangler.frame(frame) for frame in answer.frames))
+        return self.demangler.answers(answers) if self.demangler else answers
 
     def _write(self, text: str, answer: Answer) -> None:
         self.unanswered += answer.reason in UNANSWERED
@@ -132,6 +128,8 @@ def _arriving_lines(handle: int) -> Iterator[list[str]]:
     rest = b""
     while piece := os.read(handle, READ):
         *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > LONGEST:
+            raise LimitExceeded(f"a line of more than {LONGEST} bytes", where="standard input", hint="one query a line")
         yield [_text(line) for line in lines]
     yield [_text(rest)]
 

@@ -137,5 +137,9 @@ def _kernel(name: str, symbol: Symbol, symbols: Symbols, notes: Metadata) -> Ker
     if section is None or not section.executable:
         return None
     offset = address - section.address
-    behind = [one.offset for one in symbols.code if one.section.index == section.index and one.offset > offset]
-    return Kernel(name, section.index, offset, min(behind, default=section.size) - offset, facts)
+    others = [one for one in symbols.code if one.section.index == section.index]
+    same = [one.size for one in others if one.offset == offset]
+    size = (
+        same[0] if same else min((one.offset for one in others if one.offset > offset), default=section.size) - offset
+    )
+    return Kernel(name, section.index, offset, size, facts)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
-import yaml
 
+from symd.containers import bounded_yaml
 from symd.containers.elf import Elf, Note
 from symd.errors import Malformed
 
@@ -100,9 +100,9 @@ def _take_msgpack(data: bytes, result: Metadata) -> None:
 def _take_yaml(data: bytes, result: Metadata) -> None:
     text = data.split(b"\0")[0].decode("utf-8", "replace")
     try:
-        tree = yaml.load(text, Loader=yaml.CBaseLoader)  # noqa: S506 - BaseLoader builds strings, lists, dicts only
-    except (yaml.YAMLError, RecursionError, TypeError) as error:
-        result.warnings.append(f"metadata note: is not readable YAML: {str(error).splitlines()[0]}")
+        tree = bounded_yaml.load(text)
+    except Malformed as error:
+        result.warnings.append(f"metadata note: {error}")
         return
     if not isinstance(tree, dict):
         result.warnings.append("metadata note: the YAML document is not a map")
@@ -142,9 +142,7 @@ def _picked(values: Mapping[str, Any], table: Mapping[str, tuple[str, str]], dia
 
 
 def _scalar(value: object) -> int | str | None:
-    if isinstance(value, str):
-        return int(value) if value.isascii() and value.isdecimal() and len(value) < 20 else value
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int | str) else None
 
 
 def _maps(value: object) -> list[Mapping[str, Any]]:

@@ -8,17 +8,17 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-from symd.containers.elf import SHT_DYNSYM, Elf, Segment, Symbol
+from symd.containers.elf import SHT_DYNSYM, SHT_NOTE, Elf, Segment, Symbol
 from symd.model import Section
 
-PT_LOAD, PT_DYNAMIC = 1, 2
+PT_LOAD, PT_DYNAMIC, PT_NOTE = 1, 2, 4
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5
 _SYMBOL_SIZE = 24
 
 
 def with_sections(image: Elf) -> Elf:
     """The image with one synthetic section a PT_LOAD segment: ``.text`` where it is executable, else ``.load``; further
-    ones are numbered. Bytes that the file lacks are lacking in the section too."""
+    ones are numbered; and a ``.note`` a PT_NOTE segment. Bytes that the file lacks are lacking in the section too."""
     sections = [Section(0, "", 0, 0, 0, 0, b"")]
     seen = {".text": 0, ".load": 0}
     for segment in image.segments:
@@ -27,6 +27,9 @@ def with_sections(image: Elf) -> Elf:
             seen[name] += 1
             label = name if seen[name] == 1 else f"{name}.{seen[name]}"
             sections.append(_section(len(sections), label, segment, image.data))
+        elif segment.type == PT_NOTE:
+            content = image.data[segment.offset : segment.offset + segment.file_size]
+            sections.append(Section(len(sections), ".note", SHT_NOTE, 0, segment.address, len(content), content))
     return replace(image, sections=tuple(sections))
 
 

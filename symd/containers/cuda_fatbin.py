@@ -77,7 +77,7 @@ def read(part: Part, budget: Budget) -> Contents:
     parts: list[Part] = []
     failures: list[SymdError] = []
     facts = []
-    for entry in _entries(part.data, notes, failures):
+    for entry in _entries(part.data, budget, notes, failures):
         facts.append(entry.facts())
         if entry.kind != ELF:
             budget.count(entry.label)
@@ -88,6 +88,7 @@ def read(part: Part, budget: Budget) -> Contents:
         except LimitExceeded:
             raise
         except SymdError as error:
+            budget.count(entry.label)
             failures.append(error)
     if failures and not parts:
         raise failures[0]
@@ -95,30 +96,30 @@ def read(part: Part, budget: Budget) -> Contents:
     return Contents(tuple(parts), notes=tuple(notes), facts={"entries": facts})
 
 
-def _entries(data: bytes, notes: list[str], failures: list[SymdError]) -> Iterator[Entry]:
+def _entries(data: bytes, budget: Budget, notes: list[str], failures: list[SymdError]) -> Iterator[Entry]:
     """The entries of all containers. The first thing that cannot be read ends the walk of its container."""
     at = 0
     while at < len(data):
-        if data[at : at + 4] != MAGIC:
-            rest = len(data) - at
-            if data[at:].count(0) != rest:
-                notes.append(f"{rest} bytes behind the container, at byte {at}, are no container")
-            return
+        budget.count(f"{NAME}: container at byte {at}")
         try:
             start, end = _container(data, at)
         except SymdError as error:
             failures.append(error)
-            return
+            start, end = len(data), min(at + 16, len(data))
         if end > len(data):
             failures.append(Malformed(f"the container at byte {at} ends at byte {end}, past {len(data)}", where=NAME))
         yield from _container_entries(data, start, min(end, len(data)), failures)
-        at = _next(data, end)
+        at = _next(data, end, notes)
 
 
-def _next(data: bytes, end: int) -> int:
-    """Where the next container may start: containers are aligned to 8 bytes, sections pad with zeros."""
+def _next(data: bytes, end: int, notes: list[str]) -> int:
+    """Where the next container starts: containers are aligned to 8 bytes, and sections pad with zeros."""
     found = data.find(MAGIC, end)
-    return found if found >= 0 and data.count(0, end, found) == found - end else end
+    found = found if found >= 0 else len(data)
+    gap = found - end
+    if gap > 0 and data.count(0, end, found) != gap:
+        notes.append(f"{gap} bytes at byte {end}, behind a container, are no container")
+    return found
 
 
 def _container(data: bytes, at: int) -> tuple[int, int]:

@@ -6,6 +6,9 @@ Sources: igfxfmid.h of intel/gmmlib (GFXCORE_FAMILY, PRODUCT_FAMILY), confirmed 
 
 from __future__ import annotations
 
+FUNCTIONS_ONLY = "Intel_Symbol_Table_Void_Program"
+"""What the compiler calls the "kernel" that only holds a module's functions; the host cannot launch it."""
+
 _CORES = {
     0x0C: "gen9",
     0x0F: "gen11",

@@ -14,7 +14,16 @@ from symd.errors import SymdError, Unsupported
 from symd.model import Section
 
 NAME = "host-elf"
-MACHINES = {3: "i386", 21: "ppc64", 22: "s390x", 40: "arm", 62: "x86-64", 183: "aarch64", 243: "riscv", 258: "loongarch"}
+MACHINES = {
+    3: "i386",
+    21: "ppc64",
+    22: "s390x",
+    40: "arm",
+    62: "x86-64",
+    183: "aarch64",
+    243: "riscv",
+    258: "loongarch",
+}
 _WHOLE = {".llvm.offloading", ".nv_fatbin", "__nv_relfatbin"}
 _BUNDLED = "__CLANG_OFFLOAD_BUNDLE__"
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from symd.containers import dwarf_version, elf
 from symd.containers.budget import Budget
 from symd.containers.format import Contents, Part
+from symd.containers.gen_target import FUNCTIONS_ONLY
 from symd.errors import Malformed
-from symd.model import CodeObject, Function, Kernel, Section
+from symd.model import CodeObject, Kernel
 
 NAME = "igc-elf"
 EM_X86_64, EM_INTEL182 = 62, 182
@@ -44,14 +45,9 @@ def read(part: Part, budget: Budget) -> Contents:
         target=part.target,
         data=part.data,
         sections=image.sections,
-        kernels=(Kernel(name, text.index, 0, text.size),) if name else (),
-        functions=_functions(name, text),
+        kernels=(Kernel(name, text.index, 0, text.size),) if name and name != FUNCTIONS_ONLY else (),
         relocation="igc" if image.machine == EM_INTEL182 else "x86-64",
         linked=image.machine == EM_INTEL182,
         debug=dwarf_version.kind(image.sections),
     )
     return Contents(object=code)
-
-
-def _functions(name: str, text: Section) -> tuple[Function, ...]:
-    return (Function(name, text.index, 0, text.size),) if name else ()

@@ -18,7 +18,7 @@ from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 NAME = "offload-binary"
 MAGIC = b"\x10\xff\x10\xad"
 _IMAGES = {1: "object", 2: "LLVM bitcode", 3: "cubin", 4: "CUDA fat binary", 5: "PTX assembly", 6: "SPIR-V"}
-_PRODUCERS = {1: "openmp", 2: "cuda", 4: "hip", 8: "sycl"}
+_PRODUCERS = {1: "openmp", 2: "cuda", 3: "hip", 4: "hip", 8: "sycl"}  # 3 is how LLVM up to 19 counted
 _NOT_CODE = {2, 5}
 _ENTRY = struct.Struct("<HHIQQQQ")
 

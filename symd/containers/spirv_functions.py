@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import pairwise
 
 from symd.containers.spirv_words import Op, Words, text
 
@@ -51,7 +52,7 @@ def bodies(words: Words) -> dict[int, Body]:
     linkage = _linkage_names(words)
     parameters = words.where(Op.FUNCTION_PARAMETER)
     found = {}
-    for first, following in zip(starts, [*starts[1:], len(words)], strict=True):
+    for first, following in pairwise([*starts, len(words)]):
         ops = words.operands(first)
         if len(ops) < 4:
             continue

@@ -13,7 +13,7 @@ from typing import Any
 from symd.containers import dwarf_version, elf, ze_info
 from symd.containers.budget import Budget
 from symd.containers.format import Contents, Part
-from symd.containers.gen_target import core_name, product_name
+from symd.containers.gen_target import FUNCTIONS_ONLY, core_name, product_name
 from symd.errors import SymdError
 from symd.model import CodeObject, Function, Kernel, Section
 
@@ -21,8 +21,6 @@ NAME = "zebin"
 DEBUG_NAME = "debug-zebin"
 EM_INTELGT = 205
 SHT_SPIRV, SHT_ZE_INFO, SHT_GTPIN, SHT_VISAASM, SHT_MISC = 0xFF000009, 0xFF000011, 0xFF000012, 0xFF000013, 0xFF000014
-FUNCTIONS_ONLY = ".text.Intel_Symbol_Table_Void_Program"
-"""The text section of a module that has functions and no kernel."""
 
 
 def claims(data: bytes) -> bool:
@@ -47,7 +45,9 @@ def read(part: Part, budget: Budget) -> Contents:
         target=part.target or _target(image, facts),
         data=part.data,
         sections=image.sections,
-        kernels=tuple(_kernel(section, functions, described) for section in texts if section.name != FUNCTIONS_ONLY),
+        kernels=tuple(
+            _kernel(section, functions, described) for section in texts if section.name != f".text.{FUNCTIONS_ONLY}"
+        ),
         functions=tuple(functions),
         relocation="zebin",
         linked=False,
@@ -62,11 +62,10 @@ def read(part: Part, budget: Budget) -> Contents:
 
 
 def _kernel(text: Section, functions: list[Function], described: dict[str, dict[str, Any]]) -> Kernel:
-    """The FUNC symbol gives the code's size; what follows it in the section is padding."""
+    """A kernel's text is its section, with the functions behind it; what no FUNC symbol covers is padding."""
     name = text.name.removeprefix(".text.")
-    own = next((f for f in functions if f.section_index == text.index and f.name == name), None)
-    size = own.size if own and own.size else text.size
-    return Kernel(name, text.index, own.offset if own else 0, size, described.get(name, {}))
+    ends = [function.offset + function.size for function in functions if function.section_index == text.index]
+    return Kernel(name, text.index, 0, min(max(ends, default=text.size), text.size), described.get(name, {}))
 
 
 def _functions(image: elf.Elf, notes: list[str]) -> list[Function]:

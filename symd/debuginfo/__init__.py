@@ -7,11 +7,12 @@ import numpy as np
 
 from symd.debuginfo import dwarf, layout
 from symd.debuginfo.dwarf import LineColumns, ScopeColumns
+from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import relocated
 from symd.model import CodeObject, DebugInfo, LineRows, Scopes
 
-__all__ = ("read",)
+__all__ = ("named", "read")
 
 
 def read(code: CodeObject) -> DebugInfo:

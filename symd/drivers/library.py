@@ -6,13 +6,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from symd.drivers.apis import Api
 from symd.errors import DriverFailed, DriverMissing
 
 Announce = Callable[[str], None]
 """Told the name of every driver function before it is called."""
+
+_MORE_MEMORY: Final = "raise driver_memory, the limit of the driver's process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ class Library:
         try:
             self._functions = ctypes.CDLL(api.soname)
         except OSError as error:
-            raise DriverMissing(f"{api.soname} cannot be loaded: {error}", hint=api.install) from error
+            hint = _MORE_MEMORY if "failed to map" in str(error) else api.install
+            raise DriverMissing(f"{api.soname} cannot be loaded: {error}", hint=hint) from error
         self._api = api
         self._codes = codes
         self._announce = announce
@@ -92,9 +95,14 @@ class Library:
         return ctypes.c_void_p(handle), code.value
 
     def failure(self, function: str, code: int) -> DriverFailed:
-        return DriverFailed(
-            f"{function} failed: {self.name(code)}", metadata={"call": function, "code": self.name(code)}
-        )
+        """The error for a code that has no class of its own, with what to do where the code tells."""
+        name = self.name(code)
+        hint = ""
+        if "OUT_OF_HOST_MEMORY" in name:
+            hint = _MORE_MEMORY
+        elif "DEPENDENCY_UNAVAILABLE" in name:
+            hint = f"the driver lacks a library that it needs: {self._api.install}"
+        return DriverFailed(f"{function} failed: {name}", hint=hint, metadata={"call": function, "code": name})
 
     def name(self, code: int) -> str:
         """The code's name and number."""

@@ -72,7 +72,7 @@ class _Builder:
     def _add_places(self, number: int, code: CodeObject, texts: list[Section], bases: Column) -> None:
         self._put("object_path", [self.strings.add(code.path)])
         self._put("object_target", [self.strings.add(code.target or "")])
-        self._put("object_secondary", [int(code.format == "spirv")])
+        self._put("object_secondary", [int(code.format == "spirv" and code.path != "")])
         self._put("place_object", [number] * len(texts))
         self._put("place_section", [self.strings.add(section.name) for section in texts])
         self._put("place_index", [section.index for section in texts])

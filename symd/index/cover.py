@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,16 +47,42 @@ def innermost(scope: U32, starts: U64, ends: U64, parent: U32, points: U64) -> N
     """For each of the sorted ``points`` the innermost scope, or -1. Ranges are given as (scope, start, end) columns.
 
     Where ranges nest as their scopes do, each level of nesting takes one search. Where a compiler wrote ranges that
-    overlap otherwise, they are painted in scope order, parents before children: the later scope wins, as it does in
-    other readers.
+    overlap otherwise they contradict each other, and ``_contradicting`` decides as LLVM does.
     """
     order = np.argsort(scope, kind="stable")
     scope, starts, ends = scope[order].astype(np.int64), starts[order], ends[order]
     levels = _levels(scope, starts, ends, parent, points)
-    if levels is None:
-        found = _painted(np.flatnonzero(starts < ends), starts, ends, points)
-        return np.where(found >= 0, scope[found], -1)
-    return levels
+    return _contradicting(scope, starts, ends, points) if levels is None else levels
+
+
+def _contradicting(scope: Numbers, starts: U64, ends: U64, points: U64) -> Numbers:
+    """Ranges entered in the order of the tree into one map from start to (end, scope). One that begins inside another
+    cuts it in two; one that reaches over the start of another keeps only what comes before: the rest of it, behind
+    the other, belongs to nobody."""
+    keys: list[int] = []
+    held: dict[int, tuple[int, int]] = {}
+
+    def enter(start: int, end: int, owner: int) -> None:
+        if start not in held:
+            insort(keys, start)
+        held[start] = (end, owner)
+
+    for owner, start, end in zip(scope.tolist(), starts.tolist(), ends.tolist(), strict=True):
+        if start >= end:
+            continue
+        before = bisect_right(keys, start) - 1
+        if before >= 0 and start < held[keys[before]][0]:
+            around = keys[before]
+            around_end, around_owner = held[around]
+            if end < around_end:
+                enter(end, around_end, around_owner)
+            if start > around:
+                held[around] = (start, around_owner)
+        enter(start, end, owner)
+    table = np.array([(start, *held[start]) for start in keys], np.uint64).reshape(-1, 3)
+    slot = np.searchsorted(table[:, 0], points, side="right") - 1
+    inside = (slot >= 0) & (points < table[slot, 1])
+    return np.where(inside, table[slot, 2].astype(np.int64), -1)
 
 
 def _levels(scope: Numbers, starts: U64, ends: U64, parent: U32, points: U64) -> Numbers | None:

@@ -124,6 +124,14 @@ class _Pieces:
     kernel: Numbers
 
 
+def _undebugged(code: CodeObject, debug: DebugInfo, *, malformed: bool) -> Reason | None:
+    """Why a whole object has no lines; a unit that describes nothing is no debug information."""
+    if malformed:
+        return Reason.MALFORMED
+    empty = not len(debug.rows) and not len(debug.scopes)
+    return Reason.NO_DEBUG_INFO if code.debug == "none" or empty else None
+
+
 class _Table:
     """Locations of one object: first the call sites of its inlined scopes, then the distinct leaves."""
 
@@ -133,7 +141,7 @@ class _Table:
         self.debug = debug
         self.pieces = pieces
         self.first = first
-        self.undebugged = Reason.MALFORMED if malformed else Reason.NO_DEBUG_INFO if code.debug == "none" else None
+        self.undebugged = _undebugged(code, debug, malformed=malformed)
         self.files = strings.add_all(debug.files)
         self.names = strings.add_all(debug.names)
         self.symbols = strings.add_all(function.name for function in code.functions)
@@ -195,7 +203,8 @@ class _Table:
         return np.append(number, -1)[row]
 
     def _positions(self) -> tuple[Numbers, Numbers]:
-        """(row, 0), or the nearest earlier row of the same scope and 1 where the row says line 0."""
+        """(row, 0); where the row says line 0 (the nearest earlier row of the same scope that has a line, 1). A row of
+        line 0 without such a row before it stays."""
         row = self.pieces.row
         line = np.append(self.debug.rows.line, 0)[row]
         unknown = (row >= 0) & (line == 0)
@@ -209,34 +218,40 @@ class _Table:
         source = np.maximum.accumulate(source)
         found = np.full(len(row), -1)
         found[order] = np.where(source >= floor, row[order][source], -1)
-        return np.where(unknown, found, row), unknown.astype(np.int64)
+        return np.where(unknown & (found >= 0), found, row), unknown.astype(np.int64)
 
     def _leaf_columns(self, row: Numbers, approximate: Numbers, sample: Numbers) -> dict[str, Column]:
         rows = self.debug.rows
         scope, function = self.pieces.scope[sample], self.pieces.function[sample]
+        kernel = np.append(self.kernels, np.uint64(0))[self.pieces.kernel[sample]]
         symbol = np.append(self.symbols, np.uint64(0))[function]
+        if self.undebugged is not None:
+            symbol = np.where(symbol == 0, kernel, symbol)
         named = scope >= 0
         names = np.where(named, np.append(self.scope_names, np.uint64(0))[scope], symbol)
         inside = np.where(named, scope, 0)
         scopes = len(self.debug.scopes)
+        line = np.append(rows.line, np.uint32(0))[row]
+        reason = self._reasons(row, line, approximate, names)
+        gap = reason == Reason.GAP
         return {
-            "reason": self._reasons(row, approximate, names),
-            "kernel": np.append(self.kernels, np.uint64(0))[self.pieces.kernel[sample]],
+            "reason": reason,
+            "kernel": kernel,
             "function": names,
             "linkage_name": np.where(named, self._linkage(inside), 0) if scopes else np.zeros(len(row), np.uint64),
-            "file": np.append(self.files[rows.file], np.uint64(0))[row],
-            "line": np.append(rows.line, np.uint32(0))[row],
-            "column": np.append(rows.column, np.uint32(0))[row],
+            "file": np.where(gap, np.uint64(0), np.append(self.files[rows.file], np.uint64(0))[row]),
+            "line": line,
+            "column": np.where(gap, np.uint32(0), np.append(rows.column, np.uint32(0))[row]),
             "inlined": np.append(self.debug.scopes.inlined, np.uint8(0))[np.where(named, scope, scopes)],
             "parent": np.where(named, self.call_site_of[inside], np.uint64(0)),
         }
 
-    def _reasons(self, row: Numbers, approximate: Numbers, names: U64) -> Column:
-        known = np.where(row >= 0, np.where(approximate, Reason.APPROXIMATE, Reason.EXACT), Reason.GAP)
-        reasons = np.where((row < 0) & ((names != 0) | (approximate != 0)), Reason.NO_LINE, known)
+    def _reasons(self, row: Numbers, line: Column, approximate: Numbers, names: U64) -> Column:
+        known = np.where(approximate != 0, Reason.APPROXIMATE, Reason.EXACT)
+        unknown = np.where(names != 0, Reason.NO_LINE, Reason.GAP)
         if self.undebugged is not None:
-            reasons = np.where(row < 0, self.undebugged, reasons)
-        return reasons.astype(np.uint64)
+            unknown = np.where(row < 0, self.undebugged, unknown)
+        return np.where((row >= 0) & (line > 0), known, unknown).astype(np.uint64)
 
     def columns(self) -> dict[str, Column]:
         return {

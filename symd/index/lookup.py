@@ -78,13 +78,12 @@ class Index:
         return self.columns["range_location"][slot].astype(np.uint32)
 
     def chosen_places(self, path: str | None) -> Column:
-        """The place numbers that a query may mean: those of the object at ``path``, or of all objects. SPIR-V that is
-        carried beside machine code is meant only when it is named."""
+        """The place numbers that a query may mean: those of the object at ``path``, or of all objects. SPIR-V inside a
+        container is what the machine code was made from: it is meant only when it is named."""
         owner = self.columns["place_object"]
         if path is not None:
             return np.flatnonzero(owner == self.objects.index(path))
-        secondary = self.columns["object_secondary"][owner] != 0
-        return np.flatnonzero(~secondary) if not np.all(secondary) else np.arange(len(owner))
+        return np.flatnonzero(self.columns["object_secondary"][owner] == 0)
 
     def address_map(self, path: str | None) -> AddressMap:
         """Object addresses to places, among ``chosen_places``. Kept for each path."""

@@ -14,7 +14,7 @@ from symd.model import LineTable, RowFlag
 
 def lines(index: Index, path: str | None = None) -> Iterator[LineTable]:
     """A table for each code object that has rows, in module order; only the one at ``path`` when it is given.
-    SPIR-V that is carried beside machine code has its table only when it is named."""
+    SPIR-V inside a container has its table only when it is named."""
     if path is not None and path not in index.objects:
         raise ObjectNotFound(f"there is no code object {path!r}", hint="symd info FILE lists them")
     owners = index.columns["row_object"]

@@ -42,7 +42,7 @@ def socket_path(address: str) -> Path:
     """The path in ``unix:PATH`` or ``unix:///PATH``. Raises ``InvalidInput``."""
     rest = address.removeprefix(UNIX)
     path = Path("/" + rest.lstrip("/") if rest.startswith("//") else rest).absolute()
-    if not rest or len(os.fsencode(path)) > LONGEST_PATH:
+    if not rest or max(len(os.fsencode(each)) for each in (path, _given(path))) > LONGEST_PATH:
         raise InvalidInput(
             "a Unix socket's path has 1 to 107 bytes", where=address, hint="choose a shorter path with --address"
         )
@@ -110,20 +110,31 @@ def _answers(path: Path) -> bool:
 
 
 def _bind(server: grpc.Server, path: Path) -> os.stat_result:
-    """Bind with a mode that never was wider than 0600."""
+    """Bind with a mode that never is wider than 0600.
+
+    gRPC removes the path that it was given when it ends, whoever's socket is there by then; so it is given another
+    one, and the socket is renamed.
+    """
+    given = _given(path)
     before = os.umask(0o177)
     try:
-        server.add_insecure_port(f"{UNIX}{path}")
-    except RuntimeError as error:
+        server.add_insecure_port(f"{UNIX}{given}")
+        given.rename(path)
+    except (RuntimeError, OSError) as error:
         raise Unavailable("cannot make the socket", where=str(path), hint="is the folder writable?") from error
     finally:
         os.umask(before)
     path.chmod(0o600)
-    return path.stat()
+    return path.lstat()
+
+
+def _given(path: Path) -> Path:
+    """The path that gRPC is given for a socket that ends up at ``path``."""
+    return path.with_name(f".{os.getpid()}")
 
 
 def _remove(path: Path, mine: os.stat_result) -> None:
-    """Remove our socket, unless gRPC did already or somebody else has put his there."""
+    """Remove our socket, unless somebody else has put his there."""
     with suppress(FileNotFoundError):
         if os.path.samestat(path.lstat(), mine):
             path.unlink()

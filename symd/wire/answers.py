@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +12,10 @@ from numpy.typing import NDArray
 
 from symd.model import U32, U64, Answer, Answers, Candidate, Frame, Locations, Place, SectionOffset
 from symd.v1 import answer_pb2, location_pb2
-from symd.wire.columns import pack, pack_few, unpack
+from symd.wire.columns import pack, unpack
 from symd.wire.text import utf8, utf8s
 
-FEW = 32
+FEW = 8
 """Up to so many answers are renumbered in plain Python, which is then faster than NumPy over a whole table."""
 
 
@@ -204,77 +206,58 @@ def _table(locations: Locations, kept: NDArray[np.intp], parent: U32) -> locatio
 
 
 def _few(answers: Answers) -> answer_pb2.AnswerColumns:
-    """The same as columns for a handful of answers: this is what one address costs, so nothing here is per table."""
-    locations = Numbering()
-    location = [_with_parents(number, answers.locations, locations) for number in answers.location.tolist()]
-    places = Numbering()
-    place = [places.of(number) for number in answers.place.tolist()]
+    """The same for a handful of answers. This is what one address costs, so nothing here is done per table, and numbers
+    travel as wide as the reader keeps them."""
+    kept, places = Numbering({0: 0}), Numbering({0: 0})
+    location = [_with_parents(number, answers.locations.parent, kept) for number in answers.location.tolist()]
+    place = [places[number] for number in answers.place.tolist()]
+    offset = [number if where else 0 for number, where in zip(answers.offset.tolist(), place, strict=True)]
     return answer_pb2.AnswerColumns(
         count=len(location),
         location=_packed(location),
-        place=b"" if len(places.numbers) == 2 and all(place) else _packed(place),
-        offset=pack_few(answers.offset * (answers.place != 0)),
-        places=[to_place(answers.places[number - 1]) for number in places.numbers[1:]],
-        locations=_few_locations(answers.locations, locations),
-        candidates=_candidates(answers),
+        place=b"" if len(places) == 2 and all(place) else _packed(place),
+        offset=struct.pack(f"<{len(offset)}Q", *offset),
+        places=[to_place(answers.places[number - 1]) for number in islice(places, 1, None)],
+        locations=_few_locations(answers.locations, kept),
+        candidates=_candidates(answers) if answers.candidates else (),
     )
 
 
-class Numbering:
-    """Gives numbers in the order of asking; 0 stays 0."""
+class Numbering(dict[int, int]):
+    """Gives numbers in the order of asking; the old ones are the keys, in that order."""
 
-    def __init__(self) -> None:
-        self.numbers = [0]
-        """The old numbers, by new number."""
-        self._new = {0: 0}
-
-    def of(self, old: int) -> int:
-        new = self._new.get(old)
-        if new is None:
-            new = self._new[old] = len(self.numbers)
-            self.numbers.append(old)
+    def __missing__(self, old: int) -> int:
+        new = self[old] = len(self)
         return new
 
-    def __contains__(self, old: int) -> bool:
-        return old in self._new
 
-
-def _with_parents(number: int, locations: Locations, numbering: Numbering) -> int:
-    new = numbering.of(number)
-    at = int(locations.parent[number])
-    while at not in numbering:
-        numbering.of(at)
-        at = int(locations.parent[at])
-    return new
+def _with_parents(number: int, parents: U32, kept: Numbering) -> int:
+    at = number
+    while at not in kept:
+        kept[at]  # noqa: B018 - asking gives the number
+        at = parents.item(at)
+    return kept[number]
 
 
 def _few_locations(locations: Locations, kept: Numbering) -> location_pb2.LocationTable:
-    strings = Numbering()
-
-    def renumbered(column: U32, numbering: Numbering) -> bytes:
-        return _packed([numbering.of(number) for number in column[at].tolist()])
-
-    at = np.array(kept.numbers, np.intp)
+    strings = Numbering({0: 0})
     return location_pb2.LocationTable(
-        count=len(at),
-        reason=pack_few(locations.reason[at]),
-        kernel=renumbered(locations.kernel, strings),
-        function=renumbered(locations.function, strings),
-        linkage_name=renumbered(locations.linkage_name, strings),
-        file=renumbered(locations.file, strings),
-        line=pack_few(locations.line[at]),
-        column=pack_few(locations.column[at]),
-        inlined=pack_few(locations.inlined[at]),
-        parent=renumbered(locations.parent, kept),
-        strings=utf8s(locations.strings[number] for number in strings.numbers),
+        count=len(kept),
+        reason=bytes([locations.reason.item(at) for at in kept]),
+        kernel=_packed([strings[locations.kernel.item(at)] for at in kept]),
+        function=_packed([strings[locations.function.item(at)] for at in kept]),
+        linkage_name=_packed([strings[locations.linkage_name.item(at)] for at in kept]),
+        file=_packed([strings[locations.file.item(at)] for at in kept]),
+        line=_packed([locations.line.item(at) for at in kept]),
+        column=_packed([locations.column.item(at) for at in kept]),
+        inlined=bytes([locations.inlined.item(at) for at in kept]),
+        parent=_packed([kept[locations.parent.item(at)] for at in kept]),
+        strings=utf8s(locations.strings[number] for number in strings),
     )
 
 
 def _packed(numbers: list[int]) -> bytes:
-    top = max(numbers, default=0)
-    if top < 256:
-        return bytes(numbers) if top else b""
-    return np.array(numbers, "<u4").tobytes()
+    return struct.pack(f"<{len(numbers)}I", *numbers) if any(numbers) else b""
 
 
 def _candidates(answers: Answers) -> Iterator[answer_pb2.Candidates]:

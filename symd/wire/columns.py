@@ -13,16 +13,17 @@ Number = TypeVar("Number", bound=np.unsignedinteger[Any])
 
 WIDTHS: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4"), 8: np.dtype("<u8")}
 
+KINDS: dict[type[np.unsignedinteger[Any]], np.dtype[Any]] = {
+    np.uint8: np.dtype("<u1"),
+    np.uint32: np.dtype("<u4"),
+    np.uint64: np.dtype("<u8"),
+}
+
 
 def pack(values: NDArray[Any]) -> bytes:
     """A column in the narrowest width that holds its largest value; empty when all values are 0."""
     top = int(values.max()) if len(values) else 0
     return values.astype(WIDTHS[width_of(top)], copy=False).tobytes() if top else b""
-
-
-def pack_few(values: NDArray[Any]) -> bytes:
-    """A column in the width it has in memory: for a few values that is cheaper than looking for a narrower one."""
-    return values.astype(WIDTHS[values.dtype.itemsize], copy=False).tobytes()
 
 
 def width_of(top: int) -> int:
@@ -37,8 +38,11 @@ def unpack(column: bytes, count: int, kind: type[Number]) -> NDArray[Number]:
     """
     if not column:
         return np.zeros(count, kind)
+    wanted = KINDS[kind]
+    if len(column) == count * wanted.itemsize:
+        return np.frombuffer(column, wanted)
     width, rest = divmod(len(column), count) if count else (0, 1)
-    if rest or width not in WIDTHS or width > np.dtype(kind).itemsize:
+    if rest or width not in WIDTHS or width > wanted.itemsize:
         raise Malformed(f"a column of {len(column)} bytes does not hold {count} numbers")
     numbers: NDArray[Number] = np.frombuffer(column, WIDTHS[width]).astype(kind, copy=False)
     return numbers

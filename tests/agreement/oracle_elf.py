@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-SHT_PROGBITS, SHT_RELA = 1, 4
+SHT_PROGBITS, SHT_SYMTAB, SHT_RELA = 1, 2, 4
 
 
 def split_container(data: bytes) -> dict[str, bytes]:
@@ -28,10 +28,13 @@ def neo_debug_section(data: bytes) -> bytes:
 
 def addends_stored(data: bytes, widths: dict[int, int]) -> bytes:
     """The same ELF with the addend of each RELA entry of a known type stored at its place (``widths``: type to bytes),
-    and the tables made to look like plain data, so that no reader applies them again."""
+    and the tables made to look like plain data, so that no reader applies them again. The symbol table too: LLVM prefers
+    symbols to what the debug data says, and a zebin's ``_entry`` is no function."""
     image = bytearray(data)
     sections = _sections(data)
     for number, (kind, name, content) in enumerate(sections):
+        if kind == SHT_SYMTAB:
+            struct.pack_into("<I", image, _table(data) + number * 64 + 4, SHT_PROGBITS)
         if kind != SHT_RELA or not name.startswith(".rela.debug_"):
             continue
         _, base, _ = next(_header(data, other) for other, (_, title, _) in enumerate(sections) if title == name[5:])
@@ -71,3 +74,18 @@ def _sections(data: bytes) -> list[tuple[int, str, bytes]]:
 def text_sections(data: bytes) -> dict[str, int]:
     """Names and sizes of the .text sections, in order."""
     return {name: len(content) for _, name, content in _sections(data) if name.startswith(".text")}
+
+
+def function_symbols(data: bytes) -> set[str]:
+    """The names of the FUNC symbols."""
+    sections = _sections(data)
+    result = set()
+    for number, (kind, _, content) in enumerate(sections):
+        if kind != SHT_SYMTAB:
+            continue
+        strings = sections[struct.unpack_from("<I", data, _table(data) + number * 64 + 40)[0]][2]
+        for at in range(0, len(content), 24):
+            name, info = struct.unpack_from("<IB", content, at)
+            if info & 15 == 2:
+                result.add(strings[name : strings.index(b"\0", name)].decode())
+    return result

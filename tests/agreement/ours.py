@@ -7,7 +7,7 @@ import numpy as np
 from symd.config import Limits
 from symd.engine import build_index
 from symd.index import Index
-from symd.model import LineTable, Reason, RowFlag
+from symd.model import Answer, LineTable, RowFlag
 from symd.query.lines import lines
 from symd.query.symbolize import symbolize_column
 from tests.agreement.llvm import Frame, Row
@@ -41,16 +41,12 @@ def _row(table: LineTable, number: int) -> Row:
     return Row(int(table.offset[number]), int(table.line[number]), int(table.column[number]), name, flags)
 
 
-def frames(found: Index, kernel: str, offsets: list[int]) -> list[list[Frame]]:
-    """For each kernel offset the frames in LLVM's words. An approximate position is what LLVM gives as line 0."""
-    answers = symbolize_column(found, np.array(offsets, np.uint64), kernel=kernel)
-    return [_frames(answers[number].reason, answers[number].frames) for number in range(len(offsets))]
+def answers(found: Index, kernel: str, offsets: list[int]) -> list[Answer]:
+    return list(symbolize_column(found, np.array(offsets, np.uint64), kernel=kernel))
 
 
-def _frames(reason: Reason, found: tuple[object, ...]) -> list[Frame]:
-    if not found:
+def frames(answer: Answer) -> list[Frame]:
+    """The frames in LLVM's words: it knows functions by their linkage names."""
+    if not answer.frames:
         return [("", "", 0, 0)]
-    result = [(f.function or "", f.file or "", f.line, f.column) for f in found]
-    if reason is Reason.APPROXIMATE:
-        result[0] = (result[0][0], "", 0, 0)
-    return result
+    return [(f.linkage_name or f.function or "", f.file or "", f.line, f.column) for f in answer.frames]

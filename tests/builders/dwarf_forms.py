@@ -173,6 +173,9 @@ def encode_form(form: str, value: Any, pools: Pools, resolve: Callable[[str, str
         return b""
     if form == "addr":
         return format_.address(value)
+    if isinstance(value, (Base, Ranges, Locations)) and form in ("sec_offset", "data4", "data8"):
+        place = pools.places.get(value.pool, 0) if isinstance(value, Base) else pools.list_offset(value)
+        return format_.number(place, FIXED.get(form, format_.offset_size))
     if form in FIXED:
         return bytes(value) if isinstance(value, bytes) else format_.number(value, FIXED[form])
     if form in ("udata", "sdata"):
@@ -206,9 +209,7 @@ def _pooled(form: str, value: Any, pools: Pools) -> bytes:
         place = value if isinstance(value, int) else (pools.texts if form == "strp" else pools.line_texts).place(value)
         return format_.offset(place)
     if form in ("strp_sup", "sec_offset"):
-        if isinstance(value, Base):
-            return format_.offset(pools.places.get(value.pool, 0))
-        return format_.offset(pools.list_offset(value) if isinstance(value, (Ranges, Locations)) else value)
+        return format_.offset(value)
     if form in ("rnglistx", "loclistx"):
         return uleb(value if isinstance(value, int) else pools.list_index(value))
     pool, x, size = form.partition("x")

@@ -11,7 +11,8 @@ from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.elf.elffile import ELFFile
 
 from tests.builders.dwarf import At, Base, Die, Dwarf, Locations, Ranges, Ref, Unit, build_dwarf
-from tests.builders.elf import Section, build_elf
+from tests.builders.elf import AX, Section, build_elf
+from tests.builders.line_program import File, Row, build_line_program
 from tests.tools import output, require
 
 LITERAL = b"\x91\x04"
@@ -27,7 +28,7 @@ EXPECTED = [
         [
             ("name", '"helper"'),
             ("decl_line", "300"),
-            ("external", "true"),
+            ("external", "{flag}"),
             ("inline", "DW_INL_inlined"),
             ("type", '0x{int:08x} "int"'),
         ],
@@ -114,22 +115,22 @@ def llvm_tree(text: str) -> list[tuple[int, str, list[tuple[str, str]]]]:
     for line in text.splitlines():
         if hit := re.match(r"0x[0-9a-f]+: ( *)DW_TAG_(\w+)", line):
             found.append((len(hit[1]) // 2, hit[2], []))
-        elif hit := re.match(r" +DW_AT_(\w+)\t\((.*)\)$", line):
-            if not hit[1].endswith("_base"):
-                found[-1][2].append((hit[1], hit[2]))
+        elif (hit := re.match(r" +DW_AT_(\w+)\t\((.*)\)$", line)) and not hit[1].endswith("_base"):
+            found[-1][2].append((hit[1], hit[2]))
     return found
 
 
-@pytest.mark.parametrize("dwarf64", [False, True])
-@pytest.mark.parametrize("version", [2, 3, 4, 5])
+FORMATS = [(version, dwarf64) for version in (2, 3, 4, 5) for dwarf64 in (False, True) if version > 2 or not dwarf64]
+
+
+@pytest.mark.parametrize(("version", "dwarf64"), FORMATS)
 def test_a_stated_tree_is_what_llvm_reads(tmp_path, version, dwarf64):
-    if dwarf64 and version == 2:
-        pytest.skip("DWARF 2 has no 64-bit format")
     dwarf = build_dwarf([Unit(tree(version), version=version, dwarf64=dwarf64)])
     path = tmp_path / "a.elf"
     path.write_bytes(wrap(dwarf))
+    facts = {**dwarf.offsets, "flag": "true" if version >= 4 else "0x01"}
     expected = [
-        (depth, tag, [(name, value.format(**dwarf.offsets)) for name, value in attributes])
+        (depth, tag, [(name, value.format(**facts)) for name, value in attributes])
         for depth, tag, attributes in EXPECTED
     ]
     assert llvm_tree(output(require("llvm-dwarfdump"), "--debug-info", path)) == expected
@@ -166,12 +167,12 @@ SIMPLE_FORMS = [
     ("flag", 1, 2), ("flag_present", None, 4), ("implicit_const", -7, 5), ("block", b"abc", 2), ("block1", b"abc", 2),
     ("block2", b"abc", 2), ("block4", b"", 2), ("exprloc", b"\x30\x9f", 4), ("string", "text", 2), ("strp", "text", 2),
     ("line_strp", "text", 5), ("strx", "text", 5), ("strx1", "text", 5), ("strx2", "text", 5), ("strx3", "text", 5),
-    ("strx4", "text", 5), ("addrx", 0x4000, 5), ("addrx1", 0x4000, 5), ("addrx2", 0x4000, 5), ("addrx3", 0x4000, 5),
+    ("addrx", 0x4000, 5), ("addrx1", 0x4000, 5), ("addrx2", 0x4000, 5), ("addrx3", 0x4000, 5),
     ("addrx4", 0x4000, 5), ("sec_offset", 0x1234, 4), ("ref1", 11, 2), ("ref2", 11, 2), ("ref4", 11, 2),
     ("ref8", 11, 2), ("ref_udata", 11, 2), ("ref_addr", 11, 2), ("ref_sig8", 0x1122334455667788, 4),
     ("indirect", ("data2", 77), 2), ("indirect", ("string", "text"), 2),
 ]  # fmt: skip
-"""Every form with a value, and the version that brought it."""
+"""Every form with a value, and the version that brought it; strx4 is missing because pyelftools 0.33 reads 8 bytes."""
 
 
 def as_read(form: str, value: object) -> object:
@@ -199,6 +200,23 @@ def test_every_form_is_read_back(form, value, since, dwarf64, order):
         _, first, second = dies(dwarf, order=order)
         assert first.attributes["DW_AT_decl_line"].value == second.attributes["DW_AT_decl_line"].value == 42
         assert first.attributes[0x2FFF].value == second.attributes[0x2FFF].value == as_read(form, value)
+
+
+@pytest.mark.parametrize("dwarf64", [False, True])
+@pytest.mark.parametrize("size", ["", "1", "2", "4"])
+def test_indexed_forms_are_what_llvm_reads(tmp_path, size, dwarf64):
+    """Except three-byte indexes, which LLVM 14 does not know."""
+    bases = [At("str_offsets_base", "sec_offset", Base("str_offsets")), At("addr_base", "sec_offset", Base("addr"))]
+    children = [
+        Die("variable", [At("name", f"strx{size}", text), At("low_pc", f"addrx{size}", address)])
+        for text, address in (("first", 0x10), ("second", 0x20), ("first", 0x30))
+    ]
+    unit = Unit(Die("compile_unit", bases, children), version=5, dwarf64=dwarf64)
+    path = tmp_path / "a.elf"
+    path.write_bytes(wrap(build_dwarf([unit, unit])))
+    text = output(require("llvm-dwarfdump"), "--debug-info", path)
+    assert re.findall(r'DW_AT_name\t\("(\w+)"\)', text) == ["first", "second", "first"] * 2
+    assert re.findall(r"DW_AT_low_pc\t\(0x0+(\w+)\)", text) == ["10", "20", "30"] * 2
 
 
 @pytest.mark.parametrize("form", ["ref1", "ref2", "ref4", "ref8", "ref_udata", "ref_addr"])
@@ -249,16 +267,14 @@ def range_unit(version: int, attribute: At, *, dwarf64: bool) -> Unit:
 @pytest.mark.parametrize(
     ("version", "form", "value", "meant"),
     [
-        (3, "data4", PLAIN_RANGES, [(0x1010, 0x1020), (0x1040, 0x1048)]),
+        (3, "pointer", PLAIN_RANGES, [(0x1010, 0x1020), (0x1040, 0x1048)]),
         (4, "sec_offset", PLAIN_RANGES, [(0x1010, 0x1020), (0x1040, 0x1048)]),
         (5, "sec_offset", RANGES, MEANT),
         (5, "rnglistx", RANGES, MEANT),
     ],
 )
 def test_range_lists_are_what_llvm_reads(tmp_path, version, form, value, meant, dwarf64):
-    if form == "data4":
-        form, dwarf64 = "sec_offset", False
-        version = 4
+    form = ("data8" if dwarf64 else "data4") if form == "pointer" else form
     units = [range_unit(version, At("ranges", form, Ranges((("start_end", 1, 2),))), dwarf64=dwarf64)]
     units.append(range_unit(version, At("ranges", form, value), dwarf64=dwarf64))
     path = tmp_path / "a.elf"
@@ -306,3 +322,33 @@ def test_four_byte_addresses_in_a_32_bit_file_are_what_llvm_reads(tmp_path):
     text = output(require("llvm-dwarfdump"), "--debug-info", path)
     assert "addr_size = 0x04" in text
     assert "DW_AT_low_pc\t(0xfffffff0)" in text
+
+
+def test_lines_and_dies_together_are_what_llvm_symbolizer_answers(tmp_path):
+    rows = [Row(0x1000, line=20, column=1), Row(0x1010, file=2, line=3, column=9), Row(0x1020, line=22, column=5)]
+    program = build_line_program(
+        [[*rows, Row(0x1100, line=22, end_sequence=True)]],
+        files=[File("k.cl", 1), File("helper.h", 2)],
+        directories=["/src", "/src/include"],
+        seed=1,
+    )
+    helper = Die("subprogram", [At("name", "string", "helper"), At("inline", "data1", 1)], label="helper")
+    site = [At("call_file", "data1", 1), At("call_line", "data1", 21), At("call_column", "data1", 7)]
+    inlined = [At("abstract_origin", "ref4", Ref("helper")), At("low_pc", "addr", 0x1010), At("high_pc", "data4", 0x10)]
+    kernel = [At("name", "string", "kernel"), At("low_pc", "addr", 0x1000), At("high_pc", "data4", 0x100)]
+    unit = [At("name", "string", "k.cl"), At("stmt_list", "sec_offset", 0), At("low_pc", "addr", 0x1000)]
+    unit.append(At("high_pc", "data4", 0x100))
+    inside = Die("subprogram", kernel, [Die("inlined_subroutine", [*inlined, *site])])
+    dwarf = build_dwarf([Unit(Die("compile_unit", unit, [helper, inside]))])
+    text = Section(".text", flags=AX, address=0x1000, data=bytes(0x100))
+    debug = [Section(name, data=data) for name, data in dwarf.sections.items()]
+    path = tmp_path / "a.elf"
+    path.write_bytes(
+        build_elf(machine=62, type=2, sections=[text, *debug, Section(".debug_line", data=program.data)], symbols=[])
+    )
+    answer = output(require("llvm-symbolizer"), "--inlines", f"--obj={path}", "0x1000", "0x1018", "0x1020")
+    assert answer.split("\n\n")[:3] == [
+        "kernel\n/src/k.cl:20:1",
+        "helper\n/src/include/helper.h:3:9\nkernel\n/src/k.cl:21:7",
+        "kernel\n/src/k.cl:22:5",
+    ]

@@ -97,7 +97,7 @@ def test_launch_bounds_of_the_source_are_facts():
 @pytest.mark.parametrize("name", samples.CUBINS)
 def test_functions_are_the_function_symbols_that_readelf_lists(name):
     text = tools.output(tools.require("readelf"), "-sW", samples.FOLDER / name)
-    rows = re.findall(r"^\s*\d+: (\w+)\s+(\w+) FUNC\s+\S+\s+\S+\s+(?:\[.*?\])?\s*(\d+) (\S+)$", text, re.M)
+    rows = re.findall(r"^\s*\d+: (\w+)\s+(\w+) FUNC\s+\S+\s+\S+\s+(?:\[.*?\])?\s*(\d+) (\S+)$", text, re.MULTILINE)
     expected = [(symbol, int(section), int(value, 16), int(size, 0)) for value, size, section, symbol in rows]
     assert expected
     found = [(one.name, one.section_index, one.offset, one.size) for one in samples.code(name).functions]
@@ -205,7 +205,7 @@ def test_other_machines_and_other_kinds_of_elf_are_refused():
 @pytest.mark.parametrize("name", ["saxpy.sm_75.lines.cubin", "tonemap.sm_80.ptxas-12.0.cubin"])
 def test_a_truncated_cubin_is_an_error_of_the_tree(name):
     whole = samples.data(name)
-    for size in (*range(0, 200), *range(200, len(whole), 97)):
+    for size in (*range(200), *range(200, len(whole), 97)):
         if cubin.claims(whole[:size]):
             with pytest.raises(SymdError):
                 samples.read_cubin(whole[:size])

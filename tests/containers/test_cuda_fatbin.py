@@ -11,7 +11,8 @@ import zstandard
 
 from symd import containers
 from symd.config import Limits
-from symd.containers import cubin, cuda_fatbin
+from symd.containers import cubin, cuda_fatbin, elf
+from symd.containers.budget import Budget
 from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 from tests.golden.cuda import make, samples
 
@@ -97,9 +98,46 @@ def test_two_cubins_for_one_target_keep_distinct_paths(formats):
     assert [one.path for one in containers.unpack(data + data).objects] == ["sm_80", "sm_90a", "sm_80#2", "sm_90a#2"]
 
 
+@pytest.mark.parametrize("between", [b"garbage.", container(version=9)])
+def test_what_lies_between_containers_and_is_none_costs_a_note_alone(between, formats):
+    unpacked = containers.unpack(container(entry(b"", kind=PTX)) + between + samples.data("saxpy.debug.fatbin"))
+    assert [one.path for one in unpacked.objects] == ["sm_100"]
+    assert len(unpacked.notes) == 2
+
+
+HOST = {
+    "program": (".nv_fatbin",),
+    "program.o": (".nv_fatbin",),
+    "program.rdc": (".nv_fatbin",),
+    "program.rdc.o": ("__nv_relfatbin",),
+}
+
+
+@pytest.mark.parametrize("name", HOST)
+def test_sections_of_host_programs_hold_what_cuobjdump_extracts(name):
+    """cuobjdump leaves out what the host linker adds: a container of its own with a cubin without functions."""
+    image = elf.parse(samples.data(name), Budget(Limits()))
+    parts = [part for section in HOST[name] for part in samples.read_fatbin(image.by_name[section].data).parts]
+    parts = [part for part in parts if samples.read_cubin(part.data).functions]
+    golden = [line.split()[1:] for line in make.read("extracted.txt")[name]]
+    assert [[str(len(part.data)), hashlib.sha256(part.data).hexdigest()] for part in parts] == golden
+
+
+def test_a_linked_host_program_still_holds_the_halves_of_its_device_link():
+    image = elf.parse(samples.data("program.rdc"), Budget(Limits()))
+    halves = samples.read_fatbin(image.by_name["__nv_relfatbin"].data).parts
+    assert [samples.read_cubin(part.data).facts["relocatable"] for part in halves] == [True] * 3
+    (final,) = samples.read_fatbin(image.by_name[".nv_fatbin"].data).parts
+    assert [kernel.name for kernel in samples.read_cubin(final.data).kernels] == [
+        "_Z6exposePff",
+        "_Z7weightsPfPKf",
+        "_Z5decayPff",
+    ]
+
+
 def test_what_follows_a_container_and_is_none_is_noted():
     contents = samples.read_fatbin(samples.data("saxpy.ptx.fatbin") + b"garbage")
-    assert contents.notes[-1] == "7 bytes behind the container, at byte 552, are no container"
+    assert contents.notes[-1] == "7 bytes at byte 552, behind a container, are no container"
 
 
 @pytest.mark.parametrize("name", ["tonemap.lz4.fatbin", "tonemap.none.fatbin", "saxpy.lto.fatbin"])
@@ -168,8 +206,13 @@ def test_fat_binaries_in_fat_binaries_end_at_the_depth_limit(formats):
 def test_entries_without_code_count_as_parts_too():
     many = container(*[entry(b"", kind=PTX)] * 50)
     with pytest.raises(LimitExceeded, match="object_count"):
-        samples.read_fatbin(many, Limits(object_count=49))
-    assert len(samples.read_fatbin(many, Limits(object_count=50)).notes) == 50
+        samples.read_fatbin(many, Limits(object_count=50))
+    assert len(samples.read_fatbin(many, Limits(object_count=51)).notes) == 50
+
+
+def test_containers_without_entries_count_as_parts_too():
+    with pytest.raises(LimitExceeded, match="object_count"):
+        samples.read_fatbin(container() * 50, Limits(object_count=49))
 
 
 def test_an_empty_container_has_nothing():

@@ -18,7 +18,7 @@ NOT_SHOWN_AS_NUMBERS = {"EIATTR_KPARAM_INFO", "EIATTR_INDIRECT_BRANCH_TARGETS"}
 
 def test_every_name_is_the_one_that_cuobjdump_prints_for_the_id():
     text = (make.HERE / "attributes.txt").read_text()
-    expected = {int(number, 16): name for number, name in re.findall(r"^(0x\w+) EIATTR_(\w+)$", text, re.M)}
+    expected = {int(number, 16): name for number, name in re.findall(r"^(0x\w+) EIATTR_(\w+)$", text, re.MULTILINE)}
     assert len(expected) == 96
     assert dict(nv_info.NAMES) == expected
 
@@ -73,7 +73,8 @@ def test_parameters_are_those_that_cuobjdump_reads(name):
         section, attribute, _, value = line.split("\t")
         if attribute == "EIATTR_KPARAM_INFO":
             found = re.search(r"Ordinal : (\w+) Offset : (\w+) Size : (\w+)", value)
-            assert found and value.endswith("Parameter Space : CBANK")
+            assert found
+            assert value.endswith("Parameter Space : CBANK")
             ordinal, offset, size = (int(word, 16) for word in found.groups())
             row = {"ordinal": ordinal, "offset": offset, "size": size, "space": "constant"}
             golden.setdefault(section.removeprefix(".nv.info."), []).append(row)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from symd.debuginfo import layout
-from symd.debuginfo.dwarf import LineColumns, read_lines
+from symd.debuginfo.dwarf import LineColumns, read_lines, read_scopes
 from symd.debuginfo.relocation import cuda
-from symd.model import RowFlag
+from symd.model import NO_PARENT, RowFlag
 from tests.debuginfo import slow_lines
 from tests.golden.cuda import positions, samples
 
@@ -81,3 +81,22 @@ def test_every_instruction_has_the_inline_chain_that_nvdisasm_prints(name):
                 assert found == chain, (section.name, hex(offset))
             compared += bool(chain)
     assert compared > 20
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_LINES if positions.is_debug(name)])
+def test_functions_of_full_debug_information_cover_exactly_their_own_symbol(name):
+    code = samples.code(name)
+    lines, sections, plan = _bulk(name)
+    scopes = read_scopes(sections, lines)
+    section, offset, found = plan.locate(scopes.range_start)
+    symbols = {(one.name, one.section_index): (one.offset, one.size) for one in code.functions}
+    compared = set()
+    for at in np.flatnonzero(found):
+        scope = scopes.range_scope[at]
+        if scopes.parent[scope] != NO_PARENT:
+            continue
+        linkage = scopes.names[scopes.linkage_name[scope]] or scopes.names[scopes.name[scope]]
+        size = int(scopes.range_end[at] - scopes.range_start[at])
+        assert symbols[linkage, int(section[at])] == (int(offset[at]), size)
+        compared.add(linkage)
+    assert compared >= {kernel.name for kernel in code.kernels}

@@ -11,6 +11,9 @@ from symd.model import RowFlag
 from tests.golden.cuda import positions, samples
 
 WITH_LINES = [name for name in samples.CUBINS if ".none." not in name]
+LOST_BY_NVDISASM = ("linked.sm_90.debug.cubin", ".text.sqrtf__1")
+"""The second of two functions with one name. Its sequence has a relocation (entry 0x2ce of .rela.nv_debug_line_sass, as
+cuobjdump -elf lists it) against the second symbol of that name, and nvdisasm prints no line for it."""
 
 
 def _read(name: str) -> ptx_lines.PtxLines:
@@ -40,6 +43,10 @@ def test_every_instruction_has_the_ptx_line_that_nvdisasm_prints(name):
     compared = 0
     for section, shown in positions.matched(code, positions.printed("ptx_lines.txt", name)):
         offsets, found = _changes(lines, section.index)
+        if (name, shown.name) == LOST_BY_NVDISASM:
+            assert list(shown.changes.values()) == [[]]
+            assert found[0] == (".nv_debug_ptx_txt.4119973759", 350)
+            continue
         for offset, chain, _ in positions.instructions(section, shown):
             slot = bisect.bisect_right(offsets, offset) - 1
             position = found[slot] if slot >= 0 else None

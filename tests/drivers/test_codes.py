@@ -29,7 +29,9 @@ def test_opencl_names_equal_the_headers() -> None:
         pytest.skip("opencl-headers is not installed")
     named: dict[int, set[str]] = {0: {"CL_SUCCESS"}}
     for header in headers:
-        for name, number in re.findall(r"^#define\s+(CL_\w+)\s+\(?(-\d+)\)?\s*(?:/.*)?$", header.read_text(), re.M):
+        for name, number in re.findall(
+            r"^#define\s+(CL_\w+)\s+\(?(-\d+)\)?\s*(?:/.*)?$", header.read_text(), re.MULTILINE
+        ):
             if not NOT_RESULTS.match(name):
                 named.setdefault(int(number), set()).add(name)
     assert len(named) > 80

@@ -6,12 +6,14 @@ import random
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from symd.config import Limits
 from symd.engine import build_index
 from symd.errors import InvalidInput, LimitExceeded, Malformed, SymdError, UnknownFormat, Unsupported
 from symd.index import Index
+from symd.model import U64
 from symd.query.lines import lines
 from symd.query.symbolize import symbolize_column
 
@@ -25,9 +27,7 @@ def use(data: bytes) -> Index | SymdError:
     try:
         index = Index(build_index(data, Limits()))
     except SymdError as error:
-        assert error.status in {"INVALID_ARGUMENT", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}
-        assert str(error)
-        return error
+        return told(error)
     for path in index.objects:
         list(lines(index, path))
     for name, entries in index.kernels.items():
@@ -36,9 +36,14 @@ def use(data: bytes) -> Index | SymdError:
     return index
 
 
-def offsets(size: int):
-    import numpy as np
+def told(error: SymdError) -> SymdError:
+    """A refusal that the user's bytes explain."""
+    assert error.status in {"INVALID_ARGUMENT", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}
+    assert error.message
+    return error
 
+
+def offsets(size: int) -> U64:
     return np.unique(np.linspace(0, size, 16).astype(np.uint64))
 
 
@@ -79,7 +84,9 @@ def container(kernels: list[tuple[bytes, bytes]], count: int | None = None) -> b
 
 
 def test_a_container_whose_sizes_point_past_the_end_says_so() -> None:
-    data = struct.pack("<4s6I", b"CTNI", 1081, 0, 0xC07, 0, 0, 1) + struct.pack("<3I", 8, 0xFFFFFFF0, 0) + b"vadd\0\0\0\0"
+    data = (
+        struct.pack("<4s6I", b"CTNI", 1081, 0, 0xC07, 0, 0, 1) + struct.pack("<3I", 8, 0xFFFFFFF0, 0) + b"vadd\0\0\0\0"
+    )
     error = use(data)
     assert isinstance(error, Malformed)
     assert "past the file's" in str(error)

@@ -97,6 +97,8 @@ def test_a_module_opens_with_what_it_is(path: Path) -> None:
 def test_no_handler_swallows_everything(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ExceptHandler):
-            names = {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)} if node.type else {"Exception"}
+            names = (
+                {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)} if node.type else {"Exception"}
+            )
             if names & {"Exception", "BaseException"}:
                 assert any(isinstance(child, ast.Raise | ast.Call) for child in ast.walk(node)), f"line {node.lineno}"

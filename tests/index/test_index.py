@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given, settings
@@ -50,7 +51,7 @@ class Program:
         """(offset, line) of the last row that covers the address."""
         found = None
         for sequence in self.sequences:
-            for (start, line), (end, _) in zip(sequence, sequence[1:], strict=False):
+            for (start, line), (end, _) in pairwise(sequence):
                 if start <= address < end:
                     found = (start, line)
         return found
@@ -60,13 +61,23 @@ class Program:
         return max(covering, default=-1)
 
     def function_at(self, address: int) -> int:
-        covering = [(min(size, SIZE - start), n) for n, (start, size) in enumerate(self.functions) if start <= address < start + size]
+        covering = [
+            (min(size, SIZE - start), n)
+            for n, (start, size) in enumerate(self.functions)
+            if start <= address < start + size
+        ]
         return min(covering)[1] if covering else -1
+
+    @property
+    def undebugged(self) -> bool:
+        return not any(self.sequences) and not self.scopes
 
     def answer(self, address: int) -> tuple[Reason, list[tuple[str, int, bool]]]:
         """The reason and the frames as (function, line, inlined)."""
         scope, function, row = self.scope_at(address), self.function_at(address), self.row_at(address)
         name = f"scope{scope}" if scope >= 0 else f"symbol{function}" if function >= 0 else ""
+        if self.undebugged:
+            return Reason.NO_DEBUG_INFO, [(name or "k", 0, False)]
         reason, line = self.position(address, row, name)
         frames = []
         if name or line:
@@ -86,7 +97,7 @@ class Program:
             found = self.row_at(earlier)
             if (self.scope_at(earlier), self.function_at(earlier)) == key and found and found[1]:
                 return Reason.APPROXIMATE, found[1]
-        return Reason.NO_LINE, 0
+        return (Reason.NO_LINE if name else Reason.GAP), 0
 
     def debug_info(self) -> DebugInfo:
         rows = [
@@ -96,7 +107,9 @@ class Program:
         ]
         table = np.array(rows, np.uint64).reshape(-1, 3)
         u32 = np.zeros(len(rows), np.uint32)
-        lines = LineRows(u32 + 1, table[:, 0], u32 + 1, table[:, 1].astype(np.uint32), u32, table[:, 2].astype(np.uint8))
+        lines = LineRows(
+            u32 + 1, table[:, 0], u32 + 1, table[:, 1].astype(np.uint32), u32, table[:, 2].astype(np.uint8)
+        )
         names = ["", *(f"scope{number}" for number in range(len(self.scopes)))]
         count = len(self.scopes)
         ranges = [(n, a, b) for n, scope in enumerate(self.scopes) for a, b in scope.ranges]
@@ -140,11 +153,14 @@ def programs(draw: st.DrawFn) -> Program:
     for _ in range(draw(st.integers(0, 3))):
         starts = sorted(draw(st.lists(offsets, min_size=2, max_size=8)))
         program.sequences.append([(start, draw(st.integers(0, 3))) for start in starts])
-    for _ in range(draw(st.integers(0, 8))):
-        parent = draw(st.integers(-1, len(program.scopes) - 1))
-        nested = draw(st.booleans()) or parent < 0
-        bounds = draw(st.sampled_from(program.scopes[parent].ranges)) if nested and parent >= 0 else (0, SIZE)
-        program.scopes.append(Scope(parent, draw(ranges_within(*bounds)), draw(st.integers(0, 99))))
+    free = {-1: [(0, SIZE)]}
+    for number in range(draw(st.integers(0, 8))):
+        parent = draw(st.sampled_from([owner for owner, spans in free.items() if spans]))
+        low, high = free[parent].pop(draw(st.integers(0, len(free[parent]) - 1)))
+        ranges = draw(ranges_within(low, high))
+        free[parent] += [span for span in ((low, ranges[0][0]), (ranges[-1][1], high)) if span[0] < span[1]]
+        free[number] = [span for span in ranges if span[0] < span[1]]
+        program.scopes.append(Scope(parent, ranges, draw(st.integers(0, 99))))
     program.functions = draw(st.lists(st.tuples(offsets, st.integers(0, SIZE)), max_size=4))
     return program
 
@@ -193,5 +209,3 @@ def test_columns_come_back_as_they_were_written(values: list[int]) -> None:
     assert back["values"].tolist() == values
     assert back["more"].tolist() == [0, 1, 2]
     assert not back["values"].flags.writeable
-
-

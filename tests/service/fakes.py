@@ -13,7 +13,6 @@ from symd.errors import (
     BuildFailed,
     DriverCrashed,
     KernelNotFound,
-    Malformed,
     ModuleNotFound,
     NoDebugData,
     ObjectNotFound,

@@ -116,9 +116,7 @@ def test_an_ambiguous_address_brings_its_candidates():
 
 def test_a_name_that_is_no_utf8_arrives_with_replacement_characters():
     strings = ["", "v\udce9dd", *LOCATIONS.strings[2:]]
-    table = LOCATIONS.__class__(
-        *(getattr(LOCATIONS, name) for name in LOCATIONS.__slots__[:-1]), strings=strings
-    )
+    table = LOCATIONS.__class__(*(getattr(LOCATIONS, name) for name in LOCATIONS.__slots__[:-1]), strings=strings)
     one = np.ones(1, np.uint32)
     answers = Answers(one, one * 0, one.astype(np.uint64), table, ())
     assert travelled(answers)[0].frames[0].function == "v\ufffddd"

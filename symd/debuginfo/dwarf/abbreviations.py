@@ -78,7 +78,7 @@ class Shapes:
 
 
 def _attributes(cursor: Cursor, widths: Widths) -> tuple[Attribute, ...]:
-    found = []
+    found: list[Attribute] = []
     while True:
         name, form = cursor.uleb(), cursor.uleb()
         constant = cursor.sleb() if form == forms.IMPLICIT_CONST else 0

@@ -162,7 +162,7 @@ class AttributeReader:
             size, behind = unsigned_at(self._u8, at, width), at + width
         return behind + size.astype(np.int64)
 
-    def _take(self, name: int, values: _Values, found: ScopeAttributes) -> None:  # noqa: C901, PLR0912 - one branch an attribute
+    def _take(self, name: int, values: _Values, found: ScopeAttributes) -> None:
         which = values.which
         if name == NAME:
             found.name[which] = self._strings(values)

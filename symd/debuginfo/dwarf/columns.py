@@ -107,4 +107,5 @@ def look_up_files(maps: Sequence[U32], unit: NDArray[np.integer[Any]], register:
         return table[np.minimum(register, np.uint32(len(table) - 1))]
     size = np.array([len(entries) for entries in maps], np.int64)
     base = np.cumsum(size + 1) - (size + 1)
-    return table[base[unit] + np.minimum(register, size[unit])]
+    found: U32 = table[base[unit] + np.minimum(register, size[unit])]
+    return found

@@ -162,4 +162,6 @@ def _spans(first: Positions, last: Positions) -> Positions:
     """Every number of the half-open spans, one span behind the other."""
     length = np.maximum(last - first, 0)
     behind = np.cumsum(length)
-    return np.arange(int(behind[-1]) if behind.size else 0) + np.repeat(first - (behind - length), length)
+    numbers: Positions = np.arange(int(behind[-1]) if behind.size else 0)
+    numbers += np.repeat(first - (behind - length), length)
+    return numbers

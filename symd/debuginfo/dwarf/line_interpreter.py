@@ -68,7 +68,7 @@ class _Machine:
             self.state.line += shape.line_base + (opcode - shape.opcode_base) % shape.line_range
             self.emit()
 
-    def standard(self, opcode: int) -> None:  # noqa: C901, PLR0912 - one branch an opcode
+    def standard(self, opcode: int) -> None:  # noqa: C901 - one branch an opcode
         state, cursor = self.state, self.cursor
         if opcode == 1:
             self.emit()

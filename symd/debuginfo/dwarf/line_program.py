@@ -146,7 +146,7 @@ def run(data: bytes, headers: Sequence[LineHeader]) -> ProgramRows:
     """
     code = _Code(data, headers)
     _define_files(code)
-    columns = {
+    columns: dict[str, NDArray[Any]] = {
         "address": _addresses(code),
         "line": _lines(code),
         "file": _register(code, _SET_FILE, 1),

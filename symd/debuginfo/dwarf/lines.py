@@ -65,7 +65,9 @@ def _headers(sections: Sections, warnings: list[str]) -> Iterator[LineHeader]:
             warnings.append(f"the rest of the section is left out: {error}")
             return
         if length > len(data) - cursor.at:
-            warnings.append(f"{SECTION}+{at:#x}: the rest is left out: table length {length:#x} passes the section's end")
+            warnings.append(
+                f"{SECTION}+{at:#x}: the rest is left out: table length {length:#x} passes the section's end"
+            )
             return
         end = cursor.at + length
         try:
@@ -143,7 +145,10 @@ def _assemble(
 
     def column(name: str, dtype: type[np.generic]) -> NDArray[Any]:
         found = [getattr(part.rows, name) for part in parts]
-        blank = [np.zeros(len(part.rows.program), dtype) if col is None else col for part, col in zip(parts, found, strict=True)]
+        blank = [
+            np.zeros(len(part.rows.program), dtype) if col is None else col
+            for part, col in zip(parts, found, strict=True)
+        ]
         joined = _joined(blank, dtype)
         return joined if order is None else joined[order]
 

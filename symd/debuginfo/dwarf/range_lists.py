@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import NamedTuple
 
@@ -16,17 +17,18 @@ from symd.model import U8, U64
 
 _BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR = 1, 2, 3, 4
 _BASE_ADDRESS, _START_END, _START_LENGTH = 5, 6, 7
+_DIRECT = (_BASE_ADDRESS, _START_END, _START_LENGTH)
+_INDEXED = (_BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH)
 _LEB = b"[\\x80-\\xff]*+[\\x00-\\x7f]"
 
 
 class Ranges(NamedTuple):
-    """Range rows in the order of the lists; ``which`` numbers the lists as they were asked for; ``bad`` counts lists
-    that do not end or hold an unknown entry, which have no rows. Empty ranges are not returned."""
+    """Range rows in the order of the lists; ``which`` numbers the lists as they were asked for. Empty ranges are not
+    returned."""
 
     which: Positions
     start: U64
     end: U64
-    bad: int = 0
 
 
 class _Entries(NamedTuple):
@@ -40,27 +42,33 @@ class _Entries(NamedTuple):
     relative: NDArray[np.bool_]
 
 
-def read_lists(sections: Sections, reader: AttributeReader, offset: U64, unit: Positions) -> Ranges:
-    """The lists at ``offset`` of each unit's range section. Raises LimitExceeded for lists that overlap so much that
-    they have many times the entries of their section."""
-    parts = []
+def read_lists(sections: Sections, reader: AttributeReader, offset: U64, unit: Positions) -> tuple[Ranges, int]:
+    """The lists at ``offset`` of each unit's range section, and the number of those that do not end or hold an unknown
+    entry (they have no rows). Raises LimitExceeded for lists that overlap so much that together they are many times as
+    long as their section."""
     new = reader.units.version[unit] >= 5
     size = reader.units.address_size[unit]
-    for width in np.unique(size).tolist():
-        for is_new in (False, True):
-            those = np.flatnonzero((size == width) & (new == is_new))
-            if those.size:
-                read = _read_new if is_new else _read_old
-                part = read(sections, reader, offset[those], unit[those], width)
-                parts.append(part._replace(which=those[part.which]))
-    if len(parts) == 1:
-        return parts[0]
-    rows = Ranges(*(np.concatenate(column) for column in zip(*(part[:3] for part in parts), strict=True))) if parts else _NONE
+    parts = [Ranges(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))]
+    bad = 0
+    for width, is_new in itertools.product((2, 4, 8), (False, True)):
+        those = np.flatnonzero((size == width) & (new == is_new))
+        if those.size:
+            if is_new:
+                data = sections.get(".debug_rnglists", b"")
+                entries, damaged = _read_new(data, reader, offset[those], unit[those], width)
+            else:
+                entries, damaged = _read_old(sections.get(".debug_ranges", b""), offset[those], width)
+            part = _resolve(entries, reader.units.low_pc[unit[those]])
+            parts.append(part._replace(which=those[part.which]))
+            bad += damaged
+    return in_order(parts), bad
+
+
+def in_order(parts: list[Ranges]) -> Ranges:
+    """Rows of several parts, by ``which``; those of one list stay as they are."""
+    rows = Ranges._make(np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(rows.which, kind="stable")
-    return Ranges(rows.which[order], rows.start[order], rows.end[order], sum(part.bad for part in parts))
-
-
-_NONE = Ranges(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+    return Ranges._make(column[order] for column in rows)
 
 
 def spans(first: Positions, length: Positions) -> tuple[Positions, Positions]:
@@ -75,9 +83,8 @@ def _check_budget(section: str, wanted: int, size: int) -> None:
         raise LimitExceeded(f"range lists overlap without end: {wanted} bytes of lists", where=section)
 
 
-def _read_old(sections: Sections, reader: AttributeReader, offset: U64, unit: Positions, width: int) -> Ranges:
+def _read_old(data: bytes, offset: U64, width: int) -> tuple[_Entries, int]:
     """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base."""
-    data = sections.get(".debug_ranges", b"")
     offset = np.minimum(offset, np.uint64(len(data))).astype(np.int64)
     parts = []
     bad = 0
@@ -97,16 +104,16 @@ def _read_old(sections: Sections, reader: AttributeReader, offset: U64, unit: Po
         base = start == np.uint64((1 << 8 * width) - 1)
         parts.append(_Entries(those[which], np.where(base, end, start), end, base, ~base))
     entries = parts[0] if len(parts) == 1 else _in_order(parts)
-    return _resolve(entries, reader.units.low_pc[unit], bad)
+    return entries, bad
 
 
 def _in_order(parts: list[_Entries]) -> _Entries:
-    joined = _Entries(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    joined = _Entries._make(np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(joined.which, kind="stable")
-    return _Entries(*(column[order] for column in joined))
+    return _Entries._make(column[order] for column in joined)
 
 
-def _resolve(entries: _Entries, default_base: U64, bad: int) -> Ranges:
+def _resolve(entries: _Entries, default_base: U64) -> Ranges:
     """Add the base that is in force to every relative entry."""
     count = len(entries.which)
     changes = np.ones(count, np.bool_)
@@ -120,12 +127,11 @@ def _resolve(entries: _Entries, default_base: U64, bad: int) -> Ranges:
     start = np.where(entries.relative, entries.start + base, entries.start)
     end = np.where(entries.relative, entries.end + base, entries.end)
     kept = ~entries.base & (start < end)
-    return Ranges(entries.which[kept], start[kept], end[kept], bad)
+    return Ranges(entries.which[kept], start[kept], end[kept])
 
 
-def _read_new(sections: Sections, reader: AttributeReader, offset: U64, unit: Positions, width: int) -> Ranges:
+def _read_new(data: bytes, reader: AttributeReader, offset: U64, unit: Positions, width: int) -> tuple[_Entries, int]:
     """Tagged entries up to DW_RLE_end_of_list."""
-    data = sections.get(".debug_rnglists", b"")
     entry, whole_list = _expressions(width)
     lists, length, wanted = [], np.zeros(len(offset), np.int64), 0
     for number, start in enumerate(np.minimum(offset, np.uint64(len(data))).tolist()):
@@ -140,7 +146,7 @@ def _read_new(sections: Sections, reader: AttributeReader, offset: U64, unit: Po
     sizes = np.fromiter(map(len, entry.findall(joined)), np.int64)
     at = np.cumsum(sizes) - sizes
     which = np.repeat(np.arange(len(length)), length)[at] if len(at) else at
-    return _resolve(_decode(u8, reader, at, which, unit[which], width), reader.units.low_pc[unit], int((length == 0).sum()))
+    return _decode(u8, reader, at, which, unit[which], width), int((length == 0).sum())
 
 
 def _expressions(width: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
@@ -166,29 +172,26 @@ def _decode(u8: U8, reader: AttributeReader, at: Positions, which: Positions, un
         start[those], end[those], valid[those] = _operands(u8, reader, number, at[those] + 1, unit[those], width)
     base = (kind == _BASE_ADDRESSX) | (kind == _BASE_ADDRESS)
     columns = (which, start, end, base, kind == _OFFSET_PAIR)
-    return _Entries(*(column[valid] for column in columns))
+    return _Entries._make(column[valid] for column in columns)
 
 
 def _operands(
     u8: U8, reader: AttributeReader, kind: int, at: Positions, unit: Positions, width: int
 ) -> tuple[U64, U64, NDArray[np.bool_]]:
     """Start and end of entries of one kind (absolute, or relative for an offset pair), and which of them are valid."""
-    always = np.ones(len(at), np.bool_)
-    if kind in (_BASE_ADDRESS, _START_END, _START_LENGTH):
-        start = unsigned_at(u8, at, width)
-        if kind == _BASE_ADDRESS:
-            return start, start, always
-        if kind == _START_END:
-            return start, unsigned_at(u8, at + width, width), always
-        return start, start + uleb_at(u8, at + width)[0], always
-    first, behind = uleb_at(u8, at)
-    if kind == _OFFSET_PAIR:
-        return first, uleb_at(u8, behind)[0], always
-    start, known = reader.addresses_at(first, unit)
-    if kind == _BASE_ADDRESSX:
+    known = np.ones(len(at), np.bool_)
+    if kind in _DIRECT:
+        start, behind = unsigned_at(u8, at, width), at + width
+    else:
+        start, behind = uleb_at(u8, at)
+    if kind in _INDEXED:
+        start, known = reader.addresses_at(start, unit)
+    if kind in (_BASE_ADDRESSX, _BASE_ADDRESS):
         return start, start, known
-    second, _ = uleb_at(u8, behind)
-    if kind == _STARTX_LENGTH:
-        return start, start + second, known
-    end, end_known = reader.addresses_at(second, unit)
-    return start, end, known & end_known
+    if kind == _START_END:
+        return start, unsigned_at(u8, behind, width), known
+    end, _ = uleb_at(u8, behind)
+    if kind == _STARTX_ENDX:
+        end, end_known = reader.addresses_at(end, unit)
+        known &= end_known
+    return start, start + end if kind in (_STARTX_LENGTH, _START_LENGTH) else end, known

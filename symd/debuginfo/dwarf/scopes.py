@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from symd.debuginfo.dwarf.attributes import AttributeReader, ScopeAttributes
 from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns, Sections, look_up_files
 from symd.debuginfo.dwarf.die_split import INLINED_SUBROUTINE, NULL, SUBPROGRAM, Dies
 from symd.debuginfo.dwarf.gather import Positions
-from symd.debuginfo.dwarf.range_lists import Ranges, read_lists
+from symd.debuginfo.dwarf.range_lists import Ranges, in_order, read_lists
 from symd.debuginfo.dwarf.strings import NO_STRING, Names
 from symd.debuginfo.dwarf.units import SECTION, Unit, Units, read_units
 from symd.errors import Malformed
@@ -57,40 +57,45 @@ def read_scopes(sections: Sections, lines: LineColumns, units: Units | None = No
     """
     units = read_units(sections) if units is None else units
     warnings = list(units.warnings)
-    data = sections.get(SECTION, b"")
-    u8 = np.frombuffer(data, np.uint8)
-    trees = _split(data, u8, units, warnings)
+    u8 = np.frombuffer(sections.get(SECTION, b""), np.uint8)
+    trees = _split(sections.get(SECTION, b""), u8, units, warnings)
     if warnings and not trees:
         raise Malformed(f"no unit can be read: {warnings[0]}", where=SECTION)
     functions = _functions(trees, units.shapes.all)
     reader = AttributeReader(sections, u8, units.units)
     found = reader.read(units.shapes.all, functions.shape, functions.attributes, functions.unit)
-    ranges = _ranges(sections, reader, found, functions.unit)
+    ranges, bad_lists = _ranges(sections, reader, found, functions.unit)
     names = Names(lines.names)
-    name, name_missing = _names(sections, functions, found, found.name, names)
-    linkage_name, linkage_missing = _names(sections, functions, found, found.linkage_name, names)
-    if ranges.bad:
-        warnings.append(f"{ranges.bad} range lists have no end or hold an unknown entry and are left out")
-    missing = reader.missing | {"a string section": name_missing + linkage_missing}
-    warnings.extend(f"{count} references lead out of {place} and are left out" for place, count in missing.items() if count)
-    stated = found.has_ranges | (found.has_low & found.has_high)
-    kept = _with_callers(functions, stated)
+    name, nameless = _names(sections, functions, found, found.name, names)
+    linkage_name, linkless = _names(sections, functions, found, found.linkage_name, names)
+    call_file = _call_files(lines, units.units, functions.unit, found.call_file)
+    lost = reader.missing | {"range sections": bad_lists, "string sections": nameless + linkless}
+    warnings.extend(
+        f"{count} references lead out of {place} and are left out" for place, count in lost.items() if count
+    )
+    columns = _columns(functions, found, ranges, name, linkage_name, call_file)
+    return replace(columns, names=names.all(), warnings=tuple(warnings))
+
+
+def _columns(
+    functions: _Functions, found: ScopeAttributes, ranges: Ranges, name: U32, linkage_name: U32, call_file: U32
+) -> ScopeColumns:
+    """The scopes among the functions, numbered anew."""
+    kept = _with_callers(functions, found.has_ranges | (found.has_low & found.has_high))
     number = np.cumsum(kept) - 1
-    parent = np.where(functions.inlined & (functions.around >= 0), functions.around, tree.NOBODY)[kept]
+    parent = np.where(functions.inlined, functions.around, tree.NOBODY)[kept]
     return ScopeColumns(
         parent=np.where(parent >= 0, number[parent], NO_PARENT).astype(np.uint32),
         name=name[kept],
         linkage_name=linkage_name[kept],
         inlined=functions.inlined[kept].astype(np.uint8),
-        call_file=_call_files(lines, units.units, functions.unit, found.call_file)[kept],
+        call_file=call_file[kept],
         call_line=found.call_line[kept].astype(np.uint32),
         call_column=found.call_column[kept].astype(np.uint32),
         unit=functions.unit[kept].astype(np.uint32),
         range_scope=number[ranges.which].astype(np.uint32),
         range_start=ranges.start,
         range_end=ranges.end,
-        names=names.all(),
-        warnings=tuple(warnings),
     )
 
 
@@ -111,9 +116,9 @@ def _functions(trees: Sequence[tuple[Unit, Dies]], shapes: Sequence[DieShape]) -
     children = np.array([shape.has_children for shape in shapes] + [False], np.bool_)
     count = [len(dies.at) for _, dies in trees]
     unit = np.repeat(np.array([unit.number for unit, _ in trees], np.int64), count)
-    columns = [np.concatenate(column) for column in zip(*(dies for _, dies in trees), strict=True)] if trees else _NO_DIES
-    real = np.flatnonzero(columns[1] != NULL)
-    at, shape, attributes, depth = (column[real] for column in columns)
+    dies = Dies._make(np.concatenate(column) for column in zip(_NO_DIES, *(dies for _, dies in trees), strict=True))
+    real = np.flatnonzero(dies.shape != NULL)
+    at, shape, attributes, depth = dies.at[real], dies.shape[real], dies.attributes[real], dies.depth[real]
     which = np.flatnonzero(kind[shape] != _OTHER)
     around = tree.enclosing(depth, children[shape], kind[shape] != _OTHER)[which]
     number = np.full(len(real) + 1, tree.NOBODY, np.int64)
@@ -125,22 +130,20 @@ def _functions(trees: Sequence[tuple[Unit, Dies]], shapes: Sequence[DieShape]) -
 
 _OTHER, _FUNCTION, _INLINED = 0, 1, 2
 _KINDS = {SUBPROGRAM: _FUNCTION, INLINED_SUBROUTINE: _INLINED}
-_NO_DIES = [np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int32)]
+_NO_DIES = Dies(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
-def _ranges(sections: Sections, reader: AttributeReader, found: ScopeAttributes, unit: Positions) -> Ranges:
-    """The code ranges of every DIE; low_pc and high_pc go before a list."""
+def _ranges(sections: Sections, reader: AttributeReader, found: ScopeAttributes, unit: Positions) -> tuple[Ranges, int]:
+    """The code ranges of every DIE, and how many lists are damaged; low_pc and high_pc go before a list."""
     simple = found.has_low & found.has_high
     which = np.flatnonzero(simple)
     start = found.low[which]
     end = found.high[which] + np.where(found.high_is_size[which], start, np.uint64(0))
     filled = start < end
     listed = np.flatnonzero(found.has_ranges & ~simple)
-    lists = read_lists(sections, reader, found.ranges[listed], unit[listed])
-    all_which = np.concatenate([which[filled], listed[lists.which]])
-    order = np.argsort(all_which, kind="stable")
-    start = np.concatenate([start[filled], lists.start])[order]
-    return Ranges(all_which[order], start, np.concatenate([end[filled], lists.end])[order], lists.bad)
+    lists, bad = read_lists(sections, reader, found.ranges[listed], unit[listed])
+    lists = lists._replace(which=listed[lists.which])
+    return in_order([Ranges(which[filled], start[filled], end[filled]), lists]), bad
 
 
 def _with_callers(functions: _Functions, stated: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,7 +30,7 @@ def _by_level(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDA
     around = np.full(len(depth), NOBODY, np.int64)
     order = np.argsort(depth.astype(np.int16), kind="stable")
     levels = np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)
-    for outer, inner in zip(levels, levels[1:], strict=False):
+    for outer, inner in itertools.pairwise(levels):
         parents = outer[container[outer]]
         parent = parents[np.searchsorted(parents, inner) - 1]
         around[inner] = np.where(scope[parent], parent, around[parent])

@@ -85,7 +85,9 @@ def _walk(data: bytes, warnings: list[str]) -> Iterator[tuple[Cursor, int, int]]
             warnings.append(f"the rest of the section is left out: {error}")
             return
         if length > len(data) - cursor.at:
-            warnings.append(f"{SECTION}+{at:#x}: the rest is left out: unit length {length:#x} passes the section's end")
+            warnings.append(
+                f"{SECTION}+{at:#x}: the rest is left out: unit length {length:#x} passes the section's end"
+            )
             return
         cursor.end = cursor.at + length
         yield cursor, at, offset_size

@@ -62,11 +62,14 @@ def kernel_param_float_width(module: Module, device: Device) -> Iterator[Finding
 
 def kernel_param_struct_member(module: Module, device: Device) -> Iterator[Finding]:
     del device
+    known: dict[int, list[Type]] = {}
     for number, _, kind in _parameters(module):
         if kind.opcode == Op.TYPE_STRUCT:
-            for member in _wrong_members(module, kind):
-                message = f"a kernel argument's struct has a member of {member}; supported are Int, Float, Struct, Vector, Pointer"
-                yield Finding(number, message)
+            if kind.id not in known:
+                known[kind.id] = _wrong_members(module, kind)
+            for member in known[kind.id]:
+                message = f"a kernel argument's struct has a member of {member}"
+                yield Finding(number, f"{message}; supported are Int, Float, Struct, Vector, Pointer")
 
 
 def _wrong_members(module: Module, struct: Type) -> list[Type]:

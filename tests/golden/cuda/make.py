@@ -1,4 +1,4 @@
-"""What NVIDIA's tools and elfutils say about the files of samples/cuda, condensed to text that tests compare with.
+"""What NVIDIA's tools and elfutils say about the files of samples/cuda/bin, condensed to text that tests compare with.
 
     SYMD_NVDISASM=... SYMD_CUOBJDUMP=... python -m tests.golden.cuda.make
 
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SAMPLES = HERE.parents[2] / "samples" / "cuda"
+SAMPLES = HERE.parents[2] / "samples" / "cuda" / "bin"
 SECTION = re.compile(r"//-+ (\.text\S+)\s+-+")
 POSITION = re.compile(r'//## File "([^"]*)", line (\d+)( inlined at )?')
 INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+\S")
@@ -81,10 +81,10 @@ def resources(cubin: str) -> Iterator[str]:
 def attributes(cubin: str) -> Iterator[str]:
     """cuobjdump -elf: the records of .nv.info and .nv.compat sections as section, name, format, value."""
     text = _run(tool("cuobjdump") or "cuobjdump", "-elf", cubin)
-    for name, content in re.findall(r"^(\.nv\.(?:info|compat)\S*)\n(.*?)(?=\n\n|\Z)", text, re.M | re.S):
+    for name, content in re.findall(r"^(\.nv\.(?:info|compat)\S*)\n(.*?)(?=\n\n|\Z)", text, re.MULTILINE | re.DOTALL):
         for record in content.split("\t<0x")[1:]:
             fields = re.search(
-                r"Attribute:\s*(unknown Attribute|\S+)\s+Format:\s*(\S+)(?:\s+Value:(.*))?", record, re.S
+                r"Attribute:\s*(unknown Attribute|\S+)\s+Format:\s*(\S+)(?:\s+Value:(.*))?", record, re.DOTALL
             )
             assert fields, record
             value = " ".join((fields[3] or "").split())

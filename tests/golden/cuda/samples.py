@@ -11,7 +11,7 @@ from symd.containers.budget import Budget
 from symd.containers.format import Contents, Part
 from symd.model import CodeObject
 
-FOLDER = Path(__file__).parents[3] / "samples" / "cuda"
+FOLDER = Path(__file__).parents[3] / "samples" / "cuda" / "bin"
 CUBINS = sorted(path.name for path in FOLDER.glob("*.cubin"))
 FATBINS = sorted(path.name for path in FOLDER.glob("*.fatbin"))
 

@@ -1,0 +1,76 @@
+"""``symd check FILE.spv``: would a Level Zero driver take this SPIR-V module?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from symd.cli.options import example, file_verb
+from symd.cli.output import write_json, write_line
+from symd.cli.subject import opened, read_input
+from symd.config import Limits
+from symd.errors import InvalidInput
+from symd.query.check import CheckReport, Device, Violation, check
+
+REFUSED = 1
+_STORED = re.compile(r"modules/[0-9a-f]{64}")
+
+
+@click.command(
+    "check",
+    epilog=example("symd check kernel.spv\nsymd check --device images=false,fp32=GLOBAL_ADD+LOCAL_ADD kernel.spv"),
+)
+@file_verb
+@click.option(
+    "--device",
+    "properties",
+    default="",
+    metavar="KEY=VALUE,...",
+    help="What the device has: images, fp16_module, fp64_module, int64_atomics (true or false; all true), fp16, fp32,"
+    " fp64 (atomic flags such as GLOBAL_ADD+LOCAL_MIN_MAX; none) and spirv_max (1.2).",
+)
+@click.option("--strict", is_flag=True, help="Exit with 1 for what drivers take although the text forbids it, too.")
+def command(file: str, server: str | None, limits: Limits, as_json: bool, properties: str, strict: bool) -> int:
+    """Check the SPIR-V module FILE against the rules of the Level Zero environment.
+
+    A rule that is broken is an error, or "unsupported" where a device may take the module and need not. Exit code 1: a
+    driver would refuse the module. FILE may be "-" for standard input; with --server it may be modules/SHA256.
+    """
+    device = Device.parse(properties)
+    report = check(_module(file, server, limits), device)
+    if as_json:
+        write_json(report_json(report))
+    else:
+        _write(file, report, refused=report.refused(strict=strict))
+    return REFUSED if report.refused(strict=strict) else 0
+
+
+def _module(file: str, server: str | None, limits: Limits) -> bytes:
+    """The bytes to check. A daemon is asked for a module it has; files are judged here, well-formed or not."""
+    if server is None or not _STORED.fullmatch(file):
+        return read_input(file, limits)
+    with opened(file, server, limits) as subject:
+        found = [item.object for item in subject.summary().objects if item.format == "spirv"]
+        if not found:
+            raise InvalidInput("the module holds no SPIR-V", where=file, hint="symd info shows what it holds")
+        return subject.symbolizer.object_data(subject.digest, found[0])
+
+
+def report_json(report: CheckReport) -> dict[str, Any]:
+    return {"valid": report.valid, "violations": [asdict(violation) for violation in report.violations]}
+
+
+def _write(file: str, report: CheckReport, *, refused: bool) -> None:
+    for violation in report.violations:
+        write_line(_text(violation))
+    errors = sum(violation.severity == "error" for violation in report.violations)
+    verdict = "refused" if refused else "valid" if report.valid else "taken in practice"
+    write_line(f"{file}: {verdict}, {errors} errors, {len(report.violations) - errors} unsupported")
+
+
+def _text(violation: Violation) -> str:
+    accepted = " [drivers take it]" if violation.accepted_in_practice else ""
+    return f"{violation.offset:#x}: {violation.severity}: {violation.message} ({violation.rule}){accepted}"

@@ -1,0 +1,158 @@
+"""``symd doctor``: which drivers, devices and tools are here, and what to install."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Sequence
+from ctypes.util import find_library
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from symd import __version__
+from symd.cli.options import example, json_option
+from symd.cli.output import printable, write_json, write_line, write_rich
+from symd.drivers import DriverReport, survey
+
+SECONDS = 10.0
+NO = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """An outside program or library, by the names it may have; ``install`` is what to do when none is here."""
+
+    name: str
+    names: tuple[str, ...]
+    purpose: str
+    install: str
+
+
+_LLVM = tuple(f"-{number}" for number in range(22, 13, -1))
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        "ocloc", ("ocloc",), "compile kernels for Intel devices that are not here", "apt-get install intel-opencl-icd"
+    ),
+    Tool("libiga64", ("iga64",), "disassemble Intel code", "apt-get install libigc1"),
+    Tool(
+        "llvm-objdump",
+        ("llvm-objdump", *(f"llvm-objdump{end}" for end in _LLVM)),
+        "disassemble AMD code",
+        "apt-get install llvm",
+    ),
+    Tool(
+        "llvm-symbolizer",
+        ("llvm-symbolizer", *(f"llvm-symbolizer{end}" for end in _LLVM)),
+        "a second opinion",
+        "apt-get install llvm",
+    ),
+    Tool(
+        "nvdisasm", ("nvdisasm", "/usr/local/cuda/bin/nvdisasm"), "disassemble NVIDIA code", "install the CUDA toolkit"
+    ),
+    Tool("c++filt", ("c++filt",), "readable C++ names (symbolize -C)", "apt-get install binutils"),
+)
+"""What symd can use, in the order of the report. Names that begin with "lib" are shared libraries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    tool: str
+    path: str | None
+    version: str | None
+    purpose: str
+    hint: str
+
+
+@click.command("doctor", epilog=example("symd doctor\nsymd doctor --json | jq '.drivers[] | select(.problem != \"\")'"))
+@click.option("--driver-root", metavar="DIR", help="Look at another driver generation in this folder.")
+@json_option
+def command(driver_root: str | None, as_json: bool) -> int:
+    """Say which drivers, devices and tools are here, and what to install.
+
+    Exit code 1: no driver answers, not even simulated, so that symd grab cannot work.
+    """
+    drivers = survey(driver_root)
+    tools = [look_for(tool) for tool in TOOLS]
+    if as_json:
+        write_json(_report(drivers, tools))
+    else:
+        _print(drivers, tools)
+    return 0 if any(report.devices for report in drivers) else NO
+
+
+def look_for(tool: Tool) -> Found:
+    """Where a tool is and what it calls itself."""
+    path = (
+        _library(tool) if tool.name.startswith("lib") else next((p for p in map(shutil.which, tool.names) if p), None)
+    )
+    says = None if path is None or tool.name.startswith("lib") else _version(path)
+    return Found(tool.name, path, says, tool.purpose, "" if path else tool.install)
+
+
+def _library(tool: Tool) -> str | None:
+    return next((path for path in map(find_library, tool.names) if path), None)
+
+
+def _version(path: str) -> str | None:
+    """The line with a digit that the program says of itself first."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
+    return next((line.strip() for line in lines if any(letter.isdigit() for letter in line)), None)
+
+
+def _report(drivers: Sequence[DriverReport], tools: Sequence[Found]) -> dict[str, Any]:
+    return {
+        "symd": __version__,
+        "python": platform.python_version(),
+        "packages": {name: _package(name) for name in ("numpy", "grpcio", "protobuf", "pyelftools")},
+        "drivers": [asdict(report) for report in drivers],
+        "tools": [asdict(tool) for tool in tools],
+    }
+
+
+def _package(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _print(drivers: Sequence[DriverReport], tools: Sequence[Found]) -> None:
+    write_line(f"symd {__version__}, Python {platform.python_version()}")
+    write_line()
+    write_rich(
+        _table(("driver interface", "hardware or simulated", "driver", "devices"), [_driver_row(d) for d in drivers])
+    )
+    write_line()
+    write_rich(_table(("tool", "here", "for"), [_tool_row(tool) for tool in tools]))
+
+
+def _driver_row(report: DriverReport) -> tuple[str, str, str, str]:
+    if report.problem:
+        outcome = f"{report.problem}; {report.hint}" if report.hint else report.problem
+    else:
+        outcome = ", ".join(report.devices)
+    return report.api, report.simulate or "hardware", report.driver or "-", outcome
+
+
+def _tool_row(tool: Found) -> tuple[str, str, str]:
+    here = f"{tool.path} ({tool.version})" if tool.version else tool.path
+    return tool.tool, here or f"no: {tool.hint}", tool.purpose
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(*headings, box=None, pad_edge=False, title_justify="left", padding=(0, 2, 0, 0))
+    for row in rows:
+        table.add_row(*(Text(printable(cell), overflow="fold") for cell in row))
+    return table

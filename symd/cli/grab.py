@@ -1,0 +1,161 @@
+"""``symd grab INPUT``: let a real driver build a module and take its debug data."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import click
+
+from symd.cli.options import example, json_option, limit_option
+from symd.cli.output import write_json, write_line
+from symd.cli.subject import read_input
+from symd.config import Limits
+from symd.errors import InvalidInput, NoDebugData, StoreUnavailable, UnknownFormat
+from symd.model import Grabbed, GrabRequest
+
+KINDS = ("source", "spirv", "native")
+MAGICS: tuple[tuple[bytes, str], ...] = (
+    (b"\x03\x02\x23\x07", "spirv"),
+    (b"\x07\x23\x02\x03", "spirv"),
+    (b"\x7fELF", "native"),
+    (b"CTNI", "native"),
+    (b"!<arch>\n", "native"),
+)
+"""First bytes and the kind of input they mean: SPIR-V in both byte orders, ELF, Intel's patch-token binary, ocloc's
+archive for several devices."""
+APIS = {"source": "opencl", "spirv": "level-zero", "native": "level-zero"}
+"""The interface that is asked when nobody chooses one."""
+
+
+@click.command(
+    "grab",
+    epilog=example(
+        "symd grab vadd.spv --simulate dg2 --build-flags=-g -o vadd.dbg\n"
+        "symd grab vadd.cl --simulate skl --build-flags='-g -cl-opt-disable' --server unix:/run/user/1000/symd/symd.sock"
+    ),
+)
+@click.argument("file", metavar="INPUT")
+@click.option("--api", type=click.Choice(["level-zero", "opencl"]), help="Default: opencl for source, else level-zero.")
+@click.option("--kind", type=click.Choice(KINDS), help="What INPUT is; by default its first bytes tell.")
+@click.option(
+    "--device", default=0, show_default=True, metavar="N", help="The device's number; symd doctor lists them."
+)
+@click.option(
+    "--build-flags", default="-g", show_default=True, metavar="FLAGS", help="Flags for the driver's compiler."
+)
+@click.option(
+    "--simulate", metavar="PRODUCT", help="Run the real driver without hardware, for skl, tgllp, dg2, pvc, ..."
+)
+@click.option("--driver-root", metavar="DIR", help="A folder that holds another driver generation.")
+@click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="The longest the driver may take.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the debug data to a file.")
+@click.option("--server", metavar="ADDRESS", help="Let the daemon at unix:PATH or HOST:PORT do it and keep the module.")
+@click.option("--log", "show_log", is_flag=True, help="Show the build log on stderr also when the build succeeds.")
+@limit_option
+@json_option
+def command(
+    file: str,
+    api: str | None,
+    kind: str | None,
+    device: int,
+    build_flags: str,
+    simulate: str | None,
+    driver_root: str | None,
+    timeout: float,
+    output: Path | None,
+    server: str | None,
+    show_log: bool,
+    limits: Limits,
+    as_json: bool,
+) -> None:
+    """Build INPUT with a real driver and take the debug data that it has for its kernels.
+
+    INPUT is OpenCL C source, SPIR-V or a native binary; "-" is standard input. Where the build fails the compiler's
+    whole log follows the error on stderr.
+    """
+    data = read_input(file, limits)
+    kind = kind or sniff(data, file)
+    label = "standard input" if file == "-" else file
+    request = GrabRequest(api or APIS[kind], kind, data, build_flags, device, simulate, driver_root, timeout, label)
+    module, grabbed = _grab(request, server, limits)
+    if show_log and grabbed.build_log:
+        click.echo(grabbed.build_log.rstrip("\n"), err=True)
+    if output:
+        _write(output, grabbed, label)
+    _report(request, grabbed, module, output, as_json)
+
+
+def sniff(data: bytes, name: str) -> str:
+    """The kind of an input by its first bytes; text is source. Raises ``UnknownFormat``."""
+    for magic, kind in MAGICS:
+        if data.startswith(magic):
+            return kind
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        text = False
+    else:
+        text = b"\0" not in data
+    if not text or not data:
+        raise UnknownFormat(
+            "neither source text nor SPIR-V nor a native binary", where=name, hint="say what it is with --kind"
+        )
+    return "source"
+
+
+def _grab(request: GrabRequest, server: str | None, limits: Limits) -> tuple[str | None, Grabbed]:
+    """What the driver gave, and the module's name when a daemon keeps it."""
+    if server is None:
+        from symd.drivers import grab  # noqa: PLC0415 - needed without a server only
+
+        return None, grab(request, limits)
+    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
+
+    with Client(server) as client:
+        summary, grabbed = client.grab(request)
+    return f"modules/{summary.sha256}", grabbed
+
+
+def _write(output: Path, grabbed: Grabbed, label: str) -> None:
+    if not grabbed.debug_data:
+        raise NoDebugData(
+            f"{grabbed.driver} has no debug data for it",
+            where=label,
+            hint="build with --build-flags=-g, from SPIR-V that carries lines or from source",
+        )
+    try:
+        output.write_bytes(grabbed.debug_data)
+    except IsADirectoryError as error:
+        raise InvalidInput("this is a folder", where=str(output), hint="name a file with -o") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StoreUnavailable(
+            f"cannot write the file: {reason}", where=str(output), hint="choose another -o"
+        ) from error
+
+
+def _report(request: GrabRequest, grabbed: Grabbed, module: str | None, output: Path | None, as_json: bool) -> None:
+    fields = {
+        "api": request.api,
+        "driver": grabbed.driver,
+        "device": grabbed.device,
+        "kernels": list(grabbed.kernels),
+        "debug_data_size": len(grabbed.debug_data),
+        "native_size": len(grabbed.native),
+        "sha256": hashlib.sha256(grabbed.debug_data).hexdigest() if grabbed.debug_data else None,
+        "module": module,
+        "output": str(output) if output else None,
+        "build_log": grabbed.build_log,
+    }
+    if as_json:
+        write_json(fields)
+        return
+    write_line(f"driver      {grabbed.driver}")
+    write_line(f"device      {grabbed.device}")
+    write_line(f"kernels     {', '.join(grabbed.kernels) or 'none'}")
+    write_line(f"debug data  {len(grabbed.debug_data)} bytes" + ("" if output or module else " (keep it with -o FILE)"))
+    write_line(f"native      {len(grabbed.native)} bytes")
+    for name, value in (("module", module), ("written to", str(output) if output else None)):
+        if value:
+            write_line(f"{name:<12}{value}")

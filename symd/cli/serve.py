@@ -1,0 +1,69 @@
+"""``symd serve``: the daemon in the foreground."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from symd.cli.options import example, limit_option
+from symd.cli.output import write_line
+from symd.config import Config, Limits, default_store
+
+_DEFAULTS = Config()
+
+
+@click.command("serve", epilog=example("symd serve\nsymd serve --address 127.0.0.1:50051 --store /var/lib/symd"))
+@click.option(
+    "--address",
+    default=_DEFAULTS.address,
+    show_default=True,
+    metavar="ADDRESS",
+    help="Listen at unix:PATH or HOST:PORT.",
+)
+@click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=default_store,
+    show_default="$SYMD_STORE or the user's cache",
+    help="The folder that keeps modules and indexes.",
+)
+@click.option("--workers", type=click.IntRange(1, 1024), default=_DEFAULTS.workers, show_default=True, help="Threads.")
+@click.option(
+    "--streams",
+    type=click.IntRange(1, 1024),
+    default=_DEFAULTS.streams,
+    show_default=True,
+    help="Uploads and streams open at a time.",
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(0),
+    default=_DEFAULTS.grace,
+    show_default=True,
+    metavar="SECONDS",
+    help="What running requests get after SIGTERM.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log each step on stderr.")
+@limit_option
+def command(address: str, store: Path, workers: int, streams: int, grace: float, verbose: bool, limits: Limits) -> int:
+    """Run the daemon until SIGTERM or Ctrl-C: gRPC on a Unix socket that only you may use, or TCP when asked.
+
+    Prints one line with its address when it is ready.
+    """
+    from symd.service import serve  # noqa: PLC0415 - the help need not wait for gRPC
+
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        stream=sys.stderr,
+        format="symd: %(levelname)s: %(message)s" if not verbose else "%(asctime)s %(name)s %(levelname)s: %(message)s",
+    )
+    config = Config(limits=limits, store=store, address=address, workers=workers, streams=streams, grace=grace)
+    return serve(config, ready=_say_ready)
+
+
+def _say_ready(address: str) -> None:
+    write_line(f"symd serves at {address}")
+    sys.stdout.flush()

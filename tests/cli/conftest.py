@@ -1,0 +1,77 @@
+"""Verbs run in this process against a made-up engine, or as the real command in a process of its own."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symd import cli
+from tests.cli.fake import FakeSymbolizer
+
+ROOT = Path(__file__).parent.parent.parent
+SYMD = [sys.executable, "-c", "from symd.cli import main; main()"]
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command line in this process."""
+
+    def call(*arguments: object) -> Outcome:
+        code = cli.run([str(argument) for argument in arguments])
+        return Outcome(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def symd() -> Run:
+    """Run a command line as a process; ``stdin`` is its whole input."""
+
+    def call(*arguments: object, stdin: bytes = b"") -> Outcome:
+        command = [*SYMD, *map(str, arguments)]
+        done = subprocess.run(command, input=stdin, capture_output=True, timeout=120, check=False)
+        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return call
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSymbolizer:
+    """The engine that the verbs get instead of a real one."""
+    symbolizer = FakeSymbolizer()
+    monkeypatch.setattr("symd.cli.subject._symbolizer", lambda server, limits: nullcontext(symbolizer))
+    return symbolizer
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    """A file that only the made-up engine understands."""
+    path = tmp_path / "module.bin"
+    path.write_bytes(b"a module")
+    return path
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """A real module: IGC debug data of one kernel, with lines."""
+    return ROOT / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.dbg"

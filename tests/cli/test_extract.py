@@ -1,0 +1,71 @@
+"""symd extract."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from symd.cli.extract import file_names
+from symd.model import ObjectSummary
+from tests.cli.conftest import Run
+from tests.cli.fake import FakeSymbolizer
+
+
+def summary(path: str, kind: str = "zebin") -> ObjectSummary:
+    return ObjectSummary(path, kind, None, 4, "", "none")
+
+
+def test_every_object_becomes_a_file_with_its_own_bytes(symd: Run, sample: Path, tmp_path: Path):
+    outcome = symd("extract", "--json", sample, tmp_path / "new" / "folder")
+    assert outcome.code == 0
+    [item] = outcome.json
+    assert list(item) == ["object", "file", "format", "target", "size", "sha256"]
+    data = Path(item["file"]).read_bytes()
+    assert (len(data), hashlib.sha256(data).hexdigest()) == (item["size"], item["sha256"])
+    assert data.startswith(b"\x7fELF")
+
+
+def test_names_are_harmless_different_and_tell_the_kind():
+    paths = ["", "a/b", "a_b", "A/B", "../../etc/passwd", "/", "x\0\n\x1b[2J", "..", "k.elf", "m", "é" * 500, "a" * 500]
+    formats = {"m": "spirv"}
+    names = list(file_names([summary(path, formats.get(path, "zebin")) for path in paths], "program.bin"))
+    assert names[:6] == ["program.bin.elf", "a_b.elf", "a_b-2.elf", "A_B-3.elf", "etc_passwd.elf", "object.elf"]
+    assert names[8:10] == ["k.elf", "m.spv"]
+    assert len({name.lower() for name in names}) == len(names)
+    assert all("/" not in name and name.isprintable() and len(name) < 200 and name[0] not in ".-" for name in names)
+
+
+def test_a_file_of_other_contents_is_not_replaced_unless_told(
+    run: Run, fake: FakeSymbolizer, module: Path, tmp_path: Path
+):
+    folder = tmp_path / "out"
+    assert run("extract", module, folder).code == 0
+    assert run("extract", module, folder).code == 0
+    [path] = folder.iterdir()
+    path.write_bytes(b"mine")
+    outcome = run("extract", module, folder)
+    assert (outcome.code, path.read_bytes()) == (2, b"mine")
+    assert "--force" in outcome.err
+    assert run("extract", "--force", module, folder).code == 0
+    assert path.read_bytes() == b"\x7fELF"
+
+
+def test_a_link_in_the_folder_is_not_followed(run: Run, fake: FakeSymbolizer, module: Path, tmp_path: Path):
+    folder, victim = tmp_path / "out", tmp_path / "victim"
+    folder.mkdir()
+    (folder / "module.bin.elf").symlink_to(victim)
+    assert run("extract", module, folder).code == 2
+    assert run("extract", "--force", module, folder).code == 0
+    assert not victim.exists()
+
+
+def test_a_folder_that_cannot_be_is_exit_code_3(run: Run, fake: FakeSymbolizer, module: Path):
+    outcome = run("extract", module, module / "below")
+    assert outcome.code == 3
+    assert outcome.err.count("\n") == 1
+
+
+def test_objects_are_asked_for_by_their_path(run: Run, fake: FakeSymbolizer, module: Path, tmp_path: Path):
+    fake.summary = replace(fake.summary, objects=(summary("one"), summary("two")))
+    fake.data = {"one": b"1", "two": b"2"}
+    outcome = run("extract", module, tmp_path / "out")
+    assert [Path(line).read_bytes() for line in outcome.out.splitlines()] == [b"1", b"2"]

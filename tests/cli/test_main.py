@@ -1,0 +1,165 @@
+"""Exit codes, the one line on stderr, and help: what every verb has in common."""
+
+import re
+import signal
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from symd.cli import VERBS
+from symd.errors import DataLoss, KernelNotFound, LimitExceeded, SymdError
+from tests.cli.conftest import ROOT, SYMD, Run
+from tests.cli.fake import FakeSymbolizer
+
+FILE_VERBS = ("info", "extract", "lines", "symbolize")
+
+
+def test_every_module_of_a_verb_is_in_the_table():
+    sources = {path.stem for path in (ROOT / "symd" / "cli").glob("*.py") if "\ndef command(" in path.read_text()}
+    assert sources == {verb for verb, _ in VERBS}
+
+
+@pytest.mark.parametrize("verb", [verb for verb, _ in VERBS])
+def test_every_verb_explains_itself_with_an_example(run: Run, verb: str):
+    outcome = run(verb, "--help")
+    assert outcome.code == 0
+    assert re.search(rf"Example:\n +symd {verb}", outcome.out)
+    assert import_module(f"symd.cli.{verb}").command.name == verb
+
+
+def test_help_lists_the_verbs_in_the_order_of_the_table(run: Run):
+    outcome = run("--help")
+    positions = [outcome.out.index(f"\n  {verb} ") for verb, _ in VERBS]
+    assert positions == sorted(positions)
+    assert outcome.code == 0
+
+
+def test_help_and_version_import_no_heavy_package():
+    for option in ("--help", "--version"):
+        script = (
+            f"import sys; from symd.cli import run; run([{option!r}]); "
+            "heavy = {'numpy', 'grpc', 'rich', 'elftools', 'sqlite3'} & set(sys.modules); sys.exit(repr(heavy) if heavy else 0)"
+        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["info"],
+        ["info", "--nonsense", "x"],
+        ["info", "a", "b"],
+        ["info", "/no/such/file"],
+        ["info", "/"],
+        ["info", "a\0b"],
+        ["info", "modules/" + "0" * 64],
+        ["info", "x", "--limit", "nonsense=1"],
+        ["info", "x", "--limit", "module_size=much"],
+        ["lines", "/no/such/file"],
+        ["extract", "/no/such/file", "/tmp/never-made"],
+        ["symbolize", "/no/such/file", "0"],
+        ["symbolize", "x"],
+        ["symbolize", "-", "-"],
+        ["symbolize", "x", "no query"],
+        ["grab", "/no/such/file"],
+        ["grab", "/dev/null"],
+        ["grab", "x", "--api", "cuda"],
+        ["serve", "--workers", "0"],
+        ["serve", "--address", "nonsense"],
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_call_is_one_line_on_stderr_and_exit_code_2(
+    run: Run, arguments: list[str], monkeypatch, tmp_path: Path
+):
+    monkeypatch.setenv("SYMD_STORE", str(tmp_path / "store"))
+    outcome = run(*arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert re.fullmatch(r"symd: [^\n]+\n", outcome.err)
+
+
+def test_no_verb_at_all_shows_the_help_and_is_a_wrong_call(run: Run):
+    outcome = run()
+    assert outcome.code == 2
+    assert "symbolize" in outcome.err
+
+
+def test_bytes_of_no_format_are_exit_code_2(symd: Run, tmp_path: Path):
+    path = tmp_path / "noise"
+    path.write_bytes(bytes(range(7, 207)) * 3)
+    for verb in ("info", "lines"):
+        outcome = symd(verb, path)
+        assert outcome.code == 2
+        assert re.fullmatch(rf"symd: {re.escape(str(path))}: [^\n]+\n", outcome.err)
+
+
+def test_a_file_beyond_the_limit_names_the_limit(run: Run, module: Path):
+    outcome = run("info", "--limit", "module_size=4", module)
+    assert outcome.code == 2
+    assert "module_size" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KernelNotFound("no such kernel", where="module.bin", hint="look at symd info"), 1),
+        (LimitExceeded("too deep"), 2),
+        (DataLoss("gone"), 3),
+        (SymdError("a\nline\nand more"), 3),
+    ],
+)
+def test_an_error_of_the_engine_has_its_exit_code_and_one_line(
+    run: Run, fake: FakeSymbolizer, module: Path, monkeypatch, error: SymdError, code: int
+):
+    def fail(digest: str) -> None:
+        raise error
+
+    monkeypatch.setattr(fake, "module", fail)
+    outcome = run("info", module)
+    assert outcome.code == code
+    assert outcome.err == f"symd: {' '.join(str(error).split())}\n"
+
+
+def test_a_defect_shows_itself_and_does_not_look_like_a_no(run: Run, fake: FakeSymbolizer, module: Path, monkeypatch):
+    monkeypatch.setattr(fake, "module", lambda digest: 1 // 0)
+    outcome = run("info", module)
+    assert outcome.code == 3
+    assert "ZeroDivisionError" in outcome.err
+
+
+@pytest.mark.parametrize("verb", FILE_VERBS)
+def test_a_server_that_is_not_there_is_exit_code_3(symd: Run, module: Path, tmp_path: Path, verb: str):
+    more = {"extract": [tmp_path / "out"], "symbolize": ["0"]}.get(verb, [])
+    outcome = symd(verb, "--server", f"unix:{tmp_path}/nobody.sock", module, *more)
+    assert outcome.code == 3
+    assert re.fullmatch(r"symd: [^\n]+\n", outcome.err)
+
+
+def test_a_reader_that_goes_away_is_no_error(sample: Path):
+    with subprocess.Popen([*SYMD, "lines", "--json", sample], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout
+        assert child.stderr
+        child.stdout.close()
+        assert child.stderr.read() == b""
+    assert child.returncode == 141
+
+
+def test_ctrl_c_ends_quietly_with_130(sample: Path):
+    with subprocess.Popen(
+        [*SYMD, "symbolize", sample, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdin
+        assert child.stdout
+        assert child.stderr
+        child.stdin.write(b"vadd+0\n")
+        child.stdin.flush()
+        assert child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) == 130
+        assert child.stderr.read() == b""

@@ -1,0 +1,71 @@
+"""symd serve, and the verbs that ask it: same words, same output."""
+
+import hashlib
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import SYMD, Run
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """The address of a daemon."""
+    command = [
+        *SYMD,
+        "serve",
+        "--address",
+        f"unix:{tmp_path}/s.sock",
+        "--store",
+        str(tmp_path / "store"),
+        "--grace",
+        "1",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:
+        assert daemon.stdout
+        ready = daemon.stdout.readline()
+        assert ready == f"symd serves at unix:{tmp_path}/s.sock\n"
+        yield ready.split()[-1]
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(30) == 0
+        assert daemon.stdout.read() == ""
+
+
+@pytest.mark.parametrize("form", [["--json"], []], ids=["json", "text"])
+def test_every_verb_prints_the_same_with_a_server(
+    symd: Run, server: str, sample: Path, tmp_path: Path, form: list[str]
+):
+    for verb, *more in (
+        ["info"],
+        ["lines"],
+        ["symbolize", "vadd+0", "0x10", "nobody+1"],
+        ["extract", tmp_path / "out"],
+    ):
+        here = symd(verb, *form, sample, *more)
+        there = symd(verb, *form, "--server", server, sample, *more)
+        assert (there.code, there.out, there.err) == (here.code, here.out, here.err)
+        assert here.out
+
+
+def test_a_module_that_the_daemon_has_may_be_named(symd: Run, server: str, sample: Path):
+    assert symd("info", "--server", server, sample).code == 0
+    name = f"modules/{hashlib.sha256(sample.read_bytes()).hexdigest()}"
+    outcome = symd("symbolize", "--json", "--server", server, name, "vadd+0")
+    assert (outcome.code, outcome.json[0]["kernel"]) == (0, "vadd")
+
+
+def test_a_module_that_the_daemon_has_not_is_a_no(symd: Run, server: str):
+    outcome = symd("info", "--server", server, f"modules/{'0' * 64}")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_bad_file_is_the_same_error_with_a_server(symd: Run, server: str, tmp_path: Path):
+    path = tmp_path / "noise"
+    path.write_bytes(b"\x01\x02\x03\x04" * 9)
+    here, there = symd("info", path), symd("info", "--server", server, path)
+    assert (there.code, there.err) == (here.code, here.err)
+    assert here.code == 2

@@ -1,0 +1,133 @@
+"""symd symbolize."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from symd.cli.demangle import Demangler
+from symd.cli.symbolize import _arriving_lines
+from symd.errors import DriverMissing
+from symd.model import Answer, Frame, Reason
+from tests.cli.conftest import SYMD, Run
+from tests.cli.fake import FakeSymbolizer
+
+CONTRACT = (
+    '{"query": "vadd+0x1b0", "object": "", "kernel": "vadd", "section": ".text.vadd", "section_offset": 432, "address": 432, '
+    '"reason": "EXACT", '
+    '"frames": [{"function": "helper", "linkage_name": null, "file": "/src/vadd.cl", "line": 3, "column": 23, "inlined": true}, '
+    '{"function": "vadd", "linkage_name": null, "file": "/src/vadd.cl", "line": 10, "column": 0, "inlined": false}]}'
+)
+"""The answer that the contract shows."""
+
+
+def test_json_is_the_contracts_answer_to_the_letter(run: Run, fake: FakeSymbolizer, module: Path):
+    outcome = run("symbolize", "--json", module, "vadd+0x1b0")
+    assert (outcome.out, outcome.err, outcome.code) == (CONTRACT + "\n", "", 0)
+
+
+def test_answers_come_in_the_order_asked_in_one_batch(run: Run, fake: FakeSymbolizer, module: Path):
+    queries = ["vadd+8", "0x10", "(.text)+1", "vadd+0"]
+    outcome = run("symbolize", "--json", module, *queries)
+    assert [answer["query"] for answer in outcome.json] == queries
+    assert [answer["reason"] for answer in outcome.json] == ["EXACT", "AMBIGUOUS", "OUTSIDE_TEXT", "EXACT"]
+    assert [len(batch) for batch in fake.asked] == [4]
+    assert outcome.code == 0
+
+
+def test_an_ambiguous_answer_names_its_candidates(run: Run, fake: FakeSymbolizer, module: Path):
+    [answer] = run("symbolize", "--json", module, "0x10").json
+    assert [(place["kernel"], place["section_offset"]) for place in answer["candidates"]] == [
+        ("vadd", 16),
+        ("vsub", 16),
+    ]
+    assert (answer["frames"], answer["address"]) == ([], None)
+
+
+def test_an_unknown_kernel_is_answered_and_is_exit_code_1(run: Run, fake: FakeSymbolizer, module: Path):
+    outcome = run("symbolize", "--json", module, "vadd+0", "nobody+1")
+    assert [answer["reason"] for answer in outcome.json] == ["EXACT", "UNKNOWN_KERNEL"]
+    assert outcome.code == 1
+
+
+def test_an_unknown_object_is_exit_code_1(run: Run, fake: FakeSymbolizer, module: Path):
+    outcome = run("symbolize", "--object", "nowhere", module, "vadd+0")
+    assert (outcome.code, outcome.out) == (1, "")
+
+
+def test_text_reads_like_addr2line(run: Run, fake: FakeSymbolizer, module: Path):
+    outcome = run("symbolize", module, "vadd+0x1b0", "nobody+1", "0x10")
+    assert outcome.out.splitlines() == [
+        "vadd+0x1b0: helper at /src/vadd.cl:3:23",
+        "  (inlined by) vadd at /src/vadd.cl:10",
+        "nobody+1: no answer [UNKNOWN_KERNEL]",
+        "0x10: no answer [AMBIGUOUS]",
+        "  could be (.text.vadd)+0x10 in vadd",
+        "  could be (.text.vsub)+0x10 in vsub",
+    ]
+
+
+def test_one_bad_argument_is_refused_before_anything_is_answered(run: Run, fake: FakeSymbolizer, module: Path):
+    outcome = run("symbolize", module, "vadd+0", "what")
+    assert (outcome.code, outcome.out, fake.asked) == (2, "", [])
+    assert outcome.err.startswith("symd: 'what': not a query")
+
+
+def test_lines_of_stdin_are_answered_in_place_and_a_bad_one_does_not_end_it(symd: Run, sample: Path):
+    outcome = symd("symbolize", "--json", sample, "-", stdin=b"vadd+0\n\n  \nwhat\r\n\xff+1\nvadd+16")
+    assert [answer["query"] for answer in outcome.json] == ["vadd+0", "what", "\ufffd+1", "vadd+16"]
+    assert [list(answer) == ["query", "error"] for answer in outcome.json] == [False, True, False, False]
+    assert outcome.code == 2
+    assert outcome.err.count("\n") == 1
+
+
+def test_an_open_pipe_gets_each_answer_as_it_asks(sample: Path):
+    with subprocess.Popen(
+        [*SYMD, "symbolize", "--json", sample, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdin
+        assert child.stdout
+        for number in range(5):
+            child.stdin.write(b"vadd+%d\n" % number)
+            child.stdin.flush()
+            assert json.loads(child.stdout.readline())["query"] == f"vadd+{number}"
+        child.stdin.close()
+    assert child.returncode == 0
+
+
+def test_a_line_may_arrive_in_pieces():
+    reader, writer = os.pipe()
+    batches = _arriving_lines(reader)
+    os.write(writer, b"a\nb")
+    assert next(batches) == ["a"]
+    os.write(writer, b"c\nd")
+    assert next(batches) == ["bc"]
+    os.close(writer)
+    assert next(batches) == ["d"]
+    os.close(reader)
+
+
+@pytest.mark.skipif(shutil.which("c++filt") is None, reason="no demangler is installed")
+def test_names_demangle_on_request(run: Run, fake: FakeSymbolizer, module: Path):
+    fake.name = "_ZN3gpu3sumIfEET_S1_S1_"
+    [plain], [readable] = (run("symbolize", "--json", *flags, module, "vadd+0").json for flags in ([], ["-C"]))
+    assert plain["frames"][0]["function"] == "_ZN3gpu3sumIfEET_S1_S1_"
+    assert readable["frames"][0]["function"] == "float gpu::sum<float>(float, float)"  # Itanium C++ ABI, 5.1
+    assert readable["frames"][1] == plain["frames"][1]
+
+
+@pytest.mark.skipif(shutil.which("c++filt") is None, reason="no demangler is installed")
+def test_names_that_are_not_mangled_or_not_names_stay():
+    names = ["main", "_Zwhat", "_Z1f\n_Z1g", "", None, "_Z 1f"]
+    before = [Answer(Reason.EXACT, frames=(Frame(name, None, None, 0, 0, inlined=False),)) for name in names]
+    assert Demangler().answers(before) == before
+
+
+def test_without_a_demangler_the_option_says_what_to_install(run: Run, fake: FakeSymbolizer, module: Path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(DriverMissing, match="binutils"):
+        Demangler()
+    assert run("symbolize", "-C", module, "vadd+0").code == 3

@@ -1,0 +1,1 @@
+"""The rules of the Level Zero environment, on modules written here."""

@@ -1,0 +1,27 @@
+"""A daemon over the fake engine as a process: `python -m tests.service.daemon ADDRESS [GRACE]` prints its address when it
+is ready."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from symd.config import Config
+from symd.errors import SymdError
+from symd.service import serve
+from tests.service.fakes import GOOD, FakeEngine
+
+
+def main(address, grace="5"):
+    engine = FakeEngine()
+    engine.add(GOOD)
+    config = Config(store=Path("/nonexistent"), address=address, grace=float(grace), streams=3)
+    try:
+        return serve(config, engine, ready=lambda bound: print(bound, flush=True))
+    except SymdError as error:
+        print(f"{error.reason}: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))

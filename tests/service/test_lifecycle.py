@@ -1,0 +1,241 @@
+"""The daemon as a process: its socket, who gets it, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from symd.errors import InvalidInput
+from symd.service.addresses import is_local, socket_path
+from symd.v1 import query_pb2 as q
+from symd.v1 import symbol_service_pb2 as s
+from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
+from tests.service.fakes import DIGEST
+
+NAME = f"modules/{DIGEST}"
+BATCH = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])
+
+
+def start(address, grace="5", **how):
+    command = [sys.executable, "-m", "tests.service.daemon", address, grace]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
+
+
+@contextmanager
+def daemon(address, grace="5", **how):
+    process = start(address, grace, **how)
+    try:
+        bound = process.stdout.readline().strip()
+        assert bound, process.stderr.read()
+        yield process, bound
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def refused(address):
+    """(exit code, stderr) of a daemon that cannot start."""
+    process = start(address)
+    out, err = process.communicate(timeout=20)
+    assert out == ""
+    assert "Traceback" not in err
+    return process.returncode, err
+
+
+def answers(address):
+    with grpc.insecure_channel(address) as channel:
+        answer = SymbolServiceStub(channel).Symbolize(BATCH, timeout=10, wait_for_ready=True).answers[0]
+    return [frame.function for frame in answer.frames] == ["helper", "vadd"]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run" / "symd.sock"
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o077, 0o022])
+def test_only_its_owner_may_use_the_socket_and_its_folder(path, mask):
+    with daemon(f"unix:{path}", umask=mask) as (process, address):
+        assert address == f"unix:{path}"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert answers(address)
+        process.terminate()
+        assert process.wait(10) == 0
+        assert not path.exists()
+
+
+def test_a_second_daemon_on_the_same_socket_is_refused_and_the_first_goes_on(path):
+    with daemon(f"unix:{path}") as (_, address):
+        code, error = refused(f"unix:{path}")
+        assert code == 3
+        assert "another daemon answers there" in error
+        assert str(path) in error
+        assert answers(address)
+
+
+def test_of_daemons_that_start_at_once_one_wins(path):
+    processes = [start(f"unix:{path}") for _ in range(4)]
+    try:
+        deadline = time.monotonic() + 30
+        while sum(process.poll() is None for process in processes) > 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        alive = [process for process in processes if process.poll() is None]
+        assert len(alive) == 1
+        assert all(process.returncode == 3 for process in processes if process not in alive)
+        assert answers(f"unix:{path}")
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def test_a_socket_that_a_killed_daemon_left_is_replaced(path):
+    with daemon(f"unix:{path}") as (process, _):
+        process.kill()
+        process.wait()
+        assert path.exists()
+    with daemon(f"unix:{path}") as (_, address):
+        assert answers(address)
+
+
+def test_a_file_that_is_no_socket_is_left_alone(path):
+    path.parent.mkdir()
+    path.write_text("precious")
+    code, error = refused(f"unix:{path}")
+    assert code == 3
+    assert "not a socket" in error
+    assert path.read_text() == "precious"
+
+
+def test_a_link_to_a_live_socket_is_not_followed(path):
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as mine:
+        mine.bind(str(path.parent / "other"))
+        path.symlink_to(path.parent / "other")
+        assert refused(f"unix:{path}")[0] == 3
+        assert path.is_symlink()
+
+
+def test_somebody_elses_socket_is_not_removed_at_the_end(path):
+    with daemon(f"unix:{path}") as (process, _):
+        path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as theirs:
+            theirs.bind(str(path))
+            process.terminate()
+            assert process.wait(10) == 0
+            assert path.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_well_while_a_stream_is_open(path, number):
+    with daemon(f"unix:{path}", "0.5") as (process, address), grpc.insecure_channel(address) as channel:
+
+        def batches():
+            yield s.SymbolizeStreamRequest(id=1, batch=BATCH)
+            time.sleep(5)
+
+        stream = SymbolServiceStub(channel).SymbolizeStream(batches())
+        assert next(stream).id == 1
+        begun = time.monotonic()
+        process.send_signal(number)
+        with pytest.raises(grpc.RpcError) as caught:
+            next(stream)
+        assert caught.value.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+        assert process.wait(10) == 0
+        assert time.monotonic() - begun < 4
+        assert "Traceback" not in process.stderr.read()
+        assert not path.exists()
+
+
+def test_a_stream_that_goes_on_is_told_that_the_daemon_stops(path):
+    with daemon(f"unix:{path}", "5") as (process, address), grpc.insecure_channel(address) as channel:
+
+        def batches():
+            for number in range(1000):
+                yield s.SymbolizeStreamRequest(id=number, batch=BATCH)
+                time.sleep(0.02)
+
+        stream = SymbolServiceStub(channel).SymbolizeStream(batches())
+        got = [next(stream).id for _ in range(4)]
+        process.terminate()
+        with pytest.raises(grpc.RpcError) as caught:
+            got.extend(response.id for response in stream)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert "stopping" in caught.value.details()
+        assert got == list(range(len(got)))
+        assert process.wait(10) == 0
+
+
+def test_health_says_not_serving_before_the_end(path):
+    with daemon(f"unix:{path}", "1") as (process, address), grpc.insecure_channel(address) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""))
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        process.terminate()
+        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        assert process.wait(10) == 0
+
+
+def test_tcp_is_served_when_asked():
+    with daemon("127.0.0.1:0") as (process, address):
+        assert address.startswith("127.0.0.1:")
+        assert not address.endswith(":0")
+        assert answers(address)
+        code, error = refused(address)
+        assert code == 3
+        assert "cannot listen there" in error
+        process.terminate()
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    "address", ["", "unix:", "50051", "localhost:", ":50051", "localhost:99999", "x:y", "unix:/" + "a" * 107]
+)
+def test_what_is_no_address_is_refused(address):
+    code, error = refused(address)
+    assert code == 2
+    assert error.startswith("INVALID_INPUT")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_is_an_outside_failure(tmp_path):
+    tmp_path.chmod(0o500)
+    assert refused(f"unix:{tmp_path}/a/b")[0] == 3
+
+
+def test_a_folder_that_is_a_file_is_an_outside_failure(tmp_path):
+    (tmp_path / "file").write_text("")
+    code, error = refused(f"unix:{tmp_path}/file/s")
+    assert code == 3
+    assert "cannot use the folder" in error
+
+
+@pytest.mark.parametrize(
+    ("address", "path"), [("unix:/a/b", "/a/b"), ("unix:///a/b", "/a/b"), ("unix:a", str(Path.cwd() / "a"))]
+)
+def test_a_unix_address_names_a_path(address, path):
+    assert str(socket_path(address)) == path
+
+
+def test_a_path_too_long_for_a_socket_is_refused():
+    with pytest.raises(InvalidInput):
+        socket_path("unix:/" + "é" * 54)
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [("127.0.0.1:1", True), ("localhost:1", True), ("[::1]:1", True), ("0.0.0.0:1", False), ("host:1", False)],
+)
+def test_what_only_this_machine_reaches_is_local(address, local):
+    assert is_local(address) is local
