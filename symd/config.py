@@ -41,7 +41,8 @@ class Limits:
 
 def default_socket() -> Path:
     """$XDG_RUNTIME_DIR/symd/symd.sock, or the same below the cache folder where there is no runtime folder."""
-    return Path(platformdirs.user_runtime_dir("symd", ensure_exists=False)) / "symd.sock"
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return (Path(runtime) / "symd" if runtime else Path(platformdirs.user_cache_dir("symd"))) / "symd.sock"
 
 
 def default_store() -> Path:

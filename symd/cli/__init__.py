@@ -23,6 +23,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("extract", "Write every code object as a file of its own."),
     ("lines", "Print the decoded line table."),
     ("symbolize", "Turn addresses into source frames."),
+    ("check", "Check SPIR-V against the rules of the Level Zero environment."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
 """Verb and summary, in the order of the help. The verb's module has a click command of the name ``command``."""

@@ -6,7 +6,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from symd.config import Limits
-from symd.containers import igc_debug, igc_elf, neo_elf, patch_tokens, zebin
+from symd.containers import (
+    amdgpu,
+    archive,
+    ccob,
+    cubin,
+    cuda_fatbin,
+    host_elf,
+    igc_debug,
+    igc_elf,
+    neo_elf,
+    offload_binary,
+    offload_bundle,
+    patch_tokens,
+    spirv,
+    zebin,
+)
 from symd.containers.budget import Budget
 from symd.containers.format import Contents, Format, Part
 from symd.errors import LimitExceeded, SymdError, UnknownFormat
@@ -20,6 +35,15 @@ FORMATS: tuple[Format, ...] = (
     neo_elf,
     zebin,
     igc_elf,
+    amdgpu,
+    cubin,
+    cuda_fatbin,
+    offload_bundle,
+    ccob,
+    offload_binary,
+    spirv,
+    archive,
+    host_elf,
 )
 """Asked in this order; the first that claims the bytes reads them."""
 

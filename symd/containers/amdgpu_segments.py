@@ -75,7 +75,7 @@ def _symbol_count(image: Elf, entries: dict[int, int]) -> int:
     most = len(image.data) // _SYMBOL_SIZE
     if _DT_HASH in entries:
         head = image.at_address(entries[_DT_HASH], 8)
-        return min(struct.unpack("<II", head)[1], most) if len(head) == 8 else 0
+        return min(int.from_bytes(head[4:], "little"), most) if len(head) == 8 else 0
     if _DT_GNU_HASH in entries:
         return min(_gnu_hash_count(image.at_address(entries[_DT_GNU_HASH], len(image.data))), most)
     return min(max(entries[_DT_STRTAB] - entries[_DT_SYMTAB], 0) // _SYMBOL_SIZE, most)
@@ -90,7 +90,7 @@ def _gnu_hash_count(table: bytes) -> int:
     chains = start + 4 * buckets
     if chains > len(table):
         return 0
-    last = max(struct.unpack_from(f"<{buckets}I", table, start), default=0)
+    last: int = max(struct.unpack_from(f"<{buckets}I", table, start), default=0)
     if last < first:
         return first
     for at in range(chains + 4 * (last - first), len(table) - 3, 4):

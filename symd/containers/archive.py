@@ -13,7 +13,7 @@ from symd.errors import Malformed, Unsupported
 NAME = "archive"
 MAGIC = b"!<arch>\n"
 THIN = b"!<thin>\n"
-_TABLES = {b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64"}
+_TABLES = {"", "/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64", "__.SYMDEF_64 SORTED"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,11 @@ def read(part: Part, budget: Budget) -> Contents:
         at = member.end + (member.end & 1)
         if member.name == b"//":
             long_names = part.data[member.start : member.end]
-        elif member.name not in _TABLES:
+            continue
+        name, start = _name(part.data, member, long_names)
+        if name not in _TABLES:
             budget.count("archive")
-            parts.append(_part(part.data, member, long_names))
+            parts.append(Part(name.removesuffix("/").replace("/", "_"), part.data[start : member.end]))
     return Contents(tuple(parts), notes=tuple(notes))
 
 
@@ -68,14 +70,14 @@ def _member(data: bytes, at: int) -> _Member:
     return _Member(head[:16].rstrip(b" "), at + 60, end)
 
 
-def _part(data: bytes, member: _Member, long_names: bytes) -> Part:
-    """Resolve the name: ``name/`` and ``/offset`` are GNU's ways, ``#1/length`` (in front of the content) is BSD's."""
+def _name(data: bytes, member: _Member, long_names: bytes) -> tuple[str, int]:
+    """The name and where the content begins: ``name/`` and ``/offset`` are GNU's ways, ``#1/length`` (the name stands in
+    front of the content) is BSD's."""
     name, start = member.name, member.start
     if name[:1] == b"/" and name[1:].isdigit():
         text = long_names[int(name[1:]) :][:4096]
-        name = text.split(b"\n")[0].rstrip(b"\0")
+        name = text.split(b"\n")[0].rstrip(b"\0") or b"member"
     elif name[:3] == b"#1/" and name[3:].isdigit():
         start = min(start + int(name[3:]), member.end)
-        name = data[member.start : start].rstrip(b"\0")[:4096]
-    label = name.removesuffix(b"/").decode("utf-8", "backslashreplace")
-    return Part(label.replace("/", "_") or "member", data[start : member.end])
+        name = data[member.start : start].rstrip(b"\0")[:4096] or b"member"
+    return name.decode("utf-8", "backslashreplace"), start

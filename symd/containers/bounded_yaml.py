@@ -43,7 +43,9 @@ class _Builder:
         if isinstance(event, yaml.ScalarEvent):
             self._put(_scalar(event), event.anchor)
         elif isinstance(event, yaml.AliasEvent):
-            self._put(self._anchors.get(event.anchor), None)
+            if event.anchor not in self._anchors:
+                raise Malformed(f"is not readable YAML: the alias *{event.anchor} has no anchor")
+            self._put(self._anchors[event.anchor], None)
         elif isinstance(event, yaml.SequenceStartEvent):
             self._start([], event.anchor)
         elif isinstance(event, yaml.MappingStartEvent):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from symd.debuginfo import dwarf, layout
+from symd.debuginfo import dwarf, layout, spirv_lines
 from symd.debuginfo.dwarf import LineColumns, ScopeColumns
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import Layout
@@ -20,6 +20,8 @@ def read(code: CodeObject) -> DebugInfo:
     can be left out becomes a warning."""
     if code.debug == "none":
         return DebugInfo(LineRows.empty(), Scopes.empty())
+    if code.debug == "spirv":
+        return spirv_lines.read(code)
     space = layout.assign(code)
     sections = relocated(code, space)
     units = dwarf.read_units(sections)

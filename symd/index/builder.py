@@ -13,11 +13,26 @@ import numpy as np
 from symd.errors import SymdError
 from symd.index.format import Column, encode, encode_strings, narrow
 from symd.index.locations import Interner, object_locations
+from symd.index.row_inlining import with_scopes
 from symd.index.summary import to_json
 from symd.model import CodeObject, DebugInfo, LineRows, ModuleSummary, Reason, Scopes, Section
 
 RESERVED = max(Reason) + 1
 """Locations 1 to 11 carry a reason alone, under its own number."""
+
+
+COLUMNS = (
+    *(f"object_{name}" for name in ("path", "target", "secondary")),
+    *(f"place_{name}" for name in ("object", "section", "index", "address", "size", "base")),
+    *(f"kernel_{name}" for name in ("object", "name", "place", "offset", "size")),
+    *(f"range_{name}" for name in ("start", "location")),
+    *(
+        f"location_{name}"
+        for name in ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
+    ),
+    *(f"row_{name}" for name in ("object", "place", "offset", "file", "line", "column", "flags")),
+)
+"""The number columns of an index file; docs/index-format.md says what each means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +62,7 @@ class _Builder:
     def add(self, number: int, item: Indexed) -> None:
         code = item.code
         debug = item.debug if isinstance(item.debug, DebugInfo) else DebugInfo(LineRows.empty(), Scopes.empty())
+        debug = with_scopes(code, debug)
         texts = [section for section in code.sections if section.executable]
         places = _places(texts, self.next_base)
         self._add_places(number, code, texts, places)
@@ -103,11 +119,12 @@ class _Builder:
 
     def columns(self, summary: ModuleSummary) -> dict[str, Column]:
         reserved = np.arange(RESERVED, dtype=np.uint64)
-        self.parts.setdefault("location_reason", []).insert(0, reserved)
-        for name in list(self.parts):
-            if name.startswith("location_") and name != "location_reason":
-                self.parts[name].insert(0, np.zeros(RESERVED, np.uint64))
-        result = {name: narrow(np.concatenate(parts)) for name, parts in self.parts.items()}
+        for name in COLUMNS:
+            if name.startswith("location_"):
+                first = reserved if name == "location_reason" else np.zeros(RESERVED, np.uint64)
+                self.parts.setdefault(name, []).insert(0, first)
+        empty = np.zeros(0, np.uint64)
+        result = {name: narrow(np.concatenate([empty, *self.parts.get(name, ())])) for name in COLUMNS}
         result["string_ends"], result["string_data"] = encode_strings(self.strings.values)
         result["summary"] = np.frombuffer(json.dumps(to_json(summary)).encode(), np.uint8)
         return result

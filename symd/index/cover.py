@@ -50,9 +50,9 @@ def innermost(scope: U32, starts: U64, ends: U64, parent: U32, points: U64) -> N
     overlap otherwise they contradict each other, and ``_contradicting`` decides as LLVM does.
     """
     order = np.argsort(scope, kind="stable")
-    scope, starts, ends = scope[order].astype(np.int64), starts[order], ends[order]
-    levels = _levels(scope, starts, ends, parent, points)
-    return _contradicting(scope, starts, ends, points) if levels is None else levels
+    owner, starts, ends = scope[order].astype(np.int64), starts[order], ends[order]
+    levels = _levels(owner, starts, ends, parent, points)
+    return _contradicting(owner, starts, ends, points) if levels is None else levels
 
 
 def _contradicting(scope: Numbers, starts: U64, ends: U64, points: U64) -> Numbers:

@@ -234,7 +234,7 @@ class Numbering(dict[int, int]):
 def _with_parents(number: int, parents: U32, kept: Numbering) -> int:
     at = number
     while at not in kept:
-        kept[at]  # noqa: B018 - asking gives the number
+        kept[at]
         at = parents.item(at)
     return kept[number]
 

@@ -13,13 +13,14 @@ from tests.containers import amd
 
 
 def test_every_processor_has_the_name_that_readelf_gives_its_number(tmp_path):
-    readelf = tools.require("llvm-readelf-22")
+    """Version 22 no longer names gfx940 and gfx941, version 19 does not yet name the newest."""
     image = bytearray(amd.sample("v4-gfx900.co"))
     for number in amdgpu_target.MACHINES:
         struct.pack_into("<I", image, 48, number)
         (tmp_path / f"{number:x}").write_bytes(image)
     names = [tmp_path / f"{number:x}" for number in amdgpu_target.MACHINES]
-    printed = re.findall(r"Flags: +(0x[0-9A-F]+), (gfx[0-9a-z-]+)", tools.output(readelf, "-h", *names))
+    texts = [tools.output(tools.require(tool), "-h", *names) for tool in ("llvm-readelf-19", "llvm-readelf-22")]
+    printed = re.findall(r"Flags: +(0x[0-9A-Fa-f]+), (gfx[0-9a-z-]+)", "".join(texts))
     assert {int(number, 16): name for number, name in printed} == amdgpu_target.MACHINES
 
 

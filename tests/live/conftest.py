@@ -57,7 +57,7 @@ class Target:
         return grab(GrabRequest(api, kind, data, build_flags, **fields), Limits())  # type: ignore[arg-type]
 
     def compile(self, source: Path, folder: Path, options: str = "-g", *, product: str | None = None) -> Built:
-        """Compile OpenCL C with this generation's own ocloc."""
+        """Compile OpenCL C with this generation's own ocloc, for this or another product."""
         tail = ["-device", product or self.product, "-options", options, "-out_dir", str(folder)]
         words = [*self._ocloc(), "compile", "-file", str(source), *tail]
         done = subprocess.run(words, check=False, capture_output=True, text=True, cwd=folder)

@@ -77,6 +77,8 @@ def test_older_drivers_give_byte_for_byte_what_ocloc_writes(target: Target, api:
 def test_newer_drivers_give_the_code_that_ocloc_writes(target: Target, api: str, two: Built) -> None:
     if target.root is None:
         pytest.skip("older binaries are no zebins")
+    if target.product == "dg2":
+        pytest.skip("simulation turns off the bindless addressing of buffers that ocloc uses for dg2")
     ours, theirs = sections(target.grab(api, "spirv", two.spirv).native), sections(two.binary)
     for name in (".text.scale", ".text.shift", ".debug_line"):
         assert ours[name] == theirs[name]

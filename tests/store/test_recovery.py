@@ -4,9 +4,11 @@ import hashlib
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,13 @@ def assert_whole(store: Store, root: Path) -> None:
     assert not (root / "damaged").exists()
 
 
+def rows_without_a_file(root: Path) -> set[str]:
+    """What the catalogue says before a start has mended anything."""
+    with closing(sqlite3.connect(root / "catalogue.sqlite")) as connection:
+        digests = {row[0] for row in connection.execute("SELECT sha256 FROM modules")}
+    return {digest for digest in digests if not (root / "modules" / digest[:2] / digest).exists()}
+
+
 def test_a_store_is_whole_after_kills_at_random_moments(root: Path):
     chance = random.Random(20)
     for _ in range(ROUNDS):
@@ -103,6 +112,7 @@ def test_a_store_is_whole_after_a_kill_at_every_single_step(tmp_path: Path):
             old = store.put(b"old")
         with start(DIE_AT_STEP, str(root), str(step), old) as child:
             pass
+        assert rows_without_a_file(root) <= {old}, "a row came before its file"
         with Store(root) as store:
             assert_whole(store, root)
             state = (not store.missing([new]), store.index(new, 1) is not None, not store.missing([old]))

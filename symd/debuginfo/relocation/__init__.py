@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from symd.debuginfo.layout import Layout
-from symd.debuginfo.relocation import igc, zebin
+from symd.debuginfo.relocation import amdgpu, cuda, igc, zebin
 from symd.errors import Unsupported
 from symd.model import CodeObject
 
@@ -27,6 +27,8 @@ SCHEMES: Mapping[str, Callable[[CodeObject, Layout], DebugSections]] = {
     "igc": igc.relocate,
     "x86-64": igc.relocate,
     "zebin": zebin.relocate,
+    "amdgpu": amdgpu.relocate,
+    "cuda": cuda.relocate,
 }
 """By ``CodeObject.relocation``."""
 

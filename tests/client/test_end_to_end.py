@@ -1,0 +1,109 @@
+"""Real modules through a real engine: over the channel everything is as it is in-process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symd import Client
+from symd.config import Config, Limits
+from symd.engine import Engine
+from symd.errors import InvalidInput, ModuleNotFound, ObjectNotFound, SymdError
+from symd.model import ByAddress, ByKernel, BySection, Reason
+from symd.service.addresses import listening
+from symd.service.server import build_daemon
+from symd.store import Store
+
+SAMPLES = Path(__file__).parents[2] / "samples/kernels/bin"
+FILES = ["vadd/skl-O0.dbg", "vadd/dg2-opt.dbg", "vadd/igc2-dg2-opt.zebin", "particles/pvc-O0.dbg", "vadd/opt.spv"]
+COLUMNS = ("place", "offset", "kernel", "function", "file", "line", "column", "flags")
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """The engine and a client of a daemon over that same engine."""
+    folder = tmp_path_factory.mktemp("daemon")
+    config = Config(limits=Limits(), store=folder / "store", address=f"unix:{folder}/s", grace=1.0)
+    with Engine(Store(config.store, config.limits, durable=False), config.limits) as engine:
+        daemon = build_daemon(engine, config)
+        with listening(daemon.server, config.address) as address, Client(address, timeout=60) as client:
+            daemon.server.start()
+            yield engine, client
+            daemon.stop(1)
+
+
+@pytest.fixture(params=FILES)
+def data(request):
+    return (SAMPLES / request.param).read_bytes()
+
+
+def test_a_module_is_described_and_read_as_in_process(both, data):
+    engine, client = both
+    module = client.add(data, "sample")
+    assert module == engine.module(module.sha256)
+    assert client.missing([module.sha256]) == []
+    assert module in [client.module(record.sha256) for record in client.modules()]
+    for each in module.objects:
+        assert client.object_data(module.sha256, each.object) == engine.object_data(module.sha256, each.object)
+    with pytest.raises(ObjectNotFound):
+        client.object_data(module.sha256, "not/there")
+
+
+def test_the_line_tables_are_those_of_the_engine(both, data):
+    engine, client = both
+    digest = client.add(data).sha256
+    mine, theirs = list(engine.lines(digest)), list(client.lines(digest))
+    assert len(mine) == len(theirs)
+    for one, other in zip(mine, theirs, strict=True):
+        assert (one.object, one.target, list(one.places), list(one.strings)) == (
+            other.object, other.target, list(other.places), list(other.strings),
+        )  # fmt: skip
+        for name in COLUMNS:
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_every_instruction_of_every_kernel_has_the_frames_it_has_in_process(both, data):
+    engine, client = both
+    module, exact = client.add(data), 0
+    for each in module.objects:
+        for kernel in each.kernels:
+            offsets = np.arange(0, max(kernel.size, 8) + 16, 8, dtype=np.uint64)
+            how = {"kernel": kernel.name, "path": each.object}
+            mine = engine.symbolize_column(module.sha256, offsets, **how)
+            assert list(client.symbolize_column(module.sha256, offsets, **how)) == list(mine)
+            exact += sum(answer.reason is Reason.EXACT and bool(answer.frames) for answer in mine)
+            some = [ByKernel(kernel.name, int(offset)) for offset in offsets[:40]]
+            some += [BySection(kernel.section_index, kernel.offset), ByAddress(0), ByKernel("no such kernel", 0)]
+            mine = engine.symbolize(module.sha256, some, each.object)
+            assert list(client.symbolize(module.sha256, some, each.object)) == list(mine)
+    assert exact > 0
+
+
+def test_an_address_is_looked_for_in_all_code_objects(both, data):
+    engine, client = both
+    digest = client.add(data).sha256
+    addresses = np.arange(0, 4096, 4, dtype=np.uint64)
+    assert list(client.symbolize_column(digest, addresses)) == list(engine.symbolize_column(digest, addresses))
+
+
+def test_broken_modules_are_refused_and_leave_nothing(both):
+    """Random bytes, and a sample cut short at many places: a refusal or a module, and the daemon goes on."""
+    engine, client = both
+    whole = (SAMPLES / FILES[0]).read_bytes()
+    broken = [
+        np.random.default_rng(5).bytes(5000),
+        b"",
+        *(whole[:end] for end in range(64, len(whole), len(whole) // 20)),
+    ]
+    for data in broken:
+        before = {record.sha256 for record in engine.modules()}
+        try:
+            client.add(data)
+        except SymdError as error:
+            assert isinstance(error, InvalidInput), error  # noqa: PT017 - some are still readable
+            assert {record.sha256 for record in engine.modules()} == before
+    with pytest.raises(ModuleNotFound):
+        client.module("0" * 64)
+    assert client.add(whole).objects

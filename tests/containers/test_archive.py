@@ -1,0 +1,94 @@
+"""Archives against what llvm-ar and GNU ar list and print."""
+
+from __future__ import annotations
+
+import pytest
+
+from symd.containers import archive
+from symd.containers.format import Part
+from symd.errors import LimitExceeded, Malformed, Unsupported
+from tests import tools
+from tests.containers import amd
+
+FORMATS = ["gnu", "bsd", "darwin"]
+LONG = "a-member-name-of-more-than-sixteen-characters.o"
+
+
+def member(name: str, data: bytes, size: object = None) -> bytes:
+    head = f"{name:<16}{0:<12}{0:<6}{0:<6}{644:<8}{len(data) if size is None else size!s:<10}`\n"
+    return head.encode() + data + b"\n" * (len(data) % 2)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_members_are_those_that_went_in_under_every_naming_scheme(kind, tmp_path):
+    tool = tools.require("llvm-ar-19", "llvm-ar")
+    contents = {"short.o": b"odd", LONG: b"even", "c.co": amd.sample("v4-gfx900.co")}
+    for name, data in contents.items():
+        (tmp_path / name).write_bytes(data)
+    made = tmp_path / "made.a"
+    tools.output(tool, f"--format={kind}", "rcD", made, *(tmp_path / name for name in contents))
+    parts = amd.contents(archive, made.read_bytes()).parts
+    # BSD's writers pad a member to eight bytes and count the padding
+    assert {part.name: part.data.rstrip(b"\n") for part in parts} == contents
+
+
+def test_the_sample_library_holds_its_objects():
+    parts = amd.contents(archive, amd.sample("libhost.a")).parts
+    assert [(part.name, part.data) for part in parts] == [
+        ("host-first.o", amd.sample("host-first.o")),
+        ("host-second.o", amd.sample("host-second.o")),
+    ]
+
+
+def test_claims_are_by_the_magic_line():
+    assert archive.claims(amd.sample("libhost.a"))
+    assert not archive.claims(b"!<arch>")
+
+
+def test_a_thin_archive_says_that_its_members_are_elsewhere():
+    with pytest.raises(Unsupported, match="thin"):
+        amd.contents(archive, b"!<thin>\n")
+
+
+def test_an_empty_archive_has_no_parts():
+    assert amd.contents(archive, b"!<arch>\n").parts == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"x" * 60, "no archive member header"),
+        (member("a/", b"", size="x1"), "not a number"),
+        (member("a/", b"", size="9999999999"), "past the file"),
+        (member("a/", b"")[:40], "no archive member header"),
+    ],
+)
+def test_damage_at_the_first_member_is_malformed(body, says):
+    with pytest.raises(Malformed, match=says):
+        amd.contents(archive, b"!<arch>\n" + body)
+
+
+def test_damage_behind_a_healthy_member_is_a_note():
+    found = amd.contents(archive, b"!<arch>\n" + member("a/", b"data") + b"rubbish")
+    assert [(part.name, part.data) for part in found.parts] == [("a", b"data")]
+    assert "rest of the archive" in found.notes[0]
+
+
+def test_names_cannot_lead_out_of_a_folder():
+    found = amd.contents(archive, b"!<arch>\n" + member("../../x/", b"data"))
+    assert found.parts[0].name == ".._.._x"
+
+
+@pytest.mark.parametrize("name", ["/99999999", "#1/99999999", "/"])
+def test_names_that_lead_nowhere_are_harmless(name):
+    amd.survives(lambda: amd.contents(archive, b"!<arch>\n" + member(name, b"data")))
+
+
+def test_more_members_than_the_budget_are_refused():
+    with pytest.raises(LimitExceeded, match="object_count"):
+        archive.read(Part("", b"!<arch>\n" + member("a/", b"") * 11), amd.budget(object_count=10))
+
+
+def test_truncated_archives_cost_an_error_or_what_is_left():
+    for data in amd.truncations(amd.sample("libhost.a"))[1:]:
+        assert amd.survives(lambda data=data: amd.contents(archive, data)) in {"Malformed", "answered"}

@@ -1,0 +1,157 @@
+"""Host programs, objects and libraries against llvm-objdump --offloading and objcopy's section dumps."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+
+import pytest
+
+from symd.containers import ccob, elf, host_elf, offload_bundle
+from symd.errors import Malformed, Unsupported
+from tests import tools
+from tests.builders.elf import Section, build_elf
+from tests.containers import amd
+
+HOSTS = ["host", "host.so", "host-first.o", "host-second.o", "host-offloading.o", "offloading.o", "host-plain.o"]
+BUNDLE = amd.sample("odd.bundle")
+
+
+def host(name: str, data: bytes) -> bytes:
+    """A host object with one device section."""
+    return build_elf(machine=62, sections=[Section(name, data=data)])
+
+
+def images(data: bytes) -> list[bytes]:
+    """Every device image in a host file, opened through its bundles."""
+    found = []
+    for part in amd.contents(host_elf, data).parts:
+        reader = ccob if ccob.claims(part.data) else offload_bundle
+        found += [one.data for one in reader.read(part, amd.budget()).parts]
+    return found
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_host_files_are_claimed(name):
+    assert host_elf.claims(amd.sample(name))
+
+
+@pytest.mark.parametrize("name", amd.OBJECTS)
+def test_device_images_are_not(name):
+    assert not host_elf.claims(amd.sample(name))
+
+
+@pytest.mark.parametrize("name", ["host", "host.so", "host-first.o"])
+def test_images_are_those_that_objdump_extracts(name, tmp_path):
+    """llvm-objdump 22 stops behind the first bundle, and of a compressed bundle it writes bytes that are no image at all:
+    those are compared with what the bundler extracts below."""
+    copy = tmp_path / name
+    copy.write_bytes(amd.sample(name))
+    tools.output(tools.require("llvm-objdump-22"), "--offloading", copy)
+    theirs = [path.read_bytes() for path in sorted(tmp_path.iterdir()) if "hipv4-" in path.name]
+    assert len(theirs) == 2
+    ours = [hashlib.sha256(data).digest() for data in images(amd.sample(name))]
+    assert sorted(ours[:2]) == sorted(hashlib.sha256(data).digest() for data in theirs)
+
+
+def test_the_compressed_bundle_of_a_host_object_is_what_the_bundler_extracts(tmp_path):
+    objcopy, bundler = tools.require("llvm-objcopy-19"), tools.require("clang-offload-bundler-19")
+    section, out = tmp_path / "section", tmp_path / "out"
+    dumped = f"--dump-section=.hip_fatbin={section}"
+    tools.output(objcopy, dumped, amd.path("host-second.o"), tmp_path / "copy.o")
+    target = "-targets=hipv4-amdgcn-amd-amdhsa--gfx900"
+    tools.output(bundler, "-unbundle", "-type=o", target, f"-input={section}", f"-output={out}")
+    assert images(amd.sample("host-second.o")) == [out.read_bytes()]
+
+
+def test_a_program_of_two_translation_units_holds_two_bundles():
+    parts = amd.contents(host_elf, amd.sample("host")).parts
+    assert [part.name for part in parts] == [".hip_fatbin", ".hip_fatbin#2"]
+    assert [part.data[:4] for part in parts] == [b"__CL", b"CCOB"]
+    assert len(images(amd.sample("host"))) == 3
+
+
+def test_a_program_holds_the_images_of_the_objects_it_was_linked_from():
+    linked = {hashlib.sha256(data).digest() for data in images(amd.sample("host"))}
+    objects = images(amd.sample("host-first.o")) + images(amd.sample("host-second.o"))
+    assert linked == {hashlib.sha256(data).digest() for data in objects}
+
+
+def test_an_offload_section_is_handed_on_whole():
+    (part,) = amd.contents(host_elf, amd.sample("host-offloading.o")).parts
+    assert (part.name, part.data) == (".llvm.offloading", amd.sample("images.offload"))
+
+
+@pytest.mark.parametrize("name", [".nv_fatbin", "__nv_relfatbin", ".llvm.offloading"])
+def test_sections_of_other_vendors_are_handed_on_under_their_names(name):
+    (part,) = amd.contents(host_elf, host(name, b"\x50\xed\x55\xba" + bytes(12))).parts
+    assert (part.name, part.data[:4]) == (name, b"\x50\xed\x55\xba")
+
+
+def test_a_bundled_object_names_the_target_of_each_section():
+    (part,) = amd.contents(host_elf, host("__CLANG_OFFLOAD_BUNDLE__hip-amdgcn-amd-amdhsa--gfx900", b"\x7fELF")).parts
+    assert part.name == "hip-amdgcn-amd-amdhsa--gfx900"
+
+
+def test_bundles_back_to_back_with_padding_are_all_found():
+    data = BUNDLE + bytes(37) + BUNDLE + b"junk" + amd.sample("v2-zstd.ccob") + bytes(8) + BUNDLE
+    parts = amd.contents(host_elf, host(".hip_fatbin", data)).parts
+    assert [part.data for part in parts] == [BUNDLE, BUNDLE, amd.sample("v2-zstd.ccob"), BUNDLE]
+
+
+def test_a_version_1_bundle_reaches_to_the_next_one():
+    first = amd.sample("v1-zlib.ccob")
+    parts = amd.contents(host_elf, host(".hip_fatbin", first + BUNDLE)).parts
+    assert [part.data for part in parts] == [first, BUNDLE]
+
+
+def test_a_magic_number_inside_a_code_object_is_not_a_bundle():
+    inner = b"\x7fELF" + b"CCOB\x02\0\0\0" + bytes(20) + offload_bundle.MAGIC + bytes(32)
+    name = "hip-amdgcn-amd-amdhsa--gfx900"
+    head = offload_bundle.MAGIC + struct.pack("<QQQQ", 1, 56 + len(name), len(inner), len(name)) + name.encode()
+    parts = amd.contents(host_elf, host(".hip_fatbin", head + inner)).parts
+    assert [part.data for part in parts] == [head + inner]
+
+
+def test_a_damaged_bundle_costs_a_note_and_the_next_one_is_read():
+    sick = offload_bundle.MAGIC + struct.pack("<Q", 1 << 60)
+    found = amd.contents(host_elf, host(".hip_fatbin", sick + bytes(64) + BUNDLE))
+    assert [part.data for part in found.parts] == [BUNDLE]
+    assert "byte 0 of .hip_fatbin" in found.notes[0]
+
+
+def test_a_section_without_any_bundle_is_a_note():
+    found = amd.contents(host_elf, host(".hip_fatbin", b"nothing here"))
+    assert found.parts == ()
+    assert "no offload bundle" in found.notes[0]
+
+
+def test_a_host_program_without_device_code_says_so_alone_and_is_silent_inside_an_archive():
+    data = amd.sample("host-plain.o")
+    with pytest.raises(Unsupported, match="no device code"):
+        amd.contents(host_elf, data)
+    inside = amd.contents(host_elf, data, name="member.o")
+    assert (inside.parts, inside.notes) == ((), ())
+
+
+def test_a_program_without_section_table_says_what_is_missing():
+    data = bytearray(amd.sample("host"))
+    data[40:48], data[58:64] = bytes(8), bytes(6)
+    with pytest.raises(Unsupported, match="section table was cut off"):
+        amd.contents(host_elf, bytes(data))
+
+
+def test_truncated_programs_cost_an_error_or_what_is_left():
+    for data in amd.truncations(amd.sample("host"))[1::7]:
+        if host_elf.claims(data):
+            assert amd.survives(lambda data=data: images(data)) in {"Malformed", "Unsupported", "answered"}
+
+
+def test_a_section_full_of_magic_numbers_is_bounded():
+    data = host(".hip_fatbin", (offload_bundle.MAGIC + bytes(8)) * 5000)
+    amd.survives(lambda: amd.contents(host_elf, data), 16 << 20)
+
+
+def test_an_elf_header_alone_is_malformed():
+    with pytest.raises(Malformed):
+        amd.contents(host_elf, amd.sample("host")[:30])
