@@ -67,9 +67,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def set_up(root: Path, options: argparse.Namespace) -> int:
     """Fill ``root``; the file versions.txt is written last and says that everything is there."""
-    if options.again and root.exists():
-        shutil.rmtree(root)
-    if not (root / "versions.txt").exists():
+    if options.again or not (root / "versions.txt").exists():
+        _clear(root)
         packages = _download(root, _debian_source())
         for package in packages:
             _run(["dpkg", "-x", str(package), str(root)])
@@ -78,6 +77,15 @@ def set_up(root: Path, options: argparse.Namespace) -> int:
     print((root / "versions.txt").read_text(), end="")
     print(f"ready: SYMD_LIVE_NEW_ROOT={root}")
     return 0
+
+
+def _clear(root: Path) -> None:
+    """Remove what an earlier run left; a folder that holds anything else is not touched."""
+    if not root.exists() or not any(root.iterdir()):
+        return
+    if not (root / "apt" / "sources.list").exists():
+        raise SetupError(f"{root} holds other things; choose an empty folder")
+    shutil.rmtree(root)
 
 
 def run_ocloc(root: Path, options: argparse.Namespace) -> int:
@@ -160,7 +168,7 @@ def one_line_sources(text: str) -> Iterator[Source]:
     """Sources of the one-line form: ``deb [option=value ...] URI suite component ...``."""
     for line in text.splitlines():
         words = line.split("#", 1)[0].replace("[", " [ ").replace("]", " ] ").split()
-        if not words or words[0] != "deb":
+        if len(words) < 3 or words[0] != "deb":
             continue
         options: dict[str, str] = {}
         rest = words[1:]

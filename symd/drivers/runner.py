@@ -133,7 +133,7 @@ def _check(request: GrabRequest, limits: Limits) -> None:
         raise InvalidInput("not SPIR-V: it does not start with SPIR-V's magic number", hint="choose another kind")
     if len(request.data) > limits.module_size:
         raise LimitExceeded(f"{len(request.data)} bytes are more than module_size, {limits.module_size}")
-    if "\0" in request.build_flags or not request.build_flags.isprintable():
+    if not request.build_flags.isprintable():
         raise InvalidInput("the build flags hold characters that do not print", hint="write them on one line")
     if request.device < 0:
         raise InvalidInput(f"there is no device {request.device}", hint="devices are numbered from 0")
@@ -161,11 +161,14 @@ def _understood(ended: Ended, job: Job, limits: Limits) -> tuple[dict[str, Any],
     """The answer of a child, or the error that its end means."""
     try:
         frames = read_frames(ended.answer)
+        value = json.loads(frames[-1][1]) if frames and frames[-1][0] == VALUE else None
     except ValueError as error:
         raise _ending(DriverFailed, f"answered with bytes that make no sense: {error}", "", ended, job) from None
     call = next((payload.decode() for kind, payload in reversed(frames) if kind == CALL), "start-up")
-    if frames and frames[-1][0] == VALUE:
-        return _value(frames[-1][1], [payload for kind, payload in frames if kind == BLOB])
+    if value is not None:
+        if "error" in value:
+            raise _error(value["error"])
+        return value, [payload for kind, payload in frames if kind == BLOB]
     if ended.cut == "deadline":
         raise _ending(
             DriverTimeout, f"did not come back within {job.seconds:g} seconds and was ended", call, ended, job
@@ -178,13 +181,6 @@ def _understood(ended: Ended, job: Job, limits: Limits) -> tuple[dict[str, Any],
         crashed.metadata["signal"] = name
         raise crashed
     raise _ending(DriverFailed, f"ended its process with status {ended.status} and no answer", call, ended, job)
-
-
-def _value(payload: bytes, blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-    value = json.loads(payload)
-    if "error" in value:
-        raise _error(value["error"])
-    return value, blobs
 
 
 def _error(described: Mapping[str, Any]) -> SymdError:

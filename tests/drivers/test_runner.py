@@ -167,8 +167,9 @@ def test_a_crash_after_the_answer_loses_nothing(child) -> None:
     assert grab(request(), LIMITS).native == b"native"
 
 
-def test_bytes_that_are_no_answer_are_a_driver_s_failure(child) -> None:
-    child('os.write(answer, b"\\x7fELF" + bytes(60))')
+@pytest.mark.parametrize("sent", [b"\x7fELF" + bytes(60), b"V" + struct.pack("<Q", 3) + b"{[]"])
+def test_bytes_that_are_no_answer_are_a_driver_s_failure(child, sent: bytes) -> None:
+    child(f"os.write(answer, {sent!r})")
     with pytest.raises(errors.DriverFailed, match="answered with bytes that make no sense"):
         grab(request(), LIMITS)
 
