@@ -14,7 +14,18 @@ from grpc_status import rpc_status
 
 from symd.config import MIB, Config
 from symd.errors import BadQuery, BuildFailed, DeadlineExceeded, ServerUnavailable, SymdError
-from symd.model import U64, Answers, ByAddress, Grabbed, GrabRequest, LineTable, ModuleRecord, ModuleSummary, Query
+from symd.model import (
+    U64,
+    Answer,
+    Answers,
+    ByAddress,
+    Grabbed,
+    GrabRequest,
+    LineTable,
+    ModuleRecord,
+    ModuleSummary,
+    Query,
+)
 from symd.v1 import module_pb2
 from symd.v1.module_service_pb2 import (
     FindMissingModulesRequest,
@@ -36,7 +47,7 @@ from symd.v1.symbol_service_pb2 import (
     SymbolizeStreamRequest,
 )
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
-from symd.wire.answers import from_columns, join
+from symd.wire.answers import from_answer, from_columns, join
 from symd.wire.failures import from_failure, from_status, rebuilt
 from symd.wire.grabs import GrabParts, to_grab_request
 from symd.wire.line_tables import from_chunks
@@ -157,6 +168,12 @@ class Client:
             ask.queries.extend([to_query(query) for query in queries[start : start + QUERIES]])
             answers.append(from_columns(self._call(self._symbols.Symbolize, ask).columns))
         return join(answers)
+
+    def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
+        """The frames for one query, by the shortest way there is."""
+        name = module_name(checked_digest(digest))
+        ask = SymbolizeRequest(name=name, object=path, queries=(to_query(query),))
+        return from_answer(self._call(self._symbols.Symbolize, ask).answers[0])
 
     def symbolize_column(
         self,

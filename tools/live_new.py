@@ -1,8 +1,8 @@
 """Set up the newer Intel driver generation in a folder of its own, without root, and run its compiler.
 
-    python tools/live_new.py setup                     # about 80 MB from the machine's own Debian mirror, suite sid
+    python tools/live_new.py setup                     # about 80 MB (450 MB unpacked) from the machine's own Debian mirror, suite sid
     python tools/live_new.py ocloc compile -file vadd.cl -device pvc -options -g -out_dir out
-    SYMD_LIVE_NEW_ROOT=.cache/live-new pytest -m live_new tests/live
+    python tools/live_new.py test                      # the live tests against it: pytest, with SYMD_LIVE_NEW_ROOT set
 
 Nothing is installed: packages are unpacked below the folder (default `.cache/live-new`, chosen with `--root`) and started
 through the C library that came with them. The versions that were taken stand in `ROOT/versions.txt`.
@@ -25,7 +25,8 @@ PACKAGES = (
 )  # fmt: skip
 SUITE = "sid"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-DEFAULT_ROOT = Path(__file__).resolve().parent.parent / ".cache" / "live-new"
+PROJECT = Path(__file__).resolve().parent.parent
+DEFAULT_ROOT = PROJECT / ".cache" / "live-new"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 
@@ -59,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     setup = verbs.add_parser("setup", help="download and unpack, unless that was done before")
     setup.add_argument("--again", action="store_true", help="start over, with today's versions")
     setup.set_defaults(action=set_up)
+    test = verbs.add_parser("test", help="run the live tests against these drivers; what follows goes to pytest")
+    test.add_argument("rest", nargs=argparse.REMAINDER)
+    test.set_defaults(action=run_tests)
     ocloc = verbs.add_parser("ocloc", help="run the newer offline compiler with the arguments that follow")
     ocloc.add_argument("rest", nargs=argparse.REMAINDER)
     ocloc.set_defaults(action=run_ocloc)
@@ -73,6 +77,8 @@ def set_up(root: Path, options: argparse.Namespace) -> int:
         for package in packages:
             _run(["dpkg", "-x", str(package), str(root)])
         _check(root)
+        shutil.rmtree(root / "apt" / "lists")
+        shutil.rmtree(root / "apt" / "cache")
         (root / "versions.txt").write_text("".join(f"{package.stem}\n" for package in packages))
     print((root / "versions.txt").read_text(), end="")
     print(f"ready: SYMD_LIVE_NEW_ROOT={root}")
@@ -90,6 +96,15 @@ def _clear(root: Path) -> None:
 
 def run_ocloc(root: Path, options: argparse.Namespace) -> int:
     return subprocess.run([*ocloc_command(root), *options.rest], check=False).returncode
+
+
+def run_tests(root: Path, options: argparse.Namespace) -> int:
+    if not (root / "versions.txt").exists():
+        raise SetupError(f"no drivers below {root}; run `python tools/live_new.py setup` first")
+    command = [sys.executable, "-m", "pytest", "-m", "live_new", "tests/live", *options.rest]
+    return subprocess.run(
+        command, check=False, cwd=PROJECT, env={**os.environ, "SYMD_LIVE_NEW_ROOT": str(root)}
+    ).returncode
 
 
 def ocloc_command(root: Path) -> list[str]:

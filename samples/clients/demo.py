@@ -40,7 +40,7 @@ def connected(address: str, daemon: subprocess.Popen[bytes]) -> Client:
     for _ in range(200):
         client = Client(address)
         try:
-            client.missing([])
+            client.missing(["0" * 64])
         except ServerUnavailable:
             client.close()
             if daemon.poll() is not None:

@@ -98,16 +98,19 @@ def _operand(item: DebugInstruction | None, table: dict[Debug, int]) -> int | No
 
 class Places:
     """Where statements take effect: ``offset`` is the byte offset of every instruction (and of the end, behind the last),
-    ``governed`` the number of the first instruction from each on that is no location statement."""
+    ``governed`` the number of the first instruction from each on that is no location statement. ``lines`` are the numbers
+    of DebugLine and DebugNoLine, of which ``beginning`` marks the former (the literal sets have neither); ``scopes`` are
+    DebugScope and DebugNoScope."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
         self.scopes = list(words.debug_instructions(Debug.SCOPE, Debug.NO_SCOPE))
-        self.lines = [
-            item for item in words.debug_instructions(Debug.LINE, Debug.NO_LINE) if item.by_id
-        ]  # the literal sets have no such instructions
+        lines = [item for item in words.debug_instructions(Debug.LINE, Debug.NO_LINE) if item.by_id]
+        self.lines: I64 = np.array([item.number for item in lines], np.int64)
+        self.beginning = np.array([item.opcode == Debug.LINE and len(item.operands) > 3 for item in lines], np.bool_)
         stating = np.isin(words.opcode, (Op.LINE, Op.NO_LINE))
-        stating[[item.number for item in (*self.scopes, *self.lines)]] = True
+        stating[self.lines] = True
+        stating[[item.number for item in self.scopes]] = True
         count = len(words)
         numbers = np.where(stating, count, np.arange(count))
         self.governed: I64 = np.append(np.minimum.accumulate(numbers[::-1])[::-1], count).astype(np.int64)

@@ -5,20 +5,22 @@ Source: SPIR-V 1.6, 3.52.2 (OpLine, OpNoLine); NonSemantic.Shader.DebugInfo.100,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.containers.spirv_functions import bodies
-from symd.containers.spirv_words import BLOCK_ENDS, Debug, Op, Words, parse
+from symd.containers.spirv_words import BLOCK_ENDS, I64, Op, Words, parse
 from symd.debuginfo.spirv_debug import DebugData, Interner, Places
 from symd.debuginfo.spirv_scopes import ScopeBuilder
 from symd.model import CodeObject, DebugInfo, LineRows, RowFlag
 
 __all__ = ("read",)
 
-Location = tuple[int, int, int]
-"""File number (in ``DebugInfo.files``), line, column."""
+_END, _LINE, _DEBUG = 0, 1, 2
+"""Kinds of event: the block ends behind it, OpLine or OpNoLine, DebugLine or DebugNoLine."""
 
 
 def read(code: CodeObject) -> DebugInfo:
@@ -28,100 +30,87 @@ def read(code: CodeObject) -> DebugInfo:
     data = DebugData(words)
     files, names = Interner(), Interner()
     places = Places(words)
-    rows = _RowBuilder(words, data, files, places).build()
+    rows = _rows(_events(words, data, files, places), places)
     builder = ScopeBuilder(data, files, names, places)
     scopes = builder.build(bodies(words))
     return DebugInfo(rows, scopes, tuple(files.strings), tuple(names.strings), tuple(builder.warnings))
 
 
 @dataclass(frozen=True, slots=True)
-class _Event:
-    """What happens at an instruction: ``kind`` is "line" or "debug" (a statement, ``location`` None when it ends one) or
-    "end" (the block ends behind it)."""
+class _Events:
+    """Equally long columns, by instruction number. ``location`` holds file number, line and column of a statement that
+    begins one; ``begins`` tells which do."""
 
-    number: int
-    kind: str
-    location: Location | None = None
-
-
-class _RowBuilder:
-    def __init__(self, words: Words, data: DebugData, files: Interner, places: Places) -> None:
-        self.words, self.data, self.files, self.places = words, data, files, places
-        self.rows: list[tuple[int, Location | None]] = []
-        self.line: Location | None = None
-        self.debug: Location | None = None
-        self.open = False
-
-    def build(self) -> LineRows:
-        for event in self._events():
-            self._take(event)
-        if self.open:
-            self._emit(len(self.words), None)
-        return self._columns()
-
-    def _events(self) -> list[_Event]:
-        events = [_Event(number, "end") for number in self.words.where(*BLOCK_ENDS)]
-        events += [_Event(number, "line") for number in self.words.where(Op.NO_LINE)]
-        events += [_Event(number, "line", self._op_line(ops)) for number, ops in self.words.each(Op.LINE)]
-        for item in self.places.lines:
-            location = self._debug_line(item.operands) if item.opcode == Debug.LINE else None
-            events.append(_Event(item.number, "debug", location))
-        return sorted(events, key=lambda event: event.number)
-
-    def _op_line(self, ops: list[int]) -> Location | None:
-        return (self.files(self.words.strings.get(ops[0], "")), ops[1], ops[2]) if len(ops) > 2 else None
-
-    def _debug_line(self, ops: tuple[int, ...]) -> Location | None:
-        if len(ops) < 2:
-            return None
-        return (
-            self.files(self.data.file_of(ops[0])),
-            self.words.value(ops, 1, by_id=True),
-            self.words.value(ops, 3, by_id=True),
-        )
-
-    def _take(self, event: _Event) -> None:
-        if event.kind == "end":
-            self.line = self.debug = None
-            if self.open:
-                self._emit(event.number + 1, None)
-            return
-        at = int(self.places.governed[event.number])
-        if event.kind == "debug":
-            self.debug = event.location
-        else:
-            self.line = event.location
-            if self.debug is not None:
-                return  # a DebugLine outranks an OpLine as long as it lasts
-        self._emit(at, self.debug or self.line)
-
-    def _emit(self, number: int, location: Location | None) -> None:
-        """Begin ``location`` (None: nothing) at an instruction; a later statement of the same run replaces it."""
-        if self.rows and self.rows[-1][0] == number and not (location and self.rows[-1][1] is None):
-            self.rows.pop()
-            self.open = bool(self.rows) and self.rows[-1][1] is not None
-        if location is not None or self.open:
-            self.rows.append((number, location))
-        self.open = location is not None
-
-    def _columns(self) -> LineRows:
-        last = len(self.words)
-        rows = [row for row in self.rows if row[0] < last or row[1] is None]
-        if not rows:
-            return LineRows.empty()
-        numbers = np.array([number for number, _ in rows], np.int64)
-        table = np.array([(*(location or (0, 0, 0)), _flags(location)) for _, location in rows], np.uint32)
-        return LineRows(
-            section=np.zeros(len(rows), np.uint32),
-            offset=self.places.offset[numbers],
-            file=table[:, 0].copy(),
-            line=table[:, 1].copy(),
-            column=table[:, 2].copy(),
-            flags=table[:, 3].astype(np.uint8),
-        )
+    number: I64
+    kind: I64
+    begins: NDArray[np.bool_]
+    location: I64
 
 
-def _flags(location: Location | None) -> int:
-    if location is None:
-        return RowFlag.END_SEQUENCE
-    return RowFlag.IS_STMT if location[1] else 0
+def _events(words: Words, data: DebugData, files: Interner, places: Places) -> _Events:
+    """What happens, in the order of the module; the module's end ends its last block."""
+    blocks, end = np.array(words.where(*BLOCK_ENDS), np.int64), np.array([len(words) - 1], np.int64)
+    lines = np.array(words.where(Op.LINE, Op.NO_LINE), np.int64)
+    parts = [
+        (blocks, _END, np.zeros(len(blocks), np.bool_), np.zeros((len(blocks), 3), np.int64)),
+        (lines, _LINE, (words.opcode[lines] == Op.LINE) & (words.count[lines] >= 4), _op_lines(words, files, lines)),
+        (places.lines, _DEBUG, places.beginning, _debug_lines(words, data, files, places.lines)),
+    ]
+    number = np.concatenate([part[0] for part in parts])
+    order = np.argsort(number, kind="stable")
+    return _Events(
+        number[order],
+        np.concatenate([np.full(len(part[0]), part[1], np.int64) for part in parts])[order],
+        np.concatenate([part[2] for part in parts])[order],
+        np.concatenate([part[3] for part in parts])[order],
+    )
+
+
+def _op_lines(words: Words, files: Interner, numbers: I64) -> I64:
+    """Operands: file (an OpString), line, column."""
+    first, last = words.start[numbers] + 1, len(words.words) - 1
+    ids, line, column = (words.words[np.minimum(first + at, last)].astype(np.int64) for at in range(3))
+    return np.column_stack((_through(ids, lambda one: files(words.strings.get(one, ""))), line, column))
+
+
+def _debug_lines(words: Words, data: DebugData, files: Interner, numbers: I64) -> I64:
+    """Operands behind the four words of OpExtInst: source, line start and end, column start and end."""
+    first, last = words.start[numbers] + 5, len(words.words) - 1
+    ids, line, column = (words.words[np.minimum(first + at, last)].astype(np.int64) for at in (0, 1, 3))
+    constant = lambda one: words.constants.get(one, 0)  # noqa: E731 - the name is the documentation
+    file = _through(ids, lambda one: files(data.file_of(one)))
+    return np.column_stack((file, _through(line, constant), _through(column, constant)))
+
+
+def _through(ids: I64, look_up: Callable[[int], int]) -> I64:
+    """Each id replaced by what it stands for; every distinct one is looked up once."""
+    distinct, back = np.unique(ids, return_inverse=True)
+    return np.array([look_up(one) for one in distinct.tolist()], np.int64)[back]
+
+
+def _rows(events: _Events, places: Places) -> LineRows:
+    """A DebugLine outranks an OpLine as long as it lasts; of several statements in a row the last one counts; where
+    nothing is in force any more the sequence ends."""
+    at = np.arange(len(events.number))
+    block = np.maximum.accumulate(np.where(events.kind == _END, at, -1))
+    line, debug = (np.maximum.accumulate(np.where(events.kind == kind, at, -1)) for kind in (_LINE, _DEBUG))
+    outranked = (debug > block) & events.begins[debug]
+    force = np.where(outranked, debug, np.where((line > block) & events.begins[line], line, -1))
+    start = np.where(events.kind == _END, events.number + 1, places.governed[events.number])
+    keep = ~(outranked & (events.kind == _LINE))
+    start, force = start[keep], force[keep]
+    last = np.append(start[1:] != start[:-1], True)
+    start, force = start[last], force[last]
+    known = force >= 0
+    useful = known | np.append(False, known[:-1])
+    start, force, known = start[useful], force[useful], known[useful]
+    location = np.where(known[:, None], events.location[force], 0).astype(np.uint32)
+    stated = np.where(location[:, 1] > 0, RowFlag.IS_STMT, 0)
+    return LineRows(
+        section=np.zeros(len(start), np.uint32),
+        offset=places.offset[start],
+        file=location[:, 0].copy(),
+        line=location[:, 1].copy(),
+        column=location[:, 2].copy(),
+        flags=np.where(known, stated, RowFlag.END_SEQUENCE).astype(np.uint8),
+    )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.model import U32, U64, Answer, Answers, Candidate, Frame, Locations, Place, SectionOffset
+from symd.model import U32, U64, Answer, Answers, Candidate, Frame, Locations, Place, Reason, SectionOffset
 from symd.v1 import answer_pb2, location_pb2
 from symd.wire.columns import pack, unpack
 from symd.wire.text import utf8, utf8s
@@ -33,6 +33,22 @@ def to_answer(answer: Answer) -> answer_pb2.Answer:
     )
 
 
+def from_answer(message: answer_pb2.Answer) -> Answer:
+    """The answer; presence is asked once for all fields, because this is what one address costs."""
+    known = {field.name: value for field, value in message.ListFields()}
+    return Answer(
+        Reason(message.reason),
+        known.get("object"),
+        known.get("kernel"),
+        known.get("section"),
+        known.get("section_index"),
+        known.get("section_offset"),
+        known.get("address"),
+        tuple(map(from_frame, message.frames)),
+        tuple(map(from_candidate, message.candidates)),
+    )
+
+
 def to_frame(frame: Frame) -> location_pb2.Frame:
     return location_pb2.Frame(
         function=utf8(frame.function),
@@ -41,6 +57,17 @@ def to_frame(frame: Frame) -> location_pb2.Frame:
         line=frame.line,
         column=frame.column,
         inlined=frame.inlined,
+    )
+
+
+def from_frame(message: location_pb2.Frame) -> Frame:
+    return Frame(
+        message.function if message.HasField("function") else None,
+        message.linkage_name if message.HasField("linkage_name") else None,
+        message.file if message.HasField("file") else None,
+        message.line,
+        message.column,
+        message.inlined,
     )
 
 

@@ -84,7 +84,9 @@ def test_queries_of_all_kinds_are_answered_as_by_the_engine(client, running):
     assert list(answers) == list(running.engine.symbolize(DIGEST, queries))
     assert answers[6].candidates == CANDIDATES
     for query in queries:
-        assert list(client.symbolize(DIGEST, [query])) == list(running.engine.symbolize(DIGEST, [query]))
+        expected = running.engine.symbolize(DIGEST, [query])
+        assert list(client.symbolize(DIGEST, [query])) == list(expected)
+        assert client.symbolize_one(DIGEST, query) == expected[0]
     assert list(client.symbolize(DIGEST, [])) == []
 
 

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from symd.containers import ccob, elf, host_elf, offload_bundle
+from symd.containers import ccob, host_elf, offload_bundle
 from symd.errors import Malformed, Unsupported
 from tests import tools
 from tests.builders.elf import Section, build_elf

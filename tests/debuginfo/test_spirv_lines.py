@@ -28,6 +28,7 @@ from tests.debuginfo.spirv_listing import (
     by_llvm_spirv,
     by_spirv_dis,
 )
+from tests.query.check.assembly import assemble
 
 FOLDER = Path(__file__).parents[2] / "samples" / "spirv"
 BIN = FOLDER / "bin"
@@ -231,6 +232,62 @@ def test_damaged_modules_end_in_an_error_of_the_tree_or_in_an_answer(path: Path)
         except SymdError:
             continue
         assert len(info.rows) <= 2 * len(data)
+
+
+CIRCLES = """\
+OpCapability Kernel
+OpExtension "SPV_KHR_non_semantic_info"
+%dbg = OpExtInstImport "NonSemantic.Shader.DebugInfo.100"
+OpMemoryModel Physical64 OpenCL
+%file = OpString "a.cl"
+%void = OpTypeVoid
+%u32 = OpTypeInt 32 0
+%c7 = OpConstant %u32 7
+%fn = OpTypeFunction %void
+%src = OpExtInst %void %dbg DebugSource %file
+%unit = OpExtInst %void %dbg DebugCompilationUnit %c7 %c7 %src %c7
+%type = OpExtInst %void %dbg DebugTypeFunction %c7 %void
+%f = OpExtInst %void %dbg DebugFunction %file %type %src %c7 %c7 %unit %file %c7 %c7
+{items}
+%main = OpFunction %void None %fn
+%l = OpLabel
+%s = OpExtInst %void %dbg DebugScope {scope}
+%x = OpIAdd %u32 %c7 %c7
+OpReturn
+OpFunctionEnd
+"""
+INLINED = "%i{} = OpExtInst %void %dbg DebugInlinedAt %c7 %f %i{}"
+
+
+@pytest.mark.parametrize(
+    ("items", "scope"),
+    [
+        ("%b = OpExtInst %void %dbg DebugLexicalBlock %src %c7 %c7 %b", "%b"),
+        (
+            "%a = OpExtInst %void %dbg DebugLexicalBlock %src %c7 %c7 %b\n%b = OpExtInst %void %dbg DebugLexicalBlock %src %c7 %c7 %a",
+            "%b",
+        ),
+        ("%t = OpExtInst %void %dbg DebugTypeTemplate %t %c7", "%t"),
+    ],
+    ids=["a block in itself", "two blocks in each other", "a template of itself"],
+)
+def test_scopes_in_a_circle_belong_to_no_function(items: str, scope: str) -> None:
+    info = spirv_lines.read(code_object(assemble(CIRCLES.format(items=items, scope=scope), "spv1.5")))
+    assert len(info.scopes) == 0
+
+
+def test_calls_inlined_in_a_circle_are_cut_with_a_warning() -> None:
+    items = INLINED.format(1, 2) + "\n" + INLINED.format(2, 1)
+    info = spirv_lines.read(code_object(assemble(CIRCLES.format(items=items, scope="%f %i1"), "spv1.5")))
+    assert len(info.scopes) == 3
+    assert "circle" in info.warnings[0]
+
+
+def test_thousands_of_calls_inside_one_another_are_cut_with_a_warning() -> None:
+    items = "\n".join(INLINED.format(at, at + 1) for at in range(3000)) + "\n" + INLINED.format(3000, 3000)
+    info = spirv_lines.read(code_object(assemble(CIRCLES.format(items=items, scope="%f %i0"), "spv1.5")))
+    assert len(info.scopes) == 257
+    assert "256" in info.warnings[0]
 
 
 def test_the_manifest_names_every_module() -> None:

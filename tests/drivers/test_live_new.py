@@ -85,5 +85,5 @@ def test_a_folder_with_other_things_is_never_emptied(
 def test_a_compiler_that_was_not_set_up_says_how(
     live_new: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert live_new.main(["--root", str(tmp_path), "ocloc", "--help"]) == 2
+    assert live_new.main(["--root", str(tmp_path), "ocloc", "compile"]) == 2
     assert "setup" in capsys.readouterr().err

@@ -25,6 +25,7 @@ _WANTED = frozenset(
     | {LINKAGE_NAME, MIPS_LINKAGE_NAME}
 )
 NO_REFERENCE = -1
+NO_FILE = 0xFFFFFFFF
 
 
 class UnitColumns(NamedTuple):
@@ -61,7 +62,8 @@ class UnitColumns(NamedTuple):
 class ScopeAttributes:
     """One entry a DIE: ``name``, ``linkage_name`` as ``strings.place``; ``origin``, ``specification`` as offsets in
     ``.debug_info`` or NO_REFERENCE; ``low``, ``high`` (an address, or a size where ``high_is_size``); ``ranges`` an
-    offset in ``.debug_ranges`` or ``.debug_rnglists``; the ``has_*`` masks; the call site as it stands."""
+    offset in ``.debug_ranges`` or ``.debug_rnglists``; the ``has_*`` masks; the call site as it stands, without one
+    NO_FILE and zeros."""
 
     name: U64
     linkage_name: U64
@@ -91,7 +93,7 @@ class ScopeAttributes:
 
         return cls(
             number(), number(), reference(), reference(), number(), number(), mark(), mark(), mark(), number(), mark(),
-            number(), number(), number(),
+            np.full(count, NO_FILE, np.uint64), number(), number(),
         )  # fmt: skip
 
 

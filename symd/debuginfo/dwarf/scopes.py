@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from symd.debuginfo.dwarf import die_split, tree
 from symd.debuginfo.dwarf.abbreviations import DieShape
-from symd.debuginfo.dwarf.attributes import AttributeReader, ScopeAttributes
+from symd.debuginfo.dwarf.attributes import NO_FILE, AttributeReader, ScopeAttributes
 from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns, Sections, look_up_files
 from symd.debuginfo.dwarf.die_split import INLINED_SUBROUTINE, NULL, SUBPROGRAM, Dies
 from symd.debuginfo.dwarf.gather import Positions
@@ -188,4 +188,4 @@ def _call_files(lines: LineColumns, units: Sequence[Unit], unit: Positions, regi
     """File registers of call sites -> file numbers, each through its own unit's line table."""
     nothing = np.zeros(0, np.uint32)
     maps = [lines.file_maps.get(-1 if u.stmt_list is None else u.stmt_list, nothing) for u in units]
-    return look_up_files(maps, unit, np.minimum(register, np.uint64(0xFFFFFFFF)).astype(np.uint32))
+    return look_up_files(maps, unit, np.minimum(register, np.uint64(NO_FILE)).astype(np.uint32))

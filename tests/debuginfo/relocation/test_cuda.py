@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import cuda
-from symd.errors import Malformed, Unsupported
+from symd.errors import Malformed, SymdError, Unsupported
 from symd.model import CodeObject
 from tests.builders.elf import AX, ET_EXEC, FUNC, GLOBAL, Relocation, Section, Symbol, build_elf
 from tests.debuginfo import slow_lines
@@ -190,3 +191,23 @@ def test_what_cannot_be_applied_is_refused(entry, error, message):
     if error is Malformed and "leaves" in message:
         with pytest.raises(error, match=message):
             _relocated(_made([entry], rela=False))
+
+
+@pytest.mark.parametrize("name", ["linked.sm_80.lines.cubin", "saxpy.sm_100.debug.cubin"])
+def test_damaged_relocations_are_applied_or_refused_within_the_tree(name):
+    whole = samples.data(name)
+    tables = [
+        one for one in samples.code(name).sections if one.name.startswith((".rel.debug", ".rela.debug", ".symtab"))
+    ]
+    chance = random.Random(7)
+    refused = 0
+    for _ in range(150):
+        sick = bytearray(whole)
+        start = whole.index(chance.choice([one.data for one in tables if one.data]))
+        for _ in range(3):
+            sick[start + chance.randrange(16)] = chance.randrange(256)
+        try:
+            _relocated(samples.read_cubin(bytes(sick)))
+        except SymdError:
+            refused += 1
+    assert 10 < refused < 150
