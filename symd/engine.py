@@ -15,6 +15,7 @@ from symd.index.builder import Indexed
 from symd.index.shelf import Shelf
 from symd.model import (
     U64,
+    Answer,
     Answers,
     CodeObject,
     DebugInfo,
@@ -68,6 +69,10 @@ class Symbolizer(Protocol):
 
     def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
         """Frames for each query, in order; ``path`` restricts all of them to one code object."""
+        ...
+
+    def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
+        """The same for one query, by the shortest way."""
         ...
 
     def symbolize_column(
@@ -215,6 +220,9 @@ class Engine:
 
     def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
         return symbolize(self._index(digest), queries, path)
+
+    def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
+        return self.symbolize(digest, [query], path)[0]
 
     def symbolize_column(
         self,

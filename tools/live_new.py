@@ -44,7 +44,11 @@ class SetupError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown and "rest" not in options:
+        parser.error(f"unknown: {' '.join(unknown)}")
+    options.rest = [*unknown, *getattr(options, "rest", ())]
     root = options.root.resolve()
     try:
         return int(options.action(root, options))
@@ -60,10 +64,14 @@ def _parser() -> argparse.ArgumentParser:
     setup = verbs.add_parser("setup", help="download and unpack, unless that was done before")
     setup.add_argument("--again", action="store_true", help="start over, with today's versions")
     setup.set_defaults(action=set_up)
-    test = verbs.add_parser("test", help="run the live tests against these drivers; what follows goes to pytest")
+    test = verbs.add_parser(
+        "test", add_help=False, help="run the live tests against these drivers; what follows goes to pytest"
+    )
     test.add_argument("rest", nargs=argparse.REMAINDER)
     test.set_defaults(action=run_tests)
-    ocloc = verbs.add_parser("ocloc", help="run the newer offline compiler with the arguments that follow")
+    ocloc = verbs.add_parser(
+        "ocloc", add_help=False, help="run the newer offline compiler with the arguments that follow"
+    )
     ocloc.add_argument("rest", nargs=argparse.REMAINDER)
     ocloc.set_defaults(action=run_ocloc)
     return parser

@@ -6,7 +6,6 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Sequence
-from ctypes.util import find_library
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -96,7 +95,7 @@ def look_for(tool: Tool) -> Found:
 
 
 def _library(tool: Tool) -> str | None:
-    return next((path for path in map(find_library, tool.names) if path), None)
+    return next((path for path in map(installed, tool.names) if path), None)
 
 
 def _version(path: str) -> str | None:

@@ -92,7 +92,7 @@ def _gnu_hash_count(table: bytes) -> int:
         return 0
     last: int = max(struct.unpack_from(f"<{buckets}I", table, start), default=0)
     if last < first:
-        return first
+        return int(first)
     for at in range(chains + 4 * (last - first), len(table) - 3, 4):
         last += 1
         if table[at] & 1:

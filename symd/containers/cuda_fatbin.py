@@ -149,9 +149,7 @@ def _entry(data: bytes, at: int, end: int) -> tuple[Entry, int]:
     place = f"{NAME}: entry at byte {at}"
     if at + 64 > end:
         raise Malformed(f"its header ends past byte {end}", where=place)
-    (kind, _, header, size, packed, options, minor, major, arch, name, name_size, flags, _, raw) = _HEADER.unpack_from(
-        data, at
-    )
+    (kind, _, header, size, packed, options, _, _, arch, name, name_size, flags, _, raw) = _HEADER.unpack_from(data, at)
     if header < 64 or at + header + size > end:
         raise Malformed(f"header of {header} and content of {size} bytes end past byte {end}", where=place)
     head = data[at : at + header]
@@ -163,7 +161,6 @@ def _entry(data: bytes, at: int, end: int) -> tuple[Entry, int]:
         at, kind, _target(kind, arch, flags), _text(head, name, name_size), _options(head, options), flags,
         raw if compressed else size, stored,
     )  # fmt: skip
-    del minor, major
     return entry, at + header + size
 
 

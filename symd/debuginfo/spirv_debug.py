@@ -26,6 +26,7 @@ class DebugData:
         self.by_id: dict[int, DebugInstruction] = {}
         self.definitions: dict[int, int] = {}
         self._function_of: dict[int, int | None] = {}
+        self._depth: dict[int, int | None] = {}
         for item in words.debug_instructions(*_DESCRIBING):
             self.by_id.setdefault(item.id, item)
             self._note_definition(item)
@@ -89,6 +90,24 @@ class DebugData:
             return None
         line = self.words.value(item.operands, 0, item.by_id)
         return line, item.operands[1], item.operands[2] if len(item.operands) > 2 else 0
+
+    def inline_depth(self, inlined_at: int) -> int | None:
+        """How many DebugInlinedAt stand from this one outwards, itself counted; None when they form a circle."""
+        path: list[int] = []
+        at, depth = inlined_at, None
+        seen: set[int] = set()
+        while at not in seen:
+            site = self.inlined_at(at)
+            if site is None or at in self._depth:
+                depth = 0 if site is None else self._depth[at]
+                break
+            seen.add(at)
+            path.append(at)
+            at = site[2]
+        for one in reversed(path):
+            depth = depth + 1 if depth is not None else None
+            self._depth[one] = depth
+        return depth
 
 
 def _operand(item: DebugInstruction | None, table: dict[Debug, int]) -> int | None:

@@ -49,12 +49,12 @@ class _Events:
 
 def _events(words: Words, data: DebugData, files: Interner, places: Places) -> _Events:
     """What happens, in the order of the module; the module's end ends its last block."""
-    blocks, end = np.array(words.where(*BLOCK_ENDS), np.int64), np.array([len(words) - 1], np.int64)
+    blocks = np.append(words.where(*BLOCK_ENDS), len(words) - 1).astype(np.int64)
     lines = np.array(words.where(Op.LINE, Op.NO_LINE), np.int64)
     parts = [
-        (blocks, _END, np.zeros(len(blocks), np.bool_), np.zeros((len(blocks), 3), np.int64)),
         (lines, _LINE, (words.opcode[lines] == Op.LINE) & (words.count[lines] >= 4), _op_lines(words, files, lines)),
         (places.lines, _DEBUG, places.beginning, _debug_lines(words, data, files, places.lines)),
+        (blocks, _END, np.zeros(len(blocks), np.bool_), np.zeros((len(blocks), 3), np.int64)),
     ]
     number = np.concatenate([part[0] for part in parts])
     order = np.argsort(number, kind="stable")

@@ -5,6 +5,7 @@ Source: NonSemantic.Shader.DebugInfo.100 and OpenCL.DebugInfo.100, DebugScope, D
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 
@@ -16,7 +17,11 @@ from symd.debuginfo.spirv_debug import DebugData, Interner, Places
 from symd.model import NO_PARENT, Scopes
 
 MOST_FRAMES = 256
-"""Inlined calls inside one another; a module that claims more keeps the innermost."""
+"""Inlined calls inside one another; where a module claims more, the innermost function stands alone."""
+MOST_RANGES = 8_000_000
+"""Pieces of code that belong to a scope, counted for every scope around them too."""
+
+_MOST_WARNINGS = 20
 
 Segment = tuple[int, int, tuple[int, int] | None]
 """Instruction numbers [first, end) and (scope id, inlined-at id) of the DebugScope in force."""
@@ -28,9 +33,8 @@ class ScopeBuilder:
         self.warnings: list[str] = []
         self._scopes: list[tuple[int, int, int, int, int, int, int]] = []
         self._numbers: dict[tuple[int, int, int], int] = {}
-        self._parents: list[int] = []
-        self._ranges: dict[int, list[list[int]]] = {}
-        self._chains: dict[tuple[int, int], list[tuple[int | None, int]]] = {}
+        self._range_scope, self._range_start, self._range_end = array("I"), array("Q"), array("Q")
+        self._last_range: dict[int, int] = {}
 
     def build(self, functions: dict[int, Body]) -> Scopes:
         changes = self._changes()
@@ -57,6 +61,9 @@ class ScopeBuilder:
     def _function(self, body: Body, segments: list[Segment]) -> None:
         own = self._own_function(body, segments)
         for first, end, scope in segments:
+            if len(self._range_scope) > MOST_RANGES:
+                self._warn(f"scopes behind byte {body.offset} are left out: there are more than {MOST_RANGES} ranges")
+                return
             chain = self._chain(*scope) if scope is not None else []
             if not chain or chain[-1][0] is None:
                 if own is None:
@@ -74,27 +81,19 @@ class ScopeBuilder:
 
     def _chain(self, scope: int, inlined_at: int) -> list[tuple[int | None, int]]:
         """(DebugFunction, the DebugInlinedAt where it was inlined or 0), innermost first."""
-        key = (scope, inlined_at)
-        if key not in self._chains:
-            self._chains[key] = self._walk(scope, inlined_at)
-        return self._chains[key]
-
-    def _walk(self, scope: int, inlined_at: int) -> list[tuple[int | None, int]]:
+        depth = self.data.inline_depth(inlined_at)
+        if depth is None or depth > MOST_FRAMES:
+            why = "in a circle" if depth is None else f"under {depth} others, more than {MOST_FRAMES}"
+            self._warn(f"DebugInlinedAt %{inlined_at} stands {why}: its callers are left out")
+            return [(self.data.function_of(scope), 0)]
         chain: list[tuple[int | None, int]] = []
-        seen = set()
-        while True:
-            site = self.data.inlined_at(inlined_at) if inlined_at else None
-            if site is None or inlined_at in seen or len(chain) == MOST_FRAMES:
-                if site is not None:
-                    self._warn(inlined_at)
-                return [*chain, (self.data.function_of(scope), 0)]
-            seen.add(inlined_at)
+        while (site := self.data.inlined_at(inlined_at)) is not None:
             chain.append((self.data.function_of(scope), inlined_at))
             _, scope, inlined_at = site
+        return [*chain, (self.data.function_of(scope), 0)]
 
-    def _warn(self, inlined_at: int) -> None:
-        text = f"DebugInlinedAt %{inlined_at} stands in a circle or under more than {MOST_FRAMES} others: cut there"
-        if text not in self.warnings and len(self.warnings) < 100:
+    def _warn(self, text: str) -> None:
+        if len(self.warnings) < _MOST_WARNINGS and text not in self.warnings:
             self.warnings.append(text)
 
     def _add(self, body: Body, chain: list[tuple[int | None, int]], first: int, end: int) -> None:
@@ -103,11 +102,14 @@ class ScopeBuilder:
         above = -1 - body.id  # functions are told apart by their body, inlined calls by what they stand in
         for function, inlined_at in reversed(chain):
             above = self._number(above, function, inlined_at)
-            ranges = self._ranges.setdefault(above, [])
-            if ranges and ranges[-1][1] == start:
-                ranges[-1][1] = stop
-            else:
-                ranges.append([start, stop])
+            last = self._last_range.get(above)
+            if last is not None and self._range_end[last] == start:
+                self._range_end[last] = stop
+                continue
+            self._last_range[above] = len(self._range_scope)
+            self._range_scope.append(above)
+            self._range_start.append(start)
+            self._range_end.append(stop)
 
     def _number(self, above: int, function: int | None, inlined_at: int) -> int:
         key = (above, function or 0, inlined_at)
@@ -134,7 +136,6 @@ class ScopeBuilder:
         if not self._scopes:
             return Scopes.empty()
         table = np.array(self._scopes, np.uint64)
-        ranges = np.array([(scope, *pair) for scope, pairs in self._ranges.items() for pair in pairs], np.uint64)
         parent, name, linkage, inlined, call_file, call_line, call_column = table.T.astype(np.uint32)
         return Scopes(
             parent=parent,
@@ -144,10 +145,10 @@ class ScopeBuilder:
             call_file=call_file,
             call_line=call_line,
             call_column=call_column,
-            range_scope=ranges[:, 0].astype(np.uint32),
-            range_section=np.zeros(len(ranges), np.uint32),
-            range_offset=ranges[:, 1].copy(),
-            range_end=ranges[:, 2].copy(),
+            range_scope=np.array(self._range_scope, np.uint32),
+            range_section=np.zeros(len(self._range_scope), np.uint32),
+            range_offset=np.array(self._range_start, np.uint64),
+            range_end=np.array(self._range_end, np.uint64),
         )
 
 

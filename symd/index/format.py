@@ -90,11 +90,11 @@ class Strings(Sequence[str]):
         if isinstance(at, slice):
             return [self[number] for number in range(*at.indices(len(self)))]
         start = int(self._ends[at - 1]) if at > 0 else 0
-        return bytes(self._data[start : int(self._ends[at])]).decode("utf-8", "surrogateescape")
+        return bytes(self._data[start : int(self._ends[at])]).decode("utf-8", "replace")
 
 
 def encode_strings(strings: Sequence[str]) -> tuple[Column, Column]:
     """(ends, bytes) columns of ``strings``."""
-    encoded = [text.encode("utf-8", "surrogateescape") for text in strings]
+    encoded = [text.encode("utf-8", "replace") for text in strings]
     ends = np.cumsum([len(text) for text in encoded], dtype=np.uint64)
     return narrow(ends), np.frombuffer(b"".join(encoded), np.uint8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from symd.containers import archive
+from symd.containers import archive, unpack
 from symd.containers.format import Part
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from tests import tools
@@ -92,3 +92,23 @@ def test_more_members_than_the_budget_are_refused():
 def test_truncated_archives_cost_an_error_or_what_is_left():
     for data in amd.truncations(amd.sample("libhost.a"))[1:]:
         assert amd.survives(lambda data=data: amd.contents(archive, data)) in {"Malformed", "answered"}
+
+
+def test_archives_inside_archives_are_opened_down_to_the_limit():
+    data = amd.sample("v4-gfx900.co")
+    for _ in range(3):
+        data = b"!<arch>\n" + member("inner/", data)
+    assert [one.path for one in unpack(data).objects] == ["inner/inner/inner"]
+    for _ in range(10):
+        data = b"!<arch>\n" + member("inner/", data)
+    with pytest.raises(LimitExceeded, match="nesting_depth"):
+        unpack(data)
+
+
+def test_every_image_of_the_sample_library_is_found_with_its_path():
+    paths = [one.path for one in unpack(amd.sample("libhost.a")).objects]
+    assert paths == [
+        "host-first.o/.hip_fatbin/hipv4-amdgcn-amd-amdhsa--gfx1100",
+        "host-first.o/.hip_fatbin/hipv4-amdgcn-amd-amdhsa--gfx900",
+        "host-second.o/.hip_fatbin/hipv4-amdgcn-amd-amdhsa--gfx900",
+    ]

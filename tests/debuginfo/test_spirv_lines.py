@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from symd.config import Limits
 from symd.containers import spirv
 from symd.containers.budget import Budget
 from symd.containers.format import Part
-from symd.debuginfo import spirv_lines
+from symd.debuginfo import spirv_lines, spirv_scopes
 from symd.debuginfo.spirv_sources import source_texts
 from symd.errors import SymdError
 from symd.model import NO_PARENT, CodeObject, DebugInfo, RowFlag
@@ -234,6 +235,50 @@ def test_damaged_modules_end_in_an_error_of_the_tree_or_in_an_answer(path: Path)
         assert len(info.rows) <= 2 * len(data)
 
 
+def module(*instructions: tuple[int, ...]) -> bytes:
+    """Opcode and operands each, behind a header; OpString %1 "a" comes first."""
+    words = [0x07230203, 0x00010000, 0, 10, 0, 3 << 16 | 7, 1, ord("a")]
+    for opcode, *operands in instructions:
+        words += [(len(operands) + 1) << 16 | opcode, *operands]
+    return struct.pack(f"<{len(words)}I", *words)
+
+
+LINE, ADD, BRANCH = 8, (128, 5, 6, 7, 8), (249, 4)
+
+
+@pytest.mark.parametrize(
+    ("instructions", "expected"),
+    [
+        ([], []),
+        ([ADD], []),
+        ([(LINE, 1, 3, 4)], []),
+        ([(LINE, 1, 3, 4), ADD], [(48, 3), (68, -1)]),
+        ([(LINE, 1, 3, 4), ADD, (LINE, 1, 5, 6)], [(48, 3), (84, -1)]),
+        ([(LINE, 1, 3, 4), ADD, BRANCH, ADD], [(48, 3), (76, -1)]),
+        ([(LINE, 1, 3, 4), ADD, (LINE, 1, 3, 4), ADD], [(48, 3), (84, 3), (104, -1)]),
+        ([(LINE, 1, 3), ADD], []),
+        ([(LINE, 99, 3, 4), ADD], [(48, 3), (68, -1)]),
+        ([(LINE, 1, 3, 4), ADD, (317,), (317,), ADD], [(48, 3), (76, -1)]),
+    ],
+    ids=[
+        "nothing",
+        "no statement",
+        "a statement over nothing",
+        "the module ends the sequence",
+        "a statement at the very end",
+        "a branch ends the sequence",
+        "the same statement again",
+        "too few operands",
+        "a file that is not there",
+        "two OpNoLine",
+    ],
+)
+def test_rows_of_tiny_modules(instructions: list[tuple[int, ...]], expected: list[tuple[int, int]]) -> None:
+    rows = spirv_lines.read(code_object(module(*instructions))).rows
+    ends = rows.flags & RowFlag.END_SEQUENCE != 0
+    assert [*zip(rows.offset.tolist(), np.where(ends, -1, rows.line.astype(int)).tolist(), strict=True)] == expected
+
+
 CIRCLES = """\
 OpCapability Kernel
 OpExtension "SPV_KHR_non_semantic_info"
@@ -279,15 +324,24 @@ def test_scopes_in_a_circle_belong_to_no_function(items: str, scope: str) -> Non
 def test_calls_inlined_in_a_circle_are_cut_with_a_warning() -> None:
     items = INLINED.format(1, 2) + "\n" + INLINED.format(2, 1)
     info = spirv_lines.read(code_object(assemble(CIRCLES.format(items=items, scope="%f %i1"), "spv1.5")))
-    assert len(info.scopes) == 3
+    assert len(info.scopes) == 1
     assert "circle" in info.warnings[0]
 
 
-def test_thousands_of_calls_inside_one_another_are_cut_with_a_warning() -> None:
-    items = "\n".join(INLINED.format(at, at + 1) for at in range(3000)) + "\n" + INLINED.format(3000, 3000)
+@pytest.mark.parametrize(("depth", "scopes"), [(256, 257), (257, 1), (3000, 1)])
+def test_calls_inside_one_another_are_read_up_to_256_and_cut_with_a_warning_beyond(depth: int, scopes: int) -> None:
+    items = "\n".join(INLINED.format(at, at + 1) for at in range(depth - 1))
+    items += f"\n%i{depth - 1} = OpExtInst %void %dbg DebugInlinedAt %c7 %f"
     info = spirv_lines.read(code_object(assemble(CIRCLES.format(items=items, scope="%f %i0"), "spv1.5")))
-    assert len(info.scopes) == 257
-    assert "256" in info.warnings[0]
+    assert len(info.scopes) == scopes
+    assert [str(depth) in warning for warning in info.warnings] == [True] * (depth > 256)
+
+
+def test_scopes_that_would_need_too_much_memory_are_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spirv_scopes, "MOST_RANGES", 3)
+    info = decoded("methods.O0.ocl-100")
+    assert len(info.scopes.range_scope) == 4
+    assert "more than 3 ranges" in info.warnings[0]
 
 
 def test_the_manifest_names_every_module() -> None:

@@ -11,6 +11,7 @@ of them ends in the wrong state the bytes up to the next "other" byte are turned
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +34,11 @@ def operand_count(shape: ProgramShape, opcode: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """``starts`` is a mask over the bytes (1 where an instruction begins); ``extended`` the positions of extended
-    instructions in order, ``payload`` where their own opcode is and ``end`` where they end; ``sick`` positions where
-    an instruction does not end inside its program."""
+    """``at`` is where instructions begin, in order; ``extended`` the positions of the extended ones, ``payload`` where
+    their own opcode is and ``end`` where they end; ``sick`` positions where an instruction does not end inside its
+    program."""
 
-    starts: U8
+    at: Positions
     extended: Positions
     payload: Positions
     end: Positions
@@ -55,45 +56,58 @@ class _Irregular:
     sick: NDArray[np.bool_]
 
 
-def _classes(shape: ProgramShape) -> tuple[U8, U8, U8]:
-    """Tables of 256: which bytes swap the states, which lead to "opcode comes", which begin irregular instructions."""
-    swap, reset, irregular = np.zeros(256, np.uint8), np.zeros(256, np.uint8), np.zeros(256, np.uint8)
-    reset[:0x80] = 1
+@lru_cache(maxsize=16)
+def _classes(opcode_base: int, counts: tuple[int, ...]) -> tuple[bytes, bytes, bytes]:
+    """Tables of 256: which bytes swap the states, which leave them as they are, which begin irregular instructions.
+
+    ``counts`` are the operand counts of opcodes 1, 2, ... up to ``opcode_base``.
+    """
+    swap, keep, irregular = bytearray(256), bytearray(256), bytearray(256)
+    keep[0x80:] = b"\1" * 0x80
     irregular[0] = 1
-    for opcode in range(1, shape.opcode_base):
-        if opcode == FIXED_ADVANCE_PC or operand_count(shape, opcode) > 1:
+    for opcode, count in enumerate(counts, 1):
+        if opcode == FIXED_ADVANCE_PC or count > 1:
             irregular[opcode] = 1
-        elif operand_count(shape, opcode) == 1:
-            swap[opcode], reset[opcode] = 1, 0
-    return swap, reset, irregular
+        elif count == 1:
+            swap[opcode] = keep[opcode] = 1
+    return bytes(swap), bytes(keep), bytes(irregular)
 
 
-def _states(swap: U8, reset_at: Positions) -> U8:
-    """The state behind every byte: 1 where an operand comes."""
-    parity = np.cumsum(swap, dtype=np.uint8)
-    parity &= 1
-    if reset_at.size:
-        base = np.repeat(parity[reset_at], np.diff(reset_at, append=len(swap)))
-        parity[reset_at[0] :] ^= base
-    return parity
+def _states(swap: U8, keep: U8) -> U8:
+    """The state behind every byte: 1 where an operand comes.
+
+    A byte's effect is "swap if ``swap``, then forget what was before unless ``keep``"; effects are joined over
+    stretches of 1, 2, 4, ... bytes until every stretch has a byte that forgets.
+    """
+    state, width = swap, 1
+    while keep.any():
+        behind = state.copy()
+        behind[width:] ^= state[:-width] & keep[width:]
+        reach = keep.copy()
+        reach[width:] &= keep[:-width]
+        reach[:width] = 0
+        state, keep = behind, reach
+        width *= 2
+    return state
 
 
-def find(code: U8, shape: ProgramShape, stops: Positions) -> Instructions:
+def find(code: bytes, shape: ProgramShape, stops: Positions) -> Instructions:
     """The instructions of programs that lie one behind the other, each with a SENTINEL behind it (at ``stops``)."""
-    swap, reset, irregular = _classes(shape)
-    reset_at = np.flatnonzero(reset[code])
-    states = _states(swap[code], reset_at)
-    candidates = _irregular(code, shape, np.flatnonzero(irregular[code]), stops)
-    true = _walk(states, reset_at, candidates)
+    u8 = np.frombuffer(code, np.uint8)
+    counts = tuple(operand_count(shape, opcode) for opcode in range(1, shape.opcode_base))
+    swap, keep, irregular = (np.frombuffer(code.translate(t), np.uint8) for t in _classes(shape.opcode_base, counts))
+    states = _states(swap, keep)
+    candidates = _irregular(u8, shape, np.flatnonzero(irregular.view(np.bool_)), stops)
+    true = _walk(states, keep, candidates)
     at, end = candidates.at[true], candidates.end[true]
-    _mend(states, reset_at, end)
-    starts = np.empty_like(states)
-    starts[0] = 1
-    np.equal(states[:-1], 0, out=starts[1:], casting="unsafe")
-    starts[_spans(at + 1, end)] = 0
-    sick = np.concatenate([at[candidates.sick[true]], stops[states[stops - 1] != 0]]) if len(stops) else stops
-    extended = code[at] == 0
-    return Instructions(starts, at[extended], candidates.payload[true][extended], end[extended], sick)
+    states = _mend(states, keep, end)
+    starts = np.empty(len(states), np.bool_)
+    starts[0] = True
+    np.equal(states[:-1], 0, out=starts[1:])
+    starts[_spans(at + 1, end)] = False
+    sick = np.concatenate([at[candidates.sick[true]], stops[states[stops - 1] != 0]])
+    extended = u8[at] == 0
+    return Instructions(np.flatnonzero(starts), at[extended], candidates.payload[true][extended], end[extended], sick)
 
 
 def _irregular(code: U8, shape: ProgramShape, at: Positions, stops: Positions) -> _Irregular:
@@ -124,11 +138,9 @@ def _behind_operands(code: U8, at: int, count: int) -> int:
     return at
 
 
-def _walk(states: U8, reset_at: Positions, candidates: _Irregular) -> NDArray[np.intp]:
+def _walk(states: U8, keep: U8, candidates: _Irregular) -> NDArray[np.intp]:
     """Which candidates are instructions: from one to the next that begins where an opcode is expected."""
     at, end = candidates.at, candidates.end
-    if not at.size:
-        return np.zeros(0, np.intp)
     before = states[at - 1]
     before[at == 0] = 0
     free = np.flatnonzero(before == 0)
@@ -136,7 +148,7 @@ def _walk(states: U8, reset_at: Positions, candidates: _Irregular) -> NDArray[np
     step = follow[np.searchsorted(at[free], end)]
     turned = np.flatnonzero(states[end - 1])
     if turned.size:
-        settled = reset_at[np.searchsorted(reset_at, end[turned])]
+        settled = _settled(keep, end[turned])
         number = np.minimum(np.searchsorted(at, settled), len(at) - 1)
         hidden = (at[number] == settled) & (before[number] != 0)
         step[turned] = np.where(hidden, number, follow[np.searchsorted(at[free], settled, side="right")])
@@ -149,13 +161,20 @@ def _walk(states: U8, reset_at: Positions, candidates: _Irregular) -> NDArray[np
     return np.array(found, np.intp)
 
 
-def _mend(states: U8, reset_at: Positions, end: Positions) -> None:
-    """Turn the states round between an irregular instruction that seemed to end inside an operand and the next
+def _settled(keep: U8, at: Positions) -> Positions:
+    """The first byte from each position on that leads to "opcode comes" whatever was before."""
+    settling = np.flatnonzero(keep == 0)
+    return settling[np.searchsorted(settling, at)]
+
+
+def _mend(states: U8, keep: U8, end: Positions) -> U8:
+    """The states, turned round between an irregular instruction that seemed to end inside an operand and the next
     byte that settles them."""
-    turned = end[states[end - 1] != 0] if end.size else end
+    turned = end[states[end - 1] != 0]
     if turned.size:
-        settled = reset_at[np.searchsorted(reset_at, turned)]
-        states[_spans(turned - 1, settled)] ^= 1
+        states = states.copy()
+        states[_spans(turned - 1, _settled(keep, turned))] ^= 1
+    return states
 
 
 def _spans(first: Positions, last: Positions) -> Positions:

@@ -17,7 +17,7 @@ from symd.debuginfo.dwarf.line_header import SECTION, LineHeader, ProgramShape, 
 from symd.errors import Malformed
 from symd.model import U8, U32, U64, RowFlag
 
-Totals = TypeVar("Totals", U8, U32)
+Totals = TypeVar("Totals", U8, U32, U64)
 
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _SET_COLUMN, _NEGATE_STMT = 1, 2, 3, 4, 5, 6
 _BASIC_BLOCK, _CONST_ADD_PC, _FIXED_ADVANCE_PC, _PROLOGUE_END, _EPILOGUE_BEGIN = 7, 8, 9, 10, 11
@@ -28,6 +28,7 @@ _ROW_FLAGS = (
 )
 _END_SEQUENCE, _SET_ADDRESS, _DEFINE_FILE, _NVIDIA_INLINED = 1, 2, 3, 0x90
 _ADDRESS_SIZES = (2, 4, 8)
+_NOTHING = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,11 @@ class _Code:
         self.shape = shape
         self.headers = headers
         sentinel = bytes([instructions.SENTINEL])
-        self.bytes = b"".join(data[h.program : h.end] + sentinel for h in headers)
+        self.bytes = b"".join(piece for h in headers for piece in (data[h.program : h.end], sentinel))
         self.u8: U8 = np.frombuffer(self.bytes, np.uint8)
         self.stops = np.cumsum([h.end - h.program + 1 for h in headers]) - 1
         self.begins = np.append(0, self.stops[:-1] + 1)
-        self.found = instructions.find(self.u8, shape, self.stops)
+        self.found = instructions.find(self.bytes, shape, self.stops)
         self.sick: dict[int, tuple[int, str]] = {}
         self.refuse(self.found.sick, "an instruction passes the end of its table")
         self.kind = self._extended_kinds()
@@ -86,37 +87,38 @@ class _Code:
         return kind
 
     def _find_rows(self) -> None:
-        emits = np.zeros(256, np.uint8)
-        emits[self.shape.opcode_base :] = 1
-        if self.shape.opcode_base > _COPY:
-            emits[_COPY] = 1
-        mask = emits[self.u8]
-        mask &= self.found.starts
-        mask[self.stops] = 1
-        ends = self.found.extended[self.kind == _END_SEQUENCE]
-        mask[ends] = 1
-        self.row_at = np.flatnonzero(mask)
-        self.before = np.cumsum(mask, dtype=np.int32)
-        self.end_rows = self.before[ends] - 1
-        self.stop_rows = self.before[self.stops] - 1
-        closing = np.zeros(len(self.row_at), np.uint8)
-        closing[self.end_rows] = 1
-        closing[self.stop_rows] = 1
+        """Number rows and sequences, and sort the other instructions by opcode. A sentinel is a row of its own."""
+        at = self.found.at
+        opcode = self.u8[at]
+        emits = (opcode >= self.shape.opcode_base) & (opcode != 0)
+        emits |= opcode == _COPY
+        ends = np.searchsorted(at, self.found.extended[self.kind == _END_SEQUENCE])
+        emits[ends] = True
+        self._before = np.cumsum(emits, dtype=np.int32)
+        rows = np.flatnonzero(emits)
+        self.row_at = at[rows]
+        self.row_opcode = opcode[rows]
+        self.end_rows = self._before[ends] - 1
+        self.stop_rows = self._before[np.searchsorted(at, self.stops)] - 1
+        closing = np.zeros(len(rows), np.bool_)
+        closing[self.end_rows] = True
+        closing[self.stop_rows] = True
         self.ends = np.flatnonzero(closing) + 1
         self.first = np.append(0, self.ends[:-1])
         self.length = self.ends - self.first
+        self._others = np.flatnonzero(~emits)
+        self._other_opcode = opcode[self._others]
 
     def opcode(self, opcode: int) -> tuple[Positions, NDArray[np.int32]]:
         """Where a standard opcode stands, and the row that its effect reaches first."""
-        if opcode >= self.shape.opcode_base:
-            return np.zeros(0, np.int64), np.zeros(0, np.int32)
-        at = np.flatnonzero((self.u8 == opcode) & self.found.starts)
-        return at, self.before[at]
+        which = self._others[self._other_opcode == opcode] if opcode < self.shape.opcode_base else _NOTHING
+        return self.found.at[which], self._before[which]
 
     def extended(self, kind: int) -> tuple[Positions, Positions, NDArray[np.int32]]:
         """Where operands of an extended opcode begin and end, and the row that its effect reaches first."""
         which = np.flatnonzero(self.kind == kind)
-        return self.found.payload[which] + 1, self.found.end[which], self.before[self.found.extended[which]]
+        row = self._before[np.searchsorted(self.found.at, self.found.extended[which])]
+        return self.found.payload[which] + 1, self.found.end[which], row
 
     def since_sequence(self, total: Totals) -> Totals:
         """Running totals over all rows, made totals since each sequence began, in place."""
@@ -176,33 +178,44 @@ def _register(code: _Code, opcode: int, default: int) -> U32:
     return code.fill(default, rows, values.astype(np.uint32), np.uint32)
 
 
+def _add(totals: Totals, rows: NDArray[np.int32], values: Totals) -> None:
+    """Add to the rows, some of which may come twice."""
+    if (rows[1:] != rows[:-1]).all():
+        totals[rows] += values
+    else:
+        np.add.at(totals, rows, values)
+
+
 def _lines(code: _Code) -> U32:
     shape = code.shape
     delta = np.zeros(256, np.int64)
     specials = np.arange(shape.opcode_base, 256)
     delta[specials] = shape.line_base + (specials - shape.opcode_base) % shape.line_range
-    line = delta.astype(np.uint32)[code.u8[code.row_at]]
+    line = delta.astype(np.uint32)[code.row_opcode]
     operands, _, rows = _operands(code, _ADVANCE_LINE, signed=True)
-    np.add.at(line, rows, operands.astype(np.uint32))
+    _add(line, rows, operands.astype(np.uint32))
     np.cumsum(line, out=line)
     return code.since_sequence(line) + np.uint32(1)
 
 
-def _advances(code: _Code) -> tuple[Positions, U64]:
-    """Position and byte count of everything but special opcodes that moves the address on, in order."""
+def _advances(code: _Code) -> tuple[Positions, NDArray[np.int32], U64]:
+    """Position, row and byte count of everything but special opcodes that moves the address on, in order."""
     shape = code.shape
-    unit = np.uint64(shape.min_inst_length)
-    operands, moved, _ = _operands(code, _ADVANCE_PC)
-    constant, _ = code.opcode(_CONST_ADD_PC)
-    fixed, _ = code.opcode(_FIXED_ADVANCE_PC)
-    fixed = fixed[fixed + 2 < len(code.u8)]
-    at = np.concatenate([moved, constant, fixed])
+    operands, moved, moved_rows = _operands(code, _ADVANCE_PC)
+    constant, constant_rows = code.opcode(_CONST_ADD_PC)
+    fixed, fixed_rows = code.opcode(_FIXED_ADVANCE_PC)
     step = (255 - shape.opcode_base) // shape.line_range * shape.min_inst_length
+    at = np.concatenate([moved, constant, fixed])
     count = np.concatenate(
-        [operands * unit, np.full(len(constant), step, np.uint64), unsigned_at(code.u8, fixed + 1, 2)]
+        [
+            operands * np.uint64(shape.min_inst_length),
+            np.full(len(constant), step, np.uint64),
+            # A sick instruction may stand before the last byte; its rows are dropped.
+            unsigned_at(code.u8, np.minimum(fixed + 1, len(code.u8) - 2), 2),
+        ]
     )
     order = np.argsort(at, kind="stable")
-    return at[order], count[order]
+    return at[order], np.concatenate([moved_rows, constant_rows, fixed_rows])[order], count[order]
 
 
 def _addresses(code: _Code) -> U64:
@@ -210,9 +223,9 @@ def _addresses(code: _Code) -> U64:
     delta = np.zeros(256, np.uint64)
     specials = np.arange(shape.opcode_base, 256)
     delta[specials] = (specials - shape.opcode_base) // shape.line_range * shape.min_inst_length
-    address = delta[code.u8[code.row_at]]
-    at, count = _advances(code)
-    np.add.at(address, code.before[at], count)
+    address = delta[code.row_opcode]
+    at, rows, count = _advances(code)
+    _add(address, rows, count)
     np.cumsum(address, out=address)
     set_at, set_rows, values = _set_addresses(code)
     before = np.zeros(len(code.first), np.uint64)
@@ -242,7 +255,8 @@ def _set_addresses(code: _Code) -> tuple[Positions, NDArray[np.int32], U64]:
 def _flags(code: _Code) -> U8:
     """is_stmt is the parity of its negations in the sequence; the others belong to the one row that follows."""
     flags = np.zeros(len(code.row_at), np.uint8)
-    np.add.at(flags, code.opcode(_NEGATE_STMT)[1], 1)
+    negated = code.opcode(_NEGATE_STMT)[1]
+    _add(flags, negated, np.ones(len(negated), np.uint8))
     np.cumsum(flags, dtype=np.uint8, out=flags)
     code.since_sequence(flags)
     flags += np.uint8(code.shape.default_is_stmt)

@@ -1,0 +1,1 @@
+"""Disassemblers that may be installed: each is optional at run time."""

@@ -1,0 +1,76 @@
+"""Rows and frames of every AMD sample equal LLVM's: at every instruction slot of linked objects, by rows of relocatable
+ones. LLVM relocates AMDGPU objects itself."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from symd.model import Answer, Reason
+from symd.query.lines import lines
+from symd.query.symbolize import symbolize_column
+from tests import tools
+from tests.agreement import ours
+from tests.containers import amd
+
+STEP = 4
+"""AMDGPU instructions start at multiples of 4 bytes."""
+NO_DEBUG = {name for name in amd.OBJECTS if amd.code(name).debug == "none"}
+LINKED = [name for name in amd.LINKED if name not in NO_DEBUG]
+OBJECTS = [name for name in amd.OBJECTS if name not in NO_DEBUG]
+_ROW = re.compile(r"^0x([0-9a-f]{16}) +(\d+) +(\d+) +\d+ +\d+ +\d+ +\d+((?: +\w+)*) *$", re.MULTILINE)
+
+
+def llvm_frames(name: str, addresses: list[int]) -> list[list[tuple]]:
+    text = tools.output(
+        tools.require("llvm-symbolizer-22"),
+        f"--obj={amd.path(name)}",
+        "--inlines",
+        "--no-demangle",
+        "--output-style=JSON",
+        *map(hex, addresses),
+    )
+    return [
+        [(one["FunctionName"], one["FileName"], one["Line"], one["Column"]) for one in answer["Symbol"]]
+        for answer in json.loads(text)
+    ]
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_rows_are_those_of_dwarfdump(name):
+    """In table order; addresses of relocatable objects count from their section, as LLVM puts them."""
+    text = tools.output(tools.require("llvm-dwarfdump-22"), "--debug-line", amd.path(name))
+    theirs = [(int(a, 16), int(line), int(column), set(flags.split())) for a, line, column, flags in _ROW.findall(text)]
+    linked = amd.code(name).linked
+    mine = []
+    for table in lines(ours.index(amd.sample(name))):
+        for number in range(len(table)):
+            row = ours._row(table, number)
+            base = table.places[table.place[number]].address if linked else 0
+            mine.append((base + row.address, row.line, row.column, set(row.flags)))
+    assert len(theirs) > 5
+    assert mine == theirs
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_frames_are_those_of_symbolizer_at_every_instruction_slot(name):
+    code = amd.code(name)
+    text = code.section(".text")
+    addresses = list(range(text.address, text.address + text.size, STEP))
+    answers = symbolize_column(ours.index(amd.sample(name)), np.array(addresses, np.uint64))
+    compared = 0
+    for address, answer, other in zip(addresses, answers, llvm_frames(name, addresses), strict=True):
+        assert agrees(answer, other), f"{address:#x}: {answer} != {other}"
+        compared += answer.reason is Reason.EXACT
+    assert compared > 3
+
+
+def agrees(answer: Answer, other: list[tuple]) -> bool:
+    """Equal frames, but for line 0: LLVM passes it on, symd answers with an earlier line and says that it is approximate."""
+    mine = ours.frames(answer)
+    if answer.reason is Reason.APPROXIMATE:
+        return mine[0][0] == other[0][0] and mine[1:] == other[1:]
+    return mine == other
