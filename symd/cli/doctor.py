@@ -17,6 +17,7 @@ from rich.text import Text
 from symd import __version__
 from symd.cli.options import example, json_option
 from symd.cli.output import printable, write_json, write_line, write_rich
+from symd.disasm.library import installed
 from symd.drivers import DriverReport, survey
 
 SECONDS = 10.0

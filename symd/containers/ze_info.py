@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import yaml
-
+from symd.containers import bounded_yaml
 from symd.errors import Malformed
 
 _SIZE_LIMIT = 64 << 20
@@ -38,11 +37,10 @@ def kernels(data: bytes) -> dict[str, dict[str, Any]]:
 def _load(data: bytes) -> Mapping[str, Any]:
     if len(data) > _SIZE_LIMIT:
         raise Malformed(f".ze_info of {len(data)} bytes is larger than {_SIZE_LIMIT}", where=".ze_info")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        document = yaml.load(data.rstrip(b"\0"), Loader=loader)  # noqa: S506 - both loaders are the safe ones
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Malformed(f"is not YAML: {str(error).splitlines()[0]}", where=".ze_info") from error
+        document = bounded_yaml.load(data.rstrip(b"\0").decode("utf-8", "replace"))
+    except Malformed as error:
+        raise error.at(".ze_info") from error
     if not isinstance(document, Mapping):
         raise Malformed("is not a YAML mapping", where=".ze_info")
     return document

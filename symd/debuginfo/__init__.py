@@ -3,9 +3,11 @@ has. Addresses leave this room as (section, offset)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from symd.debuginfo import dwarf, layout, spirv_lines
+from symd.debuginfo import dwarf, inlined_rows, layout, spirv_lines
 from symd.debuginfo.dwarf import LineColumns, ScopeColumns
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import Layout
@@ -27,9 +29,18 @@ def read(code: CodeObject) -> DebugInfo:
     units = dwarf.read_units(sections)
     lines = dwarf.read_lines(sections, units)
     scopes = dwarf.read_scopes(sections, lines, units)
-    return DebugInfo(
+    info = DebugInfo(
         _rows(lines, space), _scopes(scopes, space), lines.files, scopes.names, (*lines.warnings, *scopes.warnings)
     )
+    return info if len(info.scopes) else _with_inlined_rows(code, info)
+
+
+def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
+    """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes."""
+    if info.rows.context is None or not np.any(info.rows.context):
+        return info
+    found = inlined_rows.scopes(info.rows, info.names, code.functions)
+    return replace(info, scopes=found.scopes, names=found.names, warnings=(*info.warnings, *found.warnings))
 
 
 def _rows(lines: LineColumns, space: Layout) -> LineRows:

@@ -61,7 +61,7 @@ class ScopeBuilder:
     def _function(self, body: Body, segments: list[Segment]) -> None:
         own = self._own_function(body, segments)
         for first, end, scope in segments:
-            if len(self._range_scope) > MOST_RANGES:
+            if len(self._range_scope) >= MOST_RANGES:
                 self._warn(f"scopes behind byte {body.offset} are left out: there are more than {MOST_RANGES} ranges")
                 return
             chain = self._chain(*scope) if scope is not None else []

@@ -13,7 +13,6 @@ import numpy as np
 from symd.errors import SymdError
 from symd.index.format import Column, encode, encode_strings, narrow
 from symd.index.locations import Interner, object_locations
-from symd.index.row_inlining import with_scopes
 from symd.index.summary import to_json
 from symd.model import CodeObject, DebugInfo, LineRows, ModuleSummary, Reason, Scopes, Section
 
@@ -62,7 +61,6 @@ class _Builder:
     def add(self, number: int, item: Indexed) -> None:
         code = item.code
         debug = item.debug if isinstance(item.debug, DebugInfo) else DebugInfo(LineRows.empty(), Scopes.empty())
-        debug = with_scopes(code, debug)
         texts = [section for section in code.sections if section.executable]
         places = _places(texts, self.next_base)
         self._add_places(number, code, texts, places)

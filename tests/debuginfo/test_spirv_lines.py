@@ -338,10 +338,10 @@ def test_calls_inside_one_another_are_read_up_to_256_and_cut_with_a_warning_beyo
 
 
 def test_scopes_that_would_need_too_much_memory_are_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spirv_scopes, "MOST_RANGES", 3)
-    info = decoded("methods.O0.ocl-100")
-    assert len(info.scopes.range_scope) == 4
-    assert "more than 3 ranges" in info.warnings[0]
+    monkeypatch.setattr(spirv_scopes, "MOST_RANGES", 2)
+    info = decoded("inline.O2.ocl-100")
+    assert [info.names[name] for name in info.scopes.name] == ["weigh", "blend"]
+    assert "more than 2 ranges" in info.warnings[0]
 
 
 def test_the_manifest_names_every_module() -> None:

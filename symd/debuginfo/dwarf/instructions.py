@@ -34,7 +34,7 @@ def operand_count(shape: ProgramShape, opcode: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """``at`` is where instructions begin, in order; ``extended`` the positions of the extended ones, ``payload`` where
+    """``at`` is where instructions begin, in order, the sentinels among them; ``extended`` the positions of the extended ones, ``payload`` where
     their own opcode is and ``end`` where they end; ``sick`` positions where an instruction does not end inside its
     program."""
 
@@ -57,10 +57,10 @@ class _Irregular:
 
 
 @lru_cache(maxsize=16)
-def _classes(opcode_base: int, counts: tuple[int, ...]) -> tuple[bytes, bytes, bytes]:
+def _classes(counts: tuple[int, ...]) -> tuple[bytes, bytes, bytes]:
     """Tables of 256: which bytes swap the states, which leave them as they are, which begin irregular instructions.
 
-    ``counts`` are the operand counts of opcodes 1, 2, ... up to ``opcode_base``.
+    ``counts`` are the operand counts of the standard opcodes 1, 2, ...; all of them are below 0x80.
     """
     swap, keep, irregular = bytearray(256), bytearray(256), bytearray(256)
     keep[0x80:] = b"\1" * 0x80
@@ -95,7 +95,7 @@ def find(code: bytes, shape: ProgramShape, stops: Positions) -> Instructions:
     """The instructions of programs that lie one behind the other, each with a SENTINEL behind it (at ``stops``)."""
     u8 = np.frombuffer(code, np.uint8)
     counts = tuple(operand_count(shape, opcode) for opcode in range(1, shape.opcode_base))
-    swap, keep, irregular = (np.frombuffer(code.translate(t), np.uint8) for t in _classes(shape.opcode_base, counts))
+    swap, keep, irregular = (np.frombuffer(code.translate(t), np.uint8) for t in _classes(counts))
     states = _states(swap, keep)
     candidates = _irregular(u8, shape, np.flatnonzero(irregular.view(np.bool_)), stops)
     true = _walk(states, keep, candidates)
@@ -105,6 +105,7 @@ def find(code: bytes, shape: ProgramShape, stops: Positions) -> Instructions:
     starts[0] = True
     np.equal(states[:-1], 0, out=starts[1:])
     starts[_spans(at + 1, end)] = False
+    starts[stops] = True
     sick = np.concatenate([at[candidates.sick[true]], stops[states[stops - 1] != 0]])
     extended = u8[at] == 0
     return Instructions(np.flatnonzero(starts), at[extended], candidates.payload[true][extended], end[extended], sick)
