@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.tools import require
@@ -23,6 +23,9 @@ class Row:
     column: int
     file: str
     flags: frozenset[str]
+
+    def moved(self, distance: int) -> Row:
+        return replace(self, address=self.address + distance)
 
 
 _ROW = re.compile(r"^0x([0-9a-f]+)\s+(\d+)\s+(\d+)\s+(\d+)\s+\d+\s+\d+((?:\s+\w+)*)\s*$")

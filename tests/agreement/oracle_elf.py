@@ -46,6 +46,46 @@ def addends_stored(data: bytes, widths: dict[int, int]) -> bytes:
     return bytes(image)
 
 
+APART = 0x1000000
+"""How far apart ``linked`` puts the kernels of a zebin."""
+
+
+def linked(data: bytes) -> tuple[bytes, list[str]]:
+    """A zebin of several kernels with its relocations stored as if the n-th text section, and with it the n-th unit, line
+    program and address table, lay at n * APART; and the names of the text sections. Symbols are not consulted."""
+    image = bytearray(data)
+    sections = _sections(data)
+    texts = [name for _, name, _ in sections if name.startswith(".text.")]
+    numbers = {title: number for number, (_, title, _) in enumerate(sections)}
+    for number, (kind, name, content) in enumerate(sections):
+        if kind in {SHT_SYMTAB, SHT_RELA}:
+            struct.pack_into("<I", image, _table(data) + number * 64 + 4, SHT_PROGBITS)
+        if kind != SHT_RELA or not name.startswith(".rela.debug_"):
+            continue
+        _, base, size = _header(data, numbers[name[5:]])
+        starts = _unit_starts(data[base : base + size]) if name[5:] in UNITED else [0]
+        assert len(starts) == len(texts) or name[5:] not in UNITED, f"{name}: {len(starts)} units, {len(texts)} texts"
+        for at in range(0, len(content), 24):
+            offset, info, addend = struct.unpack_from("<QQq", content, at)
+            unit = sum(start <= offset for start in starts) - 1
+            value = addend + unit * APART if info & 0xFFFFFFFF == 1 else addend
+            width = 8 if info & 0xFFFFFFFF == 1 else 4
+            image[base + offset : base + offset + width] = value.to_bytes(8, "little")[:width]
+    return bytes(image), [name.removeprefix(".text.") for name in texts]
+
+
+UNITED = {".debug_info", ".debug_line", ".debug_addr"}
+
+
+def _unit_starts(data: bytes) -> list[int]:
+    """Where each contribution of a section starts: each begins with its 32-bit length."""
+    starts, at = [], 0
+    while at < len(data):
+        starts.append(at)
+        at += 4 + struct.unpack_from("<I", data, at)[0]
+    return starts
+
+
 def _table(data: bytes) -> int:
     return int(struct.unpack_from("<Q", data, 40)[0])
 

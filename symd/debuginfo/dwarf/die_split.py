@@ -1,8 +1,8 @@
 """Finds where the DIEs of a unit begin (DWARF 5, 7.5.2), without decoding them.
 
 A DIE's length follows from its abbreviation, so an abbreviation table compiles into a regular expression that splits
-a unit at C speed. A match is one DIE that matters (a function, an inlined call, anything with children, the null entry
-that ends a list of children) and all the DIEs behind it that do not. Where the expression does not cover a unit to
+a unit at C speed. A match is one DIE that matters (a function, an inlined call, anything with children), or a run of the
+null entries that end lists of children, and all the DIEs behind it that do not. Where the expression does not cover a unit to
 its last byte, the unit is walked DIE by DIE, which is the reference: any form, any block, and an error with its place.
 """
 
@@ -27,7 +27,7 @@ from symd.model import U8
 SUBPROGRAM, INLINED_SUBROUTINE = 0x2E, 0x1D
 NULL = -1
 """The shape number of a null entry."""
-_WALKED_BYTES = 20_000
+_WALKED_BYTES = 8_000
 """A unit up to this size is walked: compiling an expression costs as much."""
 _LONGEST_BLOCK = 64
 _SPLIT_CODES = 0x4000
@@ -38,8 +38,8 @@ Layouts = tuple[int, ...]
 
 class Dies(NamedTuple):
     """The DIEs of one unit that matter, in order: where each begins in ``.debug_info``, its shape number (or NULL),
-    where its attributes begin, and the depth it stands at (the unit's own DIE at 0; a null entry at that of its
-    siblings)."""
+    where its attributes begin, and the depth it stands at (the unit's own DIE at 0). Null entries have no meaning beyond
+    that; some are left out."""
 
     at: Positions
     shape: NDArray[np.int32]
@@ -72,20 +72,33 @@ def _split_by_expression(data: bytes, u8: U8, unit: Unit, table: Mapping[int, Di
         return None
     at = behind - length
     at += unit.dies
-    code, attributes = uleb_at(u8, at)
+    first, attributes = uleb_at(u8, at)
+    code = first.astype(np.int64)
     numbers = np.full(min(max(table, default=0) + 1, _SPLIT_CODES), NULL, np.int32)
-    children = np.zeros(len(numbers), np.int8)
-    children[0] = -1
+    children = np.zeros(len(numbers), np.int32)
     for number, shape in table.items():
         if number < len(numbers):
             numbers[number] = shape.number
             children[number] = shape.has_children
-    code = code.astype(np.int64)
-    depth = np.cumsum(children[code], dtype=np.int32)
+    change = children[code]
+    nulls = np.flatnonzero(code == 0)
+    change[nulls] = -_zeros_from(u8, at[nulls], unit.end)
+    depth = np.cumsum(change, dtype=np.int32)
     closed = int(np.argmax(depth <= 0)) + 1
     count = closed if depth[closed - 1] <= 0 else len(depth)
-    depth -= children[code]
+    depth -= change
     return Dies(at[:count], numbers[code[:count]], attributes[:count], depth[:count])
+
+
+def _zeros_from(u8: U8, at: Positions, end: int) -> NDArray[np.int32]:
+    """How many zero bytes stand at each position and behind it, before ``end``."""
+    count = np.zeros(len(at), np.int32)
+    going = np.arange(len(at))
+    while going.size:
+        going = going[u8[at[going] + count[going]] == 0]
+        count[going] += 1
+        going = going[at[going] + count[going] < end]
+    return count
 
 
 def layouts(shape: DieShape) -> Layouts:
@@ -102,20 +115,20 @@ def layouts(shape: DieShape) -> Layouts:
 @lru_cache(maxsize=64)
 def _expression(declared: tuple[tuple[int, bool, Layouts], ...]) -> re.Pattern[bytes]:
     """The expression of a table given as (code, whether it matters, layouts)."""
-    kept: dict[Layouts, list[int]] = {(): [0]}
+    kept: dict[Layouts, list[int]] = {}
     passed: dict[Layouts, list[int]] = {}
     for code, important, sizes in declared:
         usable = 0 < code < _SPLIT_CODES and not {Layout.INDIRECT, Layout.UNKNOWN} & set(sizes)
         if usable:
             (kept if important else passed).setdefault(sizes, []).append(code)
-    tail = b"(?:" + _alternatives(passed) + b")*+" if passed else b""
-    return re.compile(b"(?:" + _alternatives(kept) + b")" + tail, re.DOTALL)
+    tail = b"(?:" + b"|".join(_alternatives(passed)) + b")*+" if passed else b""
+    return re.compile(b"(?:" + b"|".join([b"\\x00++", *_alternatives(kept)]) + b")" + tail, re.DOTALL)
 
 
-def _alternatives(codes: Mapping[Layouts, list[int]]) -> bytes:
-    return b"|".join(
+def _alternatives(codes: Mapping[Layouts, list[int]]) -> list[bytes]:
+    return [
         choice + b"".join(map(_layout_pattern, sizes)) for sizes, group in codes.items() for choice in _codes(group)
-    )
+    ]
 
 
 def _codes(codes: Iterable[int]) -> list[bytes]:

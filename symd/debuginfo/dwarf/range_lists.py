@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -132,21 +133,68 @@ def _resolve(entries: _Entries, default_base: U64) -> Ranges:
 
 def _read_new(data: bytes, reader: AttributeReader, offset: U64, unit: Positions, width: int) -> tuple[_Entries, int]:
     """Tagged entries up to DW_RLE_end_of_list."""
+    u8 = np.frombuffer(data, np.uint8)
+    wanted = np.minimum(offset, np.uint64(len(data))).astype(np.int64)
+    split = _split_lists(data, wanted, unit, width)
+    numbers, which = spans(split.first, np.maximum(split.length, 0))
+    return _decode(u8, reader, split.at[numbers], which, unit[which], width), int((split.length < 0).sum())
+
+
+class _Split(NamedTuple):
+    """``at`` is where entries are; each list begins with entry ``first`` and has ``length`` entries before its end. A
+    list that is damaged has length -1."""
+
+    at: Positions
+    first: Positions
+    length: Positions
+
+
+def _split_lists(data: bytes, offset: Positions, unit: Positions, width: int) -> _Split:
+    """Find the entries of lists. A unit's lists lie one behind the other, so they are split in one go; where they do
+    not, each is split alone."""
+    parts: list[Positions] = []
+    first, length = np.zeros(len(offset), np.int64), np.full(len(offset), -1, np.int64)
+    count = read = 0
+    order = np.lexsort((offset, unit))
+    for group in np.split(order, np.flatnonzero(np.diff(unit[order])) + 1) if len(order) else []:
+        together = _entries_from(data, offset[group], width)
+        pieces = [(group, together)] if together is not None else _alone(data, offset, group, width)
+        for lists, at in pieces:
+            begin = np.searchsorted(at, offset[lists])
+            ends = np.flatnonzero(np.frombuffer(data, np.uint8)[at] == 0)
+            first[lists] = begin + count
+            length[lists] = ends[np.searchsorted(ends, begin)] - begin
+            parts.append(at)
+            count += len(at)
+            read += int(length[lists].sum())
+            _check_budget(".debug_rnglists", read, len(data))
+    return _Split(np.concatenate(parts) if parts else _NOWHERE, first, length)
+
+
+def _alone(data: bytes, offset: Positions, group: Positions, width: int) -> Iterator[tuple[Positions, Positions]]:
+    for number in range(len(group)):
+        one = group[number : number + 1]
+        at = _entries_from(data, offset[one], width)
+        if at is not None:
+            yield one, at
+
+
+def _entries_from(data: bytes, offset: Positions, width: int) -> Positions | None:
+    """Where the entries of the lists at ascending offsets are, if the lists lie one behind the other."""
     entry, whole_list = _expressions(width)
-    lists, length, wanted = [], np.zeros(len(offset), np.int64), 0
-    for number, start in enumerate(np.minimum(offset, np.uint64(len(data))).tolist()):
-        found = whole_list.match(data, start)
-        if found:
-            lists.append(found[0])
-            length[number] = len(found[0])
-            wanted += len(found[0])
-            _check_budget(".debug_rnglists", wanted, len(data))
-    joined = b"".join(lists)
-    u8 = np.frombuffer(joined, np.uint8)
-    sizes = np.fromiter(map(len, entry.findall(joined)), np.int64)
-    at = np.cumsum(sizes) - sizes
-    which = np.repeat(np.arange(len(length)), length)[at] if len(at) else at
-    return _decode(u8, reader, at, which, unit[which], width), int((length == 0).sum())
+    start, last = int(offset[0]), int(offset[-1])
+    final = whole_list.match(data, last)
+    if final is None:
+        return None
+    sizes = np.fromiter(map(len, entry.findall(data, start, last) + entry.findall(final[0])), np.int64)
+    at = np.cumsum(sizes) - sizes + start
+    if start + int(sizes.sum()) != final.end():
+        return None
+    number = np.searchsorted(at, offset)
+    return at if (at[number] == offset).all() else None
+
+
+_NOWHERE = np.zeros(0, np.int64)
 
 
 def _expressions(width: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
@@ -164,10 +212,10 @@ def _expressions(width: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
 
 
 def _decode(u8: U8, reader: AttributeReader, at: Positions, which: Positions, unit: Positions, width: int) -> _Entries:
-    kind = u8[at] if len(at) else np.zeros(0, np.uint8)
+    kind = u8[at]
     start, end = np.zeros(len(at), np.uint64), np.zeros(len(at), np.uint64)
-    valid = kind != 0
-    for number in np.unique(kind[valid]).tolist():
+    valid = np.ones(len(at), np.bool_)
+    for number in np.unique(kind).tolist():
         those = np.flatnonzero(kind == number)
         start[those], end[those], valid[those] = _operands(u8, reader, number, at[those] + 1, unit[those], width)
     base = (kind == _BASE_ADDRESSX) | (kind == _BASE_ADDRESS)

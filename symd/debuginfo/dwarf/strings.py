@@ -8,16 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.debuginfo.dwarf.columns import Sections
+from symd.debuginfo.dwarf.gather import Positions
 from symd.model import U32, U64
 
 _SECTIONS = ("", ".debug_info", ".debug_str", ".debug_line_str")
 _SECTION_BITS = 60
+_OFFSET = np.uint64((1 << _SECTION_BITS) - 1)
 NO_STRING = np.uint64(0)
 
 
 def place(section: str, offset: U64) -> U64:
     """The number that stands for the strings at ``offset`` of a section."""
-    return (offset & np.uint64((1 << _SECTION_BITS) - 1)) | np.uint64(_SECTIONS.index(section) << _SECTION_BITS)
+    return np.minimum(offset, _OFFSET) | np.uint64(_SECTIONS.index(section) << _SECTION_BITS)
 
 
 class Names:
@@ -35,21 +37,24 @@ class Names:
         A string that is not UTF-8 keeps its readable part.
         """
         distinct, where = _distinct(places)
-        numbers = np.zeros(len(distinct), np.uint32)
+        edges = np.searchsorted(distinct, np.arange(1, len(_SECTIONS) + 1, dtype=np.uint64) << np.uint64(_SECTION_BITS))
+        known = self._numbers
+        numbers = [0] * int(edges[0])
         missing = 0
-        offset_mask = (1 << _SECTION_BITS) - 1
-        for at, key in enumerate(distinct.tolist()):
-            if not key:
-                continue
-            data = sections.get(_SECTIONS[key >> _SECTION_BITS], b"")
-            start = key & offset_mask
-            stop = data.find(b"\0", start)
-            if stop < 0:
-                missing += 1
-                continue
-            name = data[start:stop].decode("utf-8", "replace")
-            numbers[at] = self._numbers.setdefault(name, len(self._numbers))
-        return numbers[where], missing
+        for name, first, last in zip(_SECTIONS[1:], edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            texts = _texts(sections.get(name, b""), (distinct[first:last] & _OFFSET).astype(np.int64))
+            missing += texts.count(None)
+            numbers += [0 if text is None else known.setdefault(text, len(known)) for text in texts]
+        return np.array(numbers, np.uint32)[where], missing
+
+
+def _texts(data: bytes, at: Positions) -> list[str | None]:
+    """The NUL-terminated strings at ascending offsets; None where there is none."""
+    stops = [data.find(b"\0", offset) for offset in at.tolist()]
+    return [
+        data[start:stop].decode("utf-8", "replace") if stop >= 0 else None
+        for start, stop in zip(at.tolist(), stops, strict=True)
+    ]
 
 
 def _distinct(places: U64) -> tuple[U64, NDArray[np.intp]]:

@@ -164,6 +164,7 @@ CAPABILITIES = {
     5616: "AtomicFloat16MinMaxEXT",
     6033: "AtomicFloat32AddEXT",
     6034: "AtomicFloat64AddEXT",
+    6094: "OptNoneINTEL",
     6095: "AtomicFloat16AddEXT",
 }
 """Names of the capabilities that the rules or their messages know; others are named by number."""
