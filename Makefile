@@ -7,10 +7,14 @@ BIN := $(VENV)/bin
 
 # What the demo needs of Debian: a virtual environment, Intel's real drivers (they run without hardware), their loaders.
 DEMO_PACKAGES := python3-venv intel-opencl-icd libze1 ocl-icd-libopencl1
-# What the tests need besides: the tools that every reader is compared with, and the compilers of generated samples.
-TEST_PACKAGES := $(DEMO_PACKAGES) llvm-14 clang-14 lld-14 llvm-spirv-14 spirv-tools binutils elfutils gdb
+# What the tests need besides: the tools that every reader is compared with, and the compilers of generated binaries.
+TEST_PACKAGES := $(DEMO_PACKAGES) libigc-tools llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
+	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools gcc libc6-dev binutils elfutils gdb
 
-.PHONY: demo test check protos samples live-new clean venv drivers tools soak fuzz bench
+.PHONY: demo test check protos samples lock bench live-new clean venv drivers tools help
+
+help:  ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 demo: drivers venv  ## grab from both real drivers and ask for source lines over gRPC
 	$(BIN)/python samples/clients/demo.py
@@ -28,6 +32,13 @@ protos: venv  ## generate symd/v1 from protos/
 
 samples: tools venv  ## build the binaries of samples/ again
 	$(BIN)/python samples/kernels/build.py
+
+lock: venv  ## choose the versions of requirements.lock again
+	$(BIN)/python -m piptools compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras --no-header \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
+
+bench: venv  ## symd beside its peers; writes benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
 
 live-new: tools venv  ## the newer driver generation, below .cache: set up, then the live tests against it
 	$(BIN)/python tools/live_new.py setup

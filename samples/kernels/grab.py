@@ -30,7 +30,7 @@ SOURCES = {
     "mandelbrot": ("dg2",),
 }
 """Source to the products it is grabbed for."""
-NEUTRAL = "/tmp/symd-opencl"
+NEUTRAL = "/tmp/symd-opencl"  # noqa: S108 - a name in debug data, not a file
 """The folder that the committed SPIR-V names; OpenCL sources are given file names in it."""
 
 

@@ -36,7 +36,7 @@ def line_tables(elf: bytes, folder: Path) -> list[list[Row]]:
     """The rows of each line table, in order."""
     path = folder / "dwarfdump.elf"
     path.write_bytes(elf)
-    text = _run([require("llvm-dwarfdump"), "--debug-line", str(path)])
+    text = _run([require("llvm-dwarfdump-14"), "--debug-line", str(path)])
     return [_rows(part) for part in re.split(r"^debug_line\[0x[0-9a-f]+\]$", text, flags=re.MULTILINE)[1:]]
 
 
@@ -56,7 +56,7 @@ def frames(elf: bytes, addresses: list[int], folder: Path) -> list[list[Frame]]:
     """For each address the frames, innermost first; "" and 0 stand for what LLVM does not know."""
     path = folder / "symbolizer.elf"
     path.write_bytes(elf)
-    command = [require("llvm-symbolizer"), f"--obj={path}", "--inlines", "--no-demangle", "--output-style=JSON"]
+    command = [require("llvm-symbolizer-14"), f"--obj={path}", "--inlines", "--no-demangle", "--output-style=JSON"]
     text = _run(command, "\n".join(hex(address) for address in addresses) + "\n")
     answers = [json.loads(line) for line in text.splitlines() if line.strip()]
     assert len(answers) == len(addresses)

@@ -20,6 +20,9 @@ from symd.debuginfo.dwarf.units import Unit, Units, read_units
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.model import U32, U64, RowFlag
 
+_INTERPRETED_BYTES = 500
+"""Programs of one shape that are together this short run faster one instruction at a time."""
+
 
 def read_lines(sections: Sections, units: Units | None = None) -> LineColumns:
     """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
@@ -87,7 +90,8 @@ def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
 
 
 def _run(data: bytes, headers: Sequence[LineHeader], group: list[int]) -> list[_Part]:
-    if line_program.is_regular(headers[group[0]].shape):
+    size = sum(headers[number].end - headers[number].program for number in group)
+    if line_program.is_regular(headers[group[0]].shape) and size > _INTERPRETED_BYTES:
         return [_Part(line_program.run(data, [headers[number] for number in group]), group)]
     return [_Part(line_interpreter.run(data, headers[number]), [number]) for number in group]
 

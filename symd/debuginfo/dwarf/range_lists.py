@@ -51,17 +51,16 @@ def read_lists(sections: Sections, reader: AttributeReader, offset: U64, unit: P
     size = reader.units.address_size[unit]
     parts = [Ranges(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))]
     bad = 0
-    for width, is_new in itertools.product((2, 4, 8), (False, True)):
+    for width, is_new in sorted(set(zip(size.tolist(), new.tolist(), strict=True))):
         those = np.flatnonzero((size == width) & (new == is_new))
-        if those.size:
-            if is_new:
-                data = sections.get(".debug_rnglists", b"")
-                entries, damaged = _read_new(data, reader, offset[those], unit[those], width)
-            else:
-                entries, damaged = _read_old(sections.get(".debug_ranges", b""), offset[those], width)
-            part = _resolve(entries, reader.units.low_pc[unit[those]])
-            parts.append(part._replace(which=those[part.which]))
-            bad += damaged
+        if is_new:
+            data = sections.get(".debug_rnglists", b"")
+            entries, damaged = _read_new(data, reader, offset[those], unit[those], width)
+        else:
+            entries, damaged = _read_old(sections.get(".debug_ranges", b""), offset[those], width)
+        part = _resolve(entries, reader.units.low_pc[unit[those]])
+        parts.append(part._replace(which=those[part.which]))
+        bad += damaged
     return in_order(parts), bad
 
 

@@ -163,6 +163,8 @@ def _names(
     sections: Sections, functions: _Functions, found: ScopeAttributes, own: U64, names: Names
 ) -> tuple[U32, int]:
     """Each DIE's own string, or that of the DIE it refers to, and so on."""
+    if not own.any():
+        return np.zeros(len(own), np.uint32), 0
     links = [_targets(functions.at, reference) for reference in (found.specification, found.origin)]
     places = own.copy()
     for _ in range(_NAME_STEPS):

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from symd.debuginfo.dwarf import LineColumns, line_interpreter, line_program, read_lines
+from symd.debuginfo.dwarf import lines as lines_module
 from symd.debuginfo.dwarf.line_header import LineHeader, ProgramShape
 from symd.debuginfo.dwarf.line_program import ProgramRows
 from symd.errors import Malformed
@@ -28,6 +29,12 @@ FLAGS = (
     ("prologue_end", RowFlag.PROLOGUE_END),
     ("epilogue_begin", RowFlag.EPILOGUE_BEGIN),
 )
+
+
+@pytest.fixture(autouse=True, params=["bulk", "interpreter"])
+def way(request, monkeypatch):
+    """Each way of running a program that could go either way."""
+    monkeypatch.setattr(lines_module, "_INTERPRETED_BYTES", -1 if request.param == "bulk" else 10**9)
 
 
 def _sections(*programs: LineProgram) -> dict[str, bytes]:
@@ -182,7 +189,9 @@ FRAGMENTS = (
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(
         st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.binary(max_size=6), st.integers(13, 255).map(lambda b: bytes([b])))),
