@@ -13,7 +13,7 @@ from symd.containers.spirv_functions import Body, Entry, bodies, entries
 from symd.containers.spirv_kernels import KernelFacts
 from symd.containers.spirv_words import Op, Words, parse
 from symd.containers.spirv_words import claims as _claims
-from symd.errors import SymdError
+from symd.errors import Malformed, SymdError
 from symd.model import CodeObject, Function, Kernel, Section
 
 NAME = "spirv"
@@ -44,6 +44,7 @@ def read(part: Part, budget: Budget) -> Contents:
         raise error.at(part.name) if part.name else error from None
     functions = bodies(words)
     points = entries(words, functions)
+    _refuse_cut_off(words, points)
     major, minor = words.version
     code = CodeObject(
         path="",
@@ -55,7 +56,6 @@ def read(part: Part, budget: Budget) -> Contents:
         functions=_functions(functions, points),
         debug="spirv" if _has_lines(words) else "none",
         facts=_facts(words),
-        warnings=_warnings(points),
     )
     return Contents(object=code)
 
@@ -93,9 +93,14 @@ def _facts(words: Words) -> dict[str, Any]:
     return facts
 
 
-def _warnings(points: list[Entry]) -> tuple[str, ...]:
-    return tuple(
-        f"entry point {entry.name} names function %{entry.id}, which is not in the module"
-        for entry in points
-        if entry.body is None
-    )
+def _refuse_cut_off(words: Words, points: list[Entry]) -> None:
+    """A stream of whole instructions is still no module when its end is missing (SPIR-V 1.6, 2.4, logical layout)."""
+    begun, ended = len(words.where(Op.FUNCTION)), len(words.where(Op.FUNCTION_END))
+    lost = next((entry for entry in points if entry.body is None), None)
+    if not words.where(Op.MEMORY_MODEL):
+        raise Malformed("has no OpMemoryModel; the module is cut off or incomplete", where="SPIR-V")
+    if lost is not None:
+        what = f"entry point {lost.name} names function %{lost.id}, which is not in the module"
+        raise Malformed(f"{what}; the module is cut off or incomplete", where="SPIR-V")
+    if begun != ended:
+        raise Malformed(f"{begun} functions begin and {ended} end; the module is cut off", where="SPIR-V")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,8 @@ from tests import tools
 from tests.debuginfo.spirv_listing import Instruction, by_llvm_spirv, by_spirv_dis
 
 BIN = Path(__file__).parents[2] / "samples" / "spirv" / "bin"
-HEADER = struct.pack("<5I", 0x07230203, 0x00010000, 0, 10, 0)
+MEMORY_MODEL = struct.pack("<3I", 3 << 16 | 14, 2, 2)
+HEADER = struct.pack("<5I", 0x07230203, 0x00010000, 0, 10, 0) + MEMORY_MODEL
 FILES = sorted(BIN.glob("*.spv"))
 
 
@@ -148,10 +148,10 @@ def test_claims_both_byte_orders_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("tail", "place"),
     [
-        (struct.pack("<I", 0), "byte 20"),
-        (struct.pack("<2I", 3 << 16 | 17, 4), "byte 20"),
-        (b"\0", "byte 20"),
-        (struct.pack("<2I", 2 << 16 | 17, 4) + b"\x11\0\0", "byte 28"),
+        (struct.pack("<I", 0), "byte 32"),
+        (struct.pack("<2I", 3 << 16 | 17, 4), "byte 32"),
+        (b"\0", "byte 32"),
+        (struct.pack("<2I", 2 << 16 | 17, 4) + b"\x11\0\0", "byte 40"),
     ],
     ids=["word count 0", "word count past the end", "no whole word", "no whole word behind an instruction"],
 )
@@ -165,15 +165,21 @@ def test_a_header_cut_short_is_malformed() -> None:
         code_object(HEADER[:12])
 
 
-def test_an_entry_point_without_its_function_is_a_warning() -> None:
-    entry = struct.pack("<4I", 4 << 16 | 15, 6, 7, int.from_bytes(b"gone"[:3] + b"\0", "little"))
-    code = code_object(HEADER + entry)
-    assert code.kernels == ()
-    assert code.warnings == ("entry point gon names function %7, which is not in the module",)
+def test_a_module_cut_off_between_two_instructions_is_refused() -> None:
+    entry = struct.pack("<4I", 4 << 16 | 15, 6, 7, int.from_bytes(b"gon\0", "little"))
+    begun = struct.pack("<5I", 5 << 16 | 54, 2, 3, 0, 4)
+    for data, said in (
+        (HEADER[:20], "OpMemoryModel"),
+        (HEADER + entry, "entry point gon names function %7"),
+        (HEADER + begun, "1 functions begin and 0 end"),
+    ):
+        with pytest.raises(Malformed, match=said):
+            code_object(data)
 
 
 def test_a_huge_id_bound_costs_nothing() -> None:
-    data = struct.pack("<5I", 0x07230203, 0x00010000, 0, 0xFFFFFFFF, 0) + struct.pack("<2I", 2 << 16 | 19, 0xFFFFFFFE)
+    header = struct.pack("<5I", 0x07230203, 0x00010000, 0, 0xFFFFFFFF, 0) + MEMORY_MODEL
+    data = header + struct.pack("<2I", 2 << 16 | 19, 0xFFFFFFFE)
     assert code_object(data).kernels == ()
 
 
@@ -185,9 +191,7 @@ def test_many_entry_points_of_one_function_share_their_facts() -> None:
     parameters = b"".join(struct.pack("<3I", 3 << 16 | 55, 1, 10 + at) for at in range(number))
     function = struct.pack("<5I", 5 << 16 | 54, 2, 3, 0, 4) + parameters + struct.pack("<2I", 2 << 16 | 248, 5)
     data = HEADER + entries + kind + function + struct.pack("<2I", 1 << 16 | 253, 1 << 16 | 56)
-    begun = time.perf_counter()
     code = code_object(data)
-    assert time.perf_counter() - begun < 10
     assert len(code.kernels) == number
     assert len(code.kernels[0].facts["arguments"]) == 1024
 

@@ -236,8 +236,8 @@ def test_damaged_modules_end_in_an_error_of_the_tree_or_in_an_answer(path: Path)
 
 
 def module(*instructions: tuple[int, ...]) -> bytes:
-    """Opcode and operands each, behind a header; OpString %1 "a" comes first."""
-    words = [0x07230203, 0x00010000, 0, 10, 0, 3 << 16 | 7, 1, ord("a")]
+    """Opcode and operands each, behind a header; OpMemoryModel and OpString %1 "a" come first."""
+    words = [0x07230203, 0x00010000, 0, 10, 0, 3 << 16 | 14, 2, 2, 3 << 16 | 7, 1, ord("a")]
     for opcode, *operands in instructions:
         words += [(len(operands) + 1) << 16 | opcode, *operands]
     return struct.pack(f"<{len(words)}I", *words)
@@ -252,13 +252,13 @@ LINE, ADD, BRANCH = 8, (128, 5, 6, 7, 8), (249, 4)
         ([], []),
         ([ADD], []),
         ([(LINE, 1, 3, 4)], []),
-        ([(LINE, 1, 3, 4), ADD], [(48, 3), (68, -1)]),
-        ([(LINE, 1, 3, 4), ADD, (LINE, 1, 5, 6)], [(48, 3), (84, -1)]),
-        ([(LINE, 1, 3, 4), ADD, BRANCH, ADD], [(48, 3), (76, -1)]),
-        ([(LINE, 1, 3, 4), ADD, (LINE, 1, 3, 4), ADD], [(48, 3), (84, 3), (104, -1)]),
+        ([(LINE, 1, 3, 4), ADD], [(60, 3), (80, -1)]),
+        ([(LINE, 1, 3, 4), ADD, (LINE, 1, 5, 6)], [(60, 3), (96, -1)]),
+        ([(LINE, 1, 3, 4), ADD, BRANCH, ADD], [(60, 3), (88, -1)]),
+        ([(LINE, 1, 3, 4), ADD, (LINE, 1, 3, 4), ADD], [(60, 3), (96, 3), (116, -1)]),
         ([(LINE, 1, 3), ADD], []),
-        ([(LINE, 99, 3, 4), ADD], [(48, 3), (68, -1)]),
-        ([(LINE, 1, 3, 4), ADD, (317,), (317,), ADD], [(48, 3), (76, -1)]),
+        ([(LINE, 99, 3, 4), ADD], [(60, 3), (80, -1)]),
+        ([(LINE, 1, 3, 4), ADD, (317,), (317,), ADD], [(60, 3), (88, -1)]),
     ],
     ids=[
         "nothing",
