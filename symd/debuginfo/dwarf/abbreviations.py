@@ -13,6 +13,8 @@ from symd.debuginfo.dwarf.forms import Widths
 from symd.errors import LimitExceeded
 
 SECTION = ".debug_abbrev"
+_MOST_ATTRIBUTES = 256
+"""Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
 
 
 class Attribute(NamedTuple):
@@ -39,7 +41,7 @@ class DieShape:
 class Shapes:
     """The abbreviations of one object, parsed on demand: each table once for each set of widths.
 
-    Tables that overlap cost their bytes again; past four times the section LimitExceeded is raised.
+    Tables that overlap cost their bytes again; past twice the section LimitExceeded is raised.
     """
 
     data: bytes
@@ -66,22 +68,28 @@ class Shapes:
 
     def _parse(self, offset: int, widths: Widths) -> dict[int, DieShape]:
         cursor = Cursor(self.data, SECTION, offset, len(self.data))
+        try:
+            return self._declarations(cursor, widths)
+        finally:
+            self._parsed += max(0, cursor.at - offset)
+            if self._parsed > 2 * len(self.data) + 65536:
+                raise LimitExceeded("abbreviation tables overlap without end", where=SECTION)
+
+    def _declarations(self, cursor: Cursor, widths: Widths) -> dict[int, DieShape]:
         table: dict[int, DieShape] = {}
         while cursor.at < cursor.end and (code := cursor.uleb()):
             tag = cursor.uleb()
             has_children = cursor.unsigned(1) != 0
             table.setdefault(code, self.shape(tag, has_children, _attributes(cursor, widths), widths))
-        self._parsed += cursor.at - offset
-        if self._parsed > 4 * len(self.data) + 65536:
-            raise LimitExceeded("abbreviation tables overlap without end", where=SECTION)
         return table
 
 
 def _attributes(cursor: Cursor, widths: Widths) -> tuple[Attribute, ...]:
     found: list[Attribute] = []
-    while True:
+    while len(found) <= _MOST_ATTRIBUTES:
         name, form = cursor.uleb(), cursor.uleb()
         constant = cursor.sleb() if form == forms.IMPLICIT_CONST else 0
         if not (name or form):
             return tuple(found)
         found.append(Attribute(name, form, forms.layout(form, widths), constant))
+    raise cursor.fail(f"an abbreviation with more than {_MOST_ATTRIBUTES} attributes")

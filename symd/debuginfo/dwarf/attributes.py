@@ -134,7 +134,8 @@ class AttributeReader:
             if attribute.name in _WANTED and attribute.name not in seen:
                 seen.add(attribute.name)
                 self._take(attribute.name, _Values(which, unit, attribute.form, self._raw(attribute, at)), found)
-            at = self._behind(attribute.layout, at)
+            if attribute.layout:
+                at = self._behind(attribute.layout, at)
 
     def _raw(self, attribute: Attribute, at: Positions) -> U64:
         """Values as they stand; strings and blocks as their own position."""

@@ -79,11 +79,3 @@ class Cursor:
         if length >= 0xFFFFFFF0:
             raise self.fail(f"reserved unit length {length:#x}", self.at - 4)
         return length, 4
-
-
-def string_at(section: bytes, offset: int) -> bytes | None:
-    """The NUL-terminated string at ``offset``; None when the section has none there."""
-    if not 0 <= offset < len(section):
-        return None
-    stop = section.find(b"\0", offset)
-    return section[offset:stop] if stop >= 0 else None

@@ -9,6 +9,7 @@ its last byte, the unit is walked DIE by DIE, which is the reference: any form, 
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -30,6 +31,8 @@ NULL = -1
 _WALKED_BYTES = 8_000
 """A unit up to this size is walked: compiling an expression costs as much."""
 _LONGEST_BLOCK = 64
+_MOST_ABBREVIATIONS = 1000
+"""The expression tries one after the other; from here on walking is as fast."""
 _SPLIT_CODES = 0x4000
 """Abbreviation codes that the expression knows: those of one or two bytes."""
 
@@ -65,6 +68,8 @@ def matters(shape: DieShape) -> bool:
 def _split_by_expression(data: bytes, u8: U8, unit: Unit, table: Mapping[int, DieShape]) -> Dies | None:
     """None where the unit needs the walk."""
     declared = tuple(sorted((code, matters(shape), layouts(shape)) for code, shape in table.items()))
+    if len(declared) > _MOST_ABBREVIATIONS:
+        return None
     pieces = _expression(declared).findall(data, unit.dies, unit.end)
     length = np.fromiter(map(len, pieces), np.int64, len(pieces))
     behind = np.cumsum(length)
@@ -122,7 +127,8 @@ def _expression(declared: tuple[tuple[int, bool, Layouts], ...]) -> re.Pattern[b
         if usable:
             (kept if important else passed).setdefault(sizes, []).append(code)
     tail = b"(?:" + b"|".join(_alternatives(passed)) + b")*+" if passed else b""
-    return re.compile(b"(?:" + b"|".join([b"\\x00++", *_alternatives(kept)]) + b")" + tail, re.DOTALL)
+    # What does not match is passed whole, as a match without a group: nothing is tried again one byte further on.
+    return re.compile(b"((?:" + b"|".join([b"\\x00++", *_alternatives(kept)]) + b")" + tail + b")|.++", re.DOTALL)
 
 
 def _alternatives(codes: Mapping[Layouts, list[int]]) -> list[bytes]:
@@ -168,13 +174,13 @@ def _layout_pattern(size: int) -> bytes:
 def _walk(data: bytes, unit: Unit, table: Mapping[int, DieShape], shapes: Shapes) -> Dies:
     cursor = Cursor(data, SECTION, unit.dies, unit.end)
     plans = {code: (layouts(shape), shape.number, matters(shape), shape.has_children) for code, shape in table.items()}
-    found: list[tuple[int, int, int, int]] = []
+    found = array("q")
     depth = 0
     while cursor.at < cursor.end:
         start = cursor.at
         code = cursor.uleb()
         if code == 0:
-            found.append((start, NULL, cursor.at, depth))
+            found.extend((start, NULL, cursor.at, depth))
             depth -= 1
         else:
             plan = plans.get(code)
@@ -188,11 +194,11 @@ def _walk(data: bytes, unit: Unit, table: Mapping[int, DieShape], shapes: Shapes
                 for size in sizes:
                     forms.skip(cursor, size)
             if important:
-                found.append((start, number, attributes, depth))
+                found.extend((start, number, attributes, depth))
             depth += has_children
         if depth <= 0:
             break
-    columns = np.array(found, np.int64).reshape(len(found), 4).T
+    columns = np.array(found, np.int64).reshape(-1, 4).T
     return Dies(columns[0], columns[1].astype(np.int32), columns[2], columns[3].astype(np.int32))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,7 @@ from numpy.typing import NDArray
 from symd.model import U8, U64
 
 Positions = NDArray[np.signedinteger[Any]]
-LEB_BYTES = 10
-"""Bytes of a LEB128 that can matter to a 64-bit value."""
+_LAST_BYTE = re.compile(b"[\x00-\x7f]")
 
 
 def unsigned_at(data: U8, at: Positions, size: int) -> U64:
@@ -47,8 +47,9 @@ def uleb_at(data: U8, at: Positions) -> tuple[U64, Positions]:
 
 def _pass_rest(data: U8, behind: Positions, more: Positions) -> None:
     """Move past the bytes of overlong numbers, whose value is settled."""
-    stops = np.flatnonzero(data < 0x80)
-    behind[more] = stops[np.searchsorted(stops, behind[more])] + 1
+    for number in more.tolist():
+        last = _LAST_BYTE.search(data.data, int(behind[number]))
+        behind[number] = last.end() if last else len(data)
 
 
 def sleb_at(data: U8, at: Positions) -> tuple[U64, Positions]:

@@ -124,19 +124,20 @@ def _irregular(code: U8, shape: ProgramShape, at: Positions, stops: Positions) -
     end[extended] = payload[extended] + np.where(fits, length, 0).astype(np.int64)
     sick = end > limit
     sick[extended] |= ~fits
-    for number in np.flatnonzero((opcode != 0) & (opcode != FIXED_ADVANCE_PC)):
-        end[number] = _behind_operands(code, int(at[number]) + 1, operand_count(shape, int(opcode[number])))
+    unknown = np.flatnonzero((opcode != 0) & (opcode != FIXED_ADVANCE_PC))
+    if unknown.size:
+        end[unknown] = _behind_operands(code, shape, at[unknown])
     sick |= end > limit
     return _Irregular(at, payload, np.where(sick, limit, end), sick)
 
 
-def _behind_operands(code: U8, at: int, count: int) -> int:
-    """The position behind ``count`` LEB128 numbers, or past the end of ``code``."""
-    for _ in range(count):
-        while at < len(code) and code[at] >= 0x80:
-            at += 1
-        at += 1
-    return at
+def _behind_operands(code: U8, shape: ProgramShape, at: Positions) -> Positions:
+    """The position behind the LEB128 operands of standard opcodes, or past the end of ``code``."""
+    counts = np.array([0] + [operand_count(shape, opcode) for opcode in range(1, shape.opcode_base)])
+    last_bytes = np.append(np.flatnonzero(code < 0x80), len(code))
+    number = np.searchsorted(last_bytes, at + 1) + counts[code[at]] - 1
+    behind: Positions = last_bytes[np.minimum(number, len(last_bytes) - 1)] + 1
+    return behind
 
 
 def _walk(states: U8, keep: U8, candidates: _Irregular) -> NDArray[np.intp]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from symd.debuginfo.dwarf.columns import Sections
-from symd.debuginfo.dwarf.cursor import Cursor, string_at
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.strings import StringReader
 from symd.errors import Malformed, Unsupported
 
 DW_LNCT_PATH = 1
@@ -45,12 +45,12 @@ class LineHeader:
     names_base: int = 0
 
 
-def read_header(sections: Sections, offset: int, end: int, offset_size: int, at: int) -> LineHeader:
+def read_header(data: bytes, strings: StringReader, offset: int, end: int, offset_size: int, at: int) -> LineHeader:
     """The header of the table at ``offset``, which ends at ``end`` and whose version field is at ``at``.
 
     Raises Malformed or Unsupported, which name the place.
     """
-    cursor = Cursor(sections[SECTION], SECTION, at, end)
+    cursor = Cursor(data, SECTION, at, end)
     version = cursor.unsigned(2)
     if not 2 <= version <= 5:
         raise Unsupported(f"line table version {version}", where=f"{SECTION}+{offset:#x}")
@@ -63,8 +63,8 @@ def read_header(sections: Sections, offset: int, end: int, offset_size: int, at:
     header = LineHeader(offset, end, program, version, _shape(cursor, version))
     cursor.end = program
     if version >= 5:
-        header.directories = [path for path, _ in _entries(cursor, sections, offset_size)]
-        header.files = _entries(cursor, sections, offset_size)
+        header.directories = [path for path, _ in _entries(cursor, strings, offset_size)]
+        header.files = _entries(cursor, strings, offset_size)
     else:
         _read_old_tables(cursor, header)
     return header
@@ -111,7 +111,7 @@ def file_entry_directory(cursor: Cursor) -> int:
     return directory
 
 
-def _entries(cursor: Cursor, sections: Sections, offset_size: int) -> list[tuple[bytes, int]]:
+def _entries(cursor: Cursor, strings: StringReader, offset_size: int) -> list[tuple[bytes, int]]:
     """A DWARF 5 directory or file table as (path, directory index)."""
     formats = [(cursor.uleb(), cursor.uleb()) for _ in range(cursor.unsigned(1))]
     count = cursor.uleb()
@@ -122,7 +122,7 @@ def _entries(cursor: Cursor, sections: Sections, offset_size: int) -> list[tuple
         start = cursor.at
         path, directory = b"", 0
         for content, form in formats:
-            value = _value(cursor, sections, form, offset_size)
+            value = _value(cursor, strings, form, offset_size)
             if content == DW_LNCT_PATH and isinstance(value, bytes):
                 path = value
             elif content == DW_LNCT_DIRECTORY_INDEX and isinstance(value, int):
@@ -133,17 +133,20 @@ def _entries(cursor: Cursor, sections: Sections, offset_size: int) -> list[tuple
     return found
 
 
-def _value(cursor: Cursor, sections: Sections, form: int, offset_size: int) -> bytes | int | None:
+def _value(cursor: Cursor, strings: StringReader, form: int, offset_size: int) -> bytes | int | None:
     if form in _STRING_SECTIONS:
-        return string_at(sections.get(_STRING_SECTIONS[form], b""), cursor.unsigned(offset_size))
+        return strings.at(_STRING_SECTIONS[form], cursor.unsigned(offset_size))
     read = _FORMS.get(form)
     if read is None:
         raise Malformed(f"form {form:#x} in a file table", where=f"{SECTION}+{cursor.at:#x}")
     return read(cursor)
 
 
-def _block(size: Callable[[Cursor], int]) -> Callable[[Cursor], int]:
-    return lambda cursor: cursor.skip(size(cursor))
+def _block(size: Callable[[Cursor], int]) -> Callable[[Cursor], None]:
+    def pass_over(cursor: Cursor) -> None:
+        cursor.skip(size(cursor))
+
+    return pass_over
 
 
 def _fixed(size: int) -> Callable[[Cursor], int]:
@@ -151,7 +154,7 @@ def _fixed(size: int) -> Callable[[Cursor], int]:
 
 
 _STRING_SECTIONS = {0x0E: ".debug_str", 0x1F: ".debug_line_str"}  # DW_FORM_strp, line_strp
-_FORMS: dict[int, Callable[[Cursor], bytes | int]] = {
+_FORMS: dict[int, Callable[[Cursor], bytes | int | None]] = {
     0x03: _block(_fixed(2)),  # block2
     0x04: _block(_fixed(4)),  # block4
     0x05: _fixed(2),  # data2

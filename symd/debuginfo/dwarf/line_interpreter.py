@@ -3,6 +3,7 @@ targets (several operations an instruction) and more than 127 standard opcodes."
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,7 @@ from symd.debuginfo.dwarf.line_program import ProgramRows
 from symd.errors import Malformed
 from symd.model import RowFlag
 
+_COLUMNS = 7
 _U32 = 0xFFFFFFFF
 _U64 = 0xFFFFFFFFFFFFFFFF
 _ROW_FLAGS = {7: RowFlag.BASIC_BLOCK, 10: RowFlag.PROLOGUE_END, 11: RowFlag.EPILOGUE_BEGIN}
@@ -39,7 +41,7 @@ class _Machine:
     header: LineHeader
     cursor: Cursor
     state: _State
-    rows: list[tuple[int, ...]] = field(default_factory=list)
+    rows: array[int] = field(default_factory=lambda: array("Q"))
     ends: list[int] = field(default_factory=list)
 
     def advance(self, operations: int) -> None:
@@ -51,8 +53,8 @@ class _Machine:
     def emit(self, flags: int = 0) -> None:
         s = self.state
         flags |= s.flags | (RowFlag.IS_STMT if s.is_stmt else 0)
-        self.rows.append(
-            (s.address & _U64, s.file & _U32, s.line & _U32, s.column & _U32, flags, s.context & _U64, s.name & _U64)
+        self.rows.extend(
+            (s.address & _U64, min(s.file, _U32), s.line & _U32, min(s.column, _U32), flags, s.context, s.name)
         )
         s.flags = 0
 
@@ -101,7 +103,7 @@ class _Machine:
         state = self.state
         if opcode == 1:
             self.emit(RowFlag.END_SEQUENCE)
-            self.ends.append(len(self.rows))
+            self.ends.append(len(self.rows) // _COLUMNS)
             self.state = _State(self.header.shape.default_is_stmt)
         elif opcode == 2:
             state.address, state.op_index = operands.address(size - 1), 0
@@ -121,11 +123,12 @@ def run(data: bytes, header: LineHeader) -> ProgramRows:
             machine.step()
         except Malformed as error:
             sick[0] = (start, error.message)
-            machine.rows, machine.ends = [], []
+            machine.rows, machine.ends = array("Q"), []
             break
-    unfinished = (0,) if machine.rows[machine.ends[-1] if machine.ends else 0 :] else ()
-    rows = machine.rows[: machine.ends[-1]] if machine.ends else []
-    columns = np.array(rows, np.uint64).reshape(len(rows), 7).T
+    every = np.array(machine.rows, np.uint64).reshape(-1, _COLUMNS)
+    rows = every[: machine.ends[-1] if machine.ends else 0]
+    unfinished = (0,) if len(rows) < len(every) else ()
+    columns = rows.T.copy()
     inlined = bool(columns[5].any() or columns[6].any())
     return ProgramRows(
         program=np.zeros(len(rows), np.uint32),

@@ -29,13 +29,15 @@ _ROW_FLAGS = (
 _END_SEQUENCE, _SET_ADDRESS, _DEFINE_FILE, _NVIDIA_INLINED = 1, 2, 3, 0x90
 _ADDRESS_SIZES = (2, 4, 8)
 _NOTHING = np.zeros(0, np.int64)
+_LARGEST = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramRows:
     """Rows of several programs, one program behind the other: equally long columns.
 
-    ``program`` numbers the programs as they were passed; ``file`` is the file register as it stands; ``ends`` holds
+    ``program`` numbers the programs as they were passed; ``file`` is the file register; it and ``column`` stop at
+    the largest u32, ``line`` counts modulo 2**32. ``ends`` holds
     the row number behind each sequence. ``context`` (row number inside the sequence, from 1) and ``name`` (offset from
     the header's base) are None where no program sets them. ``sick`` maps a program that was refused to the place and
     the reason; ``open`` lists programs whose last sequence has no end and was left out.
@@ -175,7 +177,7 @@ def _operands(code: _Code, opcode: int, *, signed: bool = False) -> tuple[U64, P
 
 def _register(code: _Code, opcode: int, default: int) -> U32:
     values, _, rows = _operands(code, opcode)
-    return code.fill(default, rows, values.astype(np.uint32), np.uint32)
+    return code.fill(default, rows, np.minimum(values, _LARGEST).astype(np.uint32), np.uint32)
 
 
 def _add(totals: Totals, rows: NDArray[np.int32], values: Totals) -> None:

@@ -15,11 +15,14 @@ from symd.debuginfo.dwarf.cursor import Cursor
 from symd.debuginfo.dwarf.line_header import SECTION, LineHeader, ProgramShape, read_header
 from symd.debuginfo.dwarf.line_program import ProgramRows
 from symd.debuginfo.dwarf.paths import join
-from symd.debuginfo.dwarf.strings import NO_STRING, Names, place
+from symd.debuginfo.dwarf.strings import NO_STRING, Names, StringReader, place
 from symd.debuginfo.dwarf.units import Unit, Units, read_units
-from symd.errors import Malformed, SymdError, Unsupported
+from symd.debuginfo.dwarf.warnings import Warnings
+from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 from symd.model import U32, U64, RowFlag
 
+_PATH_BYTES = 256 << 20
+"""Bytes of all joined paths; a few long directories could make them many times as long as the section."""
 _INTERPRETED_BYTES = 500
 """Programs of one shape that are together this short run faster one instruction at a time."""
 
@@ -36,16 +39,17 @@ def read_lines(sections: Sections, units: Units | None = None) -> LineColumns:
     are tables and not one of them can be read.
     """
     units = read_units(sections) if units is None else units
-    warnings: list[str] = []
-    headers = list(_headers(sections, warnings))
+    strings = StringReader(sections)
+    warnings = Warnings()
+    headers = list(_headers(sections, strings, warnings))
     parts = [part for group in _groups(headers) for part in _run(sections[SECTION], headers, group)]
     for part in parts:
         _complain(part, headers, warnings)
     refused = {part.numbers[number] for part in parts for number in part.rows.sick}
     if warnings and len(refused) == len(headers):
-        raise Malformed(f"no line table can be read: {warnings[0]}", where=SECTION)
+        raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=SECTION)
     file_maps, files = _files(headers, units.units)
-    return _assemble(sections, headers, parts, file_maps, files, warnings)
+    return _assemble(strings, headers, parts, file_maps, files, warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class _Part:
     numbers: list[int]
 
 
-def _headers(sections: Sections, warnings: list[str]) -> Iterator[LineHeader]:
+def _headers(sections: Sections, strings: StringReader, warnings: Warnings) -> Iterator[LineHeader]:
     """The header of every table that has a readable one."""
     data = sections.get(SECTION, b"")
     at = 0
@@ -65,19 +69,17 @@ def _headers(sections: Sections, warnings: list[str]) -> Iterator[LineHeader]:
         try:
             length, offset_size = cursor.initial_length()
         except SymdError as error:
-            warnings.append(f"the rest of the section is left out: {error}")
+            warnings.add(f"the rest of the section is left out: {error}")
             return
         if length > len(data) - cursor.at:
-            warnings.append(
-                f"{SECTION}+{at:#x}: the rest is left out: table length {length:#x} passes the section's end"
-            )
+            warnings.add(f"{SECTION}+{at:#x}: the rest is left out: table length {length:#x} passes the section's end")
             return
         end = cursor.at + length
         try:
             if length:
-                yield read_header(sections, at, end, offset_size, cursor.at)
+                yield read_header(data, strings, at, end, offset_size, cursor.at)
         except (Malformed, Unsupported) as error:
-            warnings.append(f"{SECTION}+{at:#x}: line table left out: {error}")
+            warnings.add(f"{SECTION}+{at:#x}: line table left out: {error}")
         at = end
 
 
@@ -96,14 +98,13 @@ def _run(data: bytes, headers: Sequence[LineHeader], group: list[int]) -> list[_
     return [_Part(line_interpreter.run(data, headers[number]), [number]) for number in group]
 
 
-def _complain(part: _Part, headers: Sequence[LineHeader], warnings: list[str]) -> None:
+def _complain(part: _Part, headers: Sequence[LineHeader], warnings: Warnings) -> None:
     for number, (at, why) in part.rows.sick.items():
         header = headers[part.numbers[number]]
-        warnings.append(f"{SECTION}+{header.offset:#x}: line table left out: {SECTION}+{at:#x}: {why}")
-    warnings.extend(
-        f"{SECTION}+{headers[part.numbers[number]].offset:#x}: the last sequence has no end and is left out"
-        for number in part.rows.open
-    )
+        warnings.add(f"{SECTION}+{header.offset:#x}: line table left out: {SECTION}+{at:#x}: {why}")
+    for number in part.rows.open:
+        at = headers[part.numbers[number]].offset
+        warnings.add(f"{SECTION}+{at:#x}: the last sequence has no end and is left out")
 
 
 def _files(headers: Sequence[LineHeader], units: Sequence[Unit]) -> tuple[dict[int, U32], tuple[str, ...]]:
@@ -114,34 +115,36 @@ def _files(headers: Sequence[LineHeader], units: Sequence[Unit]) -> tuple[dict[i
             comp_dirs.setdefault(unit.stmt_list, unit.comp_dir)
     numbers: dict[bytes, int] = {b"": 0}
     maps = {}
+    budget = _PATH_BYTES
     for header in headers:
-        paths = _paths(header, comp_dirs.get(header.offset, b""))
+        paths = list(_paths(header, comp_dirs.get(header.offset, b"")))
+        budget -= sum(map(len, paths))
+        if budget < 0:
+            raise LimitExceeded(f"file paths take more than {_PATH_BYTES} bytes", where=SECTION)
         maps[header.offset] = np.array([numbers.setdefault(path, len(numbers)) for path in paths], np.uint32)
     return maps, tuple(path.decode("utf-8", "replace") for path in numbers)
 
 
-def _paths(header: LineHeader, comp_dir: bytes) -> list[bytes]:
+def _paths(header: LineHeader, comp_dir: bytes) -> Iterator[bytes]:
     """Full paths by file register: from 0 in DWARF 5, from 1 before (where directory 0 is the compilation's)."""
     if header.version >= 5:
         directories = header.directories
         comp_dir = comp_dir or (directories[0] if directories else b"")
-        paths = []
     else:
         directories = [b"", *header.directories]
-        paths = [b""]
+        yield b""
     for name, number in header.files:
         base = b"" if header.version >= 5 and number == 0 else comp_dir
-        paths.append(join(base, directories[number] if number < len(directories) else b"", name))
-    return paths
+        yield join(base, directories[number] if 0 <= number < len(directories) else b"", name)
 
 
 def _assemble(
-    sections: Sections,
+    strings: StringReader,
     headers: Sequence[LineHeader],
     parts: Sequence[_Part],
     file_maps: Mapping[int, U32],
     files: tuple[str, ...],
-    warnings: list[str],
+    warnings: Warnings,
 ) -> LineColumns:
     """Join the parts in the order of their tables, with numbers that count over the whole object."""
     unit = _joined([np.array(part.numbers, np.uint32)[part.rows.program] for part in parts], np.uint32)
@@ -165,7 +168,7 @@ def _assemble(
     context = name = None
     if any(part.rows.context is not None for part in parts):
         context = _call_sites(column("context", np.uint64), ends, sequence)
-        name = _inline_names(sections, headers, unit, column("name", np.uint64), context, names)
+        name = _inline_names(strings, headers, unit, column("name", np.uint64), context, names)
     return LineColumns(
         address=column("address", np.uint64),
         file=look_up_files([file_maps[h.offset] for h in headers], unit, column("file", np.uint32)),
@@ -180,7 +183,7 @@ def _assemble(
         names=names.all(),
         tables=tuple(header.offset for header in headers),
         file_maps=file_maps,
-        warnings=tuple(warnings),
+        warnings=warnings.all(),
     )
 
 
@@ -198,8 +201,8 @@ def _call_sites(context: U64, ends: NDArray[np.bool_], sequence: U32) -> U32:
 
 
 def _inline_names(
-    sections: Sections, headers: Sequence[LineHeader], unit: U32, name: U64, context: U32, names: Names
+    strings: StringReader, headers: Sequence[LineHeader], unit: U32, name: U64, context: U32, names: Names
 ) -> U32:
     base = np.array([header.names_base for header in headers], np.uint64)[unit]
     places = np.where(context != 0, place(".debug_str", base + name), NO_STRING)
-    return names.intern(sections, places)[0]
+    return names.intern(strings, places)[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -51,8 +50,9 @@ def read_lists(sections: Sections, reader: AttributeReader, offset: U64, unit: P
     size = reader.units.address_size[unit]
     parts = [Ranges(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))]
     bad = 0
-    for width, is_new in sorted(set(zip(size.tolist(), new.tolist(), strict=True))):
-        those = np.flatnonzero((size == width) & (new == is_new))
+    kind = size * np.uint64(2) + new
+    for width, is_new in (divmod(number, 2) for number in np.unique(kind).tolist()):
+        those = np.flatnonzero(kind == 2 * width + is_new)
         if is_new:
             data = sections.get(".debug_rnglists", b"")
             entries, damaged = _read_new(data, reader, offset[those], unit[those], width)
@@ -134,7 +134,7 @@ def _read_new(data: bytes, reader: AttributeReader, offset: U64, unit: Positions
     """Tagged entries up to DW_RLE_end_of_list."""
     u8 = np.frombuffer(data, np.uint8)
     wanted = np.minimum(offset, np.uint64(len(data))).astype(np.int64)
-    split = _split_lists(data, wanted, unit, width)
+    split = _Splitter(data, width).split(wanted, unit)
     numbers, which = spans(split.first, np.maximum(split.length, 0))
     return _decode(u8, reader, split.at[numbers], which, unit[which], width), int((split.length < 0).sum())
 
@@ -148,56 +148,60 @@ class _Split(NamedTuple):
     length: Positions
 
 
-def _split_lists(data: bytes, offset: Positions, unit: Positions, width: int) -> _Split:
-    """Find the entries of lists. A unit's lists lie one behind the other, so they are split in one go; where they do
-    not, each is split alone."""
-    parts: list[Positions] = []
-    first, length = np.zeros(len(offset), np.int64), np.full(len(offset), -1, np.int64)
-    count = read = 0
-    order = np.lexsort((offset, unit))
-    for group in np.split(order, np.flatnonzero(np.diff(unit[order])) + 1) if len(order) else []:
-        together = _entries_from(data, offset[group], width)
-        pieces = [(group, together)] if together is not None else _alone(data, offset, group, width)
-        for lists, at in pieces:
-            begin = np.searchsorted(at, offset[lists])
-            ends = np.flatnonzero(np.frombuffer(data, np.uint8)[at] == 0)
-            first[lists] = begin + count
-            length[lists] = ends[np.searchsorted(ends, begin)] - begin
-            parts.append(at)
-            count += len(at)
-            read += int(length[lists].sum())
-            _check_budget(".debug_rnglists", read, len(data))
-    return _Split(np.concatenate(parts) if parts else _NOWHERE, first, length)
+class _Splitter:
+    """Finds the entries of lists, with a budget of bytes."""
 
+    def __init__(self, data: bytes, width: int) -> None:
+        self._data = data
+        self._u8 = np.frombuffer(data, np.uint8)
+        self._entry, self._run = _expressions(width)
+        self._read = 0
 
-def _alone(data: bytes, offset: Positions, group: Positions, width: int) -> Iterator[tuple[Positions, Positions]]:
-    for number in range(len(group)):
-        one = group[number : number + 1]
-        at = _entries_from(data, offset[one], width)
-        if at is not None:
-            yield one, at
+    def split(self, offset: Positions, unit: Positions) -> _Split:
+        """A unit's lists lie one behind the other, so they are split in one go; where they do not, each alone."""
+        parts = [np.zeros(0, np.int64)]
+        first, length = np.zeros(len(offset), np.int64), np.full(len(offset), -1, np.int64)
+        count = 0
+        order = np.lexsort((offset, unit))
+        for group in np.split(order, np.flatnonzero(np.diff(unit[order])) + 1) if len(order) else []:
+            for lists, at in self._together(offset, group) or self._alone(offset, group):
+                begin = np.searchsorted(at, offset[lists])
+                ends = np.flatnonzero(self._u8[at] == 0)
+                first[lists] = begin + count
+                length[lists] = ends[np.searchsorted(ends, begin)] - begin
+                parts.append(at)
+                count += len(at)
+                self._spend(int(length[lists].sum()))
+        return _Split(np.concatenate(parts), first, length)
 
+    def _together(self, offset: Positions, group: Positions) -> list[tuple[Positions, Positions]]:
+        at = self._entries(offset[group])
+        return [] if at is None else [(group, at)]
 
-def _entries_from(data: bytes, offset: Positions, width: int) -> Positions | None:
-    """Where the entries of the lists at ascending offsets are, if the lists lie one behind the other."""
-    entry, whole_list = _expressions(width)
-    start, last = int(offset[0]), int(offset[-1])
-    final = whole_list.match(data, last)
-    if final is None:
-        return None
-    sizes = np.fromiter(map(len, entry.findall(data, start, last) + entry.findall(final[0])), np.int64)
-    at = np.cumsum(sizes) - sizes + start
-    if start + int(sizes.sum()) != final.end():
-        return None
-    number = np.searchsorted(at, offset)
-    return at if (at[number] == offset).all() else None
+    def _alone(self, offset: Positions, group: Positions) -> Iterator[tuple[Positions, Positions]]:
+        for number in range(len(group)):
+            yield from self._together(offset, group[number : number + 1])
 
+    def _entries(self, offset: Positions) -> Positions | None:
+        """Where the entries of the lists at ascending offsets are, if the lists lie one behind the other."""
+        start, last = int(offset[0]), int(offset[-1])
+        run = self._run.match(self._data, last)
+        stop = run.end() if run else last
+        self._spend(stop + 1 - start)
+        if self._data[stop : stop + 1] != b"\0":
+            return None
+        sizes = np.fromiter(map(len, self._entry.findall(self._data, start, stop + 1)), np.int64)
+        at = np.cumsum(sizes) - sizes + start
+        number = np.minimum(np.searchsorted(at, offset), len(at) - 1)
+        return at if start + int(sizes.sum()) == stop + 1 and (at[number] == offset).all() else None
 
-_NOWHERE = np.zeros(0, np.int64)
+    def _spend(self, count: int) -> None:
+        self._read += count
+        _check_budget(".debug_rnglists", self._read, len(self._data))
 
 
 def _expressions(width: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """One entry that does not end a list, or the end; and one whole list."""
+    """One entry or the end of a list (what is neither is passed whole, without the group); and entries up to an end."""
     address = b".{%d}" % width
     going = (
         b"[\\x02-\\x04]" + _LEB + _LEB,
@@ -207,7 +211,7 @@ def _expressions(width: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
         b"\\x07" + address + _LEB,
     )
     some = b"|".join(going)
-    return re.compile(b"(?:" + some + b"|\\x00)", re.DOTALL), re.compile(b"(?:" + some + b")*+\\x00", re.DOTALL)
+    return re.compile(b"(" + some + b"|\\x00)|.++", re.DOTALL), re.compile(b"(?:" + some + b")*+", re.DOTALL)
 
 
 def _decode(u8: U8, reader: AttributeReader, at: Positions, which: Positions, unit: Positions, width: int) -> _Entries:

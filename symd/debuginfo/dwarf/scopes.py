@@ -15,8 +15,9 @@ from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns, Sections, lo
 from symd.debuginfo.dwarf.die_split import INLINED_SUBROUTINE, NULL, SUBPROGRAM, Dies
 from symd.debuginfo.dwarf.gather import Positions
 from symd.debuginfo.dwarf.range_lists import Ranges, in_order, read_lists
-from symd.debuginfo.dwarf.strings import NO_STRING, Names
+from symd.debuginfo.dwarf.strings import NO_STRING, Names, StringReader
 from symd.debuginfo.dwarf.units import SECTION, Unit, Units, read_units
+from symd.debuginfo.dwarf.warnings import Warnings
 from symd.errors import Malformed
 from symd.model import NO_PARENT, U8, U32, U64
 
@@ -56,25 +57,26 @@ def read_scopes(sections: Sections, lines: LineColumns, units: Units | None = No
     units and not one of them can be read; LimitExceeded for range lists or abbreviations that overlap without end.
     """
     units = read_units(sections) if units is None else units
-    warnings = list(units.warnings)
+    strings = StringReader(sections)
+    warnings = Warnings(units.warnings)
     u8 = np.frombuffer(sections.get(SECTION, b""), np.uint8)
     trees = _split(sections.get(SECTION, b""), u8, units, warnings)
     if warnings and not trees:
-        raise Malformed(f"no unit can be read: {warnings[0]}", where=SECTION)
+        raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=SECTION)
     functions = _functions(trees, units.shapes.all)
     reader = AttributeReader(sections, u8, units.units)
     found = reader.read(units.shapes.all, functions.shape, functions.attributes, functions.unit)
     ranges, bad_lists = _ranges(sections, reader, found, functions.unit)
     names = Names(lines.names)
-    name, nameless = _names(sections, functions, found, found.name, names)
-    linkage_name, linkless = _names(sections, functions, found, found.linkage_name, names)
+    name, nameless = _names(strings, functions, found, found.name, names)
+    linkage_name, linkless = _names(strings, functions, found, found.linkage_name, names)
     call_file = _call_files(lines, units.units, functions.unit, found.call_file)
     lost = reader.missing | {"range sections": bad_lists, "string sections": nameless + linkless}
-    warnings.extend(
-        f"{count} references lead out of {place} and are left out" for place, count in lost.items() if count
-    )
+    for place, count in lost.items():
+        if count:
+            warnings.add(f"{count} references lead out of {place} and are left out")
     columns = _columns(functions, found, ranges, name, linkage_name, call_file)
-    return replace(columns, names=names.all(), warnings=tuple(warnings))
+    return replace(columns, names=names.all(), warnings=warnings.all())
 
 
 def _columns(
@@ -99,14 +101,14 @@ def _columns(
     )
 
 
-def _split(data: bytes, u8: U8, units: Units, warnings: list[str]) -> list[tuple[Unit, Dies]]:
+def _split(data: bytes, u8: U8, units: Units, warnings: Warnings) -> list[tuple[Unit, Dies]]:
     """The DIEs of every unit that can be followed."""
     trees = []
     for unit in units.units:
         try:
             trees.append((unit, die_split.split(data, u8, unit, units.shapes)))
         except Malformed as error:
-            warnings.append(f"{SECTION}+{unit.offset:#x}: unit left out: {error}")
+            warnings.add(f"{SECTION}+{unit.offset:#x}: unit left out: {error}")
     return trees
 
 
@@ -160,7 +162,7 @@ def _with_callers(functions: _Functions, stated: NDArray[np.bool_]) -> NDArray[n
 
 
 def _names(
-    sections: Sections, functions: _Functions, found: ScopeAttributes, own: U64, names: Names
+    strings: StringReader, functions: _Functions, found: ScopeAttributes, own: U64, names: Names
 ) -> tuple[U32, int]:
     """Each DIE's own string, or that of the DIE it refers to, and so on."""
     if not own.any():
@@ -175,7 +177,7 @@ def _names(
             places[linked] = np.where(places[linked] == NO_STRING, places[target[linked]], places[linked])
         if before == np.count_nonzero(places == NO_STRING):
             break
-    return names.intern(sections, places)
+    return names.intern(strings, places)
 
 
 def _targets(at: Positions, reference: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from symd.debuginfo.dwarf import forms
 from symd.debuginfo.dwarf.abbreviations import DieShape, Shapes
 from symd.debuginfo.dwarf.columns import Sections
-from symd.debuginfo.dwarf.cursor import Cursor, string_at
+from symd.debuginfo.dwarf.cursor import Cursor
 from symd.debuginfo.dwarf.forms import Widths
+from symd.debuginfo.dwarf.strings import StringReader
+from symd.debuginfo.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 
 SECTION = ".debug_info"
@@ -62,19 +64,20 @@ def read_units(sections: Sections) -> Units:
     """
     shapes = Shapes(sections.get(".debug_abbrev", b""))
     units: list[Unit] = []
-    warnings: list[str] = []
+    strings = StringReader(sections)
+    warnings = Warnings()
     for cursor, start, offset_size in _walk(sections.get(SECTION, b""), warnings):
         try:
             unit = _read_header(cursor, start, offset_size, len(units))
             if unit is not None:
-                _read_first_die(sections, unit, shapes)
+                _read_first_die(sections, strings, unit, shapes)
                 units.append(unit)
         except (Malformed, Unsupported) as error:
-            warnings.append(f"{SECTION}+{start:#x}: unit left out: {error}")
-    return Units(tuple(units), shapes, tuple(warnings))
+            warnings.add(f"{SECTION}+{start:#x}: unit left out: {error}")
+    return Units(tuple(units), shapes, warnings.all())
 
 
-def _walk(data: bytes, warnings: list[str]) -> Iterator[tuple[Cursor, int, int]]:
+def _walk(data: bytes, warnings: Warnings) -> Iterator[tuple[Cursor, int, int]]:
     """A cursor behind the length field of every unit, the unit's offset and its offset size."""
     at = 0
     while at < len(data):
@@ -82,12 +85,10 @@ def _walk(data: bytes, warnings: list[str]) -> Iterator[tuple[Cursor, int, int]]
         try:
             length, offset_size = cursor.initial_length()
         except SymdError as error:
-            warnings.append(f"the rest of the section is left out: {error}")
+            warnings.add(f"the rest of the section is left out: {error}")
             return
         if length > len(data) - cursor.at:
-            warnings.append(
-                f"{SECTION}+{at:#x}: the rest is left out: unit length {length:#x} passes the section's end"
-            )
+            warnings.add(f"{SECTION}+{at:#x}: the rest is left out: unit length {length:#x} passes the section's end")
             return
         cursor.end = cursor.at + length
         yield cursor, at, offset_size
@@ -114,7 +115,7 @@ def _read_header(cursor: Cursor, start: int, offset_size: int, number: int) -> U
     return Unit(number, start, cursor.end, cursor.at, version, widths, abbreviations)
 
 
-def _read_first_die(sections: Sections, unit: Unit, shapes: Shapes) -> None:
+def _read_first_die(sections: Sections, strings: StringReader, unit: Unit, shapes: Shapes) -> None:
     cursor = Cursor(sections[SECTION], SECTION, unit.dies, unit.end)
     code = cursor.uleb()
     if not code:
@@ -123,7 +124,7 @@ def _read_first_die(sections: Sections, unit: Unit, shapes: Shapes) -> None:
     if shape is None:
         raise cursor.fail(f"abbreviation {code} is not declared", unit.dies)
     unit.tag = shape.tag
-    _take(sections, unit, _values(cursor, shape))
+    _take(sections, strings, unit, _values(cursor, shape))
 
 
 def _values(cursor: Cursor, shape: DieShape) -> dict[int, tuple[int, int | bytes | None]]:
@@ -137,10 +138,12 @@ def _values(cursor: Cursor, shape: DieShape) -> dict[int, tuple[int, int | bytes
     return found
 
 
-def _take(sections: Sections, unit: Unit, values: dict[int, tuple[int, int | bytes | None]]) -> None:
+def _take(
+    sections: Sections, strings: StringReader, unit: Unit, values: dict[int, tuple[int, int | bytes | None]]
+) -> None:
     def number(attribute: int, default: int) -> int:
         value = values.get(attribute, (0, default))[1]
-        return value if isinstance(value, int) else default
+        return value & 0xFFFFFFFFFFFFFFFF if isinstance(value, int) else default
 
     # Behind the header of the contribution, where no attribute says it; GNU's extension of DWARF 4 has no header.
     header = (8 if unit.widths.offset == 4 else 16) if unit.version >= 5 else 0
@@ -150,8 +153,8 @@ def _take(sections: Sections, unit: Unit, values: dict[int, tuple[int, int | byt
     form, line_table = values.get(_STMT_LIST, (0, None))
     unit.stmt_list = line_table if form in forms.OFFSETS and isinstance(line_table, int) else None
     unit.low_pc = _address(sections, unit, *values.get(_LOW_PC, (0, None)))
-    unit.comp_dir = _text(sections, unit, *values.get(_COMP_DIR, (0, None)))
-    unit.name = _text(sections, unit, *values.get(_NAME, (0, None)))
+    unit.comp_dir = _text(sections, strings, unit, *values.get(_COMP_DIR, (0, None)))
+    unit.name = _text(sections, strings, unit, *values.get(_NAME, (0, None)))
 
 
 def _address(sections: Sections, unit: Unit, form: int, value: int | bytes | None) -> int:
@@ -164,7 +167,7 @@ def _address(sections: Sections, unit: Unit, form: int, value: int | bytes | Non
     return value if form == forms.ADDR else 0
 
 
-def _text(sections: Sections, unit: Unit, form: int, value: int | bytes | None) -> bytes:
+def _text(sections: Sections, strings: StringReader, unit: Unit, form: int, value: int | bytes | None) -> bytes:
     if isinstance(value, bytes):
         return value
     if value is None:
@@ -174,7 +177,9 @@ def _text(sections: Sections, unit: Unit, form: int, value: int | bytes | None) 
         size = unit.widths.offset
         at = unit.str_offsets_base + value * size
         entry = sections.get(".debug_str_offsets", b"")[at : at + size]
-        value = int.from_bytes(entry, "little") if len(entry) == size else -1
+        if len(entry) != size:
+            return b""
+        value = int.from_bytes(entry, "little")
     elif form not in (forms.STRP, forms.LINE_STRP):
         return b""
-    return string_at(sections.get(section, b""), value) or b""
+    return strings.at(section, value) or b""

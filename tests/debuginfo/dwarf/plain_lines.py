@@ -65,8 +65,8 @@ def run(header: Header, program: bytes) -> list[Line]:
 
     def emit(more: int = 0) -> None:
         stmt = RowFlag.IS_STMT if is_stmt else 0
-        number = str(file % 2**32).encode()
-        sequence.append(Line(address % U64, number, line % 2**32, column % 2**32, flags | more | stmt))
+        number = str(min(file, 2**32 - 1)).encode()
+        sequence.append(Line(address % U64, number, line % 2**32, min(column, 2**32 - 1), flags | more | stmt))
 
     while code.at < len(program):
         opcode = code.take(1)[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -248,19 +247,15 @@ def test_call_files_are_looked_up_in_the_unit_s_own_table():
 
 
 def test_a_very_deep_tree_is_followed():
-    die = Die("inlined_subroutine", [At("name", "string", "last"), *_code(0, 4)])
     abbreviations = (
         b"\x01\x11\x01\0\0" + b"\x02\x0b\x01\0\0" + b"\x03\x1d\x00\x11\x01\x12\x0b\0\0" + b"\x04\x2e\x01\0\0" + b"\0"
     )
     depth = 200_000
     body = b"\x01\x04" + b"\x02" * depth + b"\x03" + bytes(8) + b"\x04" + bytes(depth + 2)
     unit = b"\x04\0" + bytes(4) + b"\x08" + body
-    assert die.tag == "inlined_subroutine"
     sections = {".debug_info": len(unit).to_bytes(4, "little") + unit, ".debug_abbrev": abbreviations}
-    start = time.monotonic()
     scopes = read_scopes(sections, LineColumns.empty())
     assert scopes.parent.tolist() == [NO_PARENT, 0]
-    assert time.monotonic() - start < 20
 
 
 def test_range_lists_that_overlap_without_end_are_refused():
