@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # What the demo needs of Debian: a virtual environment, Intel's real drivers (they run without hardware), their loaders.
 DEMO_PACKAGES := python3-venv intel-opencl-icd libze1 ocl-icd-libopencl1
 # What the tests need besides: the tools that every reader is compared with, and the compilers of generated binaries.
-TEST_PACKAGES := $(DEMO_PACKAGES) libigc-tools llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
+TEST_PACKAGES := $(DEMO_PACKAGES) libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
 	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools gcc libc6-dev binutils elfutils gdb
 
 .PHONY: demo test check protos samples lock bench live-new clean venv drivers tools help
@@ -57,7 +57,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tools/debian-packages python3-venv
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
 clean:
