@@ -16,21 +16,53 @@ from symd.config import MIB, Config
 from symd.errors import BadQuery, BuildFailed, DeadlineExceeded, ServerUnavailable, SymdError
 from symd.model import (
     U64,
+    Alias,
     Answer,
     Answers,
     ByAddress,
+    Context,
+    ContextRecord,
     Grabbed,
     GrabRequest,
+    LineLevel,
     LineTable,
+    Load,
     ModuleRecord,
     ModuleSummary,
     Query,
+    Unload,
 )
+from symd.query.addresses import WHOLE as WHOLE_ADDRESS
+from symd.query.addresses import AddressForm
+from symd.query.breakpoints import Located, SourceLine
+from symd.query.contexts import AliasVerbs, ContextVerbs, Times
+from symd.query.device import DeviceAnswers
+from symd.query.listing import WHOLE, Listing, Part
+from symd.query.names import Named, Wanted
+from symd.query.paths import PathRule
+from symd.query.source_text import SourceText
+from symd.query.watch import Breakpoint, Watch, check_breakpoints
 from symd.v1 import module_pb2
+from symd.v1.alias_service_pb2 import CreateAliasesRequest, ListAliasesRequest, ResolveAliasRequest
+from symd.v1.alias_service_pb2_grpc import AliasServiceStub
+from symd.v1.breakpoint_service_pb2 import PendingBreakpoint, ResolveBreakpointRequest, WatchBreakpointsRequest
+from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
+from symd.v1.context_service_pb2 import (
+    CreateContextRequest,
+    DeleteContextRequest,
+    GetContextRequest,
+    ListContextsRequest,
+    ListLoadsRequest,
+    RecordEventsRequest,
+)
+from symd.v1.context_service_pb2_grpc import ContextServiceStub
+from symd.v1.listing_service_pb2 import ReadSourcesRequest
+from symd.v1.listing_service_pb2_grpc import ListingServiceStub
 from symd.v1.module_service_pb2 import (
     FindMissingModulesRequest,
     GetModuleRequest,
     ListCodeObjectsRequest,
+    ListContainersRequest,
     ListKernelsRequest,
     ListModulesRequest,
     ReadObjectRequest,
@@ -38,6 +70,7 @@ from symd.v1.module_service_pb2 import (
     UploadModuleRequest,
 )
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
+from symd.v1.name_service_pb2_grpc import NameServiceStub
 from symd.v1.server_service_pb2 import GetServerInfoRequest, ServerInfo
 from symd.v1.server_service_pb2_grpc import ServerServiceStub
 from symd.v1.symbol_service_pb2 import (
@@ -47,14 +80,33 @@ from symd.v1.symbol_service_pb2 import (
     SymbolizeStreamRequest,
 )
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
-from symd.wire.answers import from_answer, from_columns, join
+from symd.wire.answers import FEW, from_answer, from_columns
+from symd.wire.breakpoints import from_answer as from_places
+from symd.wire.breakpoints import from_events, to_breakpoint
+from symd.wire.contexts import (
+    from_alias,
+    from_context_record,
+    from_load,
+    to_alias,
+    to_context,
+    to_event,
+)
+from symd.wire.device import from_device_columns, join_device
+from symd.wire.device import to_request as to_device_request
 from symd.wire.failures import from_failure, from_status, rebuilt
+from symd.wire.found_names import from_entry, to_wanted
 from symd.wire.grabs import GrabParts, to_grab_request
-from symd.wire.line_tables import from_chunks
+from symd.wire.joined import Joined, join
+from symd.wire.line_tables import from_chunks, to_level
+from symd.wire.listings import from_chunks as from_listing_chunks
+from symd.wire.listings import to_request as to_listing_request
 from symd.wire.modules import from_module, from_record
-from symd.wire.names import checked_digest, module_digest, module_name
+from symd.wire.names import checked_digest, context_id, context_name, module_digest, module_name
 from symd.wire.pieces import pieces
-from symd.wire.queries import Column, to_column, to_query
+from symd.wire.queries import Column, add_query, to_column
+from symd.wire.sources import from_chunks as from_source_chunks
+from symd.wire.spelled_out import as_columns
+from symd.wire.tables import Arriving, KeptTables
 
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -66,7 +118,9 @@ NAMES = 10_000
 UNARY = 1 << 16
 """Up to so many addresses go in one call; more travel as a stream of"""
 BATCH = 1 << 20
-"""addresses each, or fewer where the daemon takes fewer."""
+"""addresses each, or fewer where the daemon takes fewer, and in at least so many"""
+PIECES = 4
+"""messages, so that one side packs and unpacks while the other looks up."""
 QUERIES = 100_000
 """Queries that are spelled out one by one, in one call."""
 
@@ -81,9 +135,15 @@ class Client:
     def __init__(self, address: str | None = None, *, timeout: float | None = None) -> None:
         self.address = address or Config().address
         self._timeout = timeout
+        self._tables = KeptTables()
         self._channel = grpc.insecure_channel(self.address, options=OPTIONS)
+        self._listings = ListingServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._modules = ModuleServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._symbols = SymbolServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
+        self._breakpoints = BreakpointServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
+        self._names = NameServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
+        self._contexts = ContextServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
+        self._aliases = AliasServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._server = ServerServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
 
     def __enter__(self) -> Self:
@@ -103,6 +163,16 @@ class Client:
         other = copy.copy(self)
         other._timeout = seconds  # noqa: SLF001 - its own
         return other
+
+    @property
+    def contexts(self) -> ContextVerbs:
+        """Device addresses as of a time."""
+        return _Contexts(self)
+
+    @property
+    def aliases(self) -> AliasVerbs:
+        """Other names of modules."""
+        return _Aliases(self)
 
     def server_info(self) -> ServerInfo:
         """The daemon's version and limits."""
@@ -152,27 +222,27 @@ class Client:
         request = ReadObjectRequest(name=module_name(checked_digest(digest)), object=path)
         return b"".join(response.chunk for response in self._stream(self._modules.ReadObject, request))
 
-    def lines(self, digest: str, path: str | None = None) -> Iterator[LineTable]:
-        """The decoded line tables, one for each code object."""
-        request = GetLineTableRequest(name=module_name(checked_digest(digest)), object=path)
+    def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
+        """The decoded line tables of one level, one for each code object that has it."""
+        name = module_name(checked_digest(digest))
+        request = GetLineTableRequest(name=name, object=path, level=to_level(level))
         return from_chunks(self._stream(self._symbols.GetLineTable, request))
 
     def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
         """Frames for each query, in order."""
-        if len(queries) > 1 and all(isinstance(query, ByAddress) for query in queries):
+        name = module_name(checked_digest(digest))
+        if len(queries) <= FEW:
+            ask = _asked(name, queries, path)
+            return as_columns([from_answer(answer) for answer in self._call(self._symbols.Symbolize, ask).answers])
+        if all(isinstance(query, ByAddress) for query in queries):
             return self.symbolize_column(digest, _addresses(queries), path=path)
-        ask = SymbolizeRequest(name=module_name(checked_digest(digest)), object=path, form=ANSWER_FORM_COLUMNS)
-        answers = []
-        for start in range(0, max(len(queries), 1), QUERIES):
-            del ask.queries[:]
-            ask.queries.extend([to_query(query) for query in queries[start : start + QUERIES]])
-            answers.append(from_columns(self._call(self._symbols.Symbolize, ask).columns))
-        return join(answers)
+        return join(
+            [self._spelled_out(name, queries[at : at + QUERIES], path) for at in range(0, len(queries), QUERIES)]
+        )
 
     def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
-        name = module_name(checked_digest(digest))
-        ask = SymbolizeRequest(name=name, object=path, queries=(to_query(query),))
+        ask = _asked(module_name(checked_digest(digest)), (query,), path)
         return from_answer(self._call(self._symbols.Symbolize, ask).answers[0])
 
     def symbolize_column(
@@ -184,38 +254,96 @@ class Client:
         section: str | int | None = None,
         path: str | None = None,
     ) -> Answers:
-        """Frames for a column of numbers; columns come back, and nothing is made an object on the way."""
+        """Frames for a column of numbers; columns come back, and nothing is made an object on the way.
+
+        Answers to many point into a table of locations that the client keeps, and gets from the daemon once."""
         name = module_name(checked_digest(digest))
+        tables = self._tables.of(digest)
+        known = list(tables.known)
 
         def ask(part: U64) -> SymbolizeRequest:
-            return SymbolizeRequest(name=name, object=path, column=to_column(Column(part, kernel, section)))
+            column = to_column(Column(part, kernel, section))
+            return SymbolizeRequest(name=name, object=path, column=column, keeps_tables=True, known_tables=known)
 
         if len(values) <= UNARY:
-            return from_columns(self._call(self._symbols.Symbolize, ask(values)).columns, values)
+            message = self._call(self._symbols.Symbolize, ask(values)).columns
+            return from_columns(message, values, tables.take(message.locations))
         ask(values[:0])  # what does not fit a message is refused here, not in the thread that sends
-        size = min(BATCH, self.server_info().max_batch)
+        size = min(max(len(values) // PIECES, UNARY), BATCH, self.server_info().max_batch)
         parts = [values[start : start + size] for start in range(0, len(values), size)]
-        return self._in_batches(map(ask, parts), parts)
+        return self._in_batches(map(ask, parts), parts, tables)
 
-    def _in_batches(self, requests: Iterable[SymbolizeRequest], parts: Sequence[U64]) -> Answers:
+    def locate(
+        self,
+        digest: str,
+        where: SourceLine,
+        path: str | None = None,
+        *,
+        every: bool = False,
+        rules: Sequence[PathRule] = (),
+    ) -> Located:
+        """The addresses for a breakpoint at a source line, fetched page by page."""
+        asked = to_breakpoint(Breakpoint("", where, every, path, tuple(rules)))
+        request = ResolveBreakpointRequest(name=module_name(checked_digest(digest)), breakpoint=asked)
+        pages = list(self._pages(self._breakpoints.ResolveBreakpoint, request))
+        return from_places(where, (place for page in pages for place in page.places), pages[0].refusal)
+
+    def watch(self, breakpoints: Sequence[Breakpoint], *, known: bool = True) -> Watch:
+        """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
+        check_breakpoints(breakpoints)
+        pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
+        request = WatchBreakpointsRequest(breakpoints=pending, only_new=not known)
+        call = self._breakpoints.WatchBreakpoints(request)
+        messages = self._messages(call)
+        return Watch(from_events(messages, {each.id: each.where for each in breakpoints}), call.cancel)
+
+    def names(self, digest: str, wanted: Wanted, path: str | None = None) -> Sequence[Named]:
+        """Kernels, functions and files by name, fetched page by page."""
+        request = to_wanted(wanted, module_name(checked_digest(digest)), path)
+        return [from_entry(each) for page in self._pages(self._names.FindNames, request) for each in page.names]
+
+    def listing(self, digest: str, part: Part = WHOLE) -> Iterator[Listing]:
+        """The instructions with the frames that each comes from, disassembled where the daemon is."""
+        request = to_listing_request(checked_digest(digest), part)
+        return from_listing_chunks(self._stream(self._listings.GetListing, request))
+
+    def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
+        """The texts of source files, from the module or from the daemon's disk."""
+        found: list[SourceText] = []
+        for start in range(0, len(files), NAMES):
+            request = ReadSourcesRequest(
+                name=module_name(checked_digest(digest)), object=path, files=files[start : start + NAMES]
+            )
+            found += from_source_chunks(self._stream(self._listings.ReadSources, request))
+        return found
+
+    def _spelled_out(self, name: str, queries: Sequence[Query], path: str | None) -> Answers:
+        ask = _asked(name, queries, path)
+        ask.form = ANSWER_FORM_COLUMNS
+        return from_columns(self._call(self._symbols.Symbolize, ask).columns)
+
+    def _in_batches(self, requests: Iterable[SymbolizeRequest], parts: Sequence[U64], tables: Arriving) -> Answers:
         """Send batch after batch while answers come back; decode each as it comes."""
         numbered = (SymbolizeStreamRequest(id=number, batch=batch) for number, batch in enumerate(requests))
         responses = self._stream(self._symbols.SymbolizeStream, numbered)
-        answers = []
+        whole = Joined(sum(map(len, parts)))
         for response, values in zip(responses, parts, strict=True):
             if response.HasField("failure"):
                 raise from_failure(response.failure)
-            answers.append(from_columns(response.answers.columns, values))
-        return join(answers)
+            columns = response.answers.columns
+            whole.add(from_columns(columns, values, tables.take(columns.locations)))
+        return whole.answers()
 
     def _described(self, module: module_pb2.Module) -> ModuleSummary:
-        """The module with its code objects and kernels, fetched page by page."""
+        """The module with its code objects, kernels and containers, fetched page by page."""
         objects = self._pages(self._modules.ListCodeObjects, ListCodeObjectsRequest(parent=module.name))
         kernels = self._pages(self._modules.ListKernels, ListKernelsRequest(parent=module.name))
+        containers = self._pages(self._modules.ListContainers, ListContainersRequest(parent=module.name))
         return from_module(
             module,
             (each for page in objects for each in page.code_objects),
             (each for page in kernels for each in page.kernels),
+            (each for page in containers for each in page.containers) if module.container_count else (),
         )
 
     def _pages(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
@@ -241,6 +369,16 @@ class Client:
         finally:
             responses.cancel()
 
+    def _messages(self, call: Any) -> Iterator[Any]:
+        """What a call that was begun says until it, or we, end it."""
+        try:
+            yield from call
+        except grpc.RpcError as error:
+            if call.code() is not grpc.StatusCode.CANCELLED:
+                raise self._error(error) from None
+        finally:
+            call.cancel()
+
     def _error(self, error: Any) -> SymdError:
         """The error that a status stands for; one without details comes from gRPC itself."""
         status = rpc_status.from_call(error)
@@ -262,8 +400,86 @@ def _upload(header: UploadHeader, data: bytes) -> Iterator[UploadModuleRequest]:
         yield UploadModuleRequest(chunk=chunk)
 
 
+def _asked(name: str, queries: Sequence[Query], path: str | None) -> SymbolizeRequest:
+    ask = SymbolizeRequest(name=name, object=path)
+    for query in queries:
+        add_query(ask.queries, query)
+    return ask
+
+
 def _addresses(queries: Sequence[Query]) -> U64:
     try:
         return np.fromiter((query.address for query in queries if isinstance(query, ByAddress)), np.uint64)
     except OverflowError:
         raise BadQuery("an address does not fit 64 bits") from None
+
+
+class _Contexts:
+    """``ContextVerbs`` over the channel of a client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._stub = client._contexts  # noqa: SLF001 - a part of it
+        self._call = client._call  # noqa: SLF001
+        self._pages = client._pages  # noqa: SLF001
+
+    def add(self, context: Context) -> str:
+        response = self._call(self._stub.CreateContext, CreateContextRequest(context=to_context(context)))
+        return context_id(response.context.name)
+
+    def get(self, name: str) -> ContextRecord:
+        response = self._call(self._stub.GetContext, GetContextRequest(name=context_name(name)))
+        return from_context_record(response.context)
+
+    def all(self, after: str = "") -> Iterator[ContextRecord]:
+        request = ListContextsRequest(after=context_name(after) if after else "")
+        for page in self._pages(self._stub.ListContexts, request):
+            yield from map(from_context_record, page.contexts)
+
+    def remove(self, name: str) -> None:
+        self._call(self._stub.DeleteContext, DeleteContextRequest(name=context_name(name)))
+
+    def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
+        """In one call, and so all or nothing."""
+        request = RecordEventsRequest(name=context_name(name), events=map(to_event, events))
+        return list(self._call(self._stub.RecordEvents, request).keys)
+
+    def loads(self, name: str, after: int = 0) -> Iterator[tuple[int, Load]]:
+        request = ListLoadsRequest(parent=context_name(name), after=after)
+        for page in self._pages(self._stub.ListLoads, request):
+            yield from ((each.number, from_load(each.load)) for each in page.loads)
+
+    def symbolize(
+        self, name: str, values: U64, times: Times = None, form: AddressForm = WHOLE_ADDRESS
+    ) -> DeviceAnswers:
+        size = min(BATCH, self._client.server_info().max_batch) if len(values) > UNARY else UNARY
+        pieces = []
+        for first in range(0, max(len(values), 1), size):
+            part = slice(first, first + size)
+            as_of = times if times is None or isinstance(times, int) else times[part]
+            request = to_device_request(context_name(name), values[part], as_of, form)
+            pieces.append(from_device_columns(self._call(self._stub.SymbolizeAddresses, request).answers))
+        return join_device(pieces)
+
+
+class _Aliases:
+    """``AliasVerbs`` over the channel of a client."""
+
+    def __init__(self, client: Client) -> None:
+        self._stub = client._aliases  # noqa: SLF001 - a part of it
+        self._call = client._call  # noqa: SLF001
+        self._pages = client._pages  # noqa: SLF001
+
+    def add(self, aliases: Sequence[Alias]) -> None:
+        self._call(self._stub.CreateAliases, CreateAliasesRequest(aliases=map(to_alias, aliases)))
+
+    def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
+        scope = context_name(context) if context else ""
+        response = self._call(self._stub.ResolveAlias, ResolveAliasRequest(kind=kind, key=key, context=scope))
+        return from_alias(response.alias) if response.HasField("alias") else None
+
+    def of(self, digest: str, after: Alias | None = None) -> Iterator[Alias]:
+        parent = module_name(checked_digest(digest))
+        request = ListAliasesRequest(parent=parent, after=to_alias(after) if after else None)
+        for page in self._pages(self._stub.ListAliases, request):
+            yield from map(from_alias, page.aliases)

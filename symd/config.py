@@ -33,10 +33,20 @@ class Limits:
     """Time to index one module."""
     build_memory: int = 4096 * MIB
     """Address space of the process that indexes."""
+    open_indexes: int = 1024 * MIB
+    """Indexes kept open together; the least recently used are closed."""
+    mappings: int = 4_000_000
+    """Mapped segments that one context may have, over all time; each takes about 150 bytes while it is asked about."""
     driver_seconds: float = 120.0
     """The longest a driver call may be asked to take."""
     driver_memory: int = 16384 * MIB
     """Address space of the driver's process."""
+    disassembly_seconds: float = 60.0
+    """Time that one disassembler gets for one request."""
+    disassembly_memory: int = 4096 * MIB
+    """Address space of a disassembler's process."""
+    source_size: int = 16 * MIB
+    """The largest source file shown."""
 
 
 def default_socket() -> Path:
@@ -57,9 +67,19 @@ class Config:
     store: Path = field(default_factory=default_store)
     address: str = field(default_factory=lambda: f"unix:{default_socket()}")
     """Where the daemon listens and clients look: ``unix:PATH`` or ``HOST:PORT``."""
+    addresses: tuple[str, ...] = ()
+    """Where the daemon listens instead, when that is several places: a Unix socket and TCP, say."""
     workers: int = 8
     """Threads that answer requests."""
+    builders: int = 2
+    """Processes that index modules, started when they are needed."""
     streams: int = 32
     """Uploads and streams open at a time; each holds a thread of its own."""
+    watches: int = 64
+    """Watches of breakpoints open at a time; each holds a thread that sleeps."""
     grace: float = 5.0
     """Seconds that running requests get after SIGTERM."""
+    source_roots: tuple[str, ...] = ()
+    """Absolute folders below which source files may be read and shown to clients. None: no file is."""
+    source_map: tuple[tuple[str, str], ...] = ()
+    """Where the compilers' folders are here: (beginning of a path, what stands there instead)."""

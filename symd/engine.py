@@ -3,34 +3,60 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
 from symd import containers, debuginfo, index
 from symd.config import Limits
-from symd.errors import DriverMissing, NoDebugData, ObjectNotFound, SymdError
+from symd.errors import (
+    DataLoss,
+    DriverMissing,
+    InvalidInput,
+    LimitExceeded,
+    NoDebugData,
+    NotFound,
+    ObjectNotFound,
+    SymdError,
+    ToolMissing,
+    Unsupported,
+)
 from symd.index import Index
 from symd.index.builder import Indexed
 from symd.index.shelf import Shelf
+from symd.index.sketch import LEAST, Sketch
 from symd.model import (
     U64,
     Answer,
     Answers,
+    ByKernel,
     CodeObject,
     DebugInfo,
     Grabbed,
     GrabRequest,
     KernelSummary,
+    LineLevel,
     LineTable,
     ModuleRecord,
     ModuleSummary,
     ObjectSummary,
     Query,
 )
+from symd.query.breakpoints import Located, SourceLine, locate
+from symd.query.contexts import AliasVerbs, Contexts, ContextVerbs, StoredAliases
 from symd.query.lines import lines
-from symd.query.symbolize import symbolize, symbolize_column
-from symd.store import Store
+from symd.query.listing import WHOLE, Disassemble, Listing, Part, chosen, listings
+from symd.query.names import Named, Wanted, find_names
+from symd.query.paths import PathRule
+from symd.query.ptx_lines import ptx_table
+from symd.query.source_text import SourceText, from_module
+from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
+from symd.query.watch import Breakpoint, Event, Watch, Watching, check_breakpoints, resolved
+from symd.store import Store, Upload
+from symd.store.arrivals import Arrivals, Listener
 
 
 class Symbolizer(Protocol):
@@ -38,6 +64,16 @@ class Symbolizer(Protocol):
 
     Digests are lower-case hexadecimal SHA-256 of the module's bytes. All methods raise ``SymdError``.
     """
+
+    @property
+    def contexts(self) -> ContextVerbs:
+        """Device addresses as of a time: contexts, what was loaded in them, and questions about that."""
+        ...
+
+    @property
+    def aliases(self) -> AliasVerbs:
+        """Other names of modules."""
+        ...
 
     def missing(self, digests: Sequence[str]) -> list[str]:
         """Those of ``digests`` that are not in the store, in the order given."""
@@ -63,8 +99,8 @@ class Symbolizer(Protocol):
         """The bytes of the code object at nesting path ``path``."""
         ...
 
-    def lines(self, digest: str, path: str | None = None) -> Iterator[LineTable]:
-        """The decoded line table, one for each code object (or only the one at ``path``)."""
+    def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
+        """The decoded line table of one level, one for each code object that has it (or only the one at ``path``)."""
         ...
 
     def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
@@ -88,20 +124,55 @@ class Symbolizer(Protocol):
         is, object addresses otherwise."""
         ...
 
+    def locate(
+        self,
+        digest: str,
+        where: SourceLine,
+        path: str | None = None,
+        *,
+        every: bool = False,
+        rules: Sequence[PathRule] = (),
+    ) -> Located:
+        """The addresses for a breakpoint at a source line, or why there are none (``symd.query.breakpoints.locate``)."""
+        ...
+
+    def watch(self, breakpoints: Sequence[Breakpoint], *, known: bool = True) -> Watch:
+        """Breakpoints that wait: what each module answers, first those that are there (``known``), then ``Watching``,
+        then each that is added, as soon as it is. Ends when it is closed."""
+        ...
+
+    def names(self, digest: str, wanted: Wanted, path: str | None = None) -> Sequence[Named]:
+        """Kernels, functions and files by name (``symd.query.names.find_names``)."""
+        ...
+
+    def listing(self, digest: str, part: Part = WHOLE) -> Iterator[Listing]:
+        """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``)."""
+        ...
+
+    def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
+        """The texts of source files, named as frames name them, in order (``symd.query.source_text``). The engine knows
+        what modules carry; a daemon looks on its disk too, where it was allowed to."""
+        ...
+
 
 def build_index(data: bytes, limits: Limits) -> bytes:
     """Module bytes to index file: opened, decoded, merged. Raises what opening raises; a code object whose debug data
     cannot be decoded is kept with its names, and the reason becomes a note."""
     unpacked = containers.unpack(data, limits)
     indexed = [_indexed(code) for code in unpacked.objects]
-    summary = ModuleSummary(
-        hashlib.sha256(data).hexdigest(),
+    return index.build(indexed, _module_summary(data, unpacked, indexed))
+
+
+def _module_summary(data: bytes, unpacked: containers.Unpacked, indexed: Sequence[Indexed]) -> ModuleSummary:
+    digest = hashlib.sha256(data).hexdigest()
+    return ModuleSummary(
+        digest,
         len(data),
         unpacked.format,
-        tuple(_object_summary(item) for item in indexed),
+        tuple(_object_summary(item, digest if item.code.data is data else None) for item in indexed),
         unpacked.notes,
+        unpacked.containers,
     )
-    return index.build(indexed, summary)
 
 
 def _indexed(code: CodeObject) -> Indexed:
@@ -112,9 +183,12 @@ def _indexed(code: CodeObject) -> Indexed:
     return Indexed(debuginfo.named(code, debug), debug)
 
 
-def _object_summary(item: Indexed) -> ObjectSummary:
+def _object_summary(item: Indexed, digest: str | None) -> ObjectSummary:
+    """``digest`` of the object's bytes, where it is known already."""
     code, debug = item.code, item.debug
-    notes = debug.warnings if isinstance(debug, DebugInfo) else (f"debug data cannot be read: {debug}",)
+    notes = debug.warnings if isinstance(debug, DebugInfo) else ()
+    if isinstance(debug, SymdError):
+        notes = (f"debug data cannot be read: {debug}",)
     names = {section.index: section.name for section in code.sections}
     kernels = tuple(
         KernelSummary(k.name, names.get(k.section_index), k.section_index, k.offset, k.size, k.facts)
@@ -125,7 +199,7 @@ def _object_summary(item: Indexed) -> ObjectSummary:
         code.format,
         code.target,
         len(code.data),
-        hashlib.sha256(code.data).hexdigest(),
+        digest or hashlib.sha256(code.data).hexdigest(),
         code.debug,
         kernels,
         code.facts,
@@ -134,6 +208,46 @@ def _object_summary(item: Indexed) -> ObjectSummary:
 
 
 Grabber = Callable[[GrabRequest, Limits], Grabbed]
+Builder = Callable[[bytes, Limits], bytes]
+_SMALL = 1 << 16
+"""Bytes of a module that is indexed in the thread that asks."""
+_COPIED = 1 << 18
+"""Bytes of an index that is read rather than mapped: a mapping holds a file descriptor."""
+_SKETCHES = 4
+"""Modules of many code objects that are kept open while their indexes are made."""
+_ELF = b"\x7fELF"
+
+
+class Receiving(Protocol):
+    """A module that arrives in pieces; a context manager that forgets what was not committed."""
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        ...
+
+    def write(self, chunk: bytes) -> None:
+        """Append."""
+        ...
+
+    def commit(self, expected_digest: str) -> ModuleSummary:
+        """Index the whole and keep it. Raises ``HashMismatch`` when it is not what was announced; after any error the
+        store is as it was before."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Host(Symbolizer, Protocol):
+    """A symbolizer that a service may stand on: it also takes modules piece by piece."""
+
+    def receive(self, label: str = "") -> Receiving:
+        """Begin to take a module."""
+        ...
 
 
 class Engine:
@@ -141,14 +255,28 @@ class Engine:
     is indexed once.
 
     ``grab`` is the function that drives real drivers (``symd.drivers.grab``); without one the verb of that name is
-    refused. ``open_indexes`` so many indexes stay open.
+    refused. ``disassemble`` runs disassemblers (``symd.disasm.disassemble``); likewise. ``build`` indexes modules that
+    are not small, elsewhere than in the thread that asks where it can (``symd.service.building``).
     """
 
-    def __init__(self, store: Store, limits: Limits | None = None, grab: Grabber | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits | None = None,
+        grab: Grabber | None = None,
+        disassemble: Disassemble | None = None,
+        build: Builder = build_index,
+    ) -> None:
         self.store = store
         self.limits = limits or Limits()
         self._grab = grab
-        self._indexes = Shelf(512)
+        self._disassemble = disassemble
+        self._build = build
+        self._indexes = Shelf(self.limits.open_indexes)
+        self._sketches: dict[str, Sketch] = {}
+        self._arrivals = Arrivals()
+        self.contexts: ContextVerbs = Contexts(store.epochs, self._index)
+        self.aliases: AliasVerbs = StoredAliases(store.aliases, store.epochs)
 
     def __enter__(self) -> Self:
         return self
@@ -159,7 +287,8 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """Close the store. Indexes that are being read stay readable."""
+        """Close the store and end all watches. Indexes that are being read stay readable."""
+        self._arrivals.close()
         self._indexes.clear()
         self.store.close()
 
@@ -174,17 +303,31 @@ class Engine:
             self.store.put(data, label)
         return self.admit(digest, known=known)
 
+    def receive(self, label: str = "") -> Receiving:
+        """Begin to take a module whose bytes come piece by piece; in memory there is never more than a piece."""
+        return _Arriving(self.store.writer(), partial(self._keep, label=label))
+
+    def _keep(self, upload: Upload, digest: str, label: str) -> ModuleSummary:
+        known = not self.store.missing([digest])
+        if not known and upload.digest == digest:
+            self._refuse_known_failure(digest)
+        upload.commit(digest, label)
+        return self.admit(digest, known=known)
+
     def admit(self, digest: str, *, known: bool = False) -> ModuleSummary:
         """Index a module whose bytes were just stored (``known``: were there before). One that cannot be indexed is
         taken out of the store again, and the reason is remembered."""
         try:
-            summary = self._index(digest).summary
+            opened = None if self._indexes.get(digest) else self._sketch(digest)
+            summary = opened.summary if opened else self._index(digest).summary
         except SymdError as error:
             if not known:
                 self.store.remove(digest)
                 self.store.remember_failure(digest, index.VERSION, error)
             raise
         self.store.set_format(digest, summary.format)
+        if not known:
+            self._arrivals.announce(digest)
         return summary
 
     def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
@@ -215,14 +358,27 @@ class Engine:
                 return code.data
         raise ObjectNotFound(f"there is no code object {path!r}", where=digest, metadata={"object": path})
 
-    def lines(self, digest: str, path: str | None = None) -> Iterator[LineTable]:
+    def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
+        if level is LineLevel.PTX:
+            return self._ptx_lines(digest, path)
         return lines(self._index(digest), path)
 
+    def _ptx_lines(self, digest: str, path: str | None) -> Iterator[LineTable]:
+        """Decoded anew when asked: no index holds this level, which few files have and nobody looks addresses up in."""
+        self._index(digest)
+        objects = containers.unpack(bytes(self.store.data(digest)), self.limits).objects
+        chosen = [code for code in objects if path in (None, code.path)]
+        if not chosen:
+            raise ObjectNotFound(f"there is no code object {path!r}", where=digest, hint="symd info FILE lists them")
+        return (table for table in map(ptx_table, chosen) if table is not None)
+
     def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
-        return symbolize(self._index(digest), queries, path)
+        kernels = {query.kernel if isinstance(query, ByKernel) else None for query in queries}
+        return symbolize(self._index_for(digest, kernels), queries, path)
 
     def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
-        return self.symbolize(digest, [query], path)[0]
+        kernel = query.kernel if isinstance(query, ByKernel) else None
+        return symbolize_one(self._index_for(digest, (kernel,)), query, path)
 
     def symbolize_column(
         self,
@@ -233,7 +389,63 @@ class Engine:
         section: str | int | None = None,
         path: str | None = None,
     ) -> Answers:
-        return symbolize_column(self._index(digest), values, kernel=kernel, section=section, path=path)
+        found = self._index_for(digest, (kernel,))
+        return symbolize_column(found, values, kernel=kernel, section=section, path=path)
+
+    def locate(
+        self,
+        digest: str,
+        where: SourceLine,
+        path: str | None = None,
+        *,
+        every: bool = False,
+        rules: Sequence[PathRule] = (),
+    ) -> Located:
+        return locate(self._index(digest), where, path, every=every, rules=rules)
+
+    def names(self, digest: str, wanted: Wanted, path: str | None = None) -> Sequence[Named]:
+        return find_names(self._index(digest), wanted, path)
+
+    def listing(self, digest: str, part: Part = WHOLE) -> Iterator[Listing]:
+        if self._disassemble is None:
+            raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
+        codes = chosen(self._objects(digest), part)
+        return listings(self._index(digest), codes, self._disassemble(codes, part.kernel, self.limits))
+
+    def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
+        return from_module(self._objects(digest), files, path)
+
+    def _objects(self, digest: str) -> tuple[CodeObject, ...]:
+        """The code objects themselves, opened anew."""
+        return containers.unpack(bytes(self.store.data(digest)), self.limits).objects
+
+    def watch(self, breakpoints: Sequence[Breakpoint], *, known: bool = True) -> Watch:
+        check_breakpoints(breakpoints)
+        listener = self._arrivals.listen()
+        return Watch(self._events(tuple(breakpoints), listener, known), listener.close)
+
+    def _events(self, breakpoints: tuple[Breakpoint, ...], news: Listener, known: bool) -> Iterator[Event]:
+        """What arrives while the modules that are there are gone through is told once."""
+        told: set[str] = set()
+        for record in self.modules() if known else ():
+            if news.closed:
+                return
+            told.add(record.sha256)
+            yield from self._resolved(record.sha256, breakpoints)
+        overlap = len(news)
+        yield Watching()
+        while (digest := news.take()) is not None:
+            if overlap <= 0 or digest not in told:
+                yield from self._resolved(digest, breakpoints)
+            overlap -= 1
+
+    def _resolved(self, digest: str, breakpoints: tuple[Breakpoint, ...]) -> Iterator[Event]:
+        """A module that is gone again or cannot be read answers nothing."""
+        try:
+            found = self._index(digest)
+        except (NotFound, InvalidInput, LimitExceeded, Unsupported):
+            return
+        yield from resolved(found, digest, breakpoints)
 
     def _index(self, digest: str) -> Index:
         """The open index; opened from the store, or built, when it is not."""
@@ -241,25 +453,96 @@ class Engine:
         if found is not None:
             return found
         with self._indexes.making(digest):
-            found = self._indexes.get(digest) or self._open(digest)
+            found = self._indexes.get(digest) or self._stored(digest) or self._built(digest)
             self._indexes.put(digest, found)
+            self._sketches.pop(digest, None)
         return found
 
-    def _open(self, digest: str) -> Index:
+    def _stored(self, digest: str) -> Index | None:
+        """The index in the store; None when there is none or it is damaged, which a new one mends."""
         stored = self.store.index(digest, index.VERSION)
-        if stored is not None:
-            return Index(stored)
-        self._refuse_known_failure(digest)
-        data = self.store.data(digest)
+        if stored is None:
+            return None
         try:
-            built = build_index(bytes(data), self.limits)
+            return Index(bytes(stored) if len(stored) < _COPIED else stored)
+        except DataLoss:
+            return None
+
+    def _built(self, digest: str) -> Index:
+        self._refuse_known_failure(digest)
+        data = bytes(self.store.data(digest))
+        build = self._build if len(data) > _SMALL else build_index
+        try:
+            built = build(data, self.limits)
         except SymdError as error:
             self.store.remember_failure(digest, index.VERSION, error)
             raise
         self.store.put_index(digest, index.VERSION, built)
-        return Index(self.store.index(digest, index.VERSION) or built)
+        return self._stored(digest) or Index(built)
+
+    def _index_for(self, digest: str, kernels: Collection[str | None]) -> Index:
+        """An index that knows ``kernels`` (None: who knows which); of a module of many code objects not the whole one,
+        when that is not made yet."""
+        found = self._indexes.get(digest)
+        if found is None and None not in kernels:
+            sketch = self._sketch(digest)
+            found = sketch.index({kernel for kernel in kernels if kernel is not None}) if sketch else None
+        return found or self._index(digest)
+
+    def _sketch(self, digest: str) -> Sketch | None:
+        """The module opened and not decoded; None when it has an index, or is of few code objects."""
+        known = self._sketches.get(digest)
+        if known is not None or self.store.index(digest, index.VERSION) is not None:
+            return known
+        data = self.store.data(digest)
+        if len(data) <= _SMALL or data[:4] == _ELF:
+            return None
+        self._refuse_known_failure(digest)
+        owned = bytes(data)
+        unpacked = containers.unpack(owned, self.limits)
+        if len(unpacked.objects) < LEAST:
+            return None
+        bare = [Indexed(code, None) for code in unpacked.objects]
+        made = Sketch(unpacked.objects, _module_summary(owned, unpacked, bare), _indexed)
+        while len(self._sketches) >= _SKETCHES:
+            self._sketches.pop(next(iter(self._sketches)), None)
+        self._sketches[digest] = made
+        if self._build is not build_index:
+            threading.Thread(target=self._index_quietly, args=(digest,), daemon=True).start()
+        return made
+
+    def _index_quietly(self, digest: str) -> None:
+        """What goes wrong is told to whoever asks next."""
+        with suppress(SymdError):
+            self._index(digest)
 
     def _refuse_known_failure(self, digest: str) -> None:
         failure = self.store.failure(digest, index.VERSION)
         if failure is not None:
             raise failure
+
+
+class _Arriving:
+    """``Receiving`` by a store: the bytes go to the disk as they come, and ``keep`` gets them with their digest."""
+
+    def __init__(self, upload: Upload, keep: Callable[[Upload, str], ModuleSummary]) -> None:
+        self._upload = upload
+        self._keep = keep
+
+    @property
+    def size(self) -> int:
+        return self._upload.size
+
+    def write(self, chunk: bytes) -> None:
+        self._upload.write(chunk)
+
+    def commit(self, expected_digest: str) -> ModuleSummary:
+        return self._keep(self._upload, expected_digest)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._upload.abort()

@@ -13,8 +13,10 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- ModuleNotFound
 |   +-- ObjectNotFound
 |   +-- KernelNotFound
+|   +-- ContextNotFound
 +-- FailedPrecondition      FAILED_PRECONDITION  do not retry before something was mended
 |   +-- DriverMissing                            a library or device is not installed; says what to install
+|   +-- ToolMissing                              a disassembler is not installed, or too old; says what to install
 |   +-- NoDebugData                              the driver has no debug data for this module; says why
 +-- DeadlineExceeded        DEADLINE_EXCEEDED
 |   +-- DriverTimeout                            the driver did not come back and was ended
@@ -34,6 +36,7 @@ from typing import ClassVar
 __all__ = (
     "BadQuery",
     "BuildFailed",
+    "ContextNotFound",
     "DataLoss",
     "DeadlineExceeded",
     "DriverCrashed",
@@ -53,6 +56,7 @@ __all__ = (
     "ServerUnavailable",
     "StoreUnavailable",
     "SymdError",
+    "ToolMissing",
     "Unavailable",
     "UnknownFormat",
     "Unsupported",
@@ -160,6 +164,10 @@ class KernelNotFound(NotFound):
     reason = "UNKNOWN_KERNEL"
 
 
+class ContextNotFound(NotFound):
+    reason = "UNKNOWN_CONTEXT"
+
+
 class FailedPrecondition(SymdError):
     status = "FAILED_PRECONDITION"
     reason = "FAILED_PRECONDITION"
@@ -167,6 +175,10 @@ class FailedPrecondition(SymdError):
 
 class DriverMissing(FailedPrecondition):
     reason = "DRIVER_MISSING"
+
+
+class ToolMissing(FailedPrecondition):
+    reason = "TOOL_MISSING"
 
 
 class NoDebugData(FailedPrecondition):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum, IntFlag
+from enum import IntEnum, IntFlag, StrEnum
 from typing import Any, NewType, overload
 
 import numpy as np
@@ -272,7 +272,7 @@ class Place:
     address: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Locations:
     """Distinct locations as equally long columns; entry 0 is "nothing known".
 
@@ -360,12 +360,20 @@ def _has_frames(locations: Locations, number: int) -> bool:
     return bool(locations.function[number] or locations.file[number])
 
 
+class LineLevel(StrEnum):
+    """Which lines a line table speaks of: those of the source, or those of the PTX that it was compiled through."""
+
+    SOURCE = "source"
+    PTX = "ptx"
+
+
 @dataclass(frozen=True, slots=True)
 class LineTable:
     """The decoded line table of one code object, in table order: equally long columns.
 
     ``place`` indexes ``places``; ``kernel``, ``function`` and ``file`` index ``strings`` (entry 0: absent); ``flags``
-    are RowFlag bits; an address is ``places[place].address + offset``.
+    are RowFlag bits; an address is ``places[place].address + offset``. ``text``, which only the PTX level has, indexes
+    ``strings`` too: the line itself.
     """
 
     object: str
@@ -380,6 +388,25 @@ class LineTable:
     flags: U8
     places: Sequence[Place]
     strings: Sequence[str]
+    text: U32 | None = None
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """Machine code as text: equally long columns, in the order of the code, each instruction once.
+
+    ``section`` holds ELF section indexes, ``offset`` bytes from that section's start, ``size`` bytes. ``disassembler``
+    names what wrote the text.
+    """
+
+    section: U32
+    offset: U64
+    size: U32
+    text: Sequence[str]
+    disassembler: str
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -411,6 +438,17 @@ class ObjectSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerSummary:
+    """A container that was opened on the way to the code objects: its nesting ``path`` ("" for the module itself), its
+    ``size`` in bytes, and what it says of itself, such as the ``entries`` of a fat binary, those without code included."""
+
+    path: str
+    format: str
+    size: int
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ModuleSummary:
     """A module described. ``sha256`` is its name; ``format`` is the outermost container's."""
 
@@ -419,6 +457,7 @@ class ModuleSummary:
     format: str
     objects: tuple[ObjectSummary, ...] = ()
     notes: tuple[str, ...] = ()
+    containers: tuple[ContainerSummary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,3 +503,79 @@ class Grabbed:
     build_log: str
     driver: str
     device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where device addresses mean something: one device as one process sees it. Equal contexts are the same one, so a
+    process number that the system uses again needs an attribute that tells the two apart (such as its start time).
+
+    ``clock`` names the clock whose nanoseconds all times of the context count. ``address_bits`` is 64 where addresses
+    are taken as they are; 48 or 57 where they are canonical: then an address with its sign extended and the same one
+    with zeros above that many bits are one address.
+    """
+
+    host: str = ""
+    process: int = 0
+    device: str = ""
+    clock: str = ""
+    address_bits: int = 64
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRecord:
+    """A known context. ``id`` follows from what it says; ``added`` is seconds since the epoch."""
+
+    id: str
+    context: Context
+    added: float
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """``size`` bytes of device memory at ``address``; its first byte is ``place`` of the module that is loaded (in the
+    code object ``object``, or any when None). Size 0: to the end of the kernel or section that ``place`` names."""
+
+    address: DeviceAddress
+    size: int
+    place: Query
+    object: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A module came to device memory at ``time`` (nanoseconds): at ``segments``, or when there are none, whole at load
+    base ``base`` (device address = base + object address modulo 2^64; ``object`` names one code object of several).
+
+    ``key`` names the load until its unload, as a driver's handle does; "" lets it be named after what it says.
+    ``until`` is when it was unloaded, where that is known already.
+    """
+
+    module: str
+    time: int
+    segments: tuple[Segment, ...] = ()
+    base: int | None = None
+    object: str | None = None
+    key: str = ""
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    """What was loaded under ``key`` went at ``time`` (nanoseconds): from then on it is not there."""
+
+    key: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another name of a module, or of the code object ``object`` in it: ``key``, of a kind such as "build-id",
+    "amd-uri", "cupti-crc"; unique in ``context`` (an id), or everywhere when that is ""."""
+
+    kind: str
+    key: str
+    module: str
+    object: str | None = None
+    context: str = ""

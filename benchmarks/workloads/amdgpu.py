@@ -70,20 +70,25 @@ def source(first: int, last: int) -> str:
     return "".join((HELPERS + KERNEL).format(k=number) for number in range(first, last))
 
 
+def compile_slices(edges: list[int], folder: Path, clang: str = "clang-14") -> list[str]:
+    """slice_N.o in ``folder`` for the kernels between each two of ``edges``."""
+
+    def compile_slice(number: int) -> str:
+        text = folder / f"slice_{number}.cl"
+        text.write_text(source(edges[number], edges[number + 1]))
+        done = text.with_suffix(".o")
+        subprocess.run([clang, *FLAGS, "-c", "-o", done.name, text.name], cwd=folder, check=True)
+        return done.name
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(compile_slice, range(len(edges) - 1)))
+
+
 def build(kernels: int, slices: int, output: Path, clang: str = "clang-14", linker: str = "ld.lld-14") -> None:
     """Compile ``kernels`` kernels in ``slices`` translation units and link them into ``output``."""
     edges = [kernels * number // slices for number in range(slices + 1)]
     with tempfile.TemporaryDirectory() as folder:
-
-        def compile_slice(number: int) -> str:
-            text = Path(folder) / f"slice_{number}.cl"
-            text.write_text(source(edges[number], edges[number + 1]))
-            done = text.with_suffix(".o")
-            subprocess.run([clang, *FLAGS, "-c", "-o", done.name, text.name], cwd=folder, check=True)
-            return done.name
-
-        with ThreadPoolExecutor(2) as pool:
-            objects = list(pool.map(compile_slice, range(slices)))
+        objects = compile_slices(edges, Path(folder), clang)
         subprocess.run([linker, "-shared", "-o", str(output.resolve()), *objects], cwd=folder, check=True)
 
 

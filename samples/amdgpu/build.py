@@ -53,6 +53,7 @@ RECIPES: dict[str, tuple[str, str]] = {
     "v4-gfx900-stripped.co": ("14", "llvm-objcopy-14 --strip-all v4-gfx900.co $OUT"),
     "v2-scale.o": ("14", f"{ASM} -mcpu=gfx900:xnack- -mcode-object-version=2 -o $OUT scale_v2.s"),
     "v2-scale.co": ("14", "ld.lld-14 -shared -o $OUT v2-scale.o"),
+    "v2-scale-pages.co": ("14", "ld.lld-14 -shared -z separate-code -o $OUT v2-scale.o"),
     "v4-scale.o": ("14", f"{ASM} -mcpu=gfx900 -mcode-object-version=4 -o $OUT scale_v4.s"),
     "v4-scale.co": ("14", "ld.lld-14 -shared -o $OUT v4-scale.o"),
     "v5-gfx90a.co": ("19", f"{HIP} --offload-arch=gfx90a -mcode-object-version=5 -g -O2 -o $OUT shade.hip"),

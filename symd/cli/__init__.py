@@ -23,7 +23,13 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("extract", "Write every code object as a file of its own."),
     ("lines", "Print the decoded line table."),
     ("symbolize", "Turn addresses into source frames."),
+    ("locate", "Turn a source line into addresses for breakpoints."),
+    ("watch", "Wait for modules and say where breakpoints land."),
+    ("names", "Find functions, kernels and source files by name."),
+    ("listing", "Show source beside instructions."),
     ("check", "Check SPIR-V against the rules of the Level Zero environment."),
+    ("profile", "Symbolize a profile in place."),
+    ("slim", "Write an AMD code object without what the runtime does not need."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
 """Verb and summary, in the order of the help. The verb's module has a click command of the name ``command``."""

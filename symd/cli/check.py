@@ -65,12 +65,13 @@ def report_json(report: CheckReport) -> dict[str, Any]:
 
 def _write(file: str, report: CheckReport, *, refused: bool) -> None:
     for violation in report.violations:
-        write_line(_text(violation))
+        write_line(violation_text(violation))
     errors = sum(violation.severity == "error" for violation in report.violations)
     verdict = "refused" if refused else "valid" if report.valid else "taken in practice"
     write_line(f"{file}: {verdict}, {errors} errors, {len(report.violations) - errors} unsupported")
 
 
-def _text(violation: Violation) -> str:
+def violation_text(violation: Violation) -> str:
+    """One violation as a line."""
     accepted = " [drivers take it]" if violation.accepted_in_practice else ""
     return f"{violation.offset:#x}: {violation.severity}: {violation.message} ({violation.rule}){accepted}"

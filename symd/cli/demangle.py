@@ -31,6 +31,12 @@ class Demangler:
         if new:
             self._known.update(zip(new, self._ask(new), strict=True))
 
+    def names(self, names: Iterable[str]) -> dict[str, str]:
+        """Each mangled name that can be read, as it was written."""
+        wanted = list(dict.fromkeys(names))
+        self.learn(wanted)
+        return {name: self._known[name] for name in wanted if name in self._known}
+
     def answers(self, answers: Sequence[Answer]) -> list[Answer]:
         """The answers with each frame's function as its linkage name says it, where that is a mangled one."""
         self.learn(_mangled(frame) for answer in answers for frame in answer.frames)

@@ -7,12 +7,16 @@ from pathlib import Path
 
 import click
 
+from symd.cli.check import violation_text
 from symd.cli.options import example, json_option, limit_option
-from symd.cli.output import write_json, write_line
+from symd.cli.output import printable, write_json, write_line
 from symd.cli.subject import read_input
 from symd.config import Limits
+from symd.containers.uri import is_uri
 from symd.errors import InvalidInput, NoDebugData, StoreUnavailable, UnknownFormat
 from symd.model import Grabbed, GrabRequest
+from symd.query.check import Device, check
+from symd.query.check.products import PRODUCTS
 
 KINDS = ("source", "spirv", "native")
 MAGICS: tuple[tuple[bytes, str], ...] = (
@@ -26,6 +30,8 @@ MAGICS: tuple[tuple[bytes, str], ...] = (
 archive for several devices."""
 APIS = {"source": "opencl", "spirv": "level-zero", "native": "level-zero"}
 """The interface that is asked when nobody chooses one."""
+SHOWN = 10
+"""Warnings of the check before the driver is asked."""
 
 
 @click.command(
@@ -51,6 +57,7 @@ APIS = {"source": "opencl", "spirv": "level-zero", "native": "level-zero"}
 @click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="The longest the driver may take.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the debug data to a file.")
 @click.option("--server", metavar="ADDRESS", help="Let the daemon at unix:PATH or HOST:PORT do it and keep the module.")
+@click.option("--no-check", is_flag=True, help="Give SPIR-V to the driver without asking symd check about it first.")
 @click.option("--log", "show_log", is_flag=True, help="Show the build log on stderr also when the build succeeds.")
 @limit_option
 @json_option
@@ -65,19 +72,26 @@ def command(
     timeout: float,
     output: Path | None,
     server: str | None,
+    no_check: bool,
     show_log: bool,
     limits: Limits,
     as_json: bool,
 ) -> None:
     """Build INPUT with a real driver and take the debug data that it has for its kernels.
 
-    INPUT is OpenCL C source, SPIR-V or a native binary; "-" is standard input. Where the build fails the compiler's
-    whole log follows the error on stderr.
+    INPUT is OpenCL C source, SPIR-V or a native binary; "-" is standard input. SPIR-V is checked first, and what the
+    driver may choke on is said on stderr (see symd check). Where the build fails the compiler's whole log follows the
+    error on stderr. A source file is named to the compiler (-s PATH) where FLAGS have -g and not -s.
     """
     data = read_input(file, limits)
     kind = kind or sniff(data, file)
     label = "standard input" if file == "-" else file
-    request = GrabRequest(api or APIS[kind], kind, data, build_flags, device, simulate, driver_root, timeout, label)
+    interface = api or APIS[kind]
+    if kind == "spirv" and not no_check:
+        _warn(data, label, PRODUCTS.get(simulate or "", Device()))
+    if kind == "source" and interface == "opencl":
+        build_flags = naming_source(build_flags, file)
+    request = GrabRequest(interface, kind, data, build_flags, device, simulate, driver_root, timeout, label)
     module, grabbed = _grab(request, server, limits)
     if show_log and grabbed.build_log:
         click.echo(grabbed.build_log.rstrip("\n"), err=True)
@@ -102,6 +116,25 @@ def sniff(data: bytes, name: str) -> str:
             "neither source text nor SPIR-V nor a native binary", where=name, hint="say what it is with --kind"
         )
     return "source"
+
+
+def naming_source(flags: str, file: str) -> str:
+    """The build flags with ``-s`` and the file's absolute path: without it the debug data names no file that exists. They
+    stay as they are without ``-g``, with a ``-s`` of the user's, and for what no file or no flag can name."""
+    words = flags.split()
+    path = str(Path(file).absolute())
+    if file == "-" or is_uri(file) or "-g" not in words or "-s" in words or '"' in path or not path.isprintable():
+        return flags
+    return f'{flags} -s "{path}"'
+
+
+def _warn(data: bytes, label: str, device: Device) -> None:
+    """Say on stderr what of a SPIR-V module the driver may choke on; the driver has the last word."""
+    found = [violation for violation in check(data, device).violations if not violation.accepted_in_practice]
+    for violation in found[:SHOWN]:
+        click.echo(f"symd: warning: {printable(label)}: {printable(violation_text(violation))}", err=True)
+    if len(found) > SHOWN:
+        click.echo(f"symd: warning: {printable(label)}: {len(found) - SHOWN} more (symd check shows them)", err=True)
 
 
 def _grab(request: GrabRequest, server: str | None, limits: Limits) -> tuple[str | None, Grabbed]:

@@ -13,7 +13,7 @@ from symd.cli.options import example, file_verb
 from symd.cli.output import printable, to_json, write_json, write_rich
 from symd.cli.subject import opened
 from symd.config import Limits
-from symd.model import KernelSummary, ModuleSummary, ObjectSummary
+from symd.model import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 
 
 @click.command("info", epilog=example("symd info program.bin\nsymd info --json libkernels.so"))
@@ -32,13 +32,23 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool) -> Non
 
 
 def module_json(file: str, module: ModuleSummary) -> dict[str, Any]:
-    """The module as CONTRACT shows it, with its own notes at the end."""
+    """The module with its own notes and the containers that were opened at the end."""
     return {
         "file": file,
         "format": module.format,
         "sha256": module.sha256,
         "objects": [object_json(item) for item in module.objects],
         "notes": list(module.notes),
+        "containers": [container_json(container) for container in module.containers],
+    }
+
+
+def container_json(container: ContainerSummary) -> dict[str, Any]:
+    return {
+        "container": container.path,
+        "format": container.format,
+        "size": container.size,
+        "facts": dict(container.facts),
     }
 
 
@@ -72,9 +82,26 @@ def _tree(file: str, module: ModuleSummary) -> Tree:
     tree = Tree(_text((file, "bold"), f"{module.format}, {module.size} bytes"))
     tree.add(_text(("sha256", "dim"), module.sha256))
     _add_notes(tree, module.notes)
+    for container in module.containers:
+        _add_container(tree, container)
     for item in module.objects:
         _add_object(tree, item)
     return tree
+
+
+def _add_container(tree: Tree, container: ContainerSummary) -> None:
+    place = container.path or "(the file itself)"
+    branch = tree.add(_text("container", (place, "cyan"), f"{container.format}, {container.size} bytes"))
+    plain = {name: value for name, value in container.facts.items() if name != "entries"}
+    if plain:
+        branch.add(_text(_facts(plain)))
+    for entry in container.facts.get("entries", ()):
+        branch.add(_text("entry", _facts(_said(entry)) if isinstance(entry, Mapping) else str(entry)))
+
+
+def _said(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry without what it leaves empty."""
+    return {name: value for name, value in entry.items() if value not in ("", None, False)}
 
 
 def _add_object(tree: Tree, item: ObjectSummary) -> None:

@@ -6,29 +6,46 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import click
+import numpy as np
 
-from symd.cli.options import example, file_verb, object_option
+from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import printable, to_json, write_line
 from symd.cli.subject import Subject, opened
 from symd.config import Limits
 from symd.errors import NoDebugData
-from symd.model import LineTable, RowFlag
+from symd.model import LineLevel, LineTable, RowFlag
 
 CHUNK = 10_000
 """Rows turned into text at a time."""
 
 
-@click.command("lines", epilog=example("symd lines program.bin\nsymd lines --json program.bin | jq 'select(.is_stmt)'"))
+@click.command(
+    "lines",
+    epilog=example(
+        "symd lines program.bin\nsymd lines --json program.bin | jq 'select(.is_stmt)'\nsymd lines --level ptx saxpy.cubin"
+    ),
+)
 @file_verb
 @object_option
-def command(file: str, server: str | None, limits: Limits, as_json: bool, path: str | None) -> None:
+@debug_option
+@click.option(
+    "--level",
+    type=click.Choice([level.value for level in LineLevel]),
+    default=LineLevel.SOURCE.value,
+    show_default=True,
+    help="Lines of the source, or of the PTX that an NVIDIA code object was compiled through, with their text.",
+)
+def command(
+    file: str, server: str | None, limits: Limits, as_json: bool, path: str | None, debug: str | None, level: str
+) -> None:
     """Print the line table of FILE as it was decoded, one row a line.
 
     FILE may be "-" for standard input. A file without any line table ends with exit code 1.
     """
     render = json_rows if as_json else text_rows
-    with opened(file, server, limits) as subject:
-        tables = (table for table in subject.symbolizer.lines(subject.digest, path) if len(table))
+    chosen = LineLevel(level)
+    with opened(file, server, limits, debug) as subject:
+        tables = (table for table in subject.symbolizer.lines(subject.digest, path, chosen) if len(table))
         number = -1
         for number, table in enumerate(tables):
             if number and not as_json:
@@ -36,10 +53,16 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, path: 
             for piece in render(table):
                 sys.stdout.write(piece)
         if number < 0:
-            raise _nothing(subject, path)
+            raise _nothing(subject, path, chosen)
 
 
-def _nothing(subject: Subject, path: str | None) -> NoDebugData:
+def _nothing(subject: Subject, path: str | None, level: LineLevel) -> NoDebugData:
+    if level is LineLevel.PTX:
+        return NoDebugData(
+            "no PTX lines",
+            where=subject.name,
+            hint="only code objects of NVIDIA's compilers have them, built with -lineinfo or -G",
+        )
     objects = [item for item in subject.summary().objects if path in (None, item.object)]
     kinds = sorted({item.debug for item in objects}) or ["none"]
     return NoDebugData(
@@ -54,12 +77,13 @@ def json_rows(table: LineTable) -> Iterator[str]:
     strings = [to_json(text or None) for text in table.strings]
     start = f'{{"object": {to_json(table.object)}, "target": {to_json(table.target)}, '
     places = [_place_json(place.section, place.section_index) for place in table.places]
+    texts = [""] if table.text is None else [f', "text": {string}' for string in strings]
     for rows in _chunks(table):
         yield "".join(
             f'{start}{places[place]}, "section_offset": {offset}, "address": {table.places[place].address + offset}, '
             f'"kernel": {strings[kernel]}, "function": {strings[function]}, "file": {strings[file]}, "line": {line}, '
-            f'"column": {column}, {_FLAGS_JSON[flags & _SHOWN]}}}\n'
-            for place, offset, kernel, function, file, line, column, flags in rows
+            f'"column": {column}, {_FLAGS_JSON[flags & _SHOWN]}{texts[text]}}}\n'
+            for place, offset, kernel, function, file, line, column, flags, text in rows
         )
 
 
@@ -77,18 +101,19 @@ _FLAGS_JSON = {
 
 def text_rows(table: LineTable) -> Iterator[str]:
     """The rows as a table, with a heading wherever another section or kernel begins."""
-    strings = [printable(text) for text in table.strings]
+    strings = [printable(text.replace("\t", " ")) for text in table.strings]
     last: tuple[int, int] | None = None
     for rows in _chunks(table):
         piece = []
-        for place, offset, kernel, _, file, line, column, flags in rows:
+        for place, offset, kernel, _, file, line, column, flags, text in rows:
             if (place, kernel) != last:
                 piece.append("\n" if last else "")
                 last = place, kernel
                 piece.append(_heading(table, place, strings[kernel]))
             address = table.places[place].address + offset
             spot = f"{line}:{column}" if column else f"{line}"
-            piece.append(f"{address:#012x}  {spot:<10}  {_flag_words(flags):<12}  {strings[file]}\n")
+            words = f"{address:#012x}  {spot:<10}  {_flag_words(flags):<12}  {strings[file]}  {strings[text]}"
+            piece.append(f"{words.rstrip()}\n")
         yield "".join(piece)
 
 
@@ -96,7 +121,8 @@ def _heading(table: LineTable, place: int, kernel: str) -> str:
     section = table.places[place].section
     parts = [table.object, table.target or "", section or "", f"kernel {kernel}" if kernel else ""]
     title = printable("  ".join(part for part in parts if part)) or "module"
-    return f"{title}\n{'address':<12}  {'line:col':<10}  {'flags':<12}  file\n"
+    text = "  text" if table.text is not None else ""
+    return f"{title}\n{'address':<12}  {'line:col':<10}  {'flags':<12}  file{text}\n"
 
 
 def _flag_words(flags: int) -> str:
@@ -115,6 +141,7 @@ def _chunks(table: LineTable) -> Iterator[Iterator[Sequence[int]]]:
         table.line,
         table.column,
         table.flags,
+        np.zeros(len(table), np.uint32) if table.text is None else table.text,
     )
     for start in range(0, len(table), CHUNK):
         yield zip(*(column[start : start + CHUNK].tolist() for column in columns), strict=True)

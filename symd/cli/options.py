@@ -48,6 +48,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON obj
 
 object_option = click.option("--object", "path", metavar="PATH", help="Only the code object at this nesting path.")
 
+debug_option = click.option(
+    "--debug",
+    metavar="DEBUGFILE",
+    help="Where the debug data of FILE stands when it is apart, as symd slim leaves it; the whole object will do too.",
+)
+
 limit_option = click.option(
     "--limit",
     "limits",

@@ -8,20 +8,29 @@ from pathlib import Path
 
 import click
 
+from symd.cli.locate import rules_option
 from symd.cli.options import example, limit_option
 from symd.cli.output import write_line
 from symd.config import Config, Limits, default_store
+from symd.query.paths import PathRule
 
 _DEFAULTS = Config()
 
 
-@click.command("serve", epilog=example("symd serve\nsymd serve --address 127.0.0.1:50051 --store /var/lib/symd"))
+@click.command(
+    "serve",
+    epilog=example(
+        "symd serve\nsymd serve --address unix:/run/symd/symd.sock --address 127.0.0.1:50051 --store /var/lib/symd"
+    ),
+)
 @click.option(
     "--address",
-    default=_DEFAULTS.address,
+    "addresses",
+    default=(_DEFAULTS.address,),
+    multiple=True,
     show_default=True,
     metavar="ADDRESS",
-    help="Listen at unix:PATH or HOST:PORT.",
+    help="Listen at unix:PATH or HOST:PORT; may be given several times.",
 )
 @click.option(
     "--store",
@@ -46,12 +55,30 @@ _DEFAULTS = Config()
     metavar="SECONDS",
     help="What running requests get after SIGTERM.",
 )
+@click.option(
+    "--source-root",
+    "roots",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Show clients the source files below this folder that their modules name. Without it none is read.",
+)
+@rules_option
 @click.option("-v", "--verbose", is_flag=True, help="Log each step on stderr.")
 @limit_option
-def command(address: str, store: Path, workers: int, streams: int, grace: float, verbose: bool, limits: Limits) -> int:
+def command(
+    addresses: tuple[str, ...],
+    store: Path,
+    workers: int,
+    streams: int,
+    grace: float,
+    roots: tuple[Path, ...],
+    rules: tuple[PathRule, ...],
+    verbose: bool,
+    limits: Limits,
+) -> int:
     """Run the daemon until SIGTERM or Ctrl-C: gRPC on a Unix socket that only you may use, or TCP when asked.
 
-    Prints one line with its address when it is ready.
+    Prints a line with each address when it is ready.
     """
     from symd.service import serve  # noqa: PLC0415 - the help need not wait for gRPC
 
@@ -60,7 +87,17 @@ def command(address: str, store: Path, workers: int, streams: int, grace: float,
         stream=sys.stderr,
         format="symd: %(levelname)s: %(message)s" if not verbose else "%(asctime)s %(name)s %(levelname)s: %(message)s",
     )
-    config = Config(limits=limits, store=store, address=address, workers=workers, streams=streams, grace=grace)
+    config = Config(
+        limits=limits,
+        store=store,
+        address=addresses[0],
+        addresses=addresses,
+        workers=workers,
+        streams=streams,
+        grace=grace,
+        source_roots=tuple(str(root.absolute()) for root in roots),
+        source_map=tuple((rule.prefix, rule.replacement) for rule in rules),
+    )
     return serve(config, ready=_say_ready)
 
 

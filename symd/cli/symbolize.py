@@ -11,7 +11,7 @@ import click
 
 from symd.cli.answers import UNANSWERED, answer_json, answer_text
 from symd.cli.demangle import Demangler
-from symd.cli.options import example, file_verb, object_option
+from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import printable, write_json
 from symd.cli.subject import Subject, opened
 from symd.config import Limits
@@ -32,6 +32,7 @@ NO, MISUSED = 1, 2
 )
 @file_verb
 @object_option
+@debug_option
 @click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")
 @click.argument("queries", nargs=-1, required=True, metavar="QUERY... | -")
 def command(
@@ -40,6 +41,7 @@ def command(
     limits: Limits,
     as_json: bool,
     path: str | None,
+    debug: str | None,
     demangle: bool,
     queries: tuple[str, ...],
 ) -> int:
@@ -51,7 +53,7 @@ def command(
     if queries == ("-",) and file == "-":
         raise click.UsageError("the file and the queries cannot both come from standard input")
     asked = [] if queries == ("-",) else [parse_query(text) for text in queries]
-    with opened(file, server, limits) as subject:
+    with opened(file, server, limits, debug) as subject:
         session = Session(subject, path, as_json, Demangler() if demangle else None)
         if asked:
             session.answer(queries, asked)

@@ -25,7 +25,7 @@ from symd.containers import (
 from symd.containers.budget import Budget
 from symd.containers.format import Contents, Format, Part
 from symd.errors import LimitExceeded, SymdError, UnknownFormat
-from symd.model import CodeObject
+from symd.model import CodeObject, ContainerSummary
 
 __all__ = ("FORMATS", "Unpacked", "identify", "unpack")
 
@@ -50,11 +50,13 @@ FORMATS: tuple[Format, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """A module opened: the outermost format, every code object with its nesting path, and what was sick."""
+    """A module opened: the outermost format, every code object with its nesting path, what was sick, and the containers
+    in the order in which they were opened."""
 
     format: str
     objects: tuple[CodeObject, ...]
     notes: tuple[str, ...] = ()
+    containers: tuple[ContainerSummary, ...] = ()
 
 
 def identify(data: bytes) -> Format | None:
@@ -72,7 +74,7 @@ def unpack(data: bytes, limits: Limits | None = None) -> Unpacked:
     outermost = opener.open(Part("", data), (), 0)
     if not opener.objects and opener.failures:
         raise opener.failures[0]
-    return Unpacked(outermost, tuple(opener.objects), tuple(opener.notes))
+    return Unpacked(outermost, tuple(opener.objects), tuple(opener.notes), tuple(opener.containers))
 
 
 class _Opener:
@@ -81,6 +83,7 @@ class _Opener:
         self.objects: list[CodeObject] = []
         self.notes: list[str] = []
         self.failures: list[SymdError] = []
+        self.containers: list[ContainerSummary] = []
 
     def open(self, part: Part, path: tuple[str, ...], depth: int) -> str:
         """Open one part and what is inside it; returns the format's name."""
@@ -90,10 +93,14 @@ class _Opener:
             head = part.data[:8].hex(" ") or "none, it is empty"
             raise UnknownFormat(f"no reader knows this format; first bytes: {head}", where="/".join(path))
         contents = module.read(part, self.budget)
+        name = contents.format or module.NAME
+        if contents.object is None:
+            self.budget.count("/".join(path))
+            self.containers.append(ContainerSummary("/".join(path), name, len(part.data), contents.facts))
         self._take(contents, path)
-        for name, child in _named(contents.parts):
-            self._child(child, (*path, name), depth + 1)
-        return contents.format or module.NAME
+        for element, child in _named(contents.parts):
+            self._child(child, (*path, element), depth + 1)
+        return name
 
     def _take(self, contents: Contents, path: tuple[str, ...]) -> None:
         place = "/".join(path)

@@ -58,7 +58,7 @@ def slim(data: bytes, budget: Budget) -> Slimmed:
         )
     if not image.sections:
         raise Unsupported("without a section table nothing says what the runtime needs")
-    raw = _raw_sections(data, image)
+    raw = raw_sections(data, image)
     kept = _kept(image)
     debug = [section for section in raw if section.name.startswith((".debug_", ".zdebug_"))]
     left = {"", NAMES.name} | {raw[number].name for number in kept} | {section.name for section in debug}
@@ -70,7 +70,7 @@ def slim(data: bytes, budget: Budget) -> Slimmed:
     )
 
 
-def _raw_sections(data: bytes, image: elf.Elf) -> list[Output]:
+def raw_sections(data: bytes, image: elf.Elf) -> list[Output]:
     """Sections as the file has them, compressed ones still compressed."""
     (table,) = struct.unpack_from("<Q", data, 40)
     (entry,) = struct.unpack_from("<H", data, 58)

@@ -51,10 +51,15 @@ def read(part: Part, budget: Budget) -> Contents:
             long_names = part.data[member.start : member.end]
             continue
         name, start = _name(part.data, member, long_names)
-        if name not in _TABLES:
+        if name not in _TABLES and not _padding(name, part.data[start : member.end]):
             budget.count("archive")
             parts.append(Part(name.removesuffix("/").replace("/", "_"), part.data[start : member.end]))
     return Contents(tuple(parts), notes=tuple(notes))
+
+
+def _padding(name: str, content: bytes) -> bool:
+    """ocloc puts members of blanks between the others, so that those are aligned."""
+    return name.startswith("pad_") and not content.strip(b" \0\n")
 
 
 def _member(data: bytes, at: int) -> _Member:

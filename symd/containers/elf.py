@@ -301,3 +301,12 @@ def read_symbols(table: Section) -> NDArray[np.void]:
     if len(table.data) % _SYMBOL_64.itemsize:
         raise Malformed(f"symbol table size is not a multiple of {_SYMBOL_64.itemsize}", where=table.name)
     return np.frombuffer(table.data, _SYMBOL_64)
+
+
+def section_offsets(data: bytes, where: str = "ELF") -> list[int]:
+    """Where in the file each section begins (sh_offset), in the order of the section table."""
+    if _ident(data, where) == 64:
+        table, entry_size, count = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
+        return [header[4] for header in _headers(data, 64, table, entry_size, count, where)] if table else []
+    table, entry_size, count = struct.unpack_from("<I", data, 32)[0], *struct.unpack_from("<HH", data, 46)
+    return [header[4] for header in _headers(data, 32, table, entry_size, count, where)] if table else []

@@ -1,1 +1,81 @@
-"""Disassemblers that may be installed: each is optional at run time."""
+"""Disassemblers that may be installed: each is optional at run time, and each is one module and one line in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symd.config import Limits
+from symd.disasm import iga, llvm, nvidia
+from symd.disasm.spans import spans
+from symd.disasm.task import Clock, Decoded, Disassembler, Outcome, Task
+from symd.errors import DriverFailed, SymdError, Unsupported
+from symd.model import CodeObject, Instructions
+
+__all__ = ("DISASSEMBLERS", "disassemble")
+
+DISASSEMBLERS: tuple[Disassembler, ...] = (iga, llvm, nvidia)
+
+
+def disassemble(
+    codes: Sequence[CodeObject], kernel: str | None = None, limits: Limits | None = None
+) -> list[Instructions | SymdError]:
+    """For each code object its instructions, or only those of one kernel; in place of them the error that says why there
+    are none: ToolMissing, Unsupported, KernelNotFound, DeadlineExceeded, LimitExceeded, DriverFailed, DriverCrashed.
+
+    A code object without a target is refused: no disassembler notices that it reads for the wrong device. Every byte that symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such.
+    """
+    limits = limits or Limits()
+    clock = Clock(limits.disassembly_seconds, limits.disassembly_memory)
+    results: dict[int, Instructions | SymdError] = {}
+    for disassembler in DISASSEMBLERS:
+        own = {number: code for number, code in enumerate(codes) if disassembler.takes(code)}
+        results |= dict(zip(own, _by(disassembler, list(own.values()), kernel, clock), strict=True))
+    return [results[number] if number in results else _nobody(code) for number, code in enumerate(codes)]
+
+
+def _nobody(code: CodeObject) -> SymdError:
+    return Unsupported(f"{code.format} holds no machine code that symd disassembles", where=code.path)
+
+
+def _by(
+    disassembler: Disassembler, codes: Sequence[CodeObject], kernel: str | None, clock: Clock
+) -> list[Instructions | SymdError]:
+    """All spans of all code objects go to the disassembler together."""
+    tasks: list[list[Task] | SymdError] = [_tasks(code, kernel) for code in codes]
+    together = [task for own in tasks if not isinstance(own, SymdError) for task in own]
+    try:
+        outcomes = iter(disassembler.disassemble(together, clock) if together else [])
+    except SymdError as error:
+        return [error if not isinstance(own, SymdError) else own for own in tasks]
+    return [
+        own if isinstance(own, SymdError) else _joined(disassembler.NAME, own, [next(outcomes) for _ in own])
+        for own in tasks
+    ]
+
+
+def _tasks(code: CodeObject, kernel: str | None) -> list[Task] | SymdError:
+    try:
+        return [Task(code, span) for span in spans(code, kernel)]
+    except SymdError as error:
+        return error
+
+
+def _joined(name: str, tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> Instructions | SymdError:
+    """The instructions of one code object; an error of one of its spans is its error."""
+    done: list[Decoded] = []
+    for task, outcome in zip(tasks, outcomes, strict=True):
+        if isinstance(outcome, SymdError):
+            return outcome
+        if not outcome.offset and task.span.data:
+            return DriverFailed("it gave no instructions for the code", where=outcome.by)
+        done.append(outcome)
+    counts = [len(decoded.offset) for decoded in done]
+    return Instructions(
+        section=np.repeat(np.array([task.span.section for task in tasks], np.uint32), counts),
+        offset=np.array([offset for decoded in done for offset in decoded.offset], np.uint64),
+        size=np.array([size for decoded in done for size in decoded.size], np.uint32),
+        text=[text for decoded in done for text in decoded.text],
+        disassembler=done[0].by if done else name,
+    )

@@ -3,43 +3,38 @@ sorted array of range starts, each pointing to an interned location."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from symd.errors import SymdError
-from symd.index.format import Column, encode, encode_strings, narrow
-from symd.index.locations import Interner, object_locations
+from symd.index import functions
+from symd.index.format import Column, compress, encode, encode_strings, narrow
+from symd.index.locations import Interner, ObjectLocations, object_locations
+from symd.index.packing import FUNCTION_COLUMNS, pack_ranges, pack_table
 from symd.index.summary import to_json
-from symd.model import CodeObject, DebugInfo, LineRows, ModuleSummary, Reason, Scopes, Section
-
-RESERVED = max(Reason) + 1
-"""Locations 1 to 11 carry a reason alone, under its own number."""
-
+from symd.model import CodeObject, DebugInfo, LineRows, ModuleSummary, Scopes, Section
 
 COLUMNS = (
-    *(f"object_{name}" for name in ("path", "target", "secondary")),
+    *(f"object_{name}" for name in ("path", "target", "secondary", "rows", "row_bytes")),
     *(f"place_{name}" for name in ("object", "section", "index", "address", "size", "base")),
     *(f"kernel_{name}" for name in ("object", "name", "place", "offset", "size")),
-    *(f"range_{name}" for name in ("start", "location")),
-    *(
-        f"location_{name}"
-        for name in ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
-    ),
-    *(f"row_{name}" for name in ("object", "place", "offset", "file", "line", "column", "flags")),
+    *(f"frame_{name}" for name in ("owner", "kernel", "file")),
+    *(f"owner_{name}" for name in ("name", "linkage_name", "inlined", "parent", "file", "line", "column")),
+    *(f"file_{name}" for name in ("object", "name")),
 )
 """The number columns of an index file; docs/index-format.md says what each means."""
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """A code object with what could be decoded of it, or why nothing could."""
+    """A code object with what could be decoded of it, or why nothing could; None when nobody tried yet: then its
+    sections and kernels are known and nothing in them is."""
 
     code: CodeObject
-    debug: DebugInfo | SymdError
+    debug: DebugInfo | SymdError | None
 
 
 def build(objects: Sequence[Indexed], summary: ModuleSummary) -> bytes:
@@ -54,9 +49,14 @@ class _Builder:
     def __init__(self) -> None:
         self.strings = Interner()
         self.parts: dict[str, list[Column]] = {}
+        self.located: list[ObjectLocations] = []
+        self.row_data: list[bytes] = []
         self.next_base = 0
         self.place_count = 0
-        self.location_count = RESERVED
+        self.frame_count = 0
+        self.owner_count = 1
+        for name in ("name", "linkage_name", "inlined", "parent", "file", "line", "column"):
+            self._put(f"owner_{name}", [0])  # owner 0 is nobody
 
     def add(self, number: int, item: Indexed) -> None:
         code = item.code
@@ -64,24 +64,36 @@ class _Builder:
         texts = [section for section in code.sections if section.executable]
         places = _places(texts, self.next_base)
         self._add_places(number, code, texts, places)
-        located = object_locations(
-            code,
-            debug,
-            places,
-            self.strings,
-            malformed=not isinstance(item.debug, DebugInfo),
-            first=self.location_count,
-        )
-        for name, column in located.items():
-            self._put(name, column)
-        self.location_count += len(located["location_line"])
-        self._add_rows(number, debug, texts)
         self._add_kernels(number, code, texts)
+        if item.debug is None:
+            self._put("object_rows", [0])
+            self._put("object_row_bytes", [0])
+        else:
+            self._add_debug(number, item, debug, texts, places)
         self.place_count += len(texts)
         self.next_base += sum(section.size for section in texts)
 
+    def _add_debug(self, number: int, item: Indexed, debug: DebugInfo, texts: list[Section], bases: Column) -> None:
+        malformed = not isinstance(item.debug, DebugInfo)
+        located = object_locations(
+            item.code, debug, bases, self.strings, malformed=malformed, first_owner=self.owner_count
+        )
+        self._add_located(located)
+        self._add_rows(debug, texts)
+        self._add_functions(number, item.code, debug, texts)
+        self._add_files(number, debug)
+
     def _put(self, name: str, column: Column | Sequence[int]) -> None:
         self.parts.setdefault(name, []).append(np.asarray(column, np.uint64))
+
+    def _add_located(self, located: ObjectLocations) -> None:
+        """Frames are numbered on; their owners are already."""
+        self.located.append(replace(located, frame=located.frame + self.frame_count))
+        for name, column in located.frames.items():
+            self._put(f"frame_{name}", column)
+        for name, column in located.owners.items():
+            self._put(f"owner_{name}", column)
+        self.frame_count += len(located.frames["owner"])
 
     def _add_places(self, number: int, code: CodeObject, texts: list[Section], bases: Column) -> None:
         self._put("object_path", [self.strings.add(code.path)])
@@ -94,17 +106,16 @@ class _Builder:
         self._put("place_size", [section.size for section in texts])
         self._put("place_base", bases)
 
-    def _add_rows(self, number: int, debug: DebugInfo, texts: list[Section]) -> None:
+    def _add_rows(self, debug: DebugInfo, texts: list[Section]) -> None:
         rows = debug.rows
         files = self.strings.add_all(debug.files)
-        slot = _slots(texts)[np.minimum(rows.section, _slot_limit(texts))]
-        self._put("row_object", np.full(len(rows), number, np.uint64))
-        self._put("row_place", (slot + self.place_count).astype(np.uint64))
-        self._put("row_offset", rows.offset)
-        self._put("row_file", files[rows.file])
-        self._put("row_line", rows.line)
-        self._put("row_column", rows.column)
-        self._put("row_flags", rows.flags)
+        place = _slots(texts)[np.minimum(rows.section, _slot_limit(texts))] + self.place_count
+        packed = (
+            pack_table((place, rows.offset, files[rows.file], rows.line, rows.column, rows.flags)) if len(rows) else b""
+        )
+        self.row_data.append(packed)
+        self._put("object_rows", [len(rows)])
+        self._put("object_row_bytes", [len(packed)])
 
     def _add_kernels(self, number: int, code: CodeObject, texts: list[Section]) -> None:
         slots = {section.index: self.place_count + slot for slot, section in enumerate(texts)}
@@ -115,17 +126,40 @@ class _Builder:
         self._put("kernel_offset", [kernel.offset for kernel in kernels])
         self._put("kernel_size", [kernel.size for kernel in kernels])
 
+    def _add_functions(self, number: int, code: CodeObject, debug: DebugInfo, texts: list[Section]) -> None:
+        places = {section.index: self.place_count + slot for slot, section in enumerate(texts)}
+        found = functions.object_functions(number, code, debug, places, self.strings, first_owner=self.owner_count)
+        for name, column in found.items():
+            self._put(name, column)
+        self.owner_count += functions.owner_count(code, debug)
+
+    def _add_files(self, number: int, debug: DebugInfo) -> None:
+        names = np.unique(self.strings.add_all(debug.files))
+        names = names[names > 0]
+        self._put("file_object", np.full(len(names), number, np.uint64))
+        self._put("file_name", names)
+
     def columns(self, summary: ModuleSummary) -> dict[str, Column]:
-        reserved = np.arange(RESERVED, dtype=np.uint64)
-        for name in COLUMNS:
-            if name.startswith("location_"):
-                first = reserved if name == "location_reason" else np.zeros(RESERVED, np.uint64)
-                self.parts.setdefault(name, []).insert(0, first)
         empty = np.zeros(0, np.uint64)
         result = {name: narrow(np.concatenate([empty, *self.parts.get(name, ())])) for name in COLUMNS}
+        start, frame, line, column, reason = (
+            np.concatenate([empty.astype(dtype), *(getattr(part, name) for part in self.located)], dtype=dtype)
+            for name, dtype in (("start", "u8"), ("frame", "i8"), ("line", "i8"), ("column", "u4"), ("reason", "u1"))
+        )
+        result |= pack_ranges(start, frame, line, column, reason, self.frame_count)
+        table = [np.concatenate([empty, *self.parts.get(name, ())]) for name in FUNCTION_COLUMNS]
+        result["function_count"] = narrow(np.array([len(table[0])], np.uint64))
+        result["function_data"] = np.frombuffer(pack_table(table), np.uint8)
+        result["kernel_by_name"] = self._kernels_by_name(result["kernel_name"])
+        result["row_data"] = np.frombuffer(b"".join(self.row_data), np.uint8)
         result["string_ends"], result["string_data"] = encode_strings(self.strings.values)
-        result["summary"] = np.frombuffer(json.dumps(to_json(summary)).encode(), np.uint8)
+        result["summary"] = compress(to_json(summary))
         return result
+
+    def _kernels_by_name(self, names: Column) -> Column:
+        """Kernel numbers in the order of their names, so that one is found without reading all."""
+        texts = [self.strings.values[number] for number in names.tolist()]
+        return narrow(np.array(sorted(range(len(texts)), key=texts.__getitem__), np.uint64))
 
 
 def _places(texts: Iterable[Section], first: int) -> Column:

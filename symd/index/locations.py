@@ -1,5 +1,5 @@
 """The locations of one code object: its text cut at every boundary of a row, a scope, a function or a kernel, and each
-piece given the frames, the kernel and the reason that hold for all of it."""
+piece given the frame and the position that hold for all of it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.index.cover import Numbers, innermost, last_cover
+from symd.index.cover import Numbers, Points, innermost, last_cover
+from symd.index.distinct import combined, numbered, runs
 from symd.index.format import Column
 from symd.model import NO_PARENT, U64, CodeObject, DebugInfo, Function, Kernel, Reason, RowFlag, Section
-
-NOTHING = 0
-"""The location behind the last text section."""
 
 
 class Interner:
@@ -32,7 +30,21 @@ class Interner:
         return number
 
     def add_all(self, texts: Iterable[str]) -> U64:
-        return np.array([self.add(text) for text in texts], np.uint64)
+        return np.fromiter(map(self.add, texts), np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLocations:
+    """``start`` holds linear positions; each range has the number of a frame, a position and a ``Reason``. ``frames``
+    and ``owners`` are columns without their prefixes ``frame_`` and ``owner_``."""
+
+    start: U64
+    frame: Numbers
+    line: Column
+    column: Column
+    reason: Column
+    frames: dict[str, Column]
+    owners: dict[str, Column]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,40 +57,68 @@ class _Space:
 
     def spans(self, section: Column, start: Column, end: Column) -> tuple[U64, U64]:
         """Linear [start, end) of ranges, clipped to their sections; empty where the section is not text."""
-        at = np.minimum(section.astype(np.int64), len(self.base) - 1)
-        size = np.where(self.known[at], self.size[at], np.uint64(0))
-        return self.base[at] + np.minimum(start, size), self.base[at] + np.minimum(end, size)
+        if len(section) and np.all(section == section[0]):
+            at = min(int(section[0]), len(self.base) - 1)
+            size = self.size[at] if self.known[at] else np.uint64(0)
+            return self.base[at] + np.minimum(start, size), self.base[at] + np.minimum(end, size)
+        place = np.minimum(section.astype(np.int64), len(self.base) - 1)
+        sizes = np.where(self.known[place], self.size[place], np.uint64(0))
+        return self.base[place] + np.minimum(start, sizes), self.base[place] + np.minimum(end, sizes)
 
 
 def object_locations(
-    code: CodeObject, debug: DebugInfo, bases: Column, strings: Interner, *, malformed: bool, first: int
-) -> dict[str, Column]:
-    """Columns range_start, range_location and location_*; locations are numbered from ``first``."""
+    code: CodeObject, debug: DebugInfo, bases: Column, strings: Interner, *, malformed: bool, first_owner: int = 1
+) -> ObjectLocations:
+    """Owners (scopes, then function symbols) are numbered from ``first_owner``, frames from 0."""
     texts = [section for section in code.sections if section.executable]
     space = _space(texts, bases)
-    rows, scopes, functions, kernels = (
+    scopes = debug.scopes
+    spans = _Spans(
         _row_spans(debug, space),
-        space.spans(debug.scopes.range_section, debug.scopes.range_offset, debug.scopes.range_end),
+        space.spans(scopes.range_section, scopes.range_offset, scopes.range_end),
         _named_spans(code.functions, space),
         _named_spans(code.kernels, space),
     )
-    edges = [bases, np.array([section.size for section in texts], np.uint64) + bases]
-    points = np.unique(np.concatenate([*rows, *scopes, *functions, *kernels, *edges]))
-    points = points[points < edges[1].max(initial=0)]
-    pieces = _Pieces(
-        row=last_cover(*rows, points),
-        scope=innermost(debug.scopes.range_scope, *scopes, debug.scopes.parent, points),
-        function=_smallest_cover(*functions, points),
-        kernel=_smallest_cover(*kernels, points),
+    limits = np.array([section.size for section in texts], np.uint64) + bases
+    points = Points(*spans.rows, *spans.scopes, *spans.functions, *spans.kernels, bases, limits)
+    pieces = _pieces(points, spans, debug)
+    table = _Table(code, debug, strings, pieces, malformed=malformed, first_owner=first_owner)
+    last = int(np.searchsorted(points.values, limits.max(initial=np.uint64(0))))
+    fixed = points.number(bases)
+    return table.merged(points.values[:last], fixed[fixed < last])
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Linear [start, end) of everything that covers text."""
+
+    rows: tuple[U64, U64]
+    scopes: tuple[U64, U64]
+    functions: tuple[U64, U64]
+    kernels: tuple[U64, U64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """What covers each piece of text: equally long columns of numbers, -1 where nothing does."""
+
+    row: Numbers
+    scope: Numbers
+    function: Numbers
+    kernel: Numbers
+
+
+def _pieces(points: Points, spans: _Spans, debug: DebugInfo) -> _Pieces:
+    """Everything but rows has few boundaries: it is covered on those and spread over all."""
+    own = Points(*spans.scopes)
+    scope = innermost(debug.scopes.range_scope, *spans.scopes, debug.scopes.parent, own)
+    functions, kernels = Points(*spans.functions), Points(*spans.kernels)
+    return _Pieces(
+        row=last_cover(*spans.rows, points),
+        scope=points.spread(own, scope),
+        function=points.spread(functions, _smallest_cover(*spans.functions, functions)),
+        kernel=points.spread(kernels, _smallest_cover(*spans.kernels, kernels)),
     )
-    table = _Table(code, debug, strings, pieces, malformed=malformed, first=first)
-    number = table.leaves()
-    keep = np.flatnonzero(np.diff(number, prepend=np.int64(-1)) | np.isin(points, bases))
-    return {
-        "range_start": points[keep],
-        "range_location": number[keep].astype(np.uint64),
-        **table.columns(),
-    }
 
 
 def _space(texts: Sequence[Section], bases: Column) -> _Space:
@@ -107,21 +147,11 @@ def _named_spans(named: Sequence[Function] | Sequence[Kernel], space: _Space) ->
     return space.spans(section, start, start + size)
 
 
-def _smallest_cover(starts: U64, ends: U64, points: U64) -> Numbers:
+def _smallest_cover(starts: U64, ends: U64, points: Points) -> Numbers:
     """The smallest range around each point; of equals the first."""
     order = np.argsort(ends - starts, kind="stable")[::-1]
     found = last_cover(starts[order], ends[order], points)
     return np.where(found >= 0, order[found] if len(order) else -1, -1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pieces:
-    """What covers each piece of text: equally long columns of numbers, -1 where nothing does."""
-
-    row: Numbers
-    scope: Numbers
-    function: Numbers
-    kernel: Numbers
 
 
 def _undebugged(code: CodeObject, debug: DebugInfo, *, malformed: bool) -> Reason | None:
@@ -132,129 +162,136 @@ def _undebugged(code: CodeObject, debug: DebugInfo, *, malformed: bool) -> Reaso
     return Reason.NO_DEBUG_INFO if code.debug == "none" or empty else None
 
 
+def _or_none(table: Column, number: Numbers) -> Column:
+    """``table[number]``, 0 where the number is -1."""
+    return np.append(table, table.dtype.type(0))[number]
+
+
 class _Table:
-    """Locations of one object: first the call sites of its inlined scopes, then the distinct leaves."""
+    """Frames, owners and positions of one object."""
 
     def __init__(
-        self, code: CodeObject, debug: DebugInfo, strings: Interner, pieces: _Pieces, *, malformed: bool, first: int
+        self,
+        code: CodeObject,
+        debug: DebugInfo,
+        strings: Interner,
+        pieces: _Pieces,
+        *,
+        malformed: bool,
+        first_owner: int,
     ) -> None:
         self.debug = debug
         self.pieces = pieces
-        self.first = first
+        self.first_owner = first_owner
         self.undebugged = _undebugged(code, debug, malformed=malformed)
         self.files = strings.add_all(debug.files)
         self.names = strings.add_all(debug.names)
         self.symbols = strings.add_all(function.name for function in code.functions)
         self.kernels = strings.add_all(kernel.name for kernel in code.kernels)
         self.scope_names = self._scope_names()
-        self.call_sites = self._call_sites()
-        self.distinct: dict[str, Column] = {}
 
     def _scope_names(self) -> U64:
         """A function that the debug data leaves nameless has its symbol's name."""
         names = self.names[self.debug.scopes.name]
-        nameless = np.flatnonzero((names == 0) & (self.debug.scopes.inlined == 0))
-        for scope in nameless.tolist():
-            covering = self.pieces.function[self.pieces.scope == scope]
-            named = covering[covering >= 0]
-            names[scope] = self.symbols[named[0]] if len(named) else 0
+        nameless = np.append((names == 0) & (self.debug.scopes.inlined == 0), False)
+        if np.any(nameless):
+            at = np.flatnonzero(nameless[self.pieces.scope] & (self.pieces.function >= 0))
+            scope, first = np.unique(self.pieces.scope[at], return_index=True)
+            names[scope] = self.symbols[self.pieces.function[at[first]]]
         return names
 
-    def _call_sites(self) -> dict[str, Column]:
-        """One location an inlined scope: where, in the scope around it, the call stands."""
-        scopes = self.debug.scopes
-        inlined = np.flatnonzero((scopes.inlined != 0) & (scopes.parent != NO_PARENT))
-        self.call_site_of = np.zeros(len(scopes) + 1, np.uint64)
-        self.call_site_of[inlined] = self.first + np.arange(len(inlined), dtype=np.uint64)
-        around = scopes.parent[inlined]
-        zero = np.zeros(len(inlined), np.uint64)
-        return {
-            "reason": zero + np.uint64(Reason.EXACT),
-            "kernel": zero,
-            "function": self.scope_names[around],
-            "linkage_name": self._linkage(around),
-            "file": self.files[scopes.call_file[inlined]],
-            "line": scopes.call_line[inlined],
-            "column": scopes.call_column[inlined],
-            "inlined": scopes.inlined[around],
-            "parent": self.call_site_of[around],
-        }
-
-    def _linkage(self, scope: Column) -> U64:
-        """The mangled name where it differs from the plain one."""
-        linkage = self.names[self.debug.scopes.linkage_name[scope]]
-        return np.where(linkage == self.scope_names[scope], np.uint64(0), linkage)
-
-    def leaves(self) -> Numbers:
-        """The location of each piece; fills ``distinct``."""
+    def merged(self, points: U64, fixed: Numbers) -> ObjectLocations:
+        """Neighbours with one frame and position become one range, except at the numbers ``fixed``, where sections
+        begin. Pieces behind ``points`` are dropped."""
         row, approximate = self._positions()
-        keys = np.stack([row, self.pieces.scope, self.pieces.function, self.pieces.kernel, approximate])
-        keys[0] = self._same_position(row)
-        packed = np.ascontiguousarray(keys.T).view([("", np.int64)] * len(keys)).ravel()
-        _, sample, number = np.unique(packed, return_index=True, return_inverse=True)
-        self.distinct = self._leaf_columns(row[sample], approximate[sample], sample)
-        return number.astype(np.int64) + self.first + len(self.call_sites["line"])
+        row, approximate = row[: len(points)], approximate[: len(points)]
+        scope, function = self.pieces.scope[: len(points)], self.pieces.function[: len(points)]
+        kernel = _or_none(self.kernels, self.pieces.kernel[: len(points)])
+        line = _or_none(self.debug.rows.line, row)
+        reason = self._reasons(row, line, approximate, self._named(scope, function, kernel))
+        known = np.where(reason == Reason.GAP, -1, row)
+        file = _or_none(self.files, _or_none(self.debug.rows.file, known).astype(np.int64))
+        column = _or_none(self.debug.rows.column, known)
+        owner = self._owners(scope, function)
+        frame, frames = _frames(owner, kernel, file)
+        begins = runs(frame, line, column, reason, also=fixed)
+        return ObjectLocations(
+            start=points[begins],
+            frame=frame[begins],
+            line=line[begins],
+            column=column[begins],
+            reason=reason[begins],
+            frames=frames,
+            owners=self._owner_columns(),
+        )
 
-    def _same_position(self, row: Numbers) -> Numbers:
-        """Rows by what they say (file, line, column), not by which row says it."""
-        rows = self.debug.rows
-        packed = np.stack([rows.file, rows.line, rows.column], axis=1).astype(np.int64)
-        _, number = np.unique(np.ascontiguousarray(packed).view([("", np.int64)] * 3).ravel(), return_inverse=True)
-        return np.append(number, -1)[row]
-
-    def _positions(self) -> tuple[Numbers, Numbers]:
-        """(row, 0); where the row says line 0 (the nearest earlier row of the same scope that has a line, 1). A row of
-        line 0 without such a row before it stays."""
+    def _positions(self) -> tuple[Numbers, NDArray[np.bool_]]:
+        """(row, False); where the row says line 0 (the nearest earlier row of the same scope that has a line, True). A
+        row of line 0 without such a row before it stays."""
         row = self.pieces.row
-        line = np.append(self.debug.rows.line, 0)[row]
+        line = _or_none(self.debug.rows.line, row)
         unknown = (row >= 0) & (line == 0)
         if not np.any(unknown):
-            return row, np.zeros(len(row), np.int64)
-        order = np.lexsort((np.arange(len(row)), self.pieces.function, self.pieces.scope))
-        source = np.where(line[order] > 0, np.arange(len(row)), -1)
-        group = self.pieces.scope[order] * (len(self.symbols) + 2) + self.pieces.function[order]
-        begins = np.flatnonzero(np.diff(group, prepend=group[:1] - 1))
-        floor = np.repeat(begins, np.diff(np.append(begins, len(row))))
-        source = np.maximum.accumulate(source)
+            return row, unknown
+        begins = runs(self.pieces.scope, self.pieces.function)
+        group = numbered(combined(self.pieces.scope[begins], self.pieces.function[begins]))[1]
+        group = np.repeat(group, np.diff(begins, append=len(row)))
+        wanting = np.zeros(int(group.max()) + 1, np.bool_)
+        wanting[group[unknown]] = True
+        at = np.flatnonzero(wanting[group])
+        at = at[np.argsort(group[at], kind="stable")]
+        firsts = runs(group[at])
+        floor = np.repeat(firsts, np.diff(firsts, append=len(at)))
+        source = np.maximum.accumulate(np.where(line[at] > 0, np.arange(len(at)), -1))
         found = np.full(len(row), -1)
-        found[order] = np.where(source >= floor, row[order][source], -1)
-        return np.where(unknown & (found >= 0), found, row), unknown.astype(np.int64)
+        found[at] = np.where(source >= floor, row[at[source]], -1)
+        return np.where(unknown & (found >= 0), found, row), unknown
 
-    def _leaf_columns(self, row: Numbers, approximate: Numbers, sample: Numbers) -> dict[str, Column]:
-        rows = self.debug.rows
-        scope, function = self.pieces.scope[sample], self.pieces.function[sample]
-        kernel = np.append(self.kernels, np.uint64(0))[self.pieces.kernel[sample]]
-        symbol = np.append(self.symbols, np.uint64(0))[function]
+    def _named(self, scope: Numbers, function: Numbers, kernel: Column) -> NDArray[np.bool_]:
+        """Whether the innermost frame has a function's name; code without debug data at least its kernel's."""
+        symbol = _or_none(self.symbols != 0, function)
         if self.undebugged is not None:
-            symbol = np.where(symbol == 0, kernel, symbol)
-        named = scope >= 0
-        names = np.where(named, np.append(self.scope_names, np.uint64(0))[scope], symbol)
-        inside = np.where(named, scope, 0)
-        scopes = len(self.debug.scopes)
-        line = np.append(rows.line, np.uint32(0))[row]
-        reason = self._reasons(row, line, approximate, names)
-        gap = reason == Reason.GAP
-        return {
-            "reason": reason,
-            "kernel": kernel,
-            "function": names,
-            "linkage_name": np.where(named, self._linkage(inside), 0) if scopes else np.zeros(len(row), np.uint64),
-            "file": np.where(gap, np.uint64(0), np.append(self.files[rows.file], np.uint64(0))[row]),
-            "line": line,
-            "column": np.where(gap, np.uint32(0), np.append(rows.column, np.uint32(0))[row]),
-            "inlined": np.append(self.debug.scopes.inlined, np.uint8(0))[np.where(named, scope, scopes)],
-            "parent": np.where(named, self.call_site_of[inside], np.uint64(0)),
-        }
+            symbol = symbol | (kernel != 0)
+        return np.where(scope >= 0, _or_none(self.scope_names != 0, scope), symbol)
 
-    def _reasons(self, row: Numbers, line: Column, approximate: Numbers, names: U64) -> Column:
-        known = np.where(approximate != 0, Reason.APPROXIMATE, Reason.EXACT)
-        unknown = np.where(names != 0, Reason.NO_LINE, Reason.GAP)
+    def _reasons(self, row: Numbers, line: Column, approximate: Column, named: Column) -> Column:
+        reason = np.where(named, np.uint8(Reason.NO_LINE), np.uint8(Reason.GAP))
         if self.undebugged is not None:
-            unknown = np.where(row < 0, self.undebugged, unknown)
-        return np.where((row >= 0) & (line > 0), known, unknown).astype(np.uint64)
+            reason[row < 0] = self.undebugged
+        known = (row >= 0) & (line > 0)
+        reason[known] = np.where(approximate[known], np.uint8(Reason.APPROXIMATE), np.uint8(Reason.EXACT))
+        return reason
 
-    def columns(self) -> dict[str, Column]:
-        return {
-            f"location_{name}": np.concatenate([column.astype(np.uint64), self.distinct[name].astype(np.uint64)])
-            for name, column in self.call_sites.items()
+    def _owners(self, scope: Numbers, function: Numbers) -> Numbers:
+        """Who the code belongs to: the scope, where there is none the function symbol, or nobody (0)."""
+        symbol = np.where(function >= 0, function + (self.first_owner + len(self.debug.scopes)), 0)
+        return np.where(scope >= 0, scope + self.first_owner, symbol)
+
+    def _owner_columns(self) -> dict[str, Column]:
+        """Scopes, then symbols: names (linkage names where they differ), and where an inlined scope was called from."""
+        scopes, symbols = self.debug.scopes, np.zeros(len(self.symbols), np.uint64)
+        linkage = self.names[scopes.linkage_name]
+        inside = np.where(scopes.parent == NO_PARENT, 0, scopes.parent.astype(np.uint64) + np.uint64(self.first_owner))
+        columns = {
+            "name": self.scope_names,
+            "linkage_name": np.where(linkage == self.scope_names, np.uint64(0), linkage),
+            "inlined": scopes.inlined,
+            "parent": inside,
+            "file": self.files[scopes.call_file],
+            "line": scopes.call_line,
+            "column": scopes.call_column,
         }
+        joined = {name: np.concatenate([column.astype(np.uint64), symbols]) for name, column in columns.items()}
+        joined["name"][len(scopes) :] = self.symbols
+        return joined
+
+
+def _frames(owner: Numbers, kernel: Column, file: Column) -> tuple[Numbers, dict[str, Column]]:
+    """(the frame of each piece, the distinct frames as columns)."""
+    begins = runs(owner, kernel, file)
+    firsts = {"owner": owner[begins], "kernel": kernel[begins], "file": file[begins]}
+    distinct, number = numbered(combined(*firsts.values()))
+    sample = np.zeros(len(distinct), np.int64)
+    sample[number] = np.arange(len(begins))
+    frames = {name: column[sample].astype(np.uint64) for name, column in firsts.items()}
+    return np.repeat(number, np.diff(begins, append=len(owner))), frames

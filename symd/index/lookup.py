@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from symd.index.format import Column, Strings, decode
+from symd.errors import DataLoss
+from symd.index.format import Column, Strings, decode, decompress
+from symd.index.starts import Starts
 from symd.index.summary import from_json
-from symd.model import U32, U64, Candidate, Locations, ModuleSummary, Place, SectionOffset
+from symd.index.unpacked import RESERVED, Packed, Unpacked
+from symd.model import U32, U64, Candidate, Frame, Locations, ModuleSummary, Place, Reason, SectionOffset
+
+_UNPACKED = 24
+"""Bytes that a range takes once all locations and the table of starts were wanted."""
+_FEW = 4
+"""A batch with an address for so many ranges is worth unpacking all locations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +33,30 @@ class KernelEntry:
 
 
 class Index:
-    """Columns of one module, mapped or in memory. Immutable, and safe to use from several threads."""
+    """Columns of one module, mapped or in memory. Immutable, and safe to use from several threads.
+
+    ``columns`` holds the columns of the file and those that are worked out from them (``unpacked``) by name.
+    """
 
     def __init__(self, buffer: memoryview | bytes) -> None:
-        self.columns = decode(buffer)
-        self.strings = Strings(self.columns["string_ends"], self.columns["string_data"])
+        self.size = len(buffer)
+        stored = decode(buffer)
+        try:
+            self.starts = Starts(stored)
+            self.packed = Packed(stored)
+            self.strings = Strings(stored["string_ends"], stored["string_data"])
+        except (KeyError, IndexError) as error:
+            raise DataLoss(f"lacks column {error}", where="index file") from None
+        self.columns: Mapping[str, Column] = Unpacked(stored, self.starts, self.packed)
 
     @cached_property
     def summary(self) -> ModuleSummary:
-        return from_json(json.loads(bytes(self.columns["summary"])))
+        return from_json(decompress(self.columns["summary"]))
+
+    @property
+    def weight(self) -> int:
+        """Bytes that this index takes while it is open: its file, mapped, and what large batches have it unpack."""
+        return self.size + len(self.packed.ranges) * _UNPACKED
 
     @cached_property
     def objects(self) -> list[str]:
@@ -64,26 +87,105 @@ class Index:
             found.setdefault(text, []).append(KernelEntry(text, place, offset, size))
         return found
 
+    def kernels_named(self, name: str) -> Sequence[KernelEntry]:
+        """The kernels of that name, found by it."""
+        known = self._kernels_asked.get(name, ())
+        if not known and (known := self._find_kernels(name)):
+            self._kernels_asked[name] = known
+        return known
+
+    @cached_property
+    def _kernels_asked(self) -> dict[str, tuple[KernelEntry, ...]]:
+        """Never more than there are kernels: a name that nobody has is not kept."""
+        return {}
+
+    def _find_kernels(self, name: str) -> tuple[KernelEntry, ...]:
+        order, names = self.columns["kernel_by_name"], self.columns["kernel_name"]
+        first = bisect_left(order, name, key=lambda number: self.strings[names.item(number)])
+        found = []
+        for number in order[first:].tolist():
+            if self.strings[names.item(number)] != name:
+                break
+            place, offset, size = (self.columns[f"kernel_{what}"].item(number) for what in ("place", "offset", "size"))
+            found.append(KernelEntry(name, place, offset, size))
+        return tuple(found)
+
     @cached_property
     def locations(self) -> Locations:
+        """All locations, unpacked. Numbers that ``locate`` gives are numbers in here."""
         columns = self.columns
         names = ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
         return Locations(**{name: columns[f"location_{name}"] for name in names}, strings=self.strings)
 
     def locate(self, place: Column, offset: Column) -> U32:
         """The location at each (place number, section offset). The offsets must lie inside their sections."""
-        starts = self.columns["range_start"]
-        position = (self.columns["place_base"].astype(np.uint64)[place] + offset).astype(starts.dtype)
-        slot = np.searchsorted(starts, position, side="right") - 1
-        return self.columns["range_location"][slot].astype(np.uint32)
+        return (self._ranges(place, offset) + self.packed.first_leaf).astype(np.uint32)
+
+    def located(self, place: Column, offset: Column) -> tuple[U32, Locations]:
+        """The same with the locations that are meant: few have a table of their own, many share that of all."""
+        ranges = self._ranges(place, offset)
+        if len(ranges) * _FEW > len(self.packed.ranges):
+            return np.add(ranges, self.packed.first_leaf, dtype=np.uint32, casting="unsafe"), self.locations
+        used, back = np.unique(ranges, return_inverse=True)
+        calls = self.packed.calls_around(used)
+        table = self.packed.locations(used, calls)
+        del table["owner"]
+        return (back + (RESERVED + len(calls))).astype(np.uint32), Locations(**table, strings=self.strings)
+
+    def _ranges(self, place: Column, offset: Column) -> Column:
+        if len(self._bases) == 1:
+            return self.starts.find(offset)
+        return self.starts.find(self._bases[place] + offset)
+
+    def answer_at(self, place: int, offset: int) -> tuple[Reason, str | None, tuple[Frame, ...]]:
+        """(reason, kernel, frames) at one (place number, section offset), which must lie inside its section."""
+        packed, strings = self.packed, self.strings
+        frame, line, column, reason = packed.ranges.one(self.starts.find_one(self._bases.item(place) + offset))
+        kernel = strings[packed.frame_kernel.item(frame)] or None
+        owner, file = packed.frame_owner.item(frame), packed.frame_file.item(frame)
+        function = packed.function_of(frame, reason)
+        if not (function or file):
+            return Reason(reason), kernel, ()
+        frames = []
+        while True:
+            linkage, inlined = strings[packed.linkage_name.item(owner)], bool(packed.inlined.item(owner))
+            frames.append(
+                Frame(strings[function] or None, linkage or None, strings[file] or None, line, column, inlined)
+            )
+            around = packed.parent.item(owner)
+            if not (inlined and around):
+                return Reason(reason), kernel, tuple(frames)
+            file, line, column = packed.file.item(owner), packed.line.item(owner), packed.column.item(owner)
+            owner, function = around, packed.name.item(around)
+
+    @cached_property
+    def _bases(self) -> U64:
+        return self.columns["place_base"].astype(np.uint64)
+
+    def place_size(self, place: int) -> int:
+        return int(self.columns["place_size"].item(place))
 
     def chosen_places(self, path: str | None) -> Column:
         """The place numbers that a query may mean: those of the object at ``path``, or of all objects. SPIR-V inside a
         container is what the machine code was made from: it is meant only when it is named."""
         owner = self.columns["place_object"]
         if path is not None:
-            return np.flatnonzero(owner == self.objects.index(path))
+            return np.flatnonzero(owner == self._object_numbers[path])
         return np.flatnonzero(self.columns["object_secondary"][owner] == 0)
+
+    def is_chosen(self, place: int, path: str | None) -> bool:
+        """Whether ``place`` is one of ``chosen_places``."""
+        owner = self.columns["place_object"].item(place)
+        if path is not None:
+            return bool(owner == self._object_numbers[path])
+        return not self.columns["object_secondary"].item(owner)
+
+    def has_object(self, path: str) -> bool:
+        return path in self._object_numbers
+
+    @cached_property
+    def _object_numbers(self) -> dict[str, int]:
+        return {path: number for number, path in reversed(list(enumerate(self.objects)))}
 
     def address_map(self, path: str | None) -> AddressMap:
         """Object addresses to places, among ``chosen_places``. Kept for each path."""
@@ -99,8 +201,8 @@ class Index:
     def candidate(self, place: int, offset: int) -> Candidate:
         """A place as a candidate of an ambiguous query."""
         where = self.places[place]
-        location = int(self.locate(np.array([place]), np.array([offset], np.uint64))[0])
-        kernel = self.strings[int(self.columns["location_kernel"][location])] or None
+        frame = self.packed.ranges.one_frame(self.starts.find_one(self._bases.item(place) + offset))
+        kernel = self.strings[self.columns["frame_kernel"].item(frame)] or None
         return Candidate(where.object, where.section, where.section_index, SectionOffset(offset), kernel)
 
 
@@ -131,9 +233,23 @@ class AddressMap:
     def resolve(self, addresses: U64) -> tuple[Column, Column, U64]:
         """(how many places hold the address, the place where it is one, the offset in it)."""
         if not len(self.cuts):
-            nothing = np.zeros(len(addresses), np.int64)
+            nothing = np.zeros(len(addresses), np.int32)
             return nothing, nothing, np.zeros(len(addresses), np.uint64)
+        if len(self.cuts) == 2 and self.count[0] == 1:
+            offset = addresses - self.cuts[0]
+            held = offset < self.cuts[1] - self.cuts[0]
+            return held.view(np.uint8), np.full(1, self.place[0], np.int32), offset
         slot = np.searchsorted(self.cuts, addresses, side="right") - 1
         count = np.where(slot >= 0, self.count[slot], 0)
         place = np.where(count == 1, self.place[slot], 0)
         return count, place, np.where(count == 1, addresses - self.address[place], np.uint64(0))
+
+    def one(self, address: int) -> tuple[int, int] | None:
+        """(place, offset) of an address that exactly one place holds."""
+        if not 0 <= address < 1 << 64:
+            return None
+        slot = int(np.searchsorted(self.cuts, np.uint64(address), side="right")) - 1
+        if slot < 0 or self.count.item(slot) != 1:
+            return None
+        place = self.place.item(slot)
+        return place, address - self.address.item(place)

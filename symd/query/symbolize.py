@@ -3,14 +3,27 @@ gather; every query has its own reason."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
-from symd.model import U64, Answers, ByAddress, ByKernel, BySection, Candidate, Query, Reason
+from symd.model import (
+    U64,
+    Answer,
+    Answers,
+    ByAddress,
+    ByKernel,
+    BySection,
+    Candidate,
+    ObjectAddress,
+    Query,
+    Reason,
+    SectionOffset,
+)
 
 MAX_CANDIDATES = 64
 """So many candidates an ambiguous answer names."""
@@ -26,17 +39,71 @@ def symbolize(index: Index, queries: Sequence[Query], path: str | None = None) -
     return batch.answers()
 
 
+def symbolize_one(index: Index, query: Query, path: str | None = None) -> Answer:
+    """The answer to one query; where it is plain, without making a column."""
+    _check_object(index, path)
+    found = _plain_place(index, query, path)
+    if found is None:
+        return symbolize(index, [query], path)[0]
+    number, offset = found
+    place = index.places[number]
+    reason, kernel, frames = index.answer_at(number, offset)
+    address = ObjectAddress(place.address + offset)
+    return Answer(
+        reason, place.object, kernel, place.section, place.section_index, SectionOffset(offset), address, frames
+    )
+
+
+def _plain_place(index: Index, query: Query, path: str | None) -> tuple[int, int] | None:
+    """(place, offset) of a query that means exactly one and lies inside it."""
+    if isinstance(query, ByAddress):
+        return index.address_map(path).one(query.address)
+    if not isinstance(query, ByKernel):
+        return None
+    entries = [entry for entry in index.kernels_named(query.kernel) if index.is_chosen(entry.place, path)]
+    if len(entries) != 1:
+        return None
+    entry, offset = entries[0], query.offset + entries[0].offset
+    return (entry.place, offset) if offset < index.place_size(entry.place) else None
+
+
 def symbolize_column(
     index: Index, values: U64, *, kernel: str | None = None, section: str | int | None = None, path: str | None = None
 ) -> Answers:
     """The same for a column: kernel offsets, section offsets, or object addresses when neither is given."""
     _check_object(index, path)
     batch = _Batch(index, path, len(values))
-    batch.resolve(_Target(kernel, section), np.arange(len(values)), values)
+    batch.resolve(_Target(kernel, section), slice(None), values)
+    return batch.answers()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A column of a batch: ``values`` of the queries ``numbers``, as ``symbolize_column`` takes them."""
+
+    numbers: Column
+    values: U64
+    kernel: str | None = None
+    section: str | int | None = None
+    path: str | None = None
+
+
+def symbolize_parts(index: Index, parts: Iterable[Part], size: int) -> Answers:
+    """A batch of ``size`` queries of several kinds. Where there is no code object of that path the reason is
+    UNKNOWN_KERNEL."""
+    batch = _Batch(index, None, size)
+    for part in parts:
+        if part.path is None or index.has_object(part.path):
+            batch.path = part.path
+            batch.resolve(_Target(part.kernel, part.section), part.numbers, part.values)
+        else:
+            batch.reason[part.numbers] = Reason.UNKNOWN_KERNEL
     return batch.answers()
 
 
 _Key = tuple[str | None, str | int | None]
+_Numbers = Column | slice
+"""Which queries of a batch; the whole slice is all of them."""
 
 
 def _Target(kernel: str | None, section: str | int | None) -> _Key:  # noqa: N802 - the constructor of an alias
@@ -61,7 +128,7 @@ def _value(query: Query) -> int:
 
 
 def _check_object(index: Index, path: str | None) -> None:
-    if path is not None and path not in index.objects:
+    if path is not None and not index.has_object(path):
         raise ObjectNotFound(
             f"there is no code object {path!r}", hint="symd info FILE lists them", metadata={"object": path}
         )
@@ -73,12 +140,12 @@ class _Batch:
     def __init__(self, index: Index, path: str | None, size: int) -> None:
         self.index = index
         self.path = path
-        self.place = np.zeros(size, np.int64)
+        self.place = np.zeros(size, np.int32)
         self.offset = np.zeros(size, np.uint64)
-        self.reason = np.zeros(size, np.uint32)
+        self.reason = np.zeros(size, np.uint8)
         self.candidates: dict[int, tuple[Candidate, ...]] = {}
 
-    def resolve(self, target: _Key, numbers: Column, values: U64) -> None:
+    def resolve(self, target: _Key, numbers: _Numbers, values: U64) -> None:
         kernel, section = target
         if kernel is not None:
             self._in_kernel(kernel, numbers, values)
@@ -87,13 +154,16 @@ class _Batch:
         else:
             self._at_address(numbers, values)
 
-    def _at_address(self, numbers: Column, values: U64) -> None:
+    def _at_address(self, numbers: _Numbers, values: U64) -> None:
         count, place, offset = self.index.address_map(self.path).resolve(values)
         self.place[numbers] = place
         self.offset[numbers] = offset
-        self.reason[numbers] = np.choose(np.minimum(count, 2), [Reason.OUTSIDE_TEXT, 0, Reason.AMBIGUOUS])
+        plain = count == 1
+        if plain.all():
+            return
+        self.reason[numbers] = np.where(plain, 0, np.where(count, Reason.AMBIGUOUS, Reason.OUTSIDE_TEXT))
         for slot in np.flatnonzero(count > 1).tolist():
-            self._several(int(numbers[slot]), self._holding(int(values[slot])))
+            self._several(_number(numbers, slot), self._holding(int(values[slot])))
 
     def _holding(self, address: int) -> list[tuple[int, int]]:
         """(place, offset) of every place that holds the address."""
@@ -107,13 +177,12 @@ class _Batch:
     def _several(self, number: int, where: list[tuple[int, int]]) -> None:
         self.candidates[number] = tuple(self.index.candidate(place, offset) for place, offset in where[:MAX_CANDIDATES])
 
-    def _in_kernel(self, name: str, numbers: Column, values: U64) -> None:
-        allowed = set(self.index.chosen_places(self.path).tolist())
-        entries = [entry for entry in self.index.kernels.get(name, ()) if entry.place in allowed]
+    def _in_kernel(self, name: str, numbers: _Numbers, values: U64) -> None:
+        entries = [entry for entry in self.index.kernels_named(name) if self.index.is_chosen(entry.place, self.path)]
         starts = [(entry.place, entry.offset) for entry in entries]
         self._relative(starts, numbers, values, Reason.UNKNOWN_KERNEL)
 
-    def _in_section(self, section: str | int, numbers: Column, values: U64) -> None:
+    def _in_section(self, section: str | int, numbers: _Numbers, values: U64) -> None:
         places = self.index.places
         chosen = self.index.chosen_places(self.path).tolist()
         starts = [
@@ -123,30 +192,39 @@ class _Batch:
         ]
         self._relative(starts, numbers, values, Reason.OUTSIDE_TEXT)
 
-    def _relative(self, starts: list[tuple[int, int]], numbers: Column, values: U64, missing: Reason) -> None:
+    def _relative(self, starts: list[tuple[int, int]], numbers: _Numbers, values: U64, missing: Reason) -> None:
         if len(starts) != 1:
             self.reason[numbers] = Reason.AMBIGUOUS if starts else missing
-            for slot in range(len(numbers) if starts else 0):
+            for slot in range(len(values) if starts else 0):
                 inside = [
                     (place, at + int(values[slot])) for place, at in starts if self._fits(place, at, values[slot])
                 ]
-                self._several(int(numbers[slot]), inside)
+                self._several(_number(numbers, slot), inside)
             return
         place, at = starts[0]
-        size = np.uint64(self.index.columns["place_size"][place])
-        in_text = (values < size) & (values + np.uint64(at) < size)
+        room = np.uint64(max(self.index.place_size(place) - at, 0))
         self.place[numbers] = place
         self.offset[numbers] = values + np.uint64(at)
-        self.reason[numbers] = np.where(in_text, 0, Reason.OUTSIDE_TEXT)
+        in_text = values < room
+        if not in_text.all():
+            self.reason[numbers] = np.where(in_text, 0, Reason.OUTSIDE_TEXT)
 
     def _fits(self, place: int, at: int, value: np.uint64) -> bool:
-        return at + int(value) < int(self.index.columns["place_size"][place])
+        return at + int(value) < self.index.place_size(place)
 
     def answers(self) -> Answers:
         """One search and one gather for all that have a place; the reason's own location for the rest."""
         located = self.reason == 0
-        location = self.reason.copy()
-        location[located] = self.index.locate(self.place[located], self.offset[located])
+        if located.all():
+            location, locations = self.index.located(self.place, self.offset)
+            place = self.place.view(np.uint32) + np.uint32(1)
+            return Answers(location, place, self.offset, locations, self.index.places, self.candidates)
+        location = self.reason.astype(np.uint32)
+        location[located], locations = self.index.located(self.place[located], self.offset[located])
         place = np.where(located, self.place + 1, 0).astype(np.uint32)
         offset = np.where(located, self.offset, np.uint64(0))
-        return Answers(location, place, offset, self.index.locations, self.index.places, self.candidates)
+        return Answers(location, place, offset, locations, self.index.places, self.candidates)
+
+
+def _number(numbers: _Numbers, slot: int) -> int:
+    return slot if isinstance(numbers, slice) else int(numbers[slot])

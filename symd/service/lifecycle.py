@@ -10,18 +10,19 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 from symd.config import Config
-from symd.engine import Engine, Symbolizer
+from symd.engine import Engine, Host
 from symd.service.addresses import UNIX, is_local, listening
+from symd.service.building import Workers
 from symd.service.server import build_daemon
 from symd.store import Store
 
 log = logging.getLogger("symd.service")
 
 Ready = Callable[[str], None]
-"""Told the address that clients use, once calls are answered there."""
+"""Told each address that clients use, once calls are answered there."""
 
 
-def serve(config: Config, engine: Symbolizer | None = None, ready: Ready | None = None) -> int:
+def serve(config: Config, engine: Host | None = None, ready: Ready | None = None) -> int:
     """Serve until SIGTERM or SIGINT; the exit code. Without ``engine`` it opens one over ``config.store``.
 
     Calls that run when the signal comes get ``config.grace`` seconds; a second signal does not wait.
@@ -29,9 +30,11 @@ def serve(config: Config, engine: Symbolizer | None = None, ready: Ready | None 
     with ExitStack() as stack:
         stop = stack.enter_context(_signals())
         daemon = build_daemon(engine or stack.enter_context(_opened(config)), config)
-        address = stack.enter_context(listening(daemon.server, config.address))
+        wanted = dict.fromkeys(config.addresses or (config.address,))
+        addresses = [stack.enter_context(listening(daemon.server, address)) for address in wanted]
         daemon.server.start()
-        _announce(address, ready)
+        for address in addresses:
+            _announce(address, ready)
         stop.wait()
         log.info("stopping; running calls have %g s", config.grace)
         daemon.stop(config.grace)
@@ -55,11 +58,15 @@ def _signals() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def _opened(config: Config) -> Iterator[Symbolizer]:
-    """The engine over the configured store, with the real drivers."""
-    from symd.drivers import grab  # noqa: PLC0415 - a daemon that is given its engine needs no drivers
+def _opened(config: Config) -> Iterator[Host]:
+    """The engine over the configured store, with the real drivers and disassemblers."""
+    from symd.disasm import disassemble  # noqa: PLC0415 - a daemon that is given its engine needs neither
+    from symd.drivers import grab  # noqa: PLC0415
 
-    with Engine(Store(config.store, config.limits), config.limits, grab) as engine:
+    with (
+        Workers(config.builders) as workers,
+        Engine(Store(config.store, config.limits), config.limits, grab, disassemble, workers.build) as engine,
+    ):
         yield engine
 
 

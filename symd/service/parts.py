@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from symd.config import Config
-from symd.engine import Symbolizer
+from symd.engine import Host
 from symd.errors import LimitExceeded, Unavailable
+from symd.service.watches import Watches
+from symd.wire.tables import NamedTables
 
 MAX_REQUEST = 64 << 20
 """The largest request message, bytes."""
@@ -41,9 +43,11 @@ class Slots:
 class Parts:
     """The parts that handlers work with."""
 
-    engine: Symbolizer
+    engine: Host
     config: Config
     slots: Slots
+    watches: Watches
+    tables: NamedTables = field(default_factory=NamedTables)
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the daemon is asked to end: streams end after the batch at hand."""
 

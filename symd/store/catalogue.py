@@ -1,4 +1,5 @@
-"""The SQLite catalogue: one row a module, its remembered failures, its aliases. It knows no file but its own.
+"""The SQLite catalogue: one row a module, its remembered failures and its aliases; contexts and what was loaded
+in them. It knows no file but its own.
 
 Writers of several processes take turns (WAL, busy timeout); readers never wait for them."""
 
@@ -42,6 +43,59 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (kind, key)
     ) WITHOUT ROWID;
     CREATE INDEX aliases_by_module ON aliases (sha256);
+    """,
+    # 2: contexts with their loads and unloads; aliases of code objects, and within a context
+    """
+    CREATE TABLE contexts (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        description TEXT NOT NULL,
+        added REAL NOT NULL,
+        revision INTEGER NOT NULL,
+        segments INTEGER NOT NULL
+    );
+    CREATE TABLE loads (
+        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+        context INTEGER NOT NULL REFERENCES contexts ON DELETE CASCADE,
+        event BLOB NOT NULL,
+        revision INTEGER NOT NULL,
+        key TEXT NOT NULL,
+        module TEXT NOT NULL,
+        loaded INTEGER NOT NULL,
+        unloaded INTEGER,
+        UNIQUE (context, event)
+    );
+    CREATE INDEX loads_by_context ON loads (context);
+    CREATE INDEX loads_by_key ON loads (context, key, loaded);
+    CREATE INDEX loads_by_revision ON loads (context, revision);
+    CREATE TABLE segments (
+        load INTEGER NOT NULL REFERENCES loads ON DELETE CASCADE,
+        address INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        object TEXT,
+        kernel TEXT,
+        section,
+        offset INTEGER NOT NULL
+    );
+    CREATE INDEX segments_by_load ON segments (load);
+    CREATE TABLE unloads (
+        context INTEGER NOT NULL REFERENCES contexts ON DELETE CASCADE,
+        key TEXT NOT NULL,
+        time INTEGER NOT NULL,
+        PRIMARY KEY (context, key, time)
+    ) WITHOUT ROWID;
+    CREATE TABLE scoped_aliases (
+        context TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        key TEXT NOT NULL,
+        sha256 TEXT NOT NULL REFERENCES modules ON DELETE CASCADE,
+        object TEXT,
+        PRIMARY KEY (context, kind, key)
+    ) WITHOUT ROWID;
+    INSERT INTO scoped_aliases SELECT '', kind, key, sha256, NULL FROM aliases;
+    DROP TABLE aliases;
+    ALTER TABLE scoped_aliases RENAME TO aliases;
+    CREATE INDEX aliases_by_module ON aliases (sha256, context, kind, key);
     """,
 )
 """Step n takes a catalogue of schema n (SQLite's user_version) to n + 1. Steps are only ever appended."""
@@ -173,12 +227,6 @@ class Catalogue:
         query = "SELECT error FROM failures WHERE sha256 = ? AND version = ?"
         with self.reading() as connection:
             row = connection.execute(query, (digest, version)).fetchone()
-        return str(row[0]) if row else None
-
-    def resolve(self, kind: str, key: str) -> str | None:
-        query = "SELECT sha256 FROM aliases WHERE kind = ? AND key = ?"
-        with self.reading() as connection:
-            row = connection.execute(query, (kind, key)).fetchone()
         return str(row[0]) if row else None
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from symd.errors import BadQuery
+from symd.errors import BadQuery, ModuleNotFound
 from symd.store.files import make_folder
 
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
@@ -22,6 +22,12 @@ def checked(digest: str) -> str:
             metadata={"digest": digest[:80]},
         )
     return digest
+
+
+def not_found(digest: str) -> ModuleNotFound:
+    return ModuleNotFound(
+        f"no module {digest} in this store", hint="add it first", metadata={"module": f"modules/{digest}"}
+    )
 
 
 def digest_of(data: bytes | bytearray | memoryview) -> str:

@@ -14,13 +14,15 @@ from types import TracebackType
 from typing import Self
 
 from symd.config import Limits
-from symd.errors import DataLoss, ModuleNotFound, SymdError
-from symd.model import ModuleRecord
+from symd.errors import DataLoss, SymdError
+from symd.model import Alias, ModuleRecord
 from symd.store import catalogue as rows
 from symd.store import failures
+from symd.store.aliases import Aliases
 from symd.store.catalogue import Catalogue
+from symd.store.epochs import Epochs
 from symd.store.files import IncomingFile, disk, mapped, size_of, sync_folder
-from symd.store.layout import Layout, checked, digest_of
+from symd.store.layout import Layout, checked, digest_of, not_found
 from symd.store.recovery import recover
 from symd.store.upload import Upload, check_size
 
@@ -42,6 +44,10 @@ class Store:
         with disk(root):
             self._layout.create(durable=durable)
         self._catalogue = Catalogue(self._layout.catalogue, durable=durable)
+        self.aliases = Aliases(self._catalogue)
+        """Other names of modules."""
+        self.epochs = Epochs(self._catalogue, self._limits)
+        """Contexts, and what was loaded in them when."""
         with disk(root):
             self.recovery = recover(self._layout, self._catalogue)
             """What this start found and mended."""
@@ -180,12 +186,12 @@ class Store:
 
     def alias(self, kind: str, key: str, digest: str) -> None:
         """Let ``key`` (of a kind such as "build-id") name the module; the last one told wins."""
-        with self._changing(digest) as connection:
-            connection.execute("INSERT OR REPLACE INTO aliases VALUES (?, ?, ?)", (kind, key, digest))
+        self.aliases.add([Alias(kind, key, digest)])
 
     def resolve(self, kind: str, key: str) -> str | None:
         """The digest that an alias names, None when nobody told."""
-        return self._catalogue.resolve(kind, key)
+        found = self.aliases.resolve(kind, key)
+        return found.module if found else None
 
     def remove(self, digest: str) -> None:
         """Remove a module with its indexes, failures and aliases. Raises ``ModuleNotFound``."""
@@ -231,12 +237,6 @@ class Store:
             if not rows.exists(connection, digest):
                 raise not_found(digest)
             yield connection
-
-
-def not_found(digest: str) -> ModuleNotFound:
-    return ModuleNotFound(
-        f"no module {digest} in this store", hint="add it first", metadata={"module": f"modules/{digest}"}
-    )
 
 
 def _damaged(digest: str, path: Path, what: str) -> DataLoss:

@@ -27,6 +27,11 @@ class Upload:
         self.size = 0
         """Bytes written so far."""
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what was written so far."""
+        return self._hash.hexdigest()
+
     def write(self, chunk: bytes | bytearray | memoryview) -> None:
         """Append. Raises ``LimitExceeded`` before the module would pass ``Limits.module_size``."""
         size = self.size + memoryview(chunk).nbytes
@@ -39,7 +44,7 @@ class Upload:
     def commit(self, expected_digest: str = "", label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
         """Take the module into the store and return its digest. Where that is not ``expected_digest`` (when one is
         given) raises ``HashMismatch``; after any error the store is as it was before the upload."""
-        digest = self._hash.hexdigest()
+        digest = self.digest
         try:
             if expected_digest and digest != checked(expected_digest):
                 raise _mismatch(digest, expected_digest)

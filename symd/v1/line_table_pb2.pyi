@@ -16,7 +16,7 @@ class LineTableHeader(_message.Message):
     def __init__(self, object: _Optional[str] = ..., target: _Optional[str] = ..., row_count: _Optional[int] = ...) -> None: ...
 
 class LineRows(_message.Message):
-    __slots__ = ("count", "place", "offset", "kernel", "function", "file", "line", "column", "flags")
+    __slots__ = ("count", "place", "offset", "kernel", "function", "file", "line", "column", "flags", "text")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -26,6 +26,7 @@ class LineRows(_message.Message):
     LINE_FIELD_NUMBER: _ClassVar[int]
     COLUMN_FIELD_NUMBER: _ClassVar[int]
     FLAGS_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
     count: int
     place: bytes
     offset: bytes
@@ -35,4 +36,5 @@ class LineRows(_message.Message):
     line: bytes
     column: bytes
     flags: bytes
-    def __init__(self, count: _Optional[int] = ..., place: _Optional[bytes] = ..., offset: _Optional[bytes] = ..., kernel: _Optional[bytes] = ..., function: _Optional[bytes] = ..., file: _Optional[bytes] = ..., line: _Optional[bytes] = ..., column: _Optional[bytes] = ..., flags: _Optional[bytes] = ...) -> None: ...
+    text: bytes
+    def __init__(self, count: _Optional[int] = ..., place: _Optional[bytes] = ..., offset: _Optional[bytes] = ..., kernel: _Optional[bytes] = ..., function: _Optional[bytes] = ..., file: _Optional[bytes] = ..., line: _Optional[bytes] = ..., column: _Optional[bytes] = ..., flags: _Optional[bytes] = ..., text: _Optional[bytes] = ...) -> None: ...

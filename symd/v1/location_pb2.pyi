@@ -64,7 +64,7 @@ class Place(_message.Message):
     def __init__(self, object: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., address: _Optional[int] = ...) -> None: ...
 
 class LocationTable(_message.Message):
-    __slots__ = ("count", "reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent", "strings")
+    __slots__ = ("count", "reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent", "strings", "name")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
@@ -76,6 +76,7 @@ class LocationTable(_message.Message):
     INLINED_FIELD_NUMBER: _ClassVar[int]
     PARENT_FIELD_NUMBER: _ClassVar[int]
     STRINGS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     count: int
     reason: bytes
     kernel: bytes
@@ -87,4 +88,5 @@ class LocationTable(_message.Message):
     inlined: bytes
     parent: bytes
     strings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, count: _Optional[int] = ..., reason: _Optional[bytes] = ..., kernel: _Optional[bytes] = ..., function: _Optional[bytes] = ..., linkage_name: _Optional[bytes] = ..., file: _Optional[bytes] = ..., line: _Optional[bytes] = ..., column: _Optional[bytes] = ..., inlined: _Optional[bytes] = ..., parent: _Optional[bytes] = ..., strings: _Optional[_Iterable[str]] = ...) -> None: ...
+    name: bytes
+    def __init__(self, count: _Optional[int] = ..., reason: _Optional[bytes] = ..., kernel: _Optional[bytes] = ..., function: _Optional[bytes] = ..., linkage_name: _Optional[bytes] = ..., file: _Optional[bytes] = ..., line: _Optional[bytes] = ..., column: _Optional[bytes] = ..., inlined: _Optional[bytes] = ..., parent: _Optional[bytes] = ..., strings: _Optional[_Iterable[str]] = ..., name: _Optional[bytes] = ...) -> None: ...

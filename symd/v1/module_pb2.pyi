@@ -12,7 +12,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Module(_message.Message):
-    __slots__ = ("name", "sha256", "size", "format", "object_count", "kernel_count", "notes")
+    __slots__ = ("name", "sha256", "size", "format", "object_count", "kernel_count", "notes", "container_count")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class Module(_message.Message):
     OBJECT_COUNT_FIELD_NUMBER: _ClassVar[int]
     KERNEL_COUNT_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_COUNT_FIELD_NUMBER: _ClassVar[int]
     name: str
     sha256: str
     size: int
@@ -27,7 +28,20 @@ class Module(_message.Message):
     object_count: int
     kernel_count: int
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., format: _Optional[str] = ..., object_count: _Optional[int] = ..., kernel_count: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    container_count: int
+    def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., format: _Optional[str] = ..., object_count: _Optional[int] = ..., kernel_count: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ..., container_count: _Optional[int] = ...) -> None: ...
+
+class Container(_message.Message):
+    __slots__ = ("container", "format", "size", "facts")
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    container: str
+    format: str
+    size: int
+    facts: _containers.RepeatedCompositeFieldContainer[_fact_pb2.Fact]
+    def __init__(self, container: _Optional[str] = ..., format: _Optional[str] = ..., size: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ...) -> None: ...
 
 class ModuleRecord(_message.Message):
     __slots__ = ("name", "sha256", "size", "format", "label", "add_time", "failure")

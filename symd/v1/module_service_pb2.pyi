@@ -157,6 +157,24 @@ class ListCodeObjectsResponse(_message.Message):
     next_page_token: str
     def __init__(self, code_objects: _Optional[_Iterable[_Union[_module_pb2.CodeObject, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class ListContainersRequest(_message.Message):
+    __slots__ = ("parent", "page_size", "page_token")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    page_size: int
+    page_token: str
+    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListContainersResponse(_message.Message):
+    __slots__ = ("containers", "next_page_token")
+    CONTAINERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    containers: _containers.RepeatedCompositeFieldContainer[_module_pb2.Container]
+    next_page_token: str
+    def __init__(self, containers: _Optional[_Iterable[_Union[_module_pb2.Container, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class ListKernelsRequest(_message.Message):
     __slots__ = ("parent", "object", "page_size", "page_token")
     PARENT_FIELD_NUMBER: _ClassVar[int]

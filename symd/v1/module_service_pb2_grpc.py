@@ -75,6 +75,11 @@ class ModuleServiceStub:
                 request_serializer=symd_dot_v1_dot_module__service__pb2.ListCodeObjectsRequest.SerializeToString,
                 response_deserializer=symd_dot_v1_dot_module__service__pb2.ListCodeObjectsResponse.FromString,
                 _registered_method=True)
+        self.ListContainers = channel.unary_unary(
+                '/symd.v1.ModuleService/ListContainers',
+                request_serializer=symd_dot_v1_dot_module__service__pb2.ListContainersRequest.SerializeToString,
+                response_deserializer=symd_dot_v1_dot_module__service__pb2.ListContainersResponse.FromString,
+                _registered_method=True)
         self.ListKernels = channel.unary_unary(
                 '/symd.v1.ModuleService/ListKernels',
                 request_serializer=symd_dot_v1_dot_module__service__pb2.ListKernelsRequest.SerializeToString,
@@ -153,6 +158,13 @@ class ModuleServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListContainers(self, request, context):
+        """The containers of one module, in the order in which they were opened. Codes as for GetModule.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListKernels(self, request, context):
         """The kernels of one module or of one code object, in the order of the file. Codes as for GetModule; NOT_FOUND with
         reason UNKNOWN_OBJECT when there is no such code object.
@@ -200,6 +212,11 @@ def add_ModuleServiceServicer_to_server(servicer, server):
                     servicer.ListCodeObjects,
                     request_deserializer=symd_dot_v1_dot_module__service__pb2.ListCodeObjectsRequest.FromString,
                     response_serializer=symd_dot_v1_dot_module__service__pb2.ListCodeObjectsResponse.SerializeToString,
+            ),
+            'ListContainers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListContainers,
+                    request_deserializer=symd_dot_v1_dot_module__service__pb2.ListContainersRequest.FromString,
+                    response_serializer=symd_dot_v1_dot_module__service__pb2.ListContainersResponse.SerializeToString,
             ),
             'ListKernels': grpc.unary_unary_rpc_method_handler(
                     servicer.ListKernels,
@@ -384,6 +401,33 @@ class ModuleService:
             '/symd.v1.ModuleService/ListCodeObjects',
             symd_dot_v1_dot_module__service__pb2.ListCodeObjectsRequest.SerializeToString,
             symd_dot_v1_dot_module__service__pb2.ListCodeObjectsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListContainers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/symd.v1.ModuleService/ListContainers',
+            symd_dot_v1_dot_module__service__pb2.ListContainersRequest.SerializeToString,
+            symd_dot_v1_dot_module__service__pb2.ListContainersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -18,23 +18,36 @@ class AnswerForm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ANSWER_FORM_UNSPECIFIED: _ClassVar[AnswerForm]
     ANSWER_FORM_ROWS: _ClassVar[AnswerForm]
     ANSWER_FORM_COLUMNS: _ClassVar[AnswerForm]
+
+class LineLevel(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LINE_LEVEL_UNSPECIFIED: _ClassVar[LineLevel]
+    LINE_LEVEL_SOURCE: _ClassVar[LineLevel]
+    LINE_LEVEL_PTX: _ClassVar[LineLevel]
 ANSWER_FORM_UNSPECIFIED: AnswerForm
 ANSWER_FORM_ROWS: AnswerForm
 ANSWER_FORM_COLUMNS: AnswerForm
+LINE_LEVEL_UNSPECIFIED: LineLevel
+LINE_LEVEL_SOURCE: LineLevel
+LINE_LEVEL_PTX: LineLevel
 
 class SymbolizeRequest(_message.Message):
-    __slots__ = ("name", "object", "queries", "column", "form")
+    __slots__ = ("name", "object", "queries", "column", "form", "keeps_tables", "known_tables")
     NAME_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
     COLUMN_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_TABLES_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_TABLES_FIELD_NUMBER: _ClassVar[int]
     name: str
     object: str
     queries: _containers.RepeatedCompositeFieldContainer[_query_pb2.Query]
     column: _query_pb2.QueryColumn
     form: AnswerForm
-    def __init__(self, name: _Optional[str] = ..., object: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., column: _Optional[_Union[_query_pb2.QueryColumn, _Mapping]] = ..., form: _Optional[_Union[AnswerForm, str]] = ...) -> None: ...
+    keeps_tables: bool
+    known_tables: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, name: _Optional[str] = ..., object: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., column: _Optional[_Union[_query_pb2.QueryColumn, _Mapping]] = ..., form: _Optional[_Union[AnswerForm, str]] = ..., keeps_tables: _Optional[bool] = ..., known_tables: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class SymbolizeResponse(_message.Message):
     __slots__ = ("answers", "columns")
@@ -63,12 +76,14 @@ class SymbolizeStreamResponse(_message.Message):
     def __init__(self, id: _Optional[int] = ..., answers: _Optional[_Union[SymbolizeResponse, _Mapping]] = ..., failure: _Optional[_Union[_failure_pb2.Failure, _Mapping]] = ...) -> None: ...
 
 class GetLineTableRequest(_message.Message):
-    __slots__ = ("name", "object")
+    __slots__ = ("name", "object", "level")
     NAME_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
     name: str
     object: str
-    def __init__(self, name: _Optional[str] = ..., object: _Optional[str] = ...) -> None: ...
+    level: LineLevel
+    def __init__(self, name: _Optional[str] = ..., object: _Optional[str] = ..., level: _Optional[_Union[LineLevel, str]] = ...) -> None: ...
 
 class GetLineTableResponse(_message.Message):
     __slots__ = ("header", "places", "strings", "rows")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.errors import Malformed
-from symd.model import LineTable
+from symd.errors import InvalidInput, Malformed
+from symd.model import LineLevel, LineTable
 from symd.v1 import line_table_pb2, symbol_service_pb2
 from symd.wire.answers import from_place, to_place
 from symd.wire.columns import pack, unpack
@@ -32,6 +32,24 @@ COLUMNS: Mapping[str, type[np.unsignedinteger[Any]]] = {
     "column": np.uint32,
     "flags": np.uint8,
 }
+
+LEVELS: Mapping[int, LineLevel] = {
+    symbol_service_pb2.LINE_LEVEL_UNSPECIFIED: LineLevel.SOURCE,
+    symbol_service_pb2.LINE_LEVEL_SOURCE: LineLevel.SOURCE,
+    symbol_service_pb2.LINE_LEVEL_PTX: LineLevel.PTX,
+}
+
+
+def from_level(number: int) -> LineLevel:
+    """The level that a request names. Raises ``InvalidInput`` for one that this version does not know."""
+    level = LEVELS.get(number)
+    if level is None:
+        raise InvalidInput(f"level {number} is not known", hint="ask for LINE_LEVEL_SOURCE or LINE_LEVEL_PTX")
+    return level
+
+
+def to_level(level: LineLevel) -> symbol_service_pb2.LineLevel:
+    return symbol_service_pb2.LINE_LEVEL_PTX if level is LineLevel.PTX else symbol_service_pb2.LINE_LEVEL_SOURCE
 
 
 def to_chunks(table: LineTable) -> Iterator[symbol_service_pb2.GetLineTableResponse]:
@@ -74,12 +92,16 @@ def _pieces(strings: Sequence[str]) -> Iterator[list[str]]:
 
 def _rows(table: LineTable, start: int, end: int) -> line_table_pb2.LineRows:
     columns = {name: pack(getattr(table, name)[start:end]) for name in COLUMNS}
+    if table.text is not None:
+        columns["text"] = pack(table.text[start:end])
     return line_table_pb2.LineRows(count=min(end, len(table)) - start, **columns)
 
 
 def _table(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> LineTable:
     header = chunks[0].header
     columns = {name: _column(chunks, name, kind) for name, kind in COLUMNS.items()}
+    if any(chunk.rows.text for chunk in chunks):
+        columns["text"] = _column(chunks, "text", np.uint32)
     if not chunks[0].HasField("header") or len(columns["offset"]) != header.row_count:
         raise Malformed("the rows of a line table are not as many as its header says")
     return LineTable(

@@ -7,7 +7,7 @@ from itertools import islice
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from symd.model import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.model import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.v1 import module_pb2
 from symd.wire.facts import from_facts, to_facts
 from symd.wire.names import module_name
@@ -25,16 +25,34 @@ def to_module(module: ModuleSummary) -> module_pb2.Module:
         object_count=len(module.objects),
         kernel_count=sum(len(code_object.kernels) for code_object in module.objects),
         notes=utf8s(module.notes),
+        container_count=len(module.containers),
     )
 
 
 def from_module(
-    module: module_pb2.Module, objects: Iterable[module_pb2.CodeObject], kernels: Iterable[module_pb2.Kernel]
+    module: module_pb2.Module,
+    objects: Iterable[module_pb2.CodeObject],
+    kernels: Iterable[module_pb2.Kernel],
+    containers: Iterable[module_pb2.Container] = (),
 ) -> ModuleSummary:
-    """The module with its code objects and kernels, which come in the order of the file."""
+    """The module with its code objects and kernels, which come in the order of the file, and its containers."""
     remaining = iter(kernels)
     parts = tuple(from_code_object(code_object, remaining) for code_object in objects)
-    return ModuleSummary(module.sha256, module.size, module.format, parts, tuple(module.notes))
+    around = tuple(map(from_container, containers))
+    return ModuleSummary(module.sha256, module.size, module.format, parts, tuple(module.notes), around)
+
+
+def to_container(container: ContainerSummary) -> module_pb2.Container:
+    return module_pb2.Container(
+        container=utf8(container.path),
+        format=container.format,
+        size=container.size,
+        facts=to_facts(container.facts),
+    )
+
+
+def from_container(message: module_pb2.Container) -> ContainerSummary:
+    return ContainerSummary(message.container, message.format, message.size, from_facts(message.facts))
 
 
 def to_code_object(code_object: ObjectSummary) -> module_pb2.CodeObject:

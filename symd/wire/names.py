@@ -1,4 +1,4 @@
-"""Resource names: a module is "modules/{sha256}"."""
+"""Resource names: a module is "modules/{sha256}", a context "contexts/{id}"."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from symd.errors import BadQuery
 
 MODULE = re.compile(r"modules/([0-9a-f]{64})\Z")
+CONTEXT = re.compile(r"contexts/([0-9a-f]{32})\Z")
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -21,6 +22,21 @@ def module_digest(name: str) -> str:
         raise BadQuery(
             f"{name[:100]!r} is not a module's name",
             hint='a module is named "modules/" and its SHA-256 in 64 lower-case hexadecimal digits',
+        )
+    return match[1]
+
+
+def context_name(context: str) -> str:
+    return f"contexts/{context}"
+
+
+def context_id(name: str) -> str:
+    """The id in a context's name. Raises ``BadQuery``."""
+    match = CONTEXT.match(name)
+    if match is None:
+        raise BadQuery(
+            f"{name[:100]!r} is not a context's name",
+            hint='a context is named "contexts/" and 32 lower-case hexadecimal digits, as CreateContext says',
         )
     return match[1]
 

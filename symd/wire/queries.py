@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symd.errors import BadQuery
 from symd.model import U64, ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 from symd.v1 import query_pb2
+from symd.v1.symbol_service_pb2 import SymbolizeRequest
 from symd.wire.columns import WIDTHS
 
 TOP = 1 << 64
@@ -27,18 +28,27 @@ class Column(NamedTuple):
 
 def to_query(query: Query) -> query_pb2.Query:
     """Raises ``BadQuery`` for a number outside 64 bits."""
+    return add_query(SymbolizeRequest().queries, query)
+
+
+def add_query(queries: Any, query: Query) -> query_pb2.Query:
+    """The same, appended to a field of queries, where it need not be copied."""
+    message: query_pb2.Query
     try:
         match query:
             case ByAddress(address):
-                return query_pb2.Query(address=address)
+                message = queries.add(address=address)
             case ByKernel(kernel, offset):
-                return query_pb2.Query(kernel_offset=query_pb2.KernelOffset(kernel=kernel, offset=offset))
+                message = queries.add(kernel_offset=query_pb2.KernelOffset(kernel=kernel, offset=offset))
             case BySection(str(name), offset):
-                return query_pb2.Query(section_offset=query_pb2.SectionOffset(section_name=name, offset=offset))
+                place = query_pb2.SectionOffset(section_name=name, offset=offset)
+                message = queries.add(section_offset=place)
             case BySection(index, offset):
-                return query_pb2.Query(section_offset=query_pb2.SectionOffset(section_index=int(index), offset=offset))
+                place = query_pb2.SectionOffset(section_index=int(index), offset=offset)
+                message = queries.add(section_offset=place)
     except ValueError:
         raise BadQuery(f"{query} does not fit", hint="addresses have 64 bits, section numbers 32") from None
+    return message
 
 
 def from_query(message: query_pb2.Query) -> Query:
@@ -89,12 +99,12 @@ def from_column(message: query_pb2.QueryColumn) -> Column:
     """Raises ``BadQuery`` when nothing is set, the width is none, or the bytes are no multiple of it."""
     match message.WhichOneof("kind"):
         case "addresses":
-            return Column(_numbers(message.addresses, message.width))
+            return Column(numbers(message.addresses, message.width))
         case "kernel_offsets":
             part = message.kernel_offsets
-            return Column(_numbers(part.offsets, message.width), kernel=part.kernel)
+            return Column(numbers(part.offsets, message.width), kernel=part.kernel)
         case "section_offsets":
-            offsets = _numbers(message.section_offsets.offsets, message.width)
+            offsets = numbers(message.section_offsets.offsets, message.width)
             return Column(offsets, section=from_section(message.section_offsets))
     raise BadQuery("a column has no addresses", hint="set addresses, kernel_offsets or section_offsets")
 
@@ -108,12 +118,13 @@ def column_length(message: query_pb2.QueryColumn) -> int:
     return len(part if kind == "addresses" else part.offsets) // (message.width or 8)
 
 
-def _numbers(packed: bytes, width: int) -> U64:
+def numbers(packed: bytes, width: int) -> U64:
+    """The numbers of a packed column. Raises ``BadQuery`` when the bytes are no multiple of the width."""
     kind = WIDTHS.get(width or 8)
     if kind is None or len(packed) % kind.itemsize:
         raise BadQuery(
             f"{len(packed)} bytes are not a column of {width or 8}-byte numbers",
             hint="width is 1, 2, 4 or 8 (0 means 8), and the bytes a multiple of it",
         )
-    numbers: U64 = np.frombuffer(packed, kind).astype(np.uint64, copy=False)
-    return numbers
+    column: U64 = np.frombuffer(packed, kind).astype(np.uint64, copy=False)
+    return column

@@ -1,9 +1,10 @@
 """Verbs run in this process against a made-up engine, or as the real command in a process of its own."""
 
 import json
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,3 +76,26 @@ def module(tmp_path: Path) -> Path:
 def sample() -> Path:
     """A real module: IGC debug data of one kernel, with lines."""
     return ROOT / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.dbg"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """The address of a daemon."""
+    command = [
+        *SYMD,
+        "serve",
+        "--address",
+        f"unix:{tmp_path}/s.sock",
+        "--store",
+        str(tmp_path / "store"),
+        "--grace",
+        "1",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:
+        assert daemon.stdout
+        ready = daemon.stdout.readline()
+        assert ready == f"symd serves at unix:{tmp_path}/s.sock\n"
+        yield ready.split()[-1]
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(30) == 0
+        assert daemon.stdout.read() == ""

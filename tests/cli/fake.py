@@ -12,6 +12,7 @@ from symd.model import (
     Candidate,
     Frame,
     KernelSummary,
+    LineLevel,
     LineTable,
     ModuleSummary,
     ObjectSummary,
@@ -61,6 +62,7 @@ class FakeSymbolizer:
             ("a note",),
         )
         self.tables: tuple[LineTable, ...] = (line_table(),)
+        self.ptx_tables: tuple[LineTable, ...] = ()
         self.data = {"": b"\x7fELF"}
         self.asked: list[list[Query]] = []
         self.name = "helper"
@@ -77,8 +79,8 @@ class FakeSymbolizer:
     def object_data(self, digest: str, path: str) -> bytes:
         return self.data[path]
 
-    def lines(self, digest: str, path: str | None = None) -> Iterator[LineTable]:
-        return iter(self.tables)
+    def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
+        return iter(self.tables if level is LineLevel.SOURCE else self.ptx_tables)
 
     def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> list[Answer]:
         if path == "nowhere":

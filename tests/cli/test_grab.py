@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.grab import sniff
+from symd.cli.grab import naming_source, sniff
 from symd.config import Limits
 from symd.errors import BuildFailed, DriverMissing, UnknownFormat
 from symd.model import Grabbed, GrabRequest
-from tests.cli.conftest import Run
+from tests.cli.conftest import ROOT, Run
 
 LOG = "1:1: error: no\nsource line\n   ^\n"
 
@@ -129,3 +129,91 @@ def test_without_debug_data_no_file_is_written(run: Run, driver: list[GrabReques
 def test_an_output_that_cannot_be_written_is_one_line(run: Run, driver: list[GrabRequest], source: Path):
     outcome = run("grab", source, "-o", source / "below")
     assert (outcome.code, outcome.err.count("\n")) == (3, 1)
+
+
+DOUBLE = ROOT / "samples" / "spirv" / "bin" / "arguments.O2.ocl-100.spv"
+"""A kernel with a double argument: the text forbids that, drivers take it where the device has 64-bit floats."""
+NEWER = ROOT / "samples" / "kernels" / "bin" / "raycast" / "opt.spv"
+"""SPIR-V 1.4, which llvm-spirv chose."""
+
+
+def test_spirv_is_checked_first_and_the_driver_is_asked_all_the_same(run: Run, driver: list[GrabRequest]):
+    outcome = run("grab", NEWER)
+    assert (outcome.code, len(driver)) == (0, 1)
+    assert outcome.err == (
+        f"symd: warning: {NEWER}: 0x0: error: the module is SPIR-V 1.4, the device takes up to 1.2 (spirv-version)\n"
+    )
+
+
+def test_the_check_can_be_left_out(run: Run, driver: list[GrabRequest]):
+    outcome = run("grab", NEWER, "--no-check")
+    assert (outcome.code, outcome.err, len(driver)) == (0, "", 1)
+
+
+def test_what_drivers_take_is_not_warned_of(run: Run, driver: list[GrabRequest]):
+    assert "double" not in run("grab", DOUBLE, "--simulate", "skl").err
+
+
+@pytest.mark.parametrize(("product", "warned"), [("dg2", True), ("tgllp", True), ("skl", False), ("pvc", False)])
+def test_the_device_that_is_simulated_is_the_one_that_is_checked_for(
+    run: Run, driver: list[GrabRequest], product: str, warned: bool
+):
+    """dg2 and tgllp have no 64-bit floats: their compiler ends with "Double type is not supported on this platform"."""
+    assert ("Float64" in run("grab", DOUBLE, "--simulate", product).err) == warned
+
+
+def test_a_module_with_many_faults_does_not_fill_the_screen(run: Run, driver: list[GrabRequest]):
+    outcome = run("grab", ROOT / "samples" / "spirv" / "bin" / "waves.gVS.spv")
+    assert outcome.code == 0
+    assert len(outcome.err.splitlines()) <= 11
+
+
+def test_damaged_spirv_is_warned_of_and_goes_to_the_driver(run: Run, driver: list[GrabRequest], tmp_path: Path):
+    (tmp_path / "x.spv").write_bytes(NEWER.read_bytes()[:999])
+    outcome = run("grab", tmp_path / "x.spv", "--json")
+    assert (outcome.code, len(driver), len(outcome.json)) == (0, 1, 1)
+    assert "(header)" in outcome.err
+
+
+def test_a_source_file_is_named_to_the_compiler(run: Run, driver: list[GrabRequest], source: Path, monkeypatch):
+    monkeypatch.chdir(source.parent)
+    assert run("grab", source.name).code == 0
+    assert driver[0].build_flags == f'-g -s "{source}"'
+
+
+@pytest.mark.parametrize(
+    ("flags", "file"),
+    [
+        ("-O0", "/a.cl"),
+        ("", "/a.cl"),
+        ("-g -s /b.cl", "/a.cl"),
+        ("-DX=-g", "/a.cl"),
+        ("-g", "-"),
+        ("-g", "file:///a.cl"),
+        ("-g", '/a"b.cl'),
+        ("-g", "/a\nb.cl"),
+        ("-g", "/\udcff.cl"),
+    ],
+)
+def test_flags_stay_without_debug_data_with_a_name_of_the_users_and_for_what_has_no_name(flags: str, file: str):
+    assert naming_source(flags, file) == flags
+
+
+@pytest.mark.live
+def test_debug_data_of_a_source_file_names_the_file(run: Run, tmp_path: Path):
+    """With the real OpenCL driver; blanks and letters beyond ASCII in the path included."""
+    path = tmp_path / "größe und mehr" / "vadd.cl"
+    path.parent.mkdir()
+    path.write_bytes((ROOT / "samples" / "kernels" / "vadd.cl").read_bytes())
+    assert run("grab", path, "--simulate", "dg2", "-o", tmp_path / "out.dbg").code == 0
+    rows = run("lines", "--json", tmp_path / "out.dbg").json
+    assert {row["file"] for row in rows} == {str(path)}
+
+
+@pytest.mark.live
+def test_the_real_driver_chokes_on_what_was_warned_of(run: Run):
+    outcome = run("grab", DOUBLE, "--simulate", "dg2")
+    lines = outcome.err.splitlines()
+    assert outcome.code == 2
+    assert any("warning" in line and "Float64" in line for line in lines)
+    assert "error: Double type is not supported on this platform." in lines

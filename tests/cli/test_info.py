@@ -3,15 +3,19 @@
 from dataclasses import replace
 from pathlib import Path
 
-from tests.cli.conftest import Run
+import pytest
+
+from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import DIGEST, FakeSymbolizer
+
+CUDA = ROOT / "samples" / "cuda" / "bin"
 
 
 def test_json_has_the_contracts_keys_in_its_order(run: Run, fake: FakeSymbolizer, module: Path):
     outcome = run("info", "--json", module)
     assert (outcome.code, outcome.err, outcome.out.count("\n")) == (0, "", 1)
     [described] = outcome.json
-    assert list(described) == ["file", "format", "sha256", "objects", "notes"]
+    assert list(described) == ["file", "format", "sha256", "objects", "notes", "containers"]
     [item] = described["objects"]
     assert list(item) == ["object", "format", "target", "size", "sha256", "debug", "kernels", "notes", "facts"]
     [kernel] = item["kernels"]
@@ -51,3 +55,42 @@ def test_a_real_module_from_a_file_and_from_stdin(symd: Run, sample: Path):
     assert first["format"] == "igc-debug"
     assert [kernel["name"] for item in first["objects"] for kernel in item["kernels"]] == ["vadd"]
     assert {**second, "file": str(sample)} == first
+
+
+ENTRIES = {
+    "saxpy.ptx.fatbin": {("PTX", "compute_90")},
+    "saxpy.lto.fatbin": {("LTO", "lto_90")},
+    "tonemap.zstd.fatbin": {("ELF", "sm_80"), ("ELF", "sm_90a"), ("PTX", "compute_90")},
+    "tonemap.none.fatbin": {("ELF", "sm_80"), ("ELF", "sm_90a"), ("PTX", "compute_90")},
+}
+"""What the commands that made them ask for: `code=` of each -gencode in samples/cuda/manifest.json."""
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_every_entry_of_a_fat_binary_is_listed_also_without_machine_code(run: Run, name: str):
+    [container] = run("info", "--json", CUDA / name).json[0]["containers"]
+    assert (container["container"], container["format"]) == ("", "cuda-fatbin")
+    assert {(entry["kind"], entry["target"]) for entry in container["facts"]["entries"]} == ENTRIES[name]
+    lines = run("info", CUDA / name).out.splitlines()
+    assert sum("entry  kind" in line for line in lines) == len(ENTRIES[name])
+
+
+def test_containers_are_named_by_their_place(run: Run):
+    [told] = run("info", "--json", CUDA / "program").json
+    assert [(one["container"], one["format"]) for one in told["containers"]] == [
+        ("", "host-elf"),
+        (".nv_fatbin", "cuda-fatbin"),
+    ]
+
+
+def test_a_code_object_alone_has_no_container(run: Run, sample: Path):
+    assert run("info", "--json", CUDA / "saxpy.sm_75.lines.cubin").json[0]["containers"] == []
+    [outer] = run("info", "--json", sample).json[0]["containers"]
+    assert (outer["format"], outer["facts"]["kernel_count"]) == ("igc-debug", 1)
+
+
+def test_a_daemon_tells_of_the_same_containers(symd: Run, server: str):
+    for form in ([], ["--json"]):
+        here, there = (symd("info", *form, *more, CUDA / "program.o") for more in ([], ["--server", server]))
+        assert there.out == here.out
+        assert "cuda-fatbin" in here.out

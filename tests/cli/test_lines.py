@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer, line_table
+
+CUDA = ROOT / "samples" / "cuda" / "bin"
 
 CONTRACT = (
     '{"object": "", "target": "dg2", "section": ".text.vadd", "section_index": 1, "section_offset": 272, "address": 272, '
@@ -78,3 +80,72 @@ def test_a_real_module(symd: Run, sample: Path):
     assert outcome.code == 0
     assert {row["kernel"] for row in outcome.json} == {"vadd"}
     assert outcome.json[-1]["end_sequence"]
+
+
+PTX_ROW = {
+    "object": "",
+    "target": "sm_75",
+    "section": ".text.scale",
+    "section_offset": 0x60,
+    "kernel": "scale",
+    "function": "scale",
+    "file": ".nv_debug_ptx_txt",
+    "column": 0,
+    "end_sequence": False,
+    "text": "st.global.f32 \t[%rd4], %f3;",
+}
+"""The row of the store in saxpy.sm_75.lines.cubin, as nvdisasm -gp and cuobjdump -ptx show it."""
+
+
+def test_the_ptx_level_has_the_text_of_each_line(run: Run):
+    outcome = run("lines", "--level", "ptx", "--json", CUDA / "saxpy.sm_75.lines.cubin")
+    assert (outcome.code, outcome.err) == (0, "")
+    [row] = [row for row in outcome.json if row["kernel"] == "scale" and row["section_offset"] == 0x60]
+    assert PTX_ROW.items() <= row.items()
+    assert list(row)[-1] == "text"
+    assert all(row["text"] for row in outcome.json if not row["end_sequence"])
+    assert all(row["text"] is None for row in outcome.json if row["end_sequence"])
+
+
+def test_the_ptx_level_in_text_shows_the_line_beside_its_number(run: Run):
+    lines = run("lines", "--level", "ptx", CUDA / "saxpy.sm_75.lines.cubin").out.splitlines()
+    assert lines[1].split() == ["address", "line:col", "flags", "file", "text"]
+    assert any(line.startswith("0x") and line.endswith("st.global.f32  [%rd4], %f3;") for line in lines)
+
+
+def test_rows_of_the_source_level_have_no_text(run: Run):
+    assert "text" not in run("lines", "--json", CUDA / "saxpy.sm_75.lines.cubin").json[0]
+
+
+def test_the_ptx_level_of_a_host_program_names_the_cubins_that_have_it(run: Run):
+    rows = run("lines", "--level", "ptx", "--json", CUDA / "program").json
+    assert {row["object"] for row in rows} == {".nv_fatbin/sm_80#2"}
+    only = run("lines", "--level", "ptx", "--json", "--object", ".nv_fatbin/sm_80#2", CUDA / "program").json
+    assert only == rows
+
+
+def test_linked_images_say_which_units_ptx_a_line_is_of(run: Run):
+    rows = run("lines", "--level", "ptx", "--json", CUDA / "linked.sm_80.lines.cubin").json
+    assert {row["file"].rpartition(".")[0] for row in rows} == {".nv_debug_ptx_txt"}
+    assert len({row["file"] for row in rows}) == 2
+
+
+@pytest.mark.parametrize("file", [CUDA / "saxpy.sm_90.none.cubin", ROOT / "samples/kernels/bin/vadd/dg2-opt.dbg"])
+def test_what_has_no_ptx_lines_says_so(run: Run, file: Path):
+    outcome = run("lines", "--level", "ptx", file)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "no PTX lines" in outcome.err
+    assert "-lineinfo" in outcome.err
+
+
+def test_an_object_that_is_not_there_is_a_no_at_every_level(run: Run):
+    for level in ("source", "ptx"):
+        assert run("lines", "--level", level, "--object", "nowhere", CUDA / "program").code == 1
+
+
+def test_a_daemon_answers_the_ptx_level_with_the_same_words(symd: Run, server: str):
+    for form in ([], ["--json"]):
+        arguments = ("--level", "ptx", *form, CUDA / "program")
+        here, there = symd("lines", *arguments), symd("lines", "--server", server, *arguments)
+        assert (there.code, there.out) == (0, here.out)
+        assert "ld.global" in here.out

@@ -1,37 +1,11 @@
 """symd serve, and the verbs that ask it: same words, same output."""
 
 import hashlib
-import signal
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import SYMD, Run
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    """The address of a daemon."""
-    command = [
-        *SYMD,
-        "serve",
-        "--address",
-        f"unix:{tmp_path}/s.sock",
-        "--store",
-        str(tmp_path / "store"),
-        "--grace",
-        "1",
-    ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:
-        assert daemon.stdout
-        ready = daemon.stdout.readline()
-        assert ready == f"symd serves at unix:{tmp_path}/s.sock\n"
-        yield ready.split()[-1]
-        daemon.send_signal(signal.SIGTERM)
-        assert daemon.wait(30) == 0
-        assert daemon.stdout.read() == ""
+from tests.cli.conftest import Run
 
 
 @pytest.mark.parametrize("form", [["--json"], []], ids=["json", "text"])

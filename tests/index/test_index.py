@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from symd.index import Index, build
 from symd.index.builder import Indexed
-from symd.index.cover import innermost, last_cover
+from symd.index.cover import Points, innermost, last_cover
 from symd.index.format import decode, encode, narrow
 from symd.model import (
     NO_PARENT,
@@ -187,8 +187,8 @@ spans = st.lists(st.tuples(offsets, offsets), max_size=12)
 def test_the_last_range_covers(found: list[tuple[int, int]]) -> None:
     starts = np.array([a for a, _ in found], np.uint64)
     ends = np.array([b for _, b in found], np.uint64)
-    points = np.unique(np.concatenate([starts, ends, np.array([0], np.uint64)]))
-    expected = [max((n for n, (a, b) in enumerate(found) if a <= p < b), default=-1) for p in points.tolist()]
+    points = Points(starts, ends, np.array([0], np.uint64))
+    expected = [max((n for n, (a, b) in enumerate(found) if a <= p < b), default=-1) for p in points.values.tolist()]
     assert last_cover(starts, ends, points).tolist() == expected
 
 
@@ -197,7 +197,7 @@ def test_scopes_nested_deeper_than_any_level_limit_are_still_found() -> None:
     parent = np.array([NO_PARENT, *range(depth - 1)], np.uint32)
     starts = np.arange(depth, dtype=np.uint64)
     ends = np.full(depth, 1000, np.uint64)
-    points = np.unique(np.concatenate([starts, ends]))
+    points = Points(starts, ends)
     found = innermost(np.arange(depth, dtype=np.uint32), starts, ends, parent, points)
     assert found.tolist() == [*range(depth), -1]
 

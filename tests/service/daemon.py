@@ -1,5 +1,5 @@
-"""A daemon over the fake engine as a process: `python -m tests.service.daemon ADDRESS [GRACE]` prints its address when it
-is ready."""
+"""A daemon over the fake engine as a process: `python -m tests.service.daemon ADDRESS[,ADDRESS] [GRACE]` prints each address
+when it is ready."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tests.service.fakes import GOOD, FakeEngine
 def main(address, grace="5"):
     engine = FakeEngine()
     engine.add(GOOD)
-    config = Config(store=Path("/nonexistent"), address=address, grace=float(grace), streams=3)
+    first, *others = address.split(",")
+    addresses = (first, *others) if others else ()
+    config = Config(store=Path("/nonexistent"), address=first, addresses=addresses, grace=float(grace), streams=3)
     try:
         return serve(config, engine, ready=lambda bound: print(bound, flush=True))
     except SymdError as error:

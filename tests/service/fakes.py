@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,13 +13,14 @@ from symd import model
 from symd.errors import (
     BuildFailed,
     DriverCrashed,
+    HashMismatch,
     KernelNotFound,
     ModuleNotFound,
     NoDebugData,
     ObjectNotFound,
     UnknownFormat,
 )
-from symd.model import Reason
+from symd.model import LineLevel, Reason
 
 STRINGS = ("", "vadd", "helper", "/src/vadd.cl", "unused", "_Z6helperi", "/src/inc.h")
 
@@ -60,7 +62,11 @@ def summary(data):
         model.ObjectSummary("", "igc-elf", "dg2", len(data), digest, "dwarf-4", kernels, {"revision": 3}, ("a note",)),
         model.ObjectSummary("inner/1", "zebin", None, 7, "0" * 64, "none"),
     )
-    return model.ModuleSummary(digest, len(data), "igc-debug", objects, ("take care",))
+    containers = (
+        model.ContainerSummary("", "igc-debug", len(data), {"kernel_count": 1}),
+        model.ContainerSummary("inner", "cuda-fatbin", 9, {"entries": [{"kind": "PTX"}]}),
+    )
+    return model.ModuleSummary(digest, len(data), "igc-debug", objects, ("take care",), containers)
 
 
 def line_table(path="", rows=150_000):
@@ -71,6 +77,29 @@ def line_table(path="", rows=150_000):
         path, "dg2", zero + 1, at.astype(np.uint64) * 8, zero + 1, zero + 2, zero + 3, at % 5000, at % 80,
         (at % 2).astype(np.uint8), PLACES, STRINGS,
     )  # fmt: skip
+
+
+class FakeArriving:
+    def __init__(self, engine, label):
+        self.engine, self.label, self.data = engine, label, b""
+
+    @property
+    def size(self):
+        return len(self.data)
+
+    def write(self, chunk):
+        self.data += chunk
+
+    def commit(self, expected_digest):
+        if hashlib.sha256(self.data).hexdigest() != expected_digest:
+            raise HashMismatch("other bytes came")
+        return self.engine.add(self.data, self.label)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.data = b""
 
 
 class FakeEngine:
@@ -91,6 +120,9 @@ class FakeEngine:
         self.labels.setdefault(digest, label)
         self.data.setdefault(digest, data)
         return summary(data)
+
+    def receive(self, label=""):
+        return FakeArriving(self, label)
 
     def grab(self, request):
         self.grabs.append(request)
@@ -122,8 +154,11 @@ class FakeEngine:
             raise ObjectNotFound(f"no code object {path!r}")
         return self.data[digest]
 
-    def lines(self, digest, path=None):
+    def lines(self, digest, path=None, level=LineLevel.SOURCE):
         self.module(digest)
+        if level is LineLevel.PTX:
+            yield replace(line_table(), text=np.arange(150_000, dtype=np.uint32) % 7)
+            return
         yield line_table()
         yield line_table("inner/1", 0)
 
@@ -143,6 +178,9 @@ class FakeEngine:
             return None
 
         return self._answers(digest, [value(query) for query in queries])
+
+    def symbolize_one(self, digest, query, path=None):
+        return self.symbolize(digest, [query], path)[0]
 
     def symbolize_column(self, digest, values, *, kernel=None, section=None, path=None):
         if kernel is not None:

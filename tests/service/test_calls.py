@@ -118,6 +118,18 @@ def test_an_upload_that_is_cancelled_leaves_nothing_and_frees_its_slot(modules, 
     assert modules.UploadModule(upload(GOOD)).module.name == NAME
 
 
+def test_containers_come_in_pages_with_their_facts(modules, running):
+    running.engine.add(GOOD)
+    assert modules.GetModule(m.GetModuleRequest(name=NAME)).module.container_count == 2
+    first = modules.ListContainers(m.ListContainersRequest(parent=NAME, page_size=1))
+    assert [(each.container, each.format, each.facts[0].name) for each in first.containers] == [
+        ("", "igc-debug", "kernel_count")
+    ]
+    ask = m.ListContainersRequest(parent=NAME, page_size=1, page_token=first.next_page_token)
+    second = modules.ListContainers(ask)
+    assert ([each.container for each in second.containers], second.next_page_token) == (["inner"], "")
+
+
 def test_the_catalogue_comes_in_pages(modules, running):
     contents = [b"FAKE" + bytes([number]) for number in range(7)]
     for data in contents:

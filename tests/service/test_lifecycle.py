@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +17,14 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from symd.config import Config, Limits
 from symd.errors import InvalidInput
-from symd.service.addresses import is_local, socket_path
+from symd.service.addresses import is_local, listening, socket_path
+from symd.service.server import build_daemon
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
-from tests.service.fakes import DIGEST
+from tests.service.fakes import DIGEST, FakeEngine
 
 NAME = f"modules/{DIGEST}"
 BATCH = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])
@@ -199,6 +202,38 @@ def test_tcp_is_served_when_asked():
         assert process.wait(10) == 0
 
 
+def test_several_addresses_are_served_at_once(path):
+    other = path.with_name("other.sock")
+    with daemon(f"unix:{path},127.0.0.1:0,unix:{other}", umask=0) as (process, first):
+        tcp, last = (process.stdout.readline().strip() for _ in range(2))
+        assert (first, last) == (f"unix:{path}", f"unix:{other}")
+        assert tcp.startswith("127.0.0.1:")
+        assert all(answers(address) for address in (first, tcp, last))
+        assert {stat.S_IMODE(each.stat().st_mode) for each in (path, other)} == {0o600}
+        process.terminate()
+        assert process.wait(10) == 0
+        assert not path.exists()
+        assert not other.exists()
+
+
+def test_one_address_that_is_taken_refuses_the_whole_start_and_leaves_nothing(path):
+    other = path.with_name("other.sock")
+    with daemon(f"unix:{path}") as (_, address):
+        code, error = refused(f"unix:{other},unix:{path}")
+        assert code == 3
+        assert "another daemon answers there" in error
+        assert not other.exists()
+        assert answers(address)
+
+
+def test_an_address_given_twice_is_served_once(path):
+    with daemon(f"unix:{path},unix:{path}") as (process, address):
+        assert answers(address)
+        process.terminate()
+        assert process.wait(10) == 0
+        assert process.stdout.read() == ""
+
+
 @pytest.mark.parametrize(
     "address", ["", "unix:", "50051", "localhost:", ":50051", "localhost:99999", "x:y", "unix:/" + "a" * 107]
 )
@@ -239,3 +274,24 @@ def test_a_path_too_long_for_a_socket_is_refused():
 )
 def test_what_only_this_machine_reaches_is_local(address, local):
     assert is_local(address) is local
+
+
+def test_watchers_that_leave_while_the_daemon_stops_do_not_hold_it(tmp_path):
+    """The health package can lock up when a watcher goes away while a status is sent to the others."""
+    for round_number in range(15):
+        config = Config(limits=Limits(), store=tmp_path, address=f"unix:{tmp_path}/{round_number}", grace=0.5)
+        daemon = build_daemon(FakeEngine(), config)
+        with listening(daemon.server, config.address) as address:
+            daemon.server.start()
+            channels = [grpc.insecure_channel(address, (("grpc.use_local_subchannel_pool", 1),)) for _ in range(8)]
+            stubs = [health_pb2_grpc.HealthStub(channel) for channel in channels]
+            watches = [stub.Watch(health_pb2.HealthCheckRequest()) for stub in stubs]
+            for watch in watches:
+                assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+            leaving = threading.Thread(target=lambda found=channels: [channel.close() for channel in found])
+            leaving.start()
+            stopping = threading.Thread(target=daemon.stop, args=(0.2,), daemon=True)
+            stopping.start()
+            stopping.join(20)
+            leaving.join(20)
+            assert not stopping.is_alive()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 from symd.errors import Malformed
 from symd.model import Answers, ByAddress, Place, Reason
 from symd.v1 import answer_pb2
-from symd.wire.answers import FEW, from_columns, join, to_answer, to_columns
+from symd.wire.answers import FEW, from_columns, to_answer, to_columns
+from symd.wire.joined import join
 from tests.service.fakes import AMBIGUOUS, CANDIDATES, DIGEST, GOOD, LOCATIONS, FakeEngine
 
 
@@ -116,7 +119,7 @@ def test_an_ambiguous_address_brings_its_candidates():
 
 def test_a_name_that_is_no_utf8_arrives_with_replacement_characters():
     strings = ["", "v\udce9dd", *LOCATIONS.strings[2:]]
-    table = LOCATIONS.__class__(*(getattr(LOCATIONS, name) for name in LOCATIONS.__slots__[:-1]), strings=strings)
+    table = replace(LOCATIONS, strings=strings)
     one = np.ones(1, np.uint32)
     answers = Answers(one, one * 0, one.astype(np.uint64), table, ())
     assert travelled(answers)[0].frames[0].function == "v\ufffddd"

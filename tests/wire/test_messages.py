@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import BadQuery, InvalidInput, Malformed
-from symd.model import ByAddress, ByKernel, BySection, GrabRequest, ModuleRecord
+from symd.model import ByAddress, ByKernel, BySection, GrabRequest, LineLevel, ModuleRecord
 from symd.v1 import fact_pb2, module_service_pb2, query_pb2
 from symd.wire.facts import from_facts, to_facts, to_value
 from symd.wire.grabs import from_grab_request, to_grab_request
-from symd.wire.line_tables import from_chunks, to_chunks
-from symd.wire.modules import from_module, from_record, to_code_object, to_kernel, to_module, to_record
+from symd.wire.line_tables import from_chunks, from_level, to_chunks, to_level
+from symd.wire.modules import from_module, from_record, to_code_object, to_container, to_kernel, to_module, to_record
 from symd.wire.names import module_digest, module_name
 from symd.wire.queries import Column, column_length, from_column, from_query, to_column, to_query
 from tests.service.fakes import GOOD, line_table, summary
@@ -43,9 +45,11 @@ def test_a_module_comes_back_with_code_objects_and_kernels():
     module = summary(GOOD)
     objects = [to_code_object(each) for each in module.objects]
     kernels = [to_kernel(kernel, each.object) for each in module.objects for kernel in each.kernels]
-    assert from_module(to_module(module), objects, kernels) == module
+    containers = map(to_container, module.containers)
+    assert from_module(to_module(module), objects, kernels, containers) == module
     assert to_module(module).name == f"modules/{module.sha256}"
     assert (to_module(module).object_count, to_module(module).kernel_count) == (2, 1)
+    assert to_module(module).container_count == 2
 
 
 @given(st.floats(0, 4e9))
@@ -137,6 +141,21 @@ def test_line_tables_come_back_from_their_chunks():
         for name in ("place", "offset", "kernel", "function", "file", "line", "column", "flags"):
             np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name))
             assert getattr(mine, name).dtype == getattr(theirs, name).dtype
+
+
+def test_the_text_of_ptx_lines_comes_back_and_no_other_table_gets_one():
+    texts = np.arange(150_000, dtype=np.uint32) % 5
+    tables = [line_table(), replace(line_table("ptx"), text=texts)]
+    plain, ptx = from_chunks(chunk for table in tables for chunk in to_chunks(table))
+    assert plain.text is None
+    np.testing.assert_array_equal(ptx.text, texts)
+
+
+def test_a_level_comes_back_and_an_unknown_one_is_refused():
+    assert [from_level(to_level(level)) for level in LineLevel] == list(LineLevel)
+    assert from_level(0) is LineLevel.SOURCE
+    with pytest.raises(InvalidInput):
+        from_level(99)
 
 
 def test_no_chunk_of_a_line_table_passes_what_clients_take_by_default():

@@ -16,10 +16,10 @@ from symd.containers.elf import read_symbols, string_at
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import entries
 from symd.debuginfo.relocation.units import Unit, units
-from symd.errors import Malformed
+from symd.errors import Malformed, Unsupported
 from symd.model import U64, CodeObject, Section
 
-_TEXT_ADDRESS, _SECTION_OFFSET = 1, 2
+_NONE, _TEXT_ADDRESS, _SECTION_OFFSET = 0, 1, 2
 
 
 def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
@@ -28,11 +28,19 @@ def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
     content = {name: bytearray(section.data) for name, section in sections.items()}
     tables = {name: _entries(code, section) for name, section in sections.items()}
     for name, table in tables.items():
+        _check_types(name, table)
         chosen = table.type == _SECTION_OFFSET
         entries.write(content[name], table.offset[chosen], table.addend[chosen].view(np.uint64), 4, name)
     if content.get(".debug_info"):
         _texts(code, layout, content, tables)
     return {name: bytes(data) for name, data in content.items()}
+
+
+def _check_types(name: str, table: entries.Entries) -> None:
+    """Types 3 (upper half of an address) and 4 (payload offset) are of code; in debug data nothing says what they mean."""
+    strange = table.type[(table.type != _NONE) & (table.type != _TEXT_ADDRESS) & (table.type != _SECTION_OFFSET)]
+    if len(strange):
+        raise Unsupported(f"relocation type {int(strange[0])} is not known in debug data (1 and 2 are)", where=name)
 
 
 def _entries(code: CodeObject, section: Section) -> entries.Entries:

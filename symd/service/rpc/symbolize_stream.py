@@ -16,16 +16,17 @@ from symd.wire.failures import to_failure
 def handle(
     parts: Parts, requests: Iterator[SymbolizeStreamRequest], context: grpc.ServicerContext
 ) -> Iterator[SymbolizeStreamResponse]:
+    sent: set[bytes] = set()
     with parts.slots.taken():
         for request in requests:
-            yield _outcome(parts, request)
+            yield _outcome(parts, request, sent)
             parts.check_running()
             if not context.is_active():
                 return
 
 
-def _outcome(parts: Parts, request: SymbolizeStreamRequest) -> SymbolizeStreamResponse:
+def _outcome(parts: Parts, request: SymbolizeStreamRequest, sent: set[bytes]) -> SymbolizeStreamResponse:
     try:
-        return SymbolizeStreamResponse(id=request.id, answers=answer(parts, request.batch))
+        return SymbolizeStreamResponse(id=request.id, answers=answer(parts, request.batch, sent))
     except SymdError as error:
         return SymbolizeStreamResponse(id=request.id, failure=to_failure(error))

@@ -1,14 +1,14 @@
-"""ModuleService.UploadModule: chunks are gathered and hashed; the engine sees only a whole, announced module."""
+"""ModuleService.UploadModule: chunks go to the disk as they come; a module is kept only once it is whole, announced and
+indexed."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from io import BytesIO
 
 import grpc
 
 from symd.config import Limits
+from symd.engine import Receiving
 from symd.errors import HashMismatch, InvalidInput, LimitExceeded
 from symd.service.guard import check_deadline
 from symd.service.parts import Parts
@@ -22,10 +22,11 @@ def handle(
 ) -> UploadModuleResponse:
     with parts.slots.taken():
         header = _header(requests, parts.config.limits)
-        data = _received(requests, header, parts.config.limits)
-        check_deadline(context)
-        parts.check_running()
-        module = parts.engine.add(data, header.label)
+        with parts.engine.receive(header.label) as arriving:
+            _receive(requests, header, arriving, parts.config.limits)
+            check_deadline(context)
+            parts.check_running()
+            module = arriving.commit(header.sha256)
     return UploadModuleResponse(module=to_module(module))
 
 
@@ -43,20 +44,17 @@ def _header(requests: Iterator[UploadModuleRequest], limits: Limits) -> UploadHe
     return first.header
 
 
-def _received(requests: Iterator[UploadModuleRequest], header: UploadHeader, limits: Limits) -> bytes:
-    """The announced bytes. Raises ``HashMismatch`` when others came, or fewer, or more."""
-    buffer, digest = BytesIO(), hashlib.sha256()
+def _receive(
+    requests: Iterator[UploadModuleRequest], header: UploadHeader, arriving: Receiving, limits: Limits
+) -> None:
+    """Take the announced number of bytes. Raises ``HashMismatch`` when fewer or more came."""
     for request in requests:
         chunk = _chunk(request, limits)
-        if buffer.tell() + len(chunk) > header.size:
+        if arriving.size + len(chunk) > header.size:
             raise _mismatch(f"more than the announced {header.size} bytes came")
-        buffer.write(chunk)
-        digest.update(chunk)
-    if buffer.tell() != header.size:
-        raise _mismatch(f"{buffer.tell()} of the announced {header.size} bytes came")
-    if digest.hexdigest() != header.sha256:
-        raise _mismatch(f"the bytes have SHA-256 {digest.hexdigest()}, announced was {header.sha256}")
-    return buffer.getvalue()
+        arriving.write(chunk)
+    if arriving.size != header.size:
+        raise _mismatch(f"{arriving.size} of the announced {header.size} bytes came")
 
 
 def _chunk(request: UploadModuleRequest, limits: Limits) -> bytes:

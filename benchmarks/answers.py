@@ -1,0 +1,148 @@
+"""Answers in this process and by the command, beside llvm-symbolizer."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from elftools.elf.elffile import ELFFile
+
+from benchmarks import peers
+from benchmarks.grpc_path import ALIGNMENT, Row, started, timed
+from symd import Client, containers
+from symd.config import Limits
+from symd.engine import Engine, build_index
+from symd.model import ByAddress, ByKernel, KernelOffset, ObjectAddress
+from symd.store import Store
+
+MANY = 10_000_000
+PEER_MANY = 200_000
+
+
+class Text:
+    """The text section of a linked code object, and random instruction addresses in it."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            text = elf.get_section_by_name(".text")
+            self.start, self.size = text["sh_addr"], text["sh_size"]
+            self.debug_bytes = sum(s["sh_size"] for s in elf.iter_sections() if s.name.startswith(".debug_"))
+
+    def addresses(self, count: int, seed: int) -> np.ndarray:
+        slots = np.random.default_rng(seed).integers(0, self.size // ALIGNMENT, count)
+        return (self.start + slots * ALIGNMENT).astype(np.uint64)
+
+
+def rows(path: Path, folder: Path, rounds: int) -> Iterator[Row]:
+    """``folder`` is empty, and is filled with stores."""
+    text = Text(path)
+    yield from _reopened(path, text, folder, rounds)
+    yield from _command(path, text, rounds)
+    yield from _in_process(path, text, folder, rounds)
+
+
+def _reopened(path: Path, text: Text, folder: Path, rounds: int) -> Iterator[Row]:
+    """The daemon anew each time, with the index in its store: the first question about the module."""
+    with Engine(Store(folder / "reopened")) as engine:
+        digest = engine.add(path.read_bytes()).sha256
+    address = ByAddress(ObjectAddress(int(text.addresses(1, 10)[0])))
+    mine, theirs = [], []
+    for _ in range(rounds):
+        serve = ("-m", "symd", "serve", "--address", f"unix:{folder}/s", "--store", str(folder / "reopened"))
+        with started(*serve) as served, Client(served.split()[-1]) as client:
+            client.server_info()
+            mine.append(timed(lambda: client.symbolize_one(digest, address)))
+        theirs.append(timed(lambda: peers.llvm(path, [address.address])))
+    faster = statistics.median(their / my for my, their in zip(mine, theirs, strict=True))
+    yield Row("reopen a stored index and answer the first address, in the daemon, vs llvm-symbolizer on a fresh process",
+              faster, 15, 50, True, f"{_ms(mine)}, llvm-symbolizer {_ms(theirs)}")  # fmt: skip
+
+
+def _command(path: Path, text: Text, rounds: int) -> Iterator[Row]:
+    address = int(text.addresses(1, 11)[0])
+    command = [sys.executable, "-m", "symd", "symbolize", str(path), hex(address)]
+    mine, theirs = [], []
+    for _ in range(rounds):
+        mine.append(timed(lambda: subprocess.run(command, capture_output=True, check=True)))
+        theirs.append(timed(lambda: peers.llvm(path, [address])))
+    slower = statistics.median(my / their for my, their in zip(mine, theirs, strict=True))
+    idle = timed(lambda: subprocess.run([sys.executable, "-m", "symd", "--version"], capture_output=True, check=True))
+    yield Row("symd symbolize on an unseen file, whole process, vs llvm-symbolizer", slower, 5, 2, False,
+              f"{_ms(mine)}, llvm-symbolizer {_ms(theirs)}; symd --version {idle * 1e3:.0f} ms")  # fmt: skip
+
+
+def _in_process(path: Path, text: Text, folder: Path, rounds: int) -> Iterator[Row]:
+    few = text.addresses(1, 12).tolist()
+    with Engine(Store(folder / "reopened")) as engine:
+        digest = engine.add(path.read_bytes()).sha256
+        many, some = text.addresses(MANY, 13), text.addresses(PEER_MANY, 14)
+        first = timed(lambda: engine.symbolize_column(digest, many))
+        mine, theirs = [], []
+        for _ in range(rounds):
+            mine.append(MANY / timed(lambda: engine.symbolize_column(digest, many)))
+            started_alone = peer_seconds(path, np.array(few))
+            theirs.append(PEER_MANY / (peer_seconds(path, some) - started_alone))
+        yield Row("random addresses with inlined frames, in-process, columns out, vs llvm-symbolizer's stdin",
+                  statistics.median(my / their for my, their in zip(mine, theirs, strict=True)), 50, 100, True,
+                  f"{statistics.median(mine):,.0f}/s, llvm-symbolizer {statistics.median(theirs):,.0f}/s; "
+                  f"the first call {MANY / first:,.0f}/s")  # fmt: skip
+
+
+def peer_seconds(path: Path, addresses: np.ndarray) -> float:
+    """The peer's whole process; what it writes goes nowhere."""
+    with tempfile.TemporaryFile("w+") as asked:
+        asked.write("".join(f"{address:#x}\n" for address in addresses.tolist()))
+        asked.seek(0)
+        command = [peers.LLVM, f"--obj={path}", "--inlines"]
+        return timed(lambda: subprocess.run(command, stdin=asked, stdout=subprocess.DEVNULL, check=True))
+
+
+def among_many(small: bytes, folder: Path, modules: int, rounds: int) -> Row:
+    """One address of one module, and one of each of many that are open."""
+    with Engine(Store(folder / "many", durable=False)) as engine:
+        digests = [engine.add(small + number.to_bytes(4, "little")).sha256 for number in range(modules)]
+        kernel = next(kernel for each in engine.module(digests[0]).objects for kernel in each.kernels)
+        query = ByKernel(kernel.name, KernelOffset(0))
+        order = [digests[number] for number in np.random.default_rng(7).permutation(modules).tolist()]
+        for digest in order:
+            engine.symbolize_one(digest, query)
+        ones, others = [], []
+        for _ in range(rounds):
+            ones.append(_each(engine, [digests[0]] * len(order), query))
+            others.append(_each(engine, order, query))
+    ratio = statistics.median(other / one for one, other in zip(ones, others, strict=True))
+    detail = f"{statistics.median(others) * 1e6:.1f} us, one module {statistics.median(ones) * 1e6:.1f} us"
+    return Row(f"one address among {modules:,} open modules, vs one, in-process", ratio, 1.2, 1.2, False, detail)
+
+
+def _each(engine: Engine, digests: list[str], query: ByKernel) -> float:
+    begun = time.perf_counter()
+    for digest in digests:
+        engine.symbolize_one(digest, query)
+    return (time.perf_counter() - begun) / len(digests)
+
+
+def first_of_many(container: Path, folder: Path, rounds: int) -> Row:
+    """The first answer from a module of many kernels that is in no index yet, and all of it."""
+    data = container.read_bytes()
+    name = containers.unpack(data, Limits()).objects[7].kernels[0].name
+    mine, whole = [], []
+    for number in range(rounds):
+        with Engine(Store(folder / f"first-{number}", durable=False)) as engine:
+            digest = engine.store.put(data)
+            mine.append(timed(lambda: engine.symbolize_one(digest, ByKernel(name, KernelOffset(16)))))  # noqa: B023 - called at once
+        whole.append(timed(lambda: build_index(data, Limits())))
+    ratio = statistics.median(my / all_ for my, all_ in zip(mine, whole, strict=True))
+    return Row("first answer from an unseen container of 1,000 kernels, vs its whole index", ratio, 1.0, 0.2, False,
+               f"{_ms(mine)}, whole index {_ms(whole)}")  # fmt: skip
+
+
+def _ms(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds) * 1e3:.1f} ms"

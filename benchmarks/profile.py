@@ -1,0 +1,57 @@
+"""Where the time of a cold index goes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from symd import containers, debuginfo, index
+from symd.config import Limits
+from symd.engine import build_index
+from symd.index.builder import Indexed
+from symd.model import ModuleSummary
+
+TIMES = 5
+
+
+def stages(path: Path) -> list[str]:
+    """Median milliseconds of each stage, in one process, warm."""
+    data = path.read_bytes()
+    seconds: dict[str, list[float]] = {}
+
+    def stage(name: str, work: Callable[[], Any]) -> Any:
+        begun = time.perf_counter()
+        result = work()
+        seconds.setdefault(name, []).append(time.perf_counter() - begun)
+        return result
+
+    for _ in range(TIMES):
+        unpacked = stage(
+            "containers.unpack: ELF, symbols, metadata of the kernels", lambda: containers.unpack(data, Limits())
+        )
+        indexed = [
+            Indexed(
+                code,
+                stage("debuginfo.read: relocation, line programs, DIE trees", lambda code=code: debuginfo.read(code)),
+            )
+            for code in unpacked.objects
+        ]
+        stage(
+            "index.build: merging, numbering, packing",
+            lambda indexed=indexed: index.build(indexed, ModuleSummary("0" * 64, 0, "")),
+        )
+        stage("all of it, with digests and the summary", lambda: build_index(data, Limits()))
+    return [f"{statistics.median(times) * 1e3:.0f} ms {name}" for name, times in seconds.items()]
+
+
+def whole_index(path: Path) -> str:
+    """Seconds and size for one more workload."""
+    data = path.read_bytes()
+    begun = time.perf_counter()
+    built = build_index(data, Limits())
+    seconds = time.perf_counter() - begun
+    objects = len(index.Index(built).objects)
+    return f"{path.name}: {len(data):,} bytes, {objects:,} code objects, indexed in {seconds:.2f} s, index {len(built):,} bytes"

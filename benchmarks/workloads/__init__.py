@@ -1,0 +1,1 @@
+"""Files to measure with, generated on this machine."""

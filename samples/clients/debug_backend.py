@@ -1,0 +1,91 @@
+"""A debugger's backend at work: where can a breakpoint for this line go, what stack stands there, what is in scope, and which
+instructions does the line own? Everything is asked of a running daemon.
+
+    symd serve --source-root samples/kernels --map /tmp/symd-opencl=samples/kernels &
+    python samples/clients/debug_backend.py samples/kernels/bin/raycast/dg2-opt.zebin raycast.cl:6
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from symd import Client
+from symd.model import BySection, Reason
+from symd.query.breakpoints import Spot, parse_source_line
+from symd.query.listing import Part
+
+
+class Backend:
+    """One module of a daemon, and the questions that a debugger asks of it."""
+
+    def __init__(self, symd: Client, module: Path) -> None:
+        self.symd = symd
+        self.digest = symd.add(module.read_bytes(), module.name).sha256
+
+    def breakpoints(self, line: str) -> tuple[Spot, ...]:
+        """One place for each function and inlined copy that has the line."""
+        located = self.symd.locate(self.digest, parse_source_line(line))
+        if located.refusal is not None:
+            raise SystemExit(f"{line}: {located.refusal.name} {', '.join(located.candidates)}".rstrip())
+        return located.spots
+
+    def stopped_at(self, spot: Spot) -> BySection:
+        """The address as a query that only it can mean."""
+        return BySection(spot.section or spot.section_index, spot.section_offset)
+
+    def stack(self, spot: Spot) -> Iterator[str]:
+        answer = self.symd.symbolize_one(self.digest, self.stopped_at(spot), spot.object)
+        for depth, frame in enumerate(answer.frames):
+            where = f"{frame.file}:{frame.line}" if frame.file else "no line"
+            yield f"#{depth} {frame.function} at {where}{' (inlined)' if frame.inlined else ''}"
+
+    def variables(self, spot: Spot) -> Iterator[str]:
+        """By name, innermost scope first, with what lives where."""
+        found = self.symd.variables(self.digest, self.stopped_at(spot), spot.object)
+        for variable in found.visible.variables:
+            yield f"{variable.type} {variable.name} = {variable.location or 'optimized out'}"
+
+    def source(self, spot: Spot) -> str:
+        (found,) = self.symd.sources(self.digest, [spot.file])
+        if found.text is None:
+            return f"({found.problem})"
+        lines = found.text.splitlines()
+        return lines[spot.line - 1].strip() if spot.line <= len(lines) else "(the file is shorter)"
+
+    def instructions(self, spot: Spot) -> Iterator[str]:
+        """Those of the line, in the function or inlined copy that the place is in."""
+        stack = self.symd.symbolize_one(self.digest, self.stopped_at(spot), spot.object).frames
+        part = Part(spot.object, spot.kernel)
+        for listing in self.symd.listing(self.digest, part):
+            for answer, text in zip(listing.answers, listing.text, strict=True):
+                same = answer.section_index == spot.section_index and answer.reason is Reason.EXACT
+                if same and answer.frames[0].line == spot.line and answer.frames[1:] == stack[1:]:
+                    mark = "=>" if answer.section_offset == spot.section_offset else "  "
+                    yield f"{mark} {answer.address:#08x}  {text}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("module", type=Path)
+    parser.add_argument("line", help="FILE:LINE")
+    parser.add_argument("--server", help="the daemon's address")
+    arguments = parser.parse_args()
+    with Client(arguments.server) as symd:
+        backend = Backend(symd, arguments.module)
+        for number, spot in enumerate(backend.breakpoints(arguments.line), 1):
+            slid = " (the next line that has code)" if spot.slid else ""
+            print(f"breakpoint {number}: {spot.kernel} {spot.address:#x}, {spot.file}:{spot.line}{slid}")
+            print(f"  {backend.source(spot)}")
+            for title, lines in (("stack", backend.stack), ("variables", backend.variables)):
+                print(f"  {title}")
+                for line in lines(spot):
+                    print(f"    {line}")
+            print("  instructions")
+            for line in backend.instructions(spot):
+                print(f"    {line}")
+
+
+if __name__ == "__main__":
+    main()

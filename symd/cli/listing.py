@@ -1,0 +1,129 @@
+"""``symd listing FILE``: source beside instructions, function by function."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import click
+
+from symd.cli.demangle import Demangler
+from symd.cli.listing_json import instruction_lines
+from symd.cli.listing_text import Lines, Printer, text_lines
+from symd.cli.locate import demangle_option, rules_option
+from symd.cli.options import example, file_verb, object_option
+from symd.cli.output import write_line
+from symd.cli.subject import Subject, opened
+from symd.config import Limits
+from symd.errors import NoDebugData
+from symd.query.listing import Listing, Part
+from symd.query.paths import PathRule
+from symd.query.source_text import Allowed, SourceText, completed
+from symd.store.source_files import read_below
+
+_JSON_HELP = """\b
+With --json one instruction a line, in the order of the code:
+  {"object": "", "kernel": "vadd", "function": "vadd", "section": ".text.vadd", "section_index": 1,
+   "section_offset": 432, "address": 432, "size": 16, "text": "add (16|M0) ...", "reason": "EXACT",
+   "frames": [...], "source": "    return x + y;"}
+function is the one whose code it is; reason and frames (innermost first) are those of symd symbolize;
+source is the innermost frame's line, null where it is not found. A code object that cannot be
+disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.
+"""
+
+
+@click.command(
+    "listing",
+    epilog=f"{_JSON_HELP}\n"
+    + example(
+        "symd listing program.bin\n"
+        "symd listing --kernel vadd --source-root ~/src program.bin\n"
+        "symd listing --map /build/src=src --json program.bin | jq 'select(.frames[0].line == 8).text'"
+    ),
+)
+@file_verb
+@object_option
+@click.option("--kernel", metavar="NAME", help="Only this kernel.")
+@click.option("--target", metavar="DEVICE", help="The device, for code that does not say: dg2, gfx90a, sm_90 ...")
+@click.option(
+    "--source-root",
+    "roots",
+    multiple=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    default=(Path(),),
+    show_default="the working directory",
+    help="Source is read below this folder only, and below each TO of --map.",
+)
+@rules_option
+@demangle_option
+def command(
+    file: str,
+    server: str | None,
+    limits: Limits,
+    as_json: bool,
+    path: str | None,
+    kernel: str | None,
+    target: str | None,
+    roots: tuple[Path, ...],
+    rules: tuple[PathRule, ...],
+    demangle: bool,
+) -> None:
+    """Show each function of FILE: its source lines with their instructions, then the instructions without a line.
+
+    Each instruction is shown once, below the line that it comes from; where that was inlined, a mark says into what.
+    Needs the disassembler of the code's vendor, here or where the daemon is: symd doctor says what to install.
+    """
+    allowed = _allowed(roots, rules)
+    part = Part(path, kernel, target)
+    with opened(file, server, limits) as subject:
+        found = -1
+        for found, listing in enumerate(subject.symbolizer.listing(subject.digest, part)):
+            sources = _sources(subject, listing, allowed, limits)
+            if as_json:
+                sys.stdout.writelines(instruction_lines(listing, sources))
+            else:
+                _print(listing, sources, Demangler() if demangle else None, first=found == 0)
+        if found < 0:
+            raise NoDebugData("there is nothing to list", where=subject.name)
+
+
+def _allowed(roots: Sequence[Path], rules: Sequence[PathRule]) -> Allowed:
+    """Absolute folders; where a rule leads is allowed too."""
+    folders = [*roots, *(Path(rule.replacement) for rule in rules if rule.replacement)]
+    absolute = dict.fromkeys(str(folder.expanduser().absolute()) for folder in folders)
+    return Allowed(tuple(absolute), tuple(rules))
+
+
+def _sources(subject: Subject, listing: Listing, allowed: Allowed, limits: Limits) -> dict[str, SourceText]:
+    """The text of every file that the listing's instructions come from."""
+    files = list(dict.fromkeys(_files(listing)))
+    read = partial(read_below, largest=limits.source_size)
+    found = subject.symbolizer.sources(subject.digest, files) if files else []
+    return {source.file: completed(source, allowed, read) for source in found}
+
+
+def _files(listing: Listing) -> Iterator[str]:
+    locations = listing.answers.locations
+    for number in dict.fromkeys(listing.answers.location.tolist()):
+        file = locations.strings[locations.file[number]]
+        if file:
+            yield file
+
+
+def _print(listing: Listing, sources: dict[str, SourceText], demangler: Demangler | None, *, first: bool) -> None:
+    if not first:
+        write_line()
+    printer = Printer(sys.stdout)
+    names = demangler.names(_functions(listing)) if demangler else {}
+    lines: Lines = text_lines(listing, sources, names)
+    for style, line in lines:
+        printer.write(style, line)
+    printer.flush()
+
+
+def _functions(listing: Listing) -> list[str]:
+    locations = listing.answers.locations
+    numbers = {*locations.function.tolist(), *locations.kernel.tolist()}
+    return sorted({locations.strings[number] for number in numbers} - {""})

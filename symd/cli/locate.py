@@ -1,0 +1,143 @@
+"""``symd locate FILE SOURCE:LINE``: where a breakpoint for a source line can go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from symd.cli.demangle import Demangler
+from symd.cli.options import example, file_verb, object_option
+from symd.cli.output import write_json, write_line
+from symd.cli.subject import opened
+from symd.config import Limits
+from symd.query.breakpoints import Located, Refusal, Spot, parse_source_line
+from symd.query.paths import PathRule, parse_rule
+
+NO = 1
+
+rules_option = click.option(
+    "--map",
+    "rules",
+    multiple=True,
+    metavar="FROM=TO",
+    callback=lambda _context, _parameter, texts: tuple(map(parse_rule, texts)),
+    help="Source paths that begin with FROM begin with TO here; the first rule that fits counts.",
+)
+
+demangle_option = click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")
+
+
+@click.command(
+    "locate",
+    epilog=example(
+        "symd locate program.bin vadd.cl:8\nsymd locate --all --map /build=/home/me program.bin src/vadd.cl:8"
+    ),
+)
+@file_verb
+@object_option
+@rules_option
+@demangle_option
+@click.option("--all", "every", is_flag=True, help="Every statement address of just this line.")
+@click.argument("lines", nargs=-1, required=True, metavar="SOURCE:LINE...")
+def command(
+    file: str,
+    server: str | None,
+    limits: Limits,
+    as_json: bool,
+    path: str | None,
+    rules: tuple[PathRule, ...],
+    demangle: bool,
+    every: bool,
+    lines: tuple[str, ...],
+) -> int:
+    """Turn a source line into addresses for breakpoints: one for each function and inlined copy that has the line.
+
+    SOURCE is a path or its last components. A line without code slides to the next one that has some, and a function's
+    first line means the first address behind its prologue. Exit code 1: a line has no address; the reason is given.
+    """
+    wanted = [parse_source_line(text) for text in lines]
+    with opened(file, server, limits) as subject:
+        answers = [subject.symbolizer.locate(subject.digest, each, path, every=every, rules=rules) for each in wanted]
+    names = readable(answers, Demangler() if demangle else None)
+    for text, answer in zip(lines, answers, strict=True):
+        write_answer(text, answer, names, as_json=as_json)
+    return NO if any(answer.refusal for answer in answers) else 0
+
+
+def readable(answers: Sequence[Located], demangler: Demangler | None) -> dict[str, str]:
+    """What to show for the functions of answers, where that is not their name."""
+    if demangler is None:
+        return {}
+    names = [spot.function for answer in answers for spot in answer.spots if spot.function]
+    return demangler.names(names)
+
+
+def write_answer(
+    requested: str, answer: Located, names: dict[str, str], *, as_json: bool, module: str | None = None
+) -> None:
+    """The answer to one line: a place a line, or the refusal; ``module`` says which one answers."""
+    first = {} if module is None else {"module": module}
+    if as_json:
+        for fields in answer_json(requested, answer, names):
+            write_json({**first, **fields})
+        return
+    for text in answer_text(requested, answer, names):
+        write_line(text if module is None else f"{module}: {text}")
+
+
+def answer_json(requested: str, answer: Located, names: dict[str, str]) -> Iterator[dict[str, Any]]:
+    if answer.refusal is not None:
+        yield {"requested": requested, "reason": answer.refusal.name, "candidates": list(answer.candidates)}
+    for spot in answer.spots:
+        yield {
+            "requested": requested,
+            "object": spot.object,
+            "kernel": spot.kernel,
+            "function": names.get(spot.function or "", spot.function),
+            "section": spot.section,
+            "section_offset": spot.section_offset,
+            "address": spot.address,
+            "file": spot.file,
+            "line": spot.line,
+            "column": spot.column,
+            "inlined": spot.inlined,
+            "slid": spot.slid,
+        }
+
+
+def answer_text(requested: str, answer: Located, names: dict[str, str]) -> Iterator[str]:
+    if answer.refusal is not None:
+        yield f"{requested}: {_refused(answer)} [{answer.refusal.name}]"
+        yield from (f"  could be {candidate}" for candidate in _alternatives(answer))
+    for spot in answer.spots:
+        yield f"{requested}: {_place(spot)}: {_frame(spot, names)}"
+
+
+def _refused(answer: Located) -> str:
+    found = answer.candidates[0] if answer.candidates else ""
+    last = f"; the last line with code is {answer.last_line}" if answer.last_line else ""
+    return {
+        Refusal.NO_SUCH_FILE: "no such source file",
+        Refusal.AMBIGUOUS_FILE: "several source files are meant",
+        Refusal.NO_CODE_AT_LINE: f"no code at this line of {found}",
+        Refusal.PAST_END: f"behind the end of {found}{last}",
+    }[answer.refusal or Refusal.NO_SUCH_FILE]
+
+
+def _alternatives(answer: Located) -> Sequence[str]:
+    return answer.candidates if answer.refusal in (Refusal.NO_SUCH_FILE, Refusal.AMBIGUOUS_FILE) else ()
+
+
+def _place(spot: Spot) -> str:
+    kernel = f" in {spot.kernel}" if spot.kernel else ""
+    of = f" of {spot.object}" if spot.object and spot.object != spot.kernel else ""
+    return f"{spot.address:#x} ({spot.section or f'#{spot.section_index}'})+{spot.section_offset:#x}{kernel}{of}"
+
+
+def _frame(spot: Spot, names: dict[str, str]) -> str:
+    function = names.get(spot.function or "", spot.function) or "(unnamed)"
+    position = f"{spot.file}:{spot.line}:{spot.column}" if spot.column else f"{spot.file}:{spot.line}"
+    marks = "".join([" (inlined)" * spot.inlined, " (slid)" * spot.slid])
+    return f"{function} at {position}{marks}"

@@ -1,0 +1,99 @@
+"""``symd names FILE PATTERN``: functions, kernels and source files by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from symd.cli.demangle import Demangler
+from symd.cli.locate import demangle_option
+from symd.cli.options import example, file_verb, object_option
+from symd.cli.output import to_json, write_json, write_line
+from symd.cli.subject import opened
+from symd.config import Limits
+from symd.errors import NotFound
+from symd.query.names import Match, Named, NameKind, Wanted
+
+KINDS = [kind.name.lower() for kind in NameKind]
+
+
+@click.command(
+    "names", epilog=example("symd names program.bin 'shade*'\nsymd names --kind kernel --json program.bin '*'")
+)
+@file_verb
+@object_option
+@demangle_option
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only these; all without.")
+@click.option("--prefix", is_flag=True, help="Names that begin with PATTERN.")
+@click.option("--exact", is_flag=True, help="PATTERN is a name, whatever is in it.")
+@click.argument("pattern")
+def command(
+    file: str,
+    server: str | None,
+    limits: Limits,
+    as_json: bool,
+    path: str | None,
+    demangle: bool,
+    kinds: tuple[str, ...],
+    prefix: bool,
+    exact: bool,
+    pattern: str,
+) -> None:
+    """Find kernels, functions and source files of FILE by name.
+
+    PATTERN is a whole name, mangled or as it was written, with or without namespaces; for a source file its last
+    components. With "*", "?" or "[...]" in it it is a pattern. Exit code 1: nothing has that name.
+    """
+    if prefix and exact:
+        raise click.UsageError("--prefix and --exact exclude each other")
+    match = Match.PREFIX if prefix else Match.GLOB if set("*?[") & set(pattern) and not exact else Match.EXACT
+    wanted = Wanted(pattern, match, frozenset(NameKind[kind.upper()] for kind in kinds))
+    with opened(file, server, limits) as subject:
+        found = list(subject.symbolizer.names(subject.digest, wanted, path))
+    if not found:
+        raise NotFound(f"nothing is called {pattern!r}", where=file, hint="'*' shows all names")
+    readable = Demangler().names(_mangled(each) for each in found) if demangle else {}
+    for each in found:
+        shown = readable.get(_mangled(each), each.name)
+        if as_json:
+            write_json(named_json(each, shown))
+        else:
+            write_line(named_text(each, shown))
+
+
+def _mangled(found: Named) -> str:
+    return found.linkage_name or found.name
+
+
+def named_json(found: Named, name: str) -> dict[str, Any]:
+    return {
+        "kind": found.kind.name.lower(),
+        "name": name,
+        "linkage_name": found.linkage_name,
+        "object": found.object,
+        "section": found.section,
+        "section_index": found.section_index,
+        "section_offset": found.section_offset,
+        "address": found.address,
+        "size": found.size,
+        "inlined_copies": found.copies,
+        "facts": dict(found.facts),
+    }
+
+
+def named_text(found: Named, name: str) -> str:
+    return "  ".join(part for part in (f"{found.kind.name.lower():<8}", name, *_details(found)) if part)
+
+
+def _details(found: Named) -> list[str]:
+    linkage = f"[{found.linkage_name}]" if found.linkage_name else ""
+    place = ""
+    if found.section_offset is not None:
+        section = found.section or f"#{found.section_index}"
+        place = f"{found.address or 0:#x} ({section})+{found.section_offset:#x}, {found.size} bytes"
+    copies = f"inlined {found.copies} times" if found.copies else ""
+    facts = ", ".join(
+        f"{key} {value if isinstance(value, str) else to_json(value)}" for key, value in found.facts.items()
+    )
+    return [linkage, place, copies, f"of {found.object}" if found.object else "", facts]

@@ -1,0 +1,216 @@
+"""``symd profile IN OUT``: symbolize a profile in place; what was done, and what was not and why, goes to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from symd import profiles
+from symd.cli.demangle import Demangler
+from symd.cli.options import example, json_option, limit_option
+from symd.cli.output import printable, write_json
+from symd.cli.subject import added, read_input, symbolizing
+from symd.config import Limits
+from symd.containers import uri as uris
+from symd.engine import Symbolizer
+from symd.errors import BadQuery, DriverMissing, InvalidInput, StoreUnavailable
+from symd.profiles import Offered, Report, Resolver
+
+MOST_NOTES = 20
+"""So many notes are printed; --json prints all."""
+NO = 1
+
+
+@click.command(
+    "profile",
+    epilog=example(
+        "symd profile --module kernels.zebin stalls.csv stalls.lines.csv\n"
+        "symd profile --module 3=kernels.co --module 0x1f2e3d4c=saxpy.cubin in.json out.json\n"
+        "symd profile --server unix:/run/symd.sock --module build-id=modules/9b74c989... cpu.pb.gz cpu.pb.gz"
+    ),
+)
+@click.argument("source", metavar="IN")
+@click.argument("target", metavar="OUT")
+@click.option(
+    "-m",
+    "--module",
+    "modules",
+    multiple=True,
+    metavar="[ID=]FILE",
+    help="A module that the profile speaks of; ID is what the profile calls it (build id, code object id, CRC, file name).",
+)
+@click.option("--format", "name", metavar="NAME", help="The profile's format, when its bytes do not tell.")
+@click.option(
+    "--allow",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Read the code object files that the profile names, when they lie below DIR.",
+)
+@click.option(
+    "--server", metavar="ADDRESS", help="Ask the daemon at unix:PATH or HOST:PORT; FILE may then be modules/SHA256."
+)
+@limit_option
+@json_option
+def command(
+    source: str,
+    target: str,
+    modules: tuple[str, ...],
+    name: str | None,
+    folders: tuple[Path, ...],
+    server: str | None,
+    limits: Limits,
+    as_json: bool,
+) -> int:
+    """Write profile IN to OUT with source lines added, and print a report to stderr.
+
+    Formats: pprof, OTLP profiles, unitrace's EU stall CSV, rocprofv3's PC sampling JSON, CUPTI PC sampling records as
+    JSON lines, folded stacks; any of them gzipped. Existing symbols and unknown fields stay, what cannot be resolved
+    stays and is counted by reason. IN and OUT may be one file, or "-". Exit code 1: nothing could be resolved.
+    """
+    if as_json and target == "-":
+        raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
+    data = read_input(source, limits)
+    with symbolizing(server, limits) as symbolizer, progress_bar() as progress:
+        offered = [_offered(text, symbolizer, server, limits) for text in modules]
+        resolver = Resolver(symbolizer, offered, demangle=_readable, load=Files(folders, limits).load)
+        done = profiles.symbolize(data, resolver, profiles.Options(limits, progress), name)
+    _write(target, done.data)
+    _report(done.report, as_json)
+    return NO if done.report.unresolved and not (done.report.resolved or done.report.already) else 0
+
+
+def _offered(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> Offered:
+    """``FILE`` or ``ID=FILE``; a file whose own name has an equals sign is taken as such."""
+    identity, equals, file = text.partition("=")
+    if not equals or Path(text).exists():
+        identity, file = "", text
+    elif not identity or not file:
+        raise click.UsageError(f"--module {text}: write FILE or ID=FILE")
+    digest = added(symbolizer, file, server, limits)
+    return Offered(digest, file, identity or None)
+
+
+def _readable(names: Sequence[str]) -> dict[str, str]:
+    try:
+        return Demangler().names(names)
+    except DriverMissing as error:
+        _say(f"readable kernel names are not matched: {error.message} (install binutils)")
+        return {}
+
+
+class Files:
+    """Code objects that a profile names by URI; read only below the folders that the user allowed."""
+
+    def __init__(self, folders: Sequence[Path], limits: Limits) -> None:
+        self._folders = [folder.resolve() for folder in folders]
+        self._limits = limits
+
+    def load(self, uri: str) -> bytes:
+        """The bytes of a code object. Raises BadQuery, Unsupported (memory://) and InvalidInput."""
+        named = uris.parse(uri)
+        try:
+            path = Path(named.path).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise BadQuery("the path cannot be followed", where=uri) from error
+        if not any(path.is_relative_to(folder) for folder in self._folders):
+            raise InvalidInput("the profile names this file", where=uri, hint="--allow DIR reads it, or give --module")
+        if not path.is_file():
+            raise InvalidInput("there is no such file, or it is none of data", where=uri)
+        return named.cut(read_input(str(path), self._limits))
+
+
+def _write(target: str, data: bytes) -> None:
+    """Write at once or not at all, where the target is a file."""
+    if target == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(target)
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+        else:
+            _replace(path.resolve(), data)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StoreUnavailable(f"cannot write the file: {reason}", where=target, hint="choose another OUT") from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:100]}.", delete=False) as stream:
+        try:
+            stream.write(data)
+            stream.flush()
+            Path(stream.name).chmod(mode)
+            Path(stream.name).replace(path)
+        except OSError:
+            Path(stream.name).unlink(missing_ok=True)
+            raise
+
+
+def _umask() -> int:
+    """The process's, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _report(report: Report, as_json: bool) -> None:
+    if as_json:
+        write_json(report_json(report))
+        return
+    approximate = f" ({report.approximate} approximate)" if report.approximate else ""
+    left = sum(report.unresolved.values())
+    reasons = ", ".join(f"{count} {reason.name}" for reason, count in report.unresolved.items())
+    _say(
+        f"{report.format}: {report.total} {report.unit}: {report.resolved} resolved{approximate}, {report.already} had "
+        f"symbols, {left} left as they were{f': {reasons}' if left else ''}"
+    )
+    for note in report.notes[:MOST_NOTES]:
+        _say(note)
+    if len(report.notes) > MOST_NOTES:
+        _say(f"and {len(report.notes) - MOST_NOTES} more notes (--json prints all)")
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """The report as an object; ``unresolved`` maps reasons to counts."""
+    return {
+        "format": report.format,
+        "unit": report.unit,
+        "total": report.total,
+        "already": report.already,
+        "resolved": report.resolved,
+        "approximate": report.approximate,
+        "unresolved": {reason.name: count for reason, count in report.unresolved.items()},
+        "notes": list(report.notes),
+    }
+
+
+def _say(text: str) -> None:
+    click.echo(f"symd: {printable(text)}", err=True)
+
+
+@contextmanager
+def progress_bar() -> Iterator[profiles.Progress]:
+    """A bar on stderr while it lasts, and only on a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("opening modules", total=None)
+
+        def show(stage: str, done: int, total: int) -> None:
+            bar.update(task, description=stage, completed=done, total=total)
+
+        yield show

@@ -1,0 +1,114 @@
+"""``symd slim IN OUT``: an AMD code object without what the runtime does not need, its debug data in a file of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from symd.cli.options import example, json_option, limit_option
+from symd.cli.output import write_json, write_line
+from symd.cli.subject import read_input
+from symd.config import Limits
+from symd.containers import amdgpu, identify, uri
+from symd.containers.amdgpu_slim import Slimmed, slim
+from symd.containers.budget import Budget
+from symd.errors import InvalidInput, StoreUnavailable, SymdError, UnknownFormat, Unsupported
+
+
+@click.command(
+    "slim", epilog=example("symd slim kernels.co small.co\nsymd symbolize --debug small.co.debug small.co 0x1b00")
+)
+@click.argument("file", metavar="IN")
+@click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--debug-out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where to put the debug data.  [default: OUT.debug]",
+)
+@limit_option
+@json_option
+def command(file: str, output: Path, debug_out: Path | None, limits: Limits, as_json: bool) -> None:
+    """Write the AMD code object IN to OUT without what the runtime does not need.
+
+    Sections and program headers that the runtime does not read are dropped and the file is packed; code, kernel
+    descriptors and every address stay as they are. Debug data goes to a file of its own, which symbolize and lines take
+    with --debug. IN may be "-" for standard input; files that are there already are replaced.
+    """
+    debug_path = debug_out or output.with_name(f"{output.name}.debug")
+    _check_apart(file, output, debug_path)
+    result = _slimmed(file, limits)
+    if result.debug:
+        _replace(debug_path, result.debug)
+    _replace(output, result.data)
+    _report(file, output, debug_path if result.debug else None, result, as_json)
+
+
+def _slimmed(file: str, limits: Limits) -> Slimmed:
+    data = read_input(file, limits)
+    try:
+        if not amdgpu.claims(data):
+            raise _refusal(data)
+        return slim(data, Budget(limits))
+    except SymdError as error:
+        raise error.at("standard input" if file == "-" else file) from None
+
+
+def _refusal(data: bytes) -> SymdError:
+    found = identify(data)
+    if found is None:
+        return UnknownFormat("no AMD code object, and no format that symd knows")
+    hint = "symd extract FILE DIR writes the code objects inside as files of their own"
+    return Unsupported(f"this is {found.NAME}; only AMD code objects can be slimmed", hint=hint)
+
+
+def _check_apart(file: str, output: Path, debug: Path) -> None:
+    """Nothing is written over the input, which has more than the two files together, nor one over the other."""
+    for path in (output, debug):
+        with suppress(OSError):
+            if path.samefile(uri.parse(file).path if uri.is_uri(file) else file):
+                raise InvalidInput("this is the input itself", where=str(path), hint="give another name")
+    if output.absolute() == debug.absolute():
+        raise InvalidInput("the debug data would replace the code object", where=str(output), hint="give another name")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file that is whole or not there."""
+    beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        with beside.open("xb") as stream:
+            stream.write(data)
+        beside.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        reason = (error.strerror or os.strerror(error.errno or 0)).lower()
+        raise StoreUnavailable(
+            f"cannot write the file: {reason}", where=str(path), hint="choose another name"
+        ) from error
+
+
+def _report(file: str, output: Path, debug: Path | None, result: Slimmed, as_json: bool) -> None:
+    size, percent = len(result.data), round(100 * len(result.data) / result.before, 1)
+    if as_json:
+        fields = {
+            "file": file,
+            "before": result.before,
+            "output": str(output),
+            "after": size,
+            "percent": percent,
+            "debug": str(debug) if debug else None,
+            "debug_size": len(result.debug),
+            "removed": list(result.removed),
+        }
+        write_json(fields)
+        return
+    write_line(f"before   {result.before} bytes  {file}")
+    write_line(f"after    {size} bytes ({percent} %)  {output}")
+    if debug:
+        write_line(f"debug    {len(result.debug)} bytes  {debug}")
+    write_line(f"removed  {' '.join(result.removed) or 'nothing'}")

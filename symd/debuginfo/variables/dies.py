@@ -1,0 +1,198 @@
+"""DIEs read one at a time, with whatever attribute is asked for: for a question about a single address. The bulk decoder's
+units, abbreviations and tree splitting say where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from symd.debuginfo.dwarf import forms
+from symd.debuginfo.dwarf.columns import Sections
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.forms import Layout
+from symd.debuginfo.dwarf.strings import StringReader
+from symd.debuginfo.dwarf.units import SECTION, Unit, Units
+from symd.debuginfo.variables.skeleton import Skeleton
+from symd.errors import Malformed
+
+NAME, BYTE_SIZE, LANGUAGE, CONST_VALUE, LOW_PC, TYPE = 0x03, 0x0B, 0x13, 0x1C, 0x11, 0x49
+ABSTRACT_ORIGIN, DECLARATION, SPECIFICATION = 0x31, 0x3C, 0x47
+_LINK_STEPS = 16
+"""References that are followed from a DIE to the attribute it lacks; more are a cycle."""
+_FLAG_PRESENT = 0x19
+_BLOCKS = frozenset({Layout.BLOCK1, Layout.BLOCK2, Layout.BLOCK4, Layout.BLOCK})
+
+
+class Value(NamedTuple):
+    """An attribute's value as it stands: ``number``, or the ``data`` of a block or an inline string."""
+
+    form: int
+    number: int = 0
+    data: bytes | None = None
+
+    @property
+    def is_block(self) -> bool:
+        return self.data is not None and self.form != forms.STRING
+
+    @property
+    def is_constant(self) -> bool:
+        return self.form in forms.CONSTANTS
+
+
+@dataclass(frozen=True, slots=True)
+class Die:
+    """One DIE: where it begins in ``.debug_info``, and where what follows its attributes does."""
+
+    unit: Unit
+    at: int
+    tag: int
+    has_children: bool
+    attributes: dict[int, Value]
+    behind: int
+
+
+class Dies:
+    """The DIEs of an object's relocated debug sections. A DIE that cannot be read raises Malformed."""
+
+    def __init__(self, sections: Sections, units: Units, skeleton: Skeleton) -> None:
+        self.sections = sections
+        self.units = units
+        self.skeleton = skeleton
+        self._data = sections.get(SECTION, b"")
+        self._strings = StringReader(sections)
+        self._known: dict[int, Die | None] = {}
+        self._starts = np.array([unit.offset for unit in units.units], np.int64)
+
+    def at(self, offset: int) -> Die | None:
+        """The DIE that begins at ``offset``; None for the null entry, and where no unit that can be read is."""
+        if offset not in self._known:
+            self._known[offset] = self._read(offset)
+        return self._known[offset]
+
+    def top(self, unit: Unit) -> Die | None:
+        return self.at(unit.dies)
+
+    def children(self, die: Die) -> Iterator[Die]:
+        """The DIEs directly below ``die``, in order."""
+        if not die.has_children:
+            return
+        at = die.behind
+        while at < die.unit.end:
+            child = self.at(at)
+            if child is None:
+                return
+            yield child
+            at = self.skeleton.end(at) if child.has_children else child.behind
+            if at <= child.at:
+                raise Malformed("a DIE has no end", where=f"{SECTION}+{child.at:#x}")
+
+    def ancestors(self, die: Die, most: int) -> list[Die]:
+        """The ``most`` nearest DIEs around ``die``, innermost first."""
+        found = (self.at(at) for at in self.skeleton.around(die.at, most))
+        return [outer for outer in found if outer is not None]
+
+    def find(self, die: Die, attribute: int) -> tuple[Die, Value] | None:
+        """An attribute of the DIE or of those that it completes (DW_AT_specification, DW_AT_abstract_origin), with the
+        DIE that has it."""
+        at: Die | None = die
+        for _ in range(_LINK_STEPS):
+            if at is None:
+                return None
+            value = at.attributes.get(attribute)
+            if value is not None:
+                return at, value
+            at = self.reference(at, SPECIFICATION) or self.reference(at, ABSTRACT_ORIGIN)
+        return None
+
+    def reference(self, die: Die, attribute: int) -> Die | None:
+        """The DIE that an attribute of ``die`` refers to."""
+        value = die.attributes.get(attribute)
+        return None if value is None else self.target(die, value)
+
+    def target(self, die: Die, value: Value) -> Die | None:
+        """The DIE that a reference in ``die`` means."""
+        if value.form in forms.UNIT_REFERENCES:
+            return self.at(die.unit.offset + value.number)
+        return self.at(value.number) if value.form == forms.REF_ADDR else None
+
+    def type_of(self, die: Die) -> Die | None:
+        """The DIE of its type, its own or that of the DIE it completes."""
+        found = self.find(die, TYPE)
+        return None if found is None else self.target(*found)
+
+    def name(self, die: Die) -> str:
+        """Its own name, or that of the DIE it completes; "" when it has none."""
+        found = self.find(die, NAME)
+        return "" if found is None else self.text(*found)
+
+    def own_name(self, die: Die) -> str:
+        value = die.attributes.get(NAME)
+        return "" if value is None else self.text(die, value)
+
+    def text(self, die: Die, value: Value) -> str:
+        """The string of an attribute of ``die``; "" where there is none."""
+        return (self._bytes(die.unit, value) or b"").decode("utf-8", "replace")
+
+    def _bytes(self, unit: Unit, value: Value) -> bytes | None:
+        if value.form == forms.STRING:
+            return value.data
+        if value.form == forms.LINE_STRP:
+            return self._strings.at(".debug_line_str", value.number)
+        offset: int | None = value.number
+        if value.form in forms.STRX_FORMS:
+            offset = self._entry(".debug_str_offsets", unit.str_offsets_base, value.number, unit.widths.offset)
+        elif value.form != forms.STRP:
+            return None
+        return None if offset is None else self._strings.at(".debug_str", offset)
+
+    def address_entry(self, unit: Unit, index: int) -> int | None:
+        """Entry ``index`` of the unit's part of ``.debug_addr``."""
+        return self._entry(".debug_addr", unit.addr_base, index, unit.widths.address)
+
+    def _entry(self, section: str, base: int, index: int, width: int) -> int | None:
+        at = base + index * width
+        entry = self.sections.get(section, b"")[at : at + width]
+        return int.from_bytes(entry, "little") if len(entry) == width else None
+
+    def _unit_at(self, offset: int) -> Unit | None:
+        slot = int(np.searchsorted(self._starts, offset, side="right")) - 1
+        if slot < 0:
+            return None
+        unit = self.units.units[slot]
+        return unit if unit.dies <= offset < unit.end else None
+
+    def _read(self, offset: int) -> Die | None:
+        unit = self._unit_at(offset)
+        if unit is None:
+            return None
+        cursor = Cursor(self._data, SECTION, offset, unit.end)
+        code = cursor.uleb()
+        if not code:
+            return None
+        shape = self.units.shapes.table(unit.abbreviations, unit.widths).get(code)
+        if shape is None:
+            raise cursor.fail(f"abbreviation {code} is not declared", offset)
+        values: dict[int, Value] = {}
+        for name, form, _, constant in shape.attributes:
+            values.setdefault(name, _value(cursor, form, constant, unit))
+        return Die(unit, offset, shape.tag, shape.has_children, values, cursor.at)
+
+
+def _value(cursor: Cursor, form: int, constant: int, unit: Unit) -> Value:
+    while form == forms.INDIRECT:
+        form = cursor.uleb()
+    if form == _FLAG_PRESENT:
+        return Value(form, 1)
+    kind = forms.layout(form, unit.widths)
+    if kind in _BLOCKS:
+        size = cursor.uleb() if kind == Layout.BLOCK else cursor.unsigned(forms.BLOCK_LENGTH[Layout(kind)])
+        start = cursor.skip(size)
+        return Value(form, 0, cursor.data[start : cursor.at])
+    if kind == 16:
+        start = cursor.skip(16)
+        return Value(form, 0, cursor.data[start : cursor.at])
+    value = forms.read(cursor, form, unit.widths, constant)
+    return Value(form, data=value) if isinstance(value, bytes) else Value(form, value or 0)

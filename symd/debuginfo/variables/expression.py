@@ -1,0 +1,45 @@
+"""A location expression evaluated for every SIMD lane that shares the code."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.variables.machine import WHERE, Context, Machine, Piece
+from symd.debuginfo.variables.operations import INTEL_OPERATIONS, OPERATIONS
+from symd.debuginfo.variables.registers import Vendor
+from symd.errors import Malformed, Unsupported
+
+MOST_LANES = 64
+
+
+class Outcome(NamedTuple):
+    """Where a variable is for one lane: its pieces, lowest bits first, and why they are not all there ("" when they are).
+    No pieces and no reason: it is nowhere."""
+
+    pieces: tuple[Piece, ...]
+    trouble: str = ""
+
+
+def evaluate(expression: bytes, context: Context, lanes: int | None) -> list[Outcome]:
+    """The outcome for each lane, or one alone where it is the same for all, as the expression does not ask for the lane.
+    ``lanes`` None: not known, taken for 32."""
+    first, uses_lane = _one(expression, context, 0)
+    if not uses_lane:
+        return [first]
+    count = min(lanes or 32, MOST_LANES)
+    return [first, *(_one(expression, context, lane)[0] for lane in range(1, count))]
+
+
+def _one(expression: bytes, context: Context, lane: int) -> tuple[Outcome, bool]:
+    operations = INTEL_OPERATIONS if context.vendor is Vendor.INTEL else OPERATIONS
+    machine = Machine(context, operations, Cursor(expression, WHERE, 0, len(expression)), lane)
+    trouble = ""
+    try:
+        machine.run()
+        rest = machine.rest()
+    except Unsupported as unknown:
+        rest, trouble = [], unknown.message
+    except Malformed as error:
+        rest, trouble = [], f"unreadable: {error.message}"
+    return Outcome((*machine.pieces, *rest), trouble), machine.uses_lane

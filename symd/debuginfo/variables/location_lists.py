@@ -1,0 +1,130 @@
+"""Location lists: where a variable lives, by address. ``.debug_loc`` (DWARF 4, 2.6.2) and ``.debug_loclists`` (DWARF 5,
+7.7.3), with every kind of entry and GNU's view pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from symd.debuginfo.dwarf.columns import Sections
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.errors import LimitExceeded
+
+OLD, NEW = ".debug_loc", ".debug_loclists"
+MOST_ENTRIES = 1_000_000
+(
+    _END_OF_LIST, _BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR,
+    _DEFAULT_LOCATION, _BASE_ADDRESS, _START_END, _START_LENGTH, _VIEW_PAIR,
+) = range(10)  # fmt: skip
+
+
+class Entry(NamedTuple):
+    """``[start, end)`` in the linear address space, and the expression that holds there. ``default`` marks the entry for
+    every address that no other covers; it has no range."""
+
+    start: int
+    end: int
+    expression: bytes
+    default: bool = False
+
+
+class Unit(NamedTuple):
+    """What a list needs to know of its unit: sizes in bytes, the base address, and entries of ``.debug_addr``."""
+
+    version: int
+    address_size: int
+    offset_size: int
+    low_pc: int
+    loclists_base: int
+    address: Callable[[int], int | None]
+
+
+def read(sections: Sections, unit: Unit, offset: int, most: int = MOST_ENTRIES) -> list[Entry]:
+    """The entries of the list at ``offset`` of the unit's section, in order, empty ranges left out. Raises Malformed for
+    a list that does not end or holds an unknown entry, LimitExceeded for one of more than ``most`` entries."""
+    section = NEW if unit.version >= 5 else OLD
+    data = sections.get(section, b"")
+    cursor = Cursor(data, section, offset, len(data))
+    if offset > len(data):
+        raise cursor.fail("a location list begins behind the section's end")
+    found: list[Entry] = []
+    for number, entry in enumerate((_new if unit.version >= 5 else _old)(cursor, unit)):
+        if number >= most:
+            raise LimitExceeded("location lists overlap without end", where=f"{section}+{offset:#x}")
+        if entry is not None and (entry.default or entry.start < entry.end):
+            found.append(entry)
+    return found
+
+
+def offset_of(sections: Sections, unit: Unit, index: int) -> int:
+    """The place of list number ``index`` (DW_FORM_loclistx) in ``.debug_loclists``."""
+    data = sections.get(NEW, b"")
+    at = unit.loclists_base + index * unit.offset_size
+    return unit.loclists_base + Cursor(data, NEW, at, len(data)).unsigned(unit.offset_size)
+
+
+def _old(cursor: Cursor, unit: Unit) -> Iterator[Entry | None]:
+    """Pairs of addresses with an expression up to a pair of zeros; a first address of all ones sets the base."""
+    size = unit.address_size
+    base, mask = unit.low_pc, (1 << 8 * size) - 1
+    while True:
+        start, end = cursor.address(size), cursor.address(size)
+        if not start and not end:
+            return
+        if start == mask:
+            base = end
+            yield None
+            continue
+        expression = _bytes(cursor, cursor.unsigned(2))
+        yield Entry((base + start) & mask, (base + end) & mask, expression)
+
+
+def _new(cursor: Cursor, unit: Unit) -> Iterator[Entry | None]:
+    base: int | None = unit.low_pc
+    while (kind := cursor.unsigned(1)) != _END_OF_LIST:
+        if kind == _BASE_ADDRESSX:
+            base = unit.address(cursor.uleb())
+            yield None
+        elif kind == _BASE_ADDRESS:
+            base = cursor.address(unit.address_size)
+            yield None
+        elif kind == _VIEW_PAIR:
+            cursor.uleb()
+            cursor.uleb()
+            yield None
+        else:
+            start, end = _range(cursor, unit, kind, base)
+            expression = _bytes(cursor, cursor.uleb())
+            if kind == _DEFAULT_LOCATION:
+                yield Entry(0, 0, expression, default=True)
+            elif start is None or end is None:
+                yield None
+            else:
+                yield Entry(start, end, expression)
+
+
+def _range(cursor: Cursor, unit: Unit, kind: int, base: int | None) -> tuple[int | None, int | None]:
+    """The operands of one entry; None where ``.debug_addr`` lacks the address."""
+    if kind == _DEFAULT_LOCATION:
+        return None, None
+    if kind == _STARTX_ENDX:
+        return unit.address(cursor.uleb()), unit.address(cursor.uleb())
+    if kind == _STARTX_LENGTH:
+        return _sized(unit.address(cursor.uleb()), cursor.uleb())
+    if kind == _OFFSET_PAIR:
+        start, end = cursor.uleb(), cursor.uleb()
+        return (None, None) if base is None else (base + start, base + end)
+    if kind == _START_END:
+        return cursor.address(unit.address_size), cursor.address(unit.address_size)
+    if kind == _START_LENGTH:
+        return _sized(cursor.address(unit.address_size), cursor.uleb())
+    raise cursor.fail(f"location list entry of unknown kind {kind:#x}", cursor.at - 1)
+
+
+def _sized(start: int | None, length: int) -> tuple[int | None, int | None]:
+    return (None, None) if start is None else (start, start + length)
+
+
+def _bytes(cursor: Cursor, size: int) -> bytes:
+    start = cursor.skip(size)
+    return cursor.data[start : cursor.at]

@@ -1,0 +1,171 @@
+"""The state of a location expression that is being evaluated: a cursor, a stack of terms, and the pieces so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.forms import Widths
+from symd.debuginfo.variables.registers import Vendor
+from symd.debuginfo.variables.terms import Bits, Implicit, Load, Number, Register, Term, Valued, bare, number
+from symd.errors import Malformed, Unsupported
+
+MOST_STEPS = 2000
+"""Operations of one evaluation; a loop runs into it."""
+MOST_ENTRIES = 256
+"""The depth of the stack, and the number of pieces."""
+DEEPEST = 8
+"""Expressions inside expressions."""
+WHERE = "location expression"
+
+
+@dataclass(slots=True)
+class Allowance:
+    """Operations that all expressions of one question may take together."""
+
+    steps: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What an expression may refer to besides its own bytes.
+
+    ``address`` gives entries of ``.debug_addr``; ``frame_base`` and ``called`` give the expressions of the function's frame base
+    and of the DIE at an offset of ``.debug_info``; ``name_of`` that DIE's name; ``text_at`` names a linear address of code. ``unit`` is where
+    the unit begins.
+    """
+
+    vendor: Vendor
+    widths: Widths
+    unit: int = 0
+    address: Callable[[int], int | None] = lambda _: None
+    frame_base: Callable[[], bytes | None] = lambda: None
+    called: Callable[[int], bytes | None] = lambda _: None
+    name_of: Callable[[int], str] = lambda _: ""
+    text_at: Callable[[int], str | None] = lambda _: None
+    allowance: Allowance = field(default_factory=Allowance)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a variable: where it is (None: nowhere), and which bits of that place (None: all of them)."""
+
+    place: Term | None
+    size: int | None = None
+    offset: int | None = None
+
+
+@dataclass(slots=True)
+class Machine:
+    """Evaluates one expression for one SIMD lane. ``uses_lane`` tells whether the lane was asked for."""
+
+    context: Context
+    operations: Mapping[int, Operation]
+    cursor: Cursor
+    lane: int = 0
+    depth: int = 0
+    stack: list[Term] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    uses_lane: bool = False
+    steps: int = 0
+
+    def run(self) -> None:
+        """Evaluate to the end. Raises Unsupported for what it cannot know, Malformed for what makes no sense."""
+        while self.cursor.at < self.cursor.end:
+            self.steps += 1
+            self.context.allowance.steps -= 1
+            if self.steps > MOST_STEPS or self.context.allowance.steps < 0:
+                raise Malformed("the expression does not come to an end", where=WHERE)
+            code = self.cursor.unsigned(1)
+            operation = self.operations.get(code)
+            if operation is None:
+                raise Unsupported(f"unknown operation {code:#04x}", where=WHERE)
+            operation(self)
+
+    def inner(self, expression: bytes) -> Machine:
+        """Another expression evaluated on a stack of its own."""
+        if self.depth >= DEEPEST:
+            raise Malformed("expressions refer to each other without end", where=WHERE)
+        cursor = Cursor(expression, WHERE, 0, len(expression))
+        inner = Machine(self.context, self.operations, cursor, self.lane, self.depth + 1, steps=self.steps)
+        inner.run()
+        self.steps, self.uses_lane = inner.steps, self.uses_lane or inner.uses_lane
+        return inner
+
+    def run_here(self, expression: bytes) -> None:
+        """Another expression evaluated in the middle of this one."""
+        if self.depth >= DEEPEST:
+            raise Malformed("expressions call each other without end", where=WHERE)
+        outer, self.cursor = self.cursor, Cursor(expression, WHERE, 0, len(expression))
+        self.depth += 1
+        self.run()
+        self.depth -= 1
+        self.cursor = outer
+
+    @property
+    def size(self) -> int:
+        """Bytes of a value: those of an address."""
+        return self.context.widths.address
+
+    def push(self, term: Term) -> None:
+        if len(self.stack) >= MOST_ENTRIES:
+            raise Malformed("the stack overflows", where=WHERE)
+        self.stack.append(term)
+
+    def push_number(self, value: int) -> None:
+        self.push(number(value, self.size))
+
+    def peek(self, index: int = 0) -> Term:
+        """The entry ``index`` below the top."""
+        if index >= len(self.stack):
+            raise Malformed("an operation finds too few operands", where=WHERE)
+        return self.stack[-1 - index]
+
+    def pop(self) -> Term:
+        """The top entry as an operand."""
+        top = self.peek()
+        self.stack.pop()
+        return bare(top)
+
+    def pop_number(self) -> int:
+        """The top entry, which has to be a number here and now."""
+        top = self.pop()
+        if not isinstance(top, Number):
+            raise Unsupported("depends on a register's content", where=WHERE)
+        return top.value
+
+    def load(self, address: Term, size: int | None, space: int | None = None) -> Term:
+        """What is at an address; of a register it is the content."""
+        if isinstance(address, Register) and space is None:
+            return Bits(address.number, 0, 8 * (size or self.size))
+        return Load(address, size, space)
+
+    def take_piece(self, size: int, offset: int | None = None) -> None:
+        """Close a piece of ``size`` bits: what the stack's top says, or nothing when there is none."""
+        if len(self.pieces) >= MOST_ENTRIES:
+            raise Malformed("too many pieces", where=WHERE)
+        place = self.place(self.stack.pop()) if self.stack else None
+        self.stack.clear()
+        self.pieces.append(Piece(place, size, offset))
+
+    def place(self, term: Term) -> Term:
+        """A stack entry as the place of a variable. ``Load`` stands for memory at its address. LLVM writes memory of an
+        address space as a load from it; and bits wider than an address are none, they are the value."""
+        if isinstance(term, (Register, Implicit, Valued)):
+            return term
+        if isinstance(term, Bits) and term.size > 8 * self.size:
+            return Valued(term)
+        if isinstance(term, Load) and term.space is not None and term.size is None:
+            return term
+        return Load(term)
+
+    def rest(self) -> list[Piece]:
+        """What the stack says when the expression ends: its top. Intel's compiler leaves one entry for each element of a
+        vector, first one lowest."""
+        if self.context.vendor is Vendor.INTEL and not self.pieces:
+            return [Piece(self.place(term)) for term in self.stack]
+        return [Piece(self.place(self.stack[-1]))] if self.stack else []
+
+
+Operation = Callable[[Machine], None]

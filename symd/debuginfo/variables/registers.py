@@ -1,0 +1,86 @@
+"""Register numbers of DWARF as people write the registers, by vendor.
+
+Intel: the compiler's own numbering, 16 + n for general register n. AMD: LLVM's AMDGPU usage guide, "Register Identifier".
+NVIDIA: the number is the ASCII text of the PTX register's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from symd.model import CodeObject
+
+
+class Vendor(Enum):
+    INTEL = "intel"
+    AMD = "amd"
+    NVIDIA = "nvidia"
+    OTHER = "other"
+
+
+_FORMATS = {
+    **dict.fromkeys(("igc-elf", "zebin", "debug-zebin"), Vendor.INTEL),
+    "amdgpu": Vendor.AMD,
+    "cubin": Vendor.NVIDIA,
+}
+_RANGES: Mapping[Vendor, tuple[tuple[int, int, str, int], ...]] = {
+    Vendor.INTEL: (
+        (16, 271, "r", 0), (272, 287, "a", 0), (288, 303, "f", 0), (304, 334, "acc", 0), (335, 349, "mme", 0),
+        (350, 605, "r", 256),
+    ),
+    Vendor.AMD: (
+        (32, 95, "s", 0), (1088, 1129, "s", 64), (1536, 2047, "v", 0), (2048, 2303, "a", 0), (2560, 3071, "v", 0),
+        (3072, 3327, "a", 0),
+    ),
+}  # fmt: skip
+"""First and last number, the letter, and the register number that the first stands for."""
+_SINGLE: Mapping[Vendor, Mapping[int, str]] = {
+    Vendor.INTEL: {
+        0: "ip", 1: "emask", 5: "BT base", 6: "scratch base", 7: "general state base", 8: "surface state base",
+        9: "bindless surface base", 10: "bindless sampler base", 11: "scratch slot 1 base",
+    },
+    Vendor.AMD: {0: "pc", 1: "exec_lo", 16: "pc", 17: "exec", 128: "status"},
+}  # fmt: skip
+_SPACES: Mapping[Vendor, Mapping[int, str]] = {
+    Vendor.INTEL: {1: "local"},
+    Vendor.AMD: {1: "private", 2: "local", 3: "local", 5: "private", 6: "private wave"},
+    Vendor.NVIDIA: {
+        1: "code", 3: "special register", 4: "const", 5: "global", 6: "local", 7: "param", 8: "shared", 9: "surface",
+        10: "texture", 11: "sampler", 12: "generic", 13: "param", 14: "param", 15: "frame",
+    },
+}  # fmt: skip
+"""Address spaces and classes. AMD: Clang's numbers are 1 and 2 for private and local, those of LLVM's newer proposal 5, 6
+and 3. NVIDIA: PTX storage classes; 2 is a register, which is no memory."""
+NVIDIA_REGISTER_CLASS = 2
+
+
+def vendor_of(code: CodeObject) -> Vendor:
+    """Whose numbers a code object's DWARF uses."""
+    return _FORMATS.get(code.format, Vendor.OTHER)
+
+
+def register_name(vendor: Vendor, number: int) -> str:
+    """The register's name; ``reg<number>`` where the vendor's list has no such number."""
+    if vendor is Vendor.NVIDIA:
+        return ptx_name(number) or f"reg{number}"
+    single = _SINGLE.get(vendor, {}).get(number)
+    if single is not None:
+        return single
+    for first, last, letter, base in _RANGES.get(vendor, ()):
+        if first <= number <= last:
+            return f"{letter}{number - first + base}"
+    return f"reg{number}"
+
+
+def ptx_name(number: int) -> str | None:
+    """The PTX register that a DWARF number spells: 0x25726434 is ``%rd4``; None where it spells none."""
+    text = number.to_bytes((number.bit_length() + 7) // 8 or 1, "big")
+    if text[:1] != b"%" or len(text) < 2 or not all(0x21 <= letter < 0x7F for letter in text):
+        return None
+    return text.decode("ascii")
+
+
+def address_space(vendor: Vendor, number: int) -> str:
+    """The name of an address space (or class); its number where it has none."""
+    return _SPACES.get(vendor, {}).get(number) or f"address space {number}"

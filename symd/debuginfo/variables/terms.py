@@ -1,0 +1,160 @@
+"""What a location expression computes, kept symbolic: registers are not read here, so a value is a number, the bits of a
+register, or an operation on such. Numbers wrap at the size of an address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant, as an unsigned number of ``size`` bytes' worth of bits."""
+
+    value: int
+    size: int = 8
+
+    @property
+    def signed(self) -> int:
+        bits = 8 * self.size
+        return self.value - (1 << bits) if self.value >> (bits - 1) else self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register as a place; as an operand its content is meant."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """Bits ``[start, start + size)`` of a register, counted from the lowest."""
+
+    register: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """Something that has a name and no value here: the canonical frame address, the object's own address."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """``base + offset``."""
+
+    base: Term
+    offset: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An operation on one or two operands: ``sign`` is how it is written."""
+
+    sign: str
+    operands: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What stands in memory at ``address``: ``size`` bytes (None: as wide as an address), in address space ``space``."""
+
+    address: Term
+    size: int | None = None
+    space: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Implicit:
+    """A value written out: its bytes, lowest first."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Valued:
+    """``term`` is the variable's value, not its address (DW_OP_stack_value)."""
+
+    term: Term
+
+
+Term: TypeAlias = Number | Register | Bits | Symbol | Sum | Apply | Load | Implicit | Valued
+
+
+def bare(term: Term) -> Term:
+    """The term as an operand: marked as the value or not, it counts the same."""
+    return term.term if isinstance(term, Valued) else term
+
+
+def number(value: int, size: int) -> Number:
+    return Number(value & ((1 << 8 * size) - 1), size)
+
+
+def add(left: Term, right: Term, size: int) -> Term:
+    """``left + right``, constants gathered at the end."""
+    if isinstance(left, Number):
+        left, right = right, left
+    if not isinstance(right, Number):
+        if isinstance(left, Sum):
+            return add(add(left.base, right, size), left.offset, size)
+        if isinstance(right, Sum):
+            return add(add(left, right.base, size), right.offset, size)
+        return Apply("+", (left, right))
+    if isinstance(left, Number):
+        return number(left.value + right.value, size)
+    if isinstance(left, Sum):
+        return Sum(left.base, number(left.offset.value + right.value, size))
+    return Sum(left, right)
+
+
+def binary(sign: str, left: Term, right: Term, size: int) -> Term:
+    """``left sign right``: computed when both are numbers and it has a result, else kept."""
+    if sign == "+":
+        return add(left, right, size)
+    if sign == "-" and isinstance(right, Number):
+        return add(left, number(-right.value, size), size)
+    if isinstance(left, Number) and isinstance(right, Number):
+        result = _compute(sign, left, right, size)
+        if result is not None:
+            return number(result, size)
+    if sign == "&" and isinstance(left, Bits) and isinstance(right, Number):
+        mask = (1 << left.size) - 1
+        if right.value & mask == mask:
+            return left
+    return Apply(sign, (left, right))
+
+
+def _compute(sign: str, left: Number, right: Number, size: int) -> int | None:
+    a, b = left.value, right.value
+    if sign in ("/", "mod") and not b:
+        return None
+    if sign == "/":
+        quotient = abs(left.signed) // abs(right.signed)
+        return quotient if (left.signed < 0) == (right.signed < 0) else -quotient
+    if sign in _COMPARISONS:
+        return _compare(sign, left.signed, right.signed)
+    shift = min(b, 8 * size)
+    results = {
+        "-": a - b, "*": a * b, "mod": a % b if b else 0, "&": a & b, "|": a | b, "^": a ^ b,
+        "<<": a << shift, ">>": a >> shift, ">>>": left.signed >> shift,
+    }  # fmt: skip
+    return results[sign]
+
+
+_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+
+
+def _compare(sign: str, a: int, b: int) -> int:
+    return int({"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[sign])
+
+
+def unary(sign: str, operand: Term, size: int) -> Term:
+    """``-``, ``~`` or ``abs`` of an operand."""
+    if isinstance(operand, Number):
+        results = {"-": -operand.value, "~": ~operand.value, "abs": abs(operand.signed)}
+        return number(results[sign], size)
+    return Apply(sign, (operand,))

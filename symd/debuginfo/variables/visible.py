@@ -1,0 +1,196 @@
+"""The variables that are visible at an address: those of the scopes around it, innermost first, then its unit's globals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+
+from symd.debuginfo import layout
+from symd.debuginfo.dwarf.units import read_units
+from symd.debuginfo.relocation import relocated
+from symd.debuginfo.variables import skeleton
+from symd.debuginfo.variables.dies import ABSTRACT_ORIGIN, DECLARATION, Die, Dies
+from symd.debuginfo.variables.locations import LOCATION, Locator
+from symd.debuginfo.variables.model import Kind, Variable, Visible
+from symd.debuginfo.variables.registers import vendor_of
+from symd.debuginfo.variables.scopes import INLINED_SUBROUTINE, Scope, ScopeFinder, Span
+from symd.debuginfo.variables.type_names import NAMESPACE, TypeNames
+from symd.debuginfo.variables.types import TypeTable
+from symd.errors import Malformed
+from symd.model import CodeObject
+
+MOST_VARIABLES = 10_000
+_FORMAL_PARAMETER, _VARIABLE = 0x05, 0x34
+_INTEL_SIMD_WIDTH = 0x2400
+_NAMESPACE_DEPTH = 16
+_WHY_NOT = {
+    "none": "there is no debug data",
+    "line-only": "the debug data has lines and nothing about variables",
+    "spirv": "variables of SPIR-V modules are not read",
+}
+
+
+def visible_at(code: CodeObject, section: int, offset: int) -> Visible:
+    """The variables visible at byte ``offset`` of text section number ``section``: ``VariableReader``, asked once."""
+    return VariableReader(code).at(section, offset)
+
+
+class VariableReader:
+    """The debug data of one code object, opened to be asked about several addresses.
+
+    What cannot be read is left out and named in the notes of the answers. Raises Malformed and Unsupported where none of
+    the debug data can be trusted, LimitExceeded where it overlaps itself without end. Not for several threads at once.
+    """
+
+    def __init__(self, code: CodeObject) -> None:
+        self.code = code
+        self.space = layout.assign(code)
+        self.why_not = _WHY_NOT.get(code.debug)
+        sections = {} if self.why_not else relocated(code, self.space)
+        units = read_units(sections)
+        if units.warnings and not units.units:
+            raise Malformed(f"no unit can be read: {units.warnings[0]}", where=".debug_info")
+        bones = skeleton.read(sections, units)
+        self.dies = Dies(sections, units, bones)
+        self.names = TypeNames(self.dies)
+        self.finder = ScopeFinder(self.dies)
+        self.notes = (*units.warnings, *bones.notes)
+
+    def at(self, section: int, offset: int) -> Visible:
+        """The variables visible at byte ``offset`` of text section number ``section``.
+
+        Parameters and variables of the innermost scope come first, in the order of the debug data, then those of the
+        scopes around it, up to the function into which all others were inlined, then the globals of the unit. Nothing
+        is visible where no scope and no unit holds the address.
+        """
+        base = self.space.base_of(section)
+        if self.why_not is not None or base is None:
+            return Visible(notes=(self.why_not or f"section {section} holds no code",))
+        return _Question(self, section, base + offset).answer()
+
+
+class _Question:
+    """One question, and what was found so far."""
+
+    def __init__(self, reader: VariableReader, section: int, address: int) -> None:
+        self.dies = reader.dies
+        self.names = reader.names
+        self.space = reader.space
+        self.finder = reader.finder
+        self.section = section
+        self.address = address
+        self.types = TypeTable(self.dies, self.names, vendor_of(reader.code))
+        self.locator = Locator(reader.code, self.dies, self.space, section, address)
+        self.variables: list[Variable] = []
+        self.notes = list(reader.notes)
+
+    def answer(self) -> Visible:
+        scopes = self.finder.around(self.address)
+        unit = self.dies.top(scopes[0].die.unit) if scopes else self.finder.unit_at(self.address)
+        simd_width = _simd_width([*(scope.die for scope in reversed(scopes)), *([unit] if unit else [])])
+        self.locator.enter(scopes[-1].die if scopes else None, simd_width)
+        for scope in scopes:
+            self._take_all(self._of_scope(scope))
+        if unit is not None:
+            self._take_all(self._globals(unit, 0))
+        types = self.types.all()
+        if self.types.full:
+            self.notes.append("there are more types than are shown")
+        return Visible(tuple(self.variables), types, simd_width, tuple(self.notes))
+
+    def _take_all(self, variables: Iterator[Variable]) -> None:
+        """Take what comes until something cannot be read, or there are too many."""
+        room = MOST_VARIABLES - len(self.variables)
+        try:
+            self.variables.extend(islice(variables, room))
+            if next(variables, None) is not None:
+                self.notes.append(f"more than {MOST_VARIABLES} variables are visible; the others are left out")
+        except Malformed as error:
+            self.notes.append(f"variables are left out: {error}")
+
+    def _of_scope(self, scope: Scope) -> Iterator[Variable]:
+        live = self._offsets(scope.spans)
+        met: set[int] = set()
+        for die in self.dies.children(scope.die):
+            if die.tag in (_FORMAL_PARAMETER, _VARIABLE):
+                met.update(self._origins(die))
+                yield self._variable(die, _kind(die), scope.function, live)
+        origin = self.dies.reference(scope.die, ABSTRACT_ORIGIN)
+        if origin is not None and origin.at != scope.die.at:
+            yield from self._left_out(origin, met, scope, live)
+
+    def _origins(self, die: Die) -> Iterator[int]:
+        origin = self.dies.reference(die, ABSTRACT_ORIGIN)
+        for _ in range(_NAMESPACE_DEPTH):
+            if origin is None:
+                return
+            yield origin.at
+            origin = self.dies.reference(origin, ABSTRACT_ORIGIN)
+
+    def _left_out(
+        self, origin: Die, met: set[int], scope: Scope, live: tuple[tuple[int, int], ...]
+    ) -> Iterator[Variable]:
+        """What the function's abstract description has and this copy of it does not: optimised away here."""
+        for die in self.dies.children(origin):
+            if die.tag in (_FORMAL_PARAMETER, _VARIABLE) and die.at not in met:
+                yield self._variable(die, _kind(die), scope.function, live)
+
+    def _globals(self, outer: Die, depth: int) -> Iterator[Variable]:
+        whole = self._offsets([self._section_span()])
+        for die in self.dies.children(outer):
+            if die.tag == _VARIABLE and (DECLARATION not in die.attributes or LOCATION in die.attributes):
+                yield self._variable(die, "global", None, whole)
+            elif die.tag == NAMESPACE and depth < _NAMESPACE_DEPTH:
+                yield from self._globals(die, depth + 1)
+
+    def _variable(
+        self, die: Die, kind: Kind, function: Die | None, scope_live: tuple[tuple[int, int], ...]
+    ) -> Variable:
+        type_die = self.dies.type_of(die)
+        home = self.locator.home(die, self.types.reading(type_die))
+        live = scope_live if home.everywhere else self._offsets(home.spans)
+        return Variable(
+            name=self.dies.name(die),
+            type=self.names.of(type_die),
+            kind=kind,
+            function=None if function is None else self.dies.name(function) or None,
+            inlined=function is not None and function.tag == INLINED_SUBROUTINE,
+            optimized_out=home.text is None,
+            location=home.text,
+            live=live,
+            type_number=self.types.number(type_die),
+        )
+
+    def _section_span(self) -> Span:
+        slot = int(np.flatnonzero(self.space.section == self.section)[0])
+        base = int(self.space.base[slot])
+        return Span(base, base + int(self.space.size[slot]))
+
+    def _offsets(self, spans: Iterable[Span]) -> tuple[tuple[int, int], ...]:
+        """Ranges as offsets in the section asked about; those in other sections are left out."""
+        pairs = list(spans)
+        starts = np.array([span.start & _MASK for span in pairs], np.uint64)
+        section, offset, found = self.space.locate(starts)
+        return tuple(
+            (int(at), int(at) + span.end - span.start)
+            for span, at, number, known in zip(pairs, offset, section, found, strict=True)
+            if known and number == self.section
+        )
+
+
+_MASK = (1 << 64) - 1
+
+
+def _kind(die: Die) -> Kind:
+    return "parameter" if die.tag == _FORMAL_PARAMETER else "local"
+
+
+def _simd_width(outwards: list[Die]) -> int | None:
+    """The width that the function says, or else the unit; the DIEs are given function first, unit last."""
+    for die in outwards:
+        value = die.attributes.get(_INTEL_SIMD_WIDTH)
+        if value is not None and die.tag != INLINED_SUBROUTINE and value.is_constant:
+            return value.number
+    return None

@@ -1,0 +1,136 @@
+"""Intel GPU code through IGA, the compiler's own disassembler library (libiga64). It is made for the compiler's output and
+reads whatever it is given, so it runs in a child process: hostile code costs that process alone."""
+
+from __future__ import annotations
+
+import re
+import struct
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from symd.containers.gen_target import product_core
+from symd.disasm import process
+from symd.disasm.task import Clock, Decoded, Outcome, Task
+from symd.disasm.tools import chosen_folders
+from symd.errors import DriverFailed, SymdError, ToolMissing, Unsupported
+from symd.model import CodeObject
+
+NAME = "IGA"
+LIBRARIES = ("libiga64.so.2", "libiga64.so.1")
+"""The newer generation first: it knows everything that the older one does, and Xe2 and later besides."""
+INSTALL = "apt-get install libigc2, or libigc1 on older systems"
+
+_FORMATS = frozenset({"zebin", "debug-zebin", "igc-elf"})
+GENERATIONS = {
+    "gen9": 0x90000,
+    "gen11": 0xB0000,
+    "gen11lp": 0xB0000,
+    "gen12lp": 0x1000000,
+    "xe-hp": 0x1000001,
+    "xe-hpg": 0x1000002,
+    "xe-hpc": 0x1000004,
+    "xe2": 0x2000000,
+    "xe3": 0x3000000,
+    "xe3p": 0x3000003,
+}
+"""iga_gen_t of iga.h by graphics core."""
+_LABEL = re.compile(r"(?<![\w.])L([0-9]+)(?![\w.])")
+_NO_LIBRARY = 3
+_UNSUPPORTED_PLATFORM = 10
+
+
+def takes(code: CodeObject) -> bool:
+    """Zebins, and the ELF images of single kernels."""
+    return code.format in _FORMATS
+
+
+def generation(target: str | None) -> int:
+    """IGA's number for a product or graphics core. Raises Unsupported: with a wrong one it decodes nonsense."""
+    core = product_core(target or "") or target
+    number = GENERATIONS.get(core or "")
+    if number is None:
+        what = (
+            f"does not know {target!r}" if target else "cannot tell which device the code is for: the file does not say"
+        )
+        raise Unsupported(f"symd {what}", hint="name the device, such as dg2")
+    return number
+
+
+def disassemble(tasks: Sequence[Task], clock: Clock) -> list[Outcome]:
+    """All tasks in one child process; where the library crashes on one of them, the rest in another."""
+    outcomes: list[Outcome] = []
+    while len(outcomes) < len(tasks):
+        outcomes += _some(tasks[len(outcomes) :], clock)
+    return outcomes
+
+
+def _some(tasks: Sequence[Task], clock: Clock) -> list[Outcome]:
+    """Outcomes of the first of ``tasks``: of all of them, or up to the one that cannot be decoded."""
+    try:
+        first = generation(tasks[0].target)
+    except SymdError as error:
+        return [error]
+    known = [(first, tasks[0])]
+    for task in tasks[1:]:
+        try:
+            known.append((generation(task.target), task))
+        except SymdError:
+            break
+    return _run(known, clock)
+
+
+def _run(known: Sequence[tuple[int, Task]], clock: Clock) -> list[Outcome]:
+    data = b"".join(struct.pack("<II", number, len(task.span.data)) + task.span.data for number, task in known)
+    child = str(Path(__file__).with_name("iga_child.py"))
+    command = [sys.executable, "-I", "-S", child, *libraries()]
+    ran = process.run(command, data, clock.allowance())
+    if ran.status == _NO_LIBRARY:
+        raise ToolMissing("Intel's disassembler library, libiga64, is not installed", hint=INSTALL)
+    outcomes = _understood(ran.answer.decode(), [task for _, task in known])
+    if len(outcomes) == len(known):
+        return outcomes
+    failure = process.crashed if ran.status < 0 else process.failed
+    return [*outcomes, failure("libiga64", ran)]
+
+
+def libraries() -> list[str]:
+    """What the child tries to load: files in the folders of SYMD_TOOLS, then names that the loader finds."""
+    chosen = [str(path) for folder in chosen_folders() for name in LIBRARIES if (path := Path(folder, name)).is_file()]
+    return [*chosen, *LIBRARIES]
+
+
+def _understood(answer: str, tasks: Sequence[Task]) -> list[Outcome]:
+    """The outcomes that the child came to write whole."""
+    outcomes: list[Outcome] = []
+    current = Decoded("")
+    for line in answer.splitlines():
+        first, _, rest = line.partition(" ")
+        if first == "=":
+            current.by = f"IGA ({rest})"
+            outcomes.append(current)
+            current = Decoded("")
+        elif first == "!":
+            outcomes.append(_refusal(rest, tasks[len(outcomes)]))
+            current = Decoded("")
+        else:
+            size, _, text = rest.partition(" ")
+            start = tasks[len(outcomes)].span.offset
+            current.add(start + int(first), int(size), _with_labels(text, start))
+    return outcomes
+
+
+def _with_labels(text: str, start: int) -> str:
+    """Labels are named by where they are in the text that the library was given: here they count from the section's
+    start."""
+    code, comment, rest = text.partition("//")
+    return _LABEL.sub(lambda hit: f"L{int(hit[1]) + start}", code) + comment + rest if start else text
+
+
+def _refusal(status: str, task: Task) -> SymdError:
+    number, _, message = status.partition(" ")
+    if int(number) == _UNSUPPORTED_PLATFORM:
+        return ToolMissing(
+            f"the libiga64 that is installed does not know {task.target}", hint="apt-get install libigc2"
+        )
+    return DriverFailed(f"it refuses the code: {message or f'status {number}'}", where="libiga64")

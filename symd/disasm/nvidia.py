@@ -1,0 +1,122 @@
+"""NVIDIA GPU code through nvdisasm, where it is installed (it comes with CUDA and with Triton's wheels). It is given the
+bare instructions, never the module's own headers: branch targets come out as section offsets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from symd.disasm import process
+from symd.disasm.process import Ran
+from symd.disasm.task import Clock, Decoded, Outcome, Task
+from symd.disasm.tools import programs
+from symd.errors import DriverFailed, SymdError, ToolMissing, Unsupported
+from symd.model import CodeObject
+
+NAME = "nvdisasm"
+INSTALL = "install the CUDA toolkit, or pip install triton"
+
+_TARGET = re.compile(r"sm_([0-9]{2,3})([af]?)")
+_LINE = re.compile(r"\s*(?:\{\s*)?/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*\}?\s*(?:/\*.*)?")
+_AT = re.compile(r"at address 0x([0-9a-f]+)")
+_UNKNOWN = "is not defined for option 'binary'"
+_TRIES = 4
+"""Runs over one text in which ever more instructions are replaced, because the program refuses a text for one of them."""
+_NOP = (0x7918).to_bytes(8, "little") + (0x000FC00000000000).to_bytes(8, "little")
+"""NOP of Volta and later."""
+
+
+def takes(code: CodeObject) -> bool:
+    return code.format == "cubin"
+
+
+def disassemble(tasks: Sequence[Task], clock: Clock) -> list[Outcome]:
+    """One run a task; its outcome where it can be decoded, else why not."""
+    found = programs("nvdisasm", _elsewhere())
+    if not found:
+        raise ToolMissing("nvdisasm, which disassembles NVIDIA code, is not installed", hint=INSTALL)
+    outcomes: list[Outcome] = []
+    for task in tasks:
+        try:
+            outcomes.append(_decoded(task, found, clock))
+        except SymdError as error:
+            outcomes.append(error)
+    return outcomes
+
+
+def _elsewhere() -> list[str]:
+    """CUDA's usual folder, and the wheel of Triton, which carries the program."""
+    folders = ["/usr/local/cuda/bin"]
+    wheel = find_spec("triton")
+    if wheel is not None and wheel.submodule_search_locations:
+        folders += [str(Path(where, "backends/nvidia/bin")) for where in wheel.submodule_search_locations]
+    return folders
+
+
+def _decoded(task: Task, found: Sequence[str], clock: Clock) -> Decoded:
+    architecture, width = _architecture(task.target)
+    whole = len(task.span.data) // width * width
+    for program in found:
+        decoded = _run(program, architecture, width, task, task.span.data[:whole], clock)
+        if decoded is not None:
+            _add_tail(decoded, task, whole)
+            return decoded
+    raise ToolMissing(f"no nvdisasm that is installed knows {task.target}", hint=INSTALL)
+
+
+def _architecture(target: str | None) -> tuple[str, int]:
+    """nvdisasm's name, and the bytes of one instruction: 16 since Volta; 8 before, where every fourth word schedules the
+    three behind it and is no instruction."""
+    hit = _TARGET.fullmatch(target or "")
+    if not hit:
+        raise Unsupported(f"symd cannot tell which NVIDIA architecture {target!r} is", hint="name it, such as sm_90")
+    return f"SM{hit[1]}{hit[2]}", 8 if int(hit[1]) < 70 else 16
+
+
+def _run(program: str, architecture: str, width: int, task: Task, text: bytes, clock: Clock) -> Decoded | None:
+    """The instructions; None when the program does not know the architecture. What it cannot decode is replaced and
+    shown as undecoded."""
+    base = task.span.offset
+    bad: set[int] = set()
+    command = [program, "-b", architecture, "-base", f"{base:#x}", process.INPUT]
+    for _ in range(_TRIES):
+        ran = process.run(command, _patched(text, bad, base, width), clock.allowance())
+        if ran.status == 0:
+            return _understood(ran, program, width, bad)
+        if ran.status < 0:
+            raise process.crashed(program, ran)
+        said = ran.err + ran.out.decode("utf-8", "replace")
+        if _UNKNOWN in said:
+            return None
+        refused = {int(address, 16) // width * width for address in _AT.findall(said)}
+        refused &= set(range(base, base + len(text), width))
+        if width != len(_NOP) or refused <= bad:
+            raise process.failed(program, ran)
+        bad |= refused
+    raise DriverFailed("it refuses the code again and again", where=program)
+
+
+def _patched(text: bytes, bad: set[int], base: int, width: int) -> bytes:
+    changed = bytearray(text)
+    for offset in bad:
+        changed[offset - base : offset - base + width] = _NOP
+    return bytes(changed)
+
+
+def _understood(ran: Ran, program: str, width: int, bad: set[int]) -> Decoded:
+    decoded = Decoded(Path(program).name)
+    for line in ran.out.decode("utf-8", "replace").splitlines():
+        hit = _LINE.fullmatch(line)
+        if hit:
+            offset = int(hit[1], 16)
+            decoded.add(offset, width, "(not decoded)" if offset in bad else hit[2])
+    return decoded
+
+
+def _add_tail(decoded: Decoded, task: Task, whole: int) -> None:
+    """Bytes that do not fill an instruction."""
+    rest = len(task.span.data) - whole
+    if rest:
+        decoded.add(task.span.offset + whole, rest, "(not decoded)")

@@ -1,0 +1,102 @@
+"""Where ranges begin, stored so that finding the range of a position takes no search: one bit for every place at which
+an instruction could begin, and how many bits are set before each word. Sparse starts are a sorted column instead."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.errors import DataLoss
+from symd.index.format import Column, narrow
+from symd.model import U64
+
+Numbers = NDArray[np.int64]
+
+_ONE = np.uint64(1)
+_DENSE_BATCH = 8
+"""A batch of a position for every so many slots pays for a table of all slots."""
+
+
+def alignment(positions: U64) -> int:
+    """The power of two, as a shift, that divides all ``positions``."""
+    bits = int(np.bitwise_or.reduce(positions, initial=0))
+    return (bits & -bits).bit_length() - 1 if bits else 0
+
+
+def encode_starts(starts: U64) -> dict[str, Column]:
+    """Columns start_* of sorted, distinct positions: of the two codings the smaller one."""
+    shift = alignment(starts)
+    slots = (int(starts[-1]) >> shift) + 1 if len(starts) else 0
+    empty = np.zeros(0, np.uint64)
+    sparse = narrow(starts)
+    if not len(starts) or slots // 64 * 12 > sparse.nbytes:
+        return {"start_shift": _scalar(shift), "start_bits": empty, "start_rank": empty, "start_sorted": sparse}
+    flags = np.zeros(-(-slots // 64) * 64, np.bool_)
+    flags[starts >> np.uint64(shift)] = True
+    bits = np.packbits(flags, bitorder="little").view("<u8")
+    rank = np.cumsum(np.bitwise_count(bits), dtype=np.uint64) - np.bitwise_count(bits)
+    return {"start_shift": _scalar(shift), "start_bits": bits, "start_rank": narrow(rank), "start_sorted": empty}
+
+
+def _scalar(number: int) -> Column:
+    return np.array([number], np.uint8)
+
+
+class Starts:
+    """The columns as they are asked. Positions before the first start belong to range 0."""
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._sorted, self._bits, self._rank = (columns[name] for name in ("start_sorted", "start_bits", "start_rank"))
+        shift = columns["start_shift"].tolist()
+        if len(self._bits) != len(self._rank) or len(shift) != 1 or shift[0] > 63:
+            raise DataLoss("has starts that contradict each other", where="index file")
+        self._shift = int(shift[0])
+        self._table: Column | None = None
+        self.count = len(self._sorted) or self._last() + 1
+
+    def _last(self) -> int:
+        return int(self._rank[-1]) + int(self._bits[-1]).bit_count() - 1 if len(self._bits) else -1
+
+    def find(self, positions: U64) -> Column:
+        """The number of the range around each position."""
+        if not len(self._bits):
+            if not len(self._sorted):
+                return np.zeros(len(positions), np.int64)
+            known = np.minimum(positions, np.uint64(self._sorted[-1])).astype(self._sorted.dtype)
+            return np.maximum(np.searchsorted(self._sorted, known, side="right") - 1, 0)
+        slot = positions >> np.uint64(self._shift)
+        if self._table is None and len(positions) * _DENSE_BATCH < len(self._bits) * 64:
+            return self._by_rank(slot)
+        return self.table().take(slot.view(np.int64), mode="clip")
+
+    def _by_rank(self, slot: U64) -> Numbers:
+        slot = np.minimum(slot, np.uint64(len(self._bits) * 64 - 1))
+        word = (slot >> np.uint64(6)).view(np.int64)
+        below = (_ONE << (slot & np.uint64(63))) * np.uint64(2) - _ONE
+        rank: Numbers = self._rank[word] + np.bitwise_count(self._bits[word] & below).astype(np.int64) - 1
+        return np.maximum(rank, 0)
+
+    def table(self) -> Column:
+        """The number of the range for every slot, made once, when a batch is large enough to want it."""
+        if self._table is None:
+            flags = np.unpackbits(np.ascontiguousarray(self._bits).view(np.uint8), bitorder="little")
+            table = np.cumsum(flags, dtype=np.uint32 if self.count < 1 << 31 else np.uint64)
+            self._table = np.maximum(table, 1, out=table) - table.dtype.type(1)
+        return self._table
+
+    def find_one(self, position: int) -> int:
+        if not len(self._bits):
+            return max(bisect_right(self._sorted, position) - 1, 0)
+        word, bit = divmod(min(position >> self._shift, len(self._bits) * 64 - 1), 64)
+        below: int = self._bits.item(word) & ((2 << bit) - 1)
+        return max(int(self._rank.item(word)) + below.bit_count() - 1, 0)
+
+    def all(self) -> U64:
+        """Every start, sorted."""
+        if not len(self._bits):
+            return self._sorted.astype(np.uint64)
+        flags = np.unpackbits(np.ascontiguousarray(self._bits).view(np.uint8), bitorder="little")
+        return np.flatnonzero(flags).astype(np.uint64) << np.uint64(self._shift)

@@ -1,0 +1,94 @@
+"""Folded stacks, the input of flame graphs: one stack a line, root first, frames between semicolons, then a count.
+
+A frame that is an address is written ``MODULE+0xOFFSET`` (an object address in the module of that identity),
+``KERNEL+0xOFFSET`` or ``[KERNEL+0xOFFSET]`` (bytes into a kernel). It becomes as many frames as the code was inlined
+through: ``function (file:line)``, inlined ones marked ``_[i]`` as flame graph tools colour them."""
+
+from __future__ import annotations
+
+import re
+
+from symd.model import Frame, Reason
+from symd.profiles import json_text
+from symd.profiles.format import Options, Symbolized, Tally
+from symd.profiles.questions import Questions, Resolved
+from symd.profiles.resolver import Found, Resolver, Target
+
+NAME = "folded"
+SAMPLE = 64
+"""So many lines are looked at to recognise the format."""
+
+_STACK = re.compile(rb"[^\r\n]*\S[ \t]+[0-9]+(?:\.[0-9]+)?[ \t]*\r?")
+_FRAME = re.compile(
+    r"(?<![^;\n])"  # at the start of a line or of a frame
+    r"(?:\[([^;\r\n\]]+)\+0x([0-9a-fA-F]{1,16})\]|([^;\r\n\[][^;\r\n]*)\+0x([0-9a-fA-F]{1,16}))"
+    r"(?=;|[ \t]+[0-9]+(?:\.[0-9]+)?[ \t]*\r?$)",
+    re.MULTILINE,
+)
+
+
+def claims(data: bytes) -> bool:
+    """The first lines are stacks with counts, and text."""
+    lines = [line for line in data[: 1 << 18].split(b"\n")[: SAMPLE + 1] if line.strip()]
+    whole = lines if len(data) <= 1 << 18 else lines[:-1]
+    return bool(whole) and b"\0" not in data[:4096] and all(_STACK.fullmatch(line) for line in whole[:SAMPLE])
+
+
+def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
+    """Replace the frames that are addresses of known modules. Lines are neither merged nor moved."""
+    text = json_text.decode(data)
+    options.progress("reading stacks", 0, len(text))
+    asked = Questions()
+    tickets: dict[str, int] = {}
+    for found in _FRAME.finditer(text):
+        if found.group() not in tickets:
+            tickets[found.group()] = _ticket(found, resolver, asked)
+    answers = asked.ask(resolver, options.progress)
+    tally = Tally()
+    written = {frame: _frames(answers[ticket]) for frame, ticket in tickets.items()}
+
+    def replaced(found: re.Match[str]) -> str:
+        frame = found.group()
+        tally.count(answers[tickets[frame]].reason, resolved=bool(written[frame]))
+        return written[frame] or frame
+
+    changed = _FRAME.sub(replaced, text)
+    report = tally.report(NAME, "frames", _notes(tickets, answers))
+    return Symbolized(json_text.encode(changed) if tally.resolved else data, report)
+
+
+def _ticket(found: re.Match[str], resolver: Resolver, asked: Questions) -> int:
+    bracketed, offset, bare, bare_offset = found.groups()
+    target = resolver.kernel(bracketed) if bracketed is not None else _bare(bare, resolver)
+    if isinstance(target, Reason):
+        return asked.refuse(target)
+    return asked.add(asked.target(target), int(offset or bare_offset, 16))
+
+
+def _bare(name: str, resolver: Resolver) -> Target | Reason:
+    """A module or a kernel; AMBIGUOUS when there is one of each."""
+    module, kernel = resolver.identified(name), resolver.kernel(name)
+    if not isinstance(module, Found):
+        return module if module is Reason.AMBIGUOUS else kernel
+    return Target(module.digest, path=module.path) if kernel is Reason.UNKNOWN_KERNEL else Reason.AMBIGUOUS
+
+
+def _frames(answer: Resolved) -> str:
+    """Root first. What is written ends in ")" or "]" after "(": it never looks like an address again."""
+    return ";".join(_frame(frame) for frame in reversed(answer.frames))
+
+
+def _frame(frame: Frame) -> str:
+    name = frame.function or frame.linkage_name or "(unnamed)"
+    place = f"{frame.file}:{frame.line}" if frame.file else "no line"
+    text = f"{name} ({place}){'_[i]' if frame.inlined else ''}"
+    return " ".join(text.replace(";", ",").split())
+
+
+def _notes(tickets: dict[str, int], answers: list[Resolved]) -> tuple[str, ...]:
+    why = {Reason.UNKNOWN_KERNEL: "names no known module or kernel", Reason.AMBIGUOUS: "names several"}
+    found: dict[tuple[str, Reason], None] = {}
+    for frame, ticket in tickets.items():
+        if answers[ticket].reason in why:
+            found[frame.rpartition("+0x")[0].removeprefix("["), answers[ticket].reason] = None
+    return tuple(f"{name} {why[reason]}" for name, reason in found)

@@ -1,0 +1,91 @@
+"""What every profile format offers, and what a rewrite answers: the new bytes and a report that hides nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from symd.config import Limits
+from symd.model import Reason
+from symd.profiles.resolver import Resolver
+
+Progress = Callable[[str, int, int], None]
+"""Called now and then with what is being done, how much of it is done, and how much there is."""
+
+
+def unseen(_stage: str, _done: int, _total: int) -> None:
+    """The progress that nobody looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Budgets against hostile profiles, and who is told how far it is."""
+
+    limits: Limits = field(default_factory=Limits)
+    progress: Progress = unseen
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of the addresses of a profile.
+
+    ``unit`` says what is counted ("locations", "rows", ...); ``total`` is ``already`` (had symbols, left alone) plus
+    ``resolved`` plus all of ``unresolved`` (left as they were, by reason). ``approximate`` of the resolved have the
+    nearest earlier line of their function. ``notes`` are sentences for the user.
+    """
+
+    format: str
+    unit: str
+    total: int
+    already: int
+    resolved: int
+    approximate: int = 0
+    unresolved: Mapping[Reason, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Symbolized:
+    """``data`` is the same object as the input where nothing was added."""
+
+    data: bytes = field(repr=False)
+    report: Report
+
+
+class Format(Protocol):
+    """The names that every format module has."""
+
+    NAME: str
+
+    def claims(self, data: bytes) -> bool:
+        """Whether the bytes look like this format. Never raises."""
+        ...
+
+    def symbolize(self, data: bytes, resolver: Resolver, options: Options) -> Symbolized:
+        """Add what the modules know to the profile. Raises Malformed, Unsupported, LimitExceeded."""
+        ...
+
+
+@dataclass(slots=True)
+class Tally:
+    """A report while it is being counted."""
+
+    already: int = 0
+    resolved: int = 0
+    approximate: int = 0
+    unresolved: Counter[Reason] = field(default_factory=Counter)
+
+    def count(self, reason: Reason, *, resolved: bool, number: int = 1) -> None:
+        """``number`` addresses had this answer."""
+        if not resolved:
+            self.unresolved[reason] += number
+            return
+        self.resolved += number
+        self.approximate += number if reason is Reason.APPROXIMATE else 0
+
+    def report(self, name: str, unit: str, notes: tuple[str, ...] = ()) -> Report:
+        unresolved = dict(sorted(self.unresolved.items()))
+        total = self.already + self.resolved + sum(unresolved.values())
+        return Report(name, unit, total, self.already, self.resolved, self.approximate, unresolved, notes)

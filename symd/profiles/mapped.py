@@ -1,0 +1,131 @@
+"""From a mapping of a profile (where which part of which file was loaded) to addresses in a code object."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from symd import containers
+from symd.config import Limits
+from symd.containers import elf
+from symd.containers.budget import Budget
+from symd.errors import SymdError
+from symd.model import Reason
+from symd.profiles.resolver import Found, Resolver, Target, machine_objects
+
+PT_LOAD = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MappedRange:
+    """``[start, limit)`` holds the file's bytes from ``offset`` on; limit 0 means that the size is not known."""
+
+    start: int
+    limit: int
+    offset: int
+
+    def holds(self, address: int) -> bool:
+        return self.start <= address and (not self.limit or address < self.limit)
+
+
+class Ranges:
+    """Which of many ranges holds an address? Those without a limit take no part."""
+
+    def __init__(self, ranges: Sequence[MappedRange]) -> None:
+        bounded = [(number, one) for number, one in enumerate(ranges) if one.limit > one.start]
+        ends = [(one.start, 1, number) for number, one in bounded] + [
+            (one.limit, -1, number) for number, one in bounded
+        ]
+        self._cuts: list[int] = []
+        self._holding: list[int | None] = []
+        count = total = 0
+        for at, sign, number in sorted(ends):
+            count, total = count + sign, total + sign * number
+            self._cuts.append(at)
+            self._holding.append(total if count == 1 else None)
+
+    def only(self, address: int) -> int | None:
+        """The number of the one range that holds the address; None when none or several do."""
+        slot = bisect_right(self._cuts, address) - 1
+        return self._holding[slot] if slot >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An address ``a`` of the mapping is ``a + bias`` in ``target``."""
+
+    target: Target
+    bias: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """``size`` bytes of a file from ``offset`` on are found from ``value`` on in ``target``."""
+
+    offset: int
+    size: int
+    target: Target
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a code object's file offsets become addresses; ``whole`` is what a mapping of the object from its first byte on
+    means where no part holds that byte (None: nothing)."""
+
+    parts: tuple[Part, ...]
+    whole: Target | None
+
+
+class Layouts:
+    """Places mappings in modules; each code object is read once."""
+
+    def __init__(self, resolver: Resolver, limits: Limits) -> None:
+        self._resolver = resolver
+        self._limits = limits
+        self._known: dict[Found, Layout | Reason] = {}
+
+    def place(self, mapped: MappedRange, found: Found) -> Placed | Reason:
+        """Where a mapping lies in a module.
+
+        In a linked object the segment that holds the file offset says how file offsets become addresses (System V ABI,
+        "Program Loading"). In an unlinked one, where every kernel is at 0, the file offset falls into one text section,
+        and addresses count from there; a mapping of such an object from its first byte on is taken as the object
+        itself. A module of several objects is asked by address, and may answer AMBIGUOUS.
+        """
+        if found not in self._known:
+            self._known[found] = self._layout(found)
+        layout = self._known[found]
+        if isinstance(layout, Reason):
+            return layout
+        for part in layout.parts:
+            if 0 <= mapped.offset - part.offset < part.size:
+                return Placed(part.target, mapped.offset - mapped.start + part.value - part.offset)
+        if layout.whole is not None and not mapped.offset:
+            return Placed(layout.whole, -mapped.start)
+        return Reason.OUTSIDE_TEXT
+
+    def _layout(self, found: Found) -> Layout | Reason:
+        objects = machine_objects(self._resolver.summary(found.digest))
+        paths = [item.object for item in objects if found.path in (None, item.object)]
+        if len(paths) != 1:
+            return Layout((), Target(found.digest))
+        whole = Target(found.digest, path=paths[0])
+        data = self._resolver.symbolizer.object_data(found.digest, paths[0])
+        try:
+            return self._of_image(data, whole) if data.startswith(elf.MAGIC) else Layout((), whole)
+        except SymdError:
+            return Reason.MALFORMED
+
+    def _of_image(self, data: bytes, whole: Target) -> Layout:
+        image = elf.parse(data, Budget(self._limits), whole.path or "the code object")
+        loads = [segment for segment in image.segments if segment.type == PT_LOAD]
+        if loads and containers.unpack(data, self._limits).objects[0].linked:
+            return Layout(tuple(Part(one.offset, one.file_size, whole, one.address) for one in loads), None)
+        texts = [
+            Part(offset, section.size, Target(whole.digest, section=section.index, path=whole.path), 0)
+            for section, offset in zip(image.sections, elf.section_offsets(data), strict=True)
+            if section.executable
+        ]
+        return Layout(tuple(texts), whole)

@@ -1,0 +1,203 @@
+"""OpenTelemetry profiles (v1development), the ProfilesData or export request message: locations of the dictionary get their
+lines, and the function and string tables grow without a duplicate or an orphan.
+
+Pinned: opentelemetry-proto v1.11.0, opentelemetry/proto/profiles/v1development/profiles.proto (the same at 7c63f7b8b69e).
+ProfilesData and ExportProfilesServiceRequest: dictionary 2. ProfilesDictionary: mapping_table 1, location_table 2,
+function_table 3, string_table 5, attribute_table 6; entry 0 of each is the zero value. Mapping: memory_start 1,
+memory_limit 2, file_offset 3, filename_strindex 4, attribute_indices 5. Location: mapping_index 1, address 2, lines 3.
+Line: function_index 1, line 2, column 3. Function: name 1, system_name 2, filename 3 (string indexes), start_line 4.
+KeyValueAndUnit: key_strindex 1, value 2. AnyValue: string_value 1, string_value_strindex 8."""
+
+from __future__ import annotations
+
+from symd.errors import Malformed, SymdError, Unsupported
+from symd.model import Reason
+from symd.profiles.format import Options, Symbolized, Tally
+from symd.profiles.mapped import Layouts, MappedRange, Placed
+from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed
+from symd.profiles.questions import Questions
+from symd.profiles.resolver import Found, Resolver
+from symd.profiles.symbol_table import FunctionKey, Functions, Strings, function_message, lines_of
+
+NAME = "otlp"
+REVISION = "opentelemetry-proto v1.11.0"
+RESOURCES, DICTIONARY = 1, 2
+MAPPING, LOCATION, FUNCTION, STRING, ATTRIBUTE = 1, 2, 3, 5, 6
+LINES = 3
+BUILD_IDS = (
+    "process.executable.build_id.gnu",
+    "process.executable.build_id.go",
+    "process.executable.build_id.htlhash",
+)
+"""Attributes of a mapping that identify a module; then its file name does."""
+WHERE = "the OTLP profile"
+
+
+def claims(data: bytes) -> bool:
+    """A message of resources and one dictionary, whose string table begins with ""."""
+    dictionary = None
+    try:
+        for item in each_field(data):
+            if item.wire != LENGTH or item.number not in (RESOURCES, DICTIONARY) or (item.number == 2 and dictionary):
+                return False
+            dictionary = item if item.number == DICTIONARY else dictionary
+        inner = each_field(data, dictionary.value, dictionary.end) if dictionary else iter(())
+        first = next((item for item in inner if item.number == STRING), None)
+    except SymdError:
+        return False
+    return first is not None and first.wire == LENGTH and first.value == first.end
+
+
+def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
+    """Add lines to the dictionary's locations that have none and whose mapping is a known module."""
+    found = [item for item in fields(data, where=WHERE) if item.number == DICTIONARY and item.wire == LENGTH]
+    if len(found) != 1:
+        raise Unsupported(
+            f"a profile with {len(found)} dictionaries", where=WHERE, hint="only one is read: merge them first"
+        )
+    dictionary = _Dictionary(data, found[0])
+    tally = Tally(already=dictionary.symbolized)
+    changed = dictionary.rewritten(resolver, options, tally)
+    report = tally.report(NAME, "locations", tuple(dictionary.notes))
+    if changed is None:
+        return Symbolized(data, report)
+    joined = data[: found[0].begin] + length_field(DICTIONARY, changed) + data[found[0].end :]
+    return Symbolized(joined, report)
+
+
+class _Dictionary:
+    def __init__(self, data: bytes, whole: Field) -> None:
+        self.data = data
+        self.whole = whole
+        self.fields = fields(data, whole.value, whole.end, WHERE)
+        self.tables: dict[int, list[Field]] = {}
+        for item in self.fields:
+            if item.wire == LENGTH:
+                self.tables.setdefault(item.number, []).append(item)
+        self._check_zeros()
+        self.strings = [data[item.value : item.end] for item in self.tables.get(STRING, ())]
+        self.locations: list[tuple[Field, int, int]] = []
+        self.symbolized = 0
+        self._read_locations()
+        self.notes: list[str] = []
+        self._placed: dict[int, tuple[MappedRange, Placed | Reason] | None] = {}
+
+    def _check_zeros(self) -> None:
+        """Index 0 means "not set": without the zero values every index of this revision would be read wrongly."""
+        for number, name in ((MAPPING, "mapping"), (LOCATION, "location"), (FUNCTION, "function"), (STRING, "string")):
+            entry = next(iter(self.tables.get(number, ())), None)
+            if entry is None:
+                continue
+            inner = () if number == STRING else fields(self.data, entry.value, entry.end, WHERE)
+            if (number == STRING and entry.value != entry.end) or any(
+                item.wire != VARINT or item.value for item in inner
+            ):
+                raise Malformed(
+                    f"entry 0 of the {name} table is not the zero value",
+                    where=WHERE,
+                    hint=f"symd reads the layout of {REVISION}",
+                )
+
+    def _numbers(self, item: Field) -> dict[int, int]:
+        inner = fields(self.data, item.value, item.end, WHERE)
+        return {one.number: one.value for one in inner if one.wire == VARINT}
+
+    def _read_locations(self) -> None:
+        for item in self.tables.get(LOCATION, ())[1:]:
+            inner = fields(self.data, item.value, item.end, WHERE)
+            if any(one.number == LINES and one.wire == LENGTH for one in inner):
+                self.symbolized += 1
+                continue
+            numbers = {one.number: one.value for one in inner if one.wire == VARINT}
+            self.locations.append((item, numbers.get(1, 0), numbers.get(2, 0)))
+
+    def _entry(self, table: int, number: int) -> Field:
+        entries = self.tables.get(table, ())
+        if number >= len(entries):
+            raise Malformed(f"entry {number} of table {table} is named, there are {len(entries)}", where=WHERE)
+        return entries[number]
+
+    def _string(self, number: int) -> str:
+        item = self._entry(STRING, number)
+        return self.data[item.value : item.end].decode("utf-8", "replace")
+
+    def rewritten(self, resolver: Resolver, options: Options, tally: Tally) -> bytes | None:
+        """The dictionary with what is known added; None when that is nothing."""
+        asked = Questions()
+        layouts = Layouts(resolver, options.limits)
+        tickets = [self._ask(entry, asked, resolver, layouts) for entry in self.locations]
+        answers = asked.ask(resolver, options.progress)
+        strings = Strings(self.strings)
+        functions = Functions(self._functions(), max(1, len(self.tables.get(FUNCTION, ()))), strings)
+        pieces: list[bytes] = []
+        kept = self.whole.value
+        for (item, _, _), ticket in zip(self.locations, tickets, strict=True):
+            answer = answers[ticket]
+            tally.count(answer.reason, resolved=bool(answer.frames))
+            if answer.frames:
+                content = self.data[item.value : item.end] + lines_of(LINES, answer.frames, functions)
+                pieces += [self.data[kept : item.begin], length_field(LOCATION, content)]
+                kept = item.end
+        if not pieces:
+            return None
+        return b"".join(pieces) + self.data[kept : self.whole.end] + self._tables(functions, strings)
+
+    def _functions(self) -> dict[FunctionKey, int]:
+        known: dict[FunctionKey, int] = {}
+        for number, item in enumerate(self.tables.get(FUNCTION, ())):
+            numbers = self._numbers(item)
+            key = (numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0), numbers.get(4, 0))
+            if number:
+                known.setdefault(key, number)
+        return known
+
+    def _tables(self, functions: Functions, strings: Strings) -> bytes:
+        zero = [] if self.tables.get(FUNCTION) or not functions.added else [length_field(FUNCTION, b"")]
+        new = [length_field(FUNCTION, function_message(1, key)) for _, key in functions.added]
+        return b"".join([*zero, *new, *(length_field(STRING, text) for text in strings.added)])
+
+    def _ask(self, entry: tuple[Field, int, int], asked: Questions, resolver: Resolver, layouts: Layouts) -> int:
+        _, mapping, address = entry
+        known = self._mapping(mapping, resolver, layouts) if mapping else None
+        if known is None:
+            return asked.refuse(Reason.UNKNOWN_MODULE)
+        mapped, placed = known
+        if isinstance(placed, Reason):
+            return asked.refuse(placed)
+        if not mapped.holds(address):
+            return asked.refuse(Reason.OUTSIDE_TEXT)
+        return asked.add(asked.target(placed.target), address + placed.bias)
+
+    def _mapping(self, number: int, resolver: Resolver, layouts: Layouts) -> tuple[MappedRange, Placed | Reason] | None:
+        if number not in self._placed:
+            item = self._entry(MAPPING, number)
+            numbers = self._numbers(item)
+            mapped = MappedRange(numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0))
+            names = self._identities(item, numbers)
+            found = resolver.identified(*names)
+            if found is Reason.UNKNOWN_MODULE:
+                self.notes.append(f"no module was given for {' or '.join(names) or f'mapping {number}'}")
+            placed = layouts.place(mapped, found) if isinstance(found, Found) else found
+            self._placed[number] = (mapped, placed)
+        return self._placed[number]
+
+    def _identities(self, item: Field, numbers: dict[int, int]) -> list[str]:
+        """The build ids of a mapping, in the order of ``BUILD_IDS``, then its file name."""
+        inner = fields(self.data, item.value, item.end, WHERE)
+        indexes = [number for one in inner if one.number == 5 for number in packed(self.data, one, WHERE)]
+        attributes = dict(filter(None, map(self._attribute, indexes)))
+        names = [attributes[key] for key in BUILD_IDS if attributes.get(key)]
+        return [*names, *filter(None, [self._string(numbers.get(4, 0))])]
+
+    def _attribute(self, number: int) -> tuple[str, str] | None:
+        """Key and value of an attribute whose value is a string."""
+        item = self._entry(ATTRIBUTE, number)
+        inner = fields(self.data, item.value, item.end, WHERE)
+        key = next((one.value for one in inner if one.number == 1 and one.wire == VARINT), 0)
+        for value in (one for one in inner if one.number == 2 and one.wire == LENGTH):
+            for one in fields(self.data, value.value, value.end, WHERE):
+                if one.number == 1 and one.wire == LENGTH:
+                    return self._string(key), self.data[one.value : one.end].decode("utf-8", "replace")
+                if one.number == 8 and one.wire == VARINT:
+                    return self._string(key), self._string(one.value)
+        return None

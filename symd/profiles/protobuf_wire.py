@@ -1,0 +1,102 @@
+"""Protocol buffers at the wire level: fields as they stand, so that what is not understood stays byte for byte.
+
+Source: protobuf.dev, "Encoding"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from symd.errors import Malformed
+
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+
+
+class Field(NamedTuple):
+    """One field: its bytes are ``data[begin:end]``; of a LENGTH field ``data[value:end]`` is the content, of a VARINT
+    ``value`` is the number."""
+
+    number: int
+    wire: int
+    value: int
+    begin: int
+    end: int
+
+
+def fields(data: bytes, begin: int = 0, end: int | None = None, where: str = "the message") -> list[Field]:
+    """The fields of a message in ``data[begin:end]``, in order. Raises Malformed where they do not fill it exactly."""
+    return list(each_field(data, begin, end, where))
+
+
+def each_field(data: bytes, begin: int = 0, end: int | None = None, where: str = "the message") -> Iterator[Field]:
+    """The same, one by one."""
+    limit = len(data) if end is None else end
+    at = begin
+    while at < limit:
+        start = at
+        key = data[at]
+        at += 1
+        if key > 127:
+            key, at = _varint(data, start, limit, where)
+        wire = key & 7
+        if wire == LENGTH:
+            size, value = _varint(data, at, limit, where)
+            at = value + size
+        elif wire == VARINT:
+            value, at = _varint(data, at, limit, where)
+        elif wire in (FIXED64, FIXED32):
+            value = at
+            at += 8 if wire == FIXED64 else 4
+        else:
+            raise Malformed(f"the field at byte {start} has wire type {wire}", where=where)
+        if at > limit or not key >> 3:
+            raise Malformed(f"the field at byte {start} leaves the message, or has number 0", where=where)
+        yield Field(key >> 3, wire, value, start, at)
+
+
+def _varint(data: bytes, at: int, limit: int, where: str) -> tuple[int, int]:
+    """(number, where it ends); at most ten bytes, as 64 bits need."""
+    if at < limit and data[at] < 128:
+        return data[at], at + 1
+    result = shift = 0
+    while at < limit and shift < 70:
+        byte = data[at]
+        at += 1
+        result |= (byte & 127) << shift
+        if byte < 128:
+            return result & 0xFFFFFFFFFFFFFFFF, at
+        shift += 7
+    raise Malformed(f"a number at byte {at - 1} does not end", where=where)
+
+
+def packed(data: bytes, field: Field, where: str) -> list[int]:
+    """The numbers of a repeated varint field, packed or a single one."""
+    if field.wire == VARINT:
+        return [field.value]
+    if field.wire != LENGTH:
+        raise Malformed(f"field {field.number} at byte {field.begin} is not a list of numbers", where=where)
+    result = []
+    at = field.value
+    while at < field.end:
+        number, at = _varint(data, at, field.end, where)
+        result.append(number)
+    return result
+
+
+def varint(number: int) -> bytes:
+    """An unsigned number below 2^64."""
+    result = bytearray()
+    while number > 127:
+        result.append(number & 127 | 128)
+        number >>= 7
+    result.append(number)
+    return bytes(result)
+
+
+def number_field(number: int, value: int) -> bytes:
+    """A varint field; b"" for 0, which is what an absent field means."""
+    return varint(number << 3 | VARINT) + varint(value) if value else b""
+
+
+def length_field(number: int, content: bytes) -> bytes:
+    return varint(number << 3 | LENGTH) + varint(len(content)) + content

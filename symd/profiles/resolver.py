@@ -1,0 +1,172 @@
+"""From what a profile calls a piece of code (build id, code object id, CRC, kernel name) to a module that the user named,
+and from there to answers. Only modules that were named are used, and a name that two of them bear is ambiguous."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from symd.engine import Symbolizer
+from symd.model import U64, Answers, ModuleSummary, ObjectSummary, Reason
+
+Demangle = Callable[[Sequence[str]], Mapping[str, str]]
+"""Mangled names to readable ones; a name that is not mangled may be missing in the answer."""
+Load = Callable[[str], bytes]
+"""The bytes of the code object at a URI. Raises SymdError where it cannot, or may not, be read."""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+TYPE_NAME = "typeinfo name for "
+"""SYCL names a kernel like the type of its function object; profilers leave this out of the readable name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A module that the user named and the symbolizer has. ``identity`` is what profiles call it; a module without one
+    answers to its SHA-256, to those of its code objects, and to names that no other such module bears."""
+
+    digest: str
+    name: str
+    identity: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A module, and the code object in it when the identity was that one's."""
+
+    digest: str
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a column of numbers counts from: a kernel, a section, or the object's address 0."""
+
+    digest: str
+    kernel: str | None = None
+    section: str | int | None = None
+    path: str | None = None
+
+
+class Resolver:
+    """Modules and what they answer to, over a symbolizer. ``demangle`` is needed where a profile has readable kernel
+    names, ``load`` where it has URIs; without them such names are not found."""
+
+    def __init__(
+        self,
+        symbolizer: Symbolizer,
+        modules: Iterable[Offered],
+        *,
+        demangle: Demangle | None = None,
+        load: Load | None = None,
+    ) -> None:
+        self.symbolizer = symbolizer
+        self._modules = tuple(dict.fromkeys(modules))
+        self._demangle = demangle
+        self._load = load
+        self._summaries: dict[str, ModuleSummary] = {}
+        self._loaded: dict[str, str] = {}
+
+    def summary(self, digest: str) -> ModuleSummary:
+        """The module described; asked for once."""
+        if digest not in self._summaries:
+            self._summaries[digest] = self.symbolizer.module(digest)
+        return self._summaries[digest]
+
+    def identified(self, *identities: str) -> Found | Reason:
+        """The module of the first of these identities that is known: UNKNOWN_MODULE when none is, AMBIGUOUS when one
+        was given to several modules. The SHA-256 of any module that the symbolizer has is known."""
+        for identity in identities:
+            found = self._identities.get(identity) or self._identities.get(identity.lower()) or self._stored(identity)
+            if len(found) > 1:
+                return Reason.AMBIGUOUS
+            if found:
+                return found[0]
+        return Reason.UNKNOWN_MODULE
+
+    def _stored(self, identity: str) -> tuple[Found, ...]:
+        digest = identity.lower()
+        if not _DIGEST.fullmatch(digest) or self.symbolizer.missing([digest]):
+            return ()
+        return (Found(digest),)
+
+    def at_uri(self, uri: str) -> Found | None:
+        """The code object that a URI names, read and added; None where nothing may be read. Raises what reading and
+        opening it raise."""
+        if self._load is None:
+            return None
+        if uri not in self._loaded:
+            self._loaded[uri] = self.symbolizer.add(self._load(uri), uri).sha256
+        return Found(self._loaded[uri])
+
+    def kernel(self, name: str) -> Target | Reason:
+        """The kernel of that name, mangled or readable, in a module that no identity was given to."""
+        found = self._kernels.get(name) or self._readable.get(name, ())
+        if len(found) == 1:
+            return found[0]
+        return Reason.AMBIGUOUS if found else Reason.UNKNOWN_KERNEL
+
+    def section(self, name: str) -> Target | Reason:
+        """The section of that name in a module that no identity was given to."""
+        zero = np.zeros(1, np.uint64)
+        targets = [Target(module.digest, section=name) for module in self._free]
+        answers = [(target, self.symbolize(target, zero)) for target in targets]
+        holding = [target for target, answer in answers if answer.place[0] or answer[0].reason is Reason.AMBIGUOUS]
+        if len(holding) == 1:
+            return holding[0]
+        return Reason.AMBIGUOUS if holding else Reason.UNKNOWN_KERNEL
+
+    def symbolize(self, target: Target, values: U64) -> Answers:
+        """Answers for a column."""
+        return self.symbolizer.symbolize_column(
+            target.digest, values, kernel=target.kernel, section=target.section, path=target.path
+        )
+
+    @cached_property
+    def _free(self) -> tuple[Offered, ...]:
+        """Modules that answer to names, each once."""
+        modules = {module.digest: module for module in self._modules if module.identity is None}
+        return tuple(modules.values())
+
+    @cached_property
+    def _identities(self) -> dict[str, tuple[Found, ...]]:
+        found: dict[str, dict[Found, None]] = {}
+        for identity, module in self._named():
+            found.setdefault(identity, {})[module] = None
+        return {identity: tuple(modules) for identity, modules in found.items()}
+
+    def _named(self) -> Iterator[tuple[str, Found]]:
+        for module in self._modules:
+            if module.identity is not None:
+                yield module.identity, Found(module.digest)
+            yield module.digest, Found(module.digest)
+            for item in machine_objects(self.summary(module.digest)):
+                if item.sha256 != module.digest:
+                    yield item.sha256, Found(module.digest, item.object)
+
+    @cached_property
+    def _kernels(self) -> dict[str, tuple[Target, ...]]:
+        found: dict[str, dict[Target, None]] = {}
+        for module in self._free:
+            for item in machine_objects(self.summary(module.digest)):
+                for kernel in item.kernels:
+                    found.setdefault(kernel.name, {})[Target(module.digest, kernel=kernel.name)] = None
+        return {name: tuple(targets) for name, targets in found.items()}
+
+    @cached_property
+    def _readable(self) -> dict[str, tuple[Target, ...]]:
+        """The same by demangled name. Two mangled names may read alike."""
+        found: dict[str, tuple[Target, ...]] = {}
+        names = self._demangle(list(self._kernels)) if self._demangle else {}
+        for mangled, readable in names.items():
+            for name in {readable, readable.removeprefix(TYPE_NAME)}:
+                found[name] = (*found.get(name, ()), *self._kernels[mangled])
+        return found
+
+
+def machine_objects(summary: ModuleSummary) -> list[ObjectSummary]:
+    """The code objects that a device runs: without the SPIR-V that lies beside machine code."""
+    machine = [item for item in summary.objects if item.format != "spirv"]
+    return machine or list(summary.objects)

@@ -1,0 +1,248 @@
+"""rocprofv3's PC sampling JSON: samples gain an index into a table of frames, and empty source comments are filled.
+
+Source: ROCprofiler-SDK documentation, "Using PC sampling" and rocprofv3-schema.json (ROCm 6.4 to 7): below
+``rocprofiler-sdk-tool`` (one object a process) ``code_objects`` have ``code_object_id``, ``uri``, ``load_base`` and
+``load_delta``; ``buffer_records`` have ``pc_sample_host_trap`` and ``pc_sample_stochastic``, whose samples have
+``record.pc.code_object_id``, ``record.pc.code_object_offset`` and ``inst_index``; ``strings.pc_sample_comments`` has a
+source line for each ``inst_index``. rocprofiler_pc_t: the offset counts from ``load_base``; in the ELF's own addresses it
+is ``load_base`` + offset - ``load_delta``. Object id 0 stands for code of no object."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from symd.containers import uri as uris
+from symd.errors import Malformed, SymdError
+from symd.model import Reason
+from symd.profiles import json_text
+from symd.profiles.format import Options, Symbolized, Tally
+from symd.profiles.frame_json import frames_json
+from symd.profiles.json_text import Cursor, Edit, Place
+from symd.profiles.questions import Questions, Resolved
+from symd.profiles.resolver import Found, Resolver, Target
+
+NAME = "rocprofv3-json"
+ROOT = "rocprofiler-sdk-tool"
+SAMPLES = ("pc_sample_host_trap", "pc_sample_stochastic")
+TABLE = "symd_frames"
+"""Added to ``strings``: lists of frames, innermost first."""
+INDEX = "symd_frames_index"
+"""Added to a sample: its place in that table."""
+EVERY = 1 << 14
+
+_HEAD = re.compile(rb'\s*\{\s*"' + ROOT.encode() + rb'"')
+
+
+def claims(data: bytes) -> bool:
+    return bool(_HEAD.match(data[:4096]))
+
+
+def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
+    """Add frames to the samples whose code object is known: by its id (``PID/ID`` or ``ID``) or its URI as the user
+    named it, or through the URI where reading it is allowed. What a ``memory://`` URI named is gone with the process:
+    the report says so, and the samples stay."""
+    text = json_text.decode(data)
+    tally = Tally()
+    notes: list[str] = []
+    edits: list[Edit] = []
+    for process in _processes(Cursor(text), options):
+        tally.already += process.already
+        objects = _Objects(process, resolver)
+        edits += _edits(process, objects, resolver, options, tally)
+        notes += objects.notes
+    report = tally.report(NAME, "samples", tuple(notes))
+    return Symbolized(json_text.encode(json_text.with_edits(text, edits)) if edits else data, report)
+
+
+class Sample(NamedTuple):
+    """A sample without frames. ``owner`` and ``offset`` are its pc, None where that cannot be read."""
+
+    place: Place
+    inst_index: Any
+    owner: int | None
+    offset: int
+
+
+@dataclass(slots=True)
+class Strings:
+    """What is in ``strings``: its own place (None: there is none), the comments, and the table of an earlier run."""
+
+    place: Place | None = None
+    empty: bool = True
+    comments: list[tuple[Any, Place]] = field(default_factory=list)
+    table: Place | None = None
+    table_length: int = 0
+
+
+@dataclass(slots=True)
+class Process:
+    """One process's part of the file."""
+
+    pid: Any = None
+    objects: dict[Any, dict[str, Any]] = field(default_factory=dict)
+    strings: Strings = field(default_factory=Strings)
+    samples: list[Sample] = field(default_factory=list)
+    already: int = 0
+
+
+def _processes(cursor: Cursor, options: Options) -> list[Process]:
+    """Every process; older versions write one object instead of a list."""
+    found = []
+    for key in cursor.members():
+        if key != ROOT:
+            continue
+        if cursor.peek() == "{":
+            found.append(_process(cursor, options))
+        elif cursor.peek() == "[":
+            found += [_process(cursor, options) for _ in cursor.elements() if cursor.peek() == "{"]
+    return found
+
+
+def _process(cursor: Cursor, options: Options) -> Process:
+    process = Process()
+    for key in cursor.members():
+        if key == "metadata":
+            metadata = cursor.value()
+            process.pid = metadata.get("pid") if isinstance(metadata, dict) else None
+        elif key == "code_objects":
+            items = cursor.value()
+            objects = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+            process.objects = {_hashable(item.get("code_object_id")): item for item in objects}
+        elif key == "strings" and cursor.peek() == "{":
+            process.strings = _strings(cursor)
+        elif key == "buffer_records" and cursor.peek() == "{":
+            for kind in cursor.members():
+                if kind in SAMPLES and cursor.peek() == "[":
+                    _read_samples(cursor, process, options)
+    return process
+
+
+def _hashable(number: Any) -> int | None:
+    return number if type(number) is int else None
+
+
+def _strings(cursor: Cursor) -> Strings:
+    found = Strings()
+    begin = cursor.at
+    for key in cursor.members():
+        found.empty = False
+        start = cursor.at
+        if key == "pc_sample_comments" and cursor.peek() == "[":
+            found.comments = [(cursor.value(), Place(at, cursor.at)) for at in cursor.elements()]
+        elif key == TABLE:
+            table = cursor.value()
+            if not isinstance(table, list):
+                raise Malformed(f"{TABLE!r} is not a list", where=json_text.WHERE)
+            found.table, found.table_length = Place(start, cursor.at), len(table)
+    found.place = Place(begin, cursor.at)
+    return found
+
+
+def _read_samples(cursor: Cursor, process: Process, options: Options) -> None:
+    for number, begin in enumerate(cursor.elements()):
+        if number % EVERY == 0:
+            options.progress("reading samples", begin, len(cursor.text))
+        sample = cursor.value()
+        if isinstance(sample, dict) and INDEX in sample:
+            process.already += 1
+            continue
+        place = Place(begin, cursor.at)
+        try:
+            pc = sample["record"]["pc"]
+            owner, offset = _hashable(pc["code_object_id"]), _hashable(pc["code_object_offset"])
+            process.samples.append(
+                Sample(place, sample.get("inst_index"), None if offset is None else owner, offset or 0)
+            )
+        except (TypeError, KeyError, IndexError):
+            process.samples.append(Sample(place, None, None, 0))
+
+
+class _Objects:
+    """Code object ids of a process to targets, each looked for once."""
+
+    def __init__(self, process: Process, resolver: Resolver) -> None:
+        self.asked = Questions()
+        self.notes: list[str] = []
+        self._process = process
+        self._resolver = resolver
+        self._targets: dict[int, tuple[int, int] | Reason] = {}
+
+    def ticket(self, sample: Sample) -> int:
+        owner = sample.owner
+        if owner is None or not self._process.strings.place:
+            return self.asked.refuse(Reason.MALFORMED)
+        if owner not in self._targets:
+            self._targets[owner] = self._target(owner)
+        target = self._targets[owner]
+        if isinstance(target, Reason):
+            return self.asked.refuse(target)
+        return self.asked.add(target[0], target[1] + sample.offset)
+
+    def _target(self, owner: int) -> tuple[int, int] | Reason:
+        """(target, what to add to offsets) of a code object."""
+        item = self._process.objects.get(owner, {})
+        base, delta, uri = _hashable(item.get("load_base")), _hashable(item.get("load_delta")), item.get("uri")
+        uri = uri if isinstance(uri, str) else ""
+        found = self._resolver.identified(f"{self._process.pid}/{owner}", str(owner), *filter(None, [uri]))
+        if found is Reason.UNKNOWN_MODULE:
+            found = self._at_uri(owner, uri) or found
+        if isinstance(found, Reason):
+            return found
+        if base is None or delta is None:
+            self.notes.append(f"code object {owner} has no load_base and load_delta: its samples cannot be placed")
+            return Reason.MALFORMED
+        return self.asked.target(Target(found.digest, path=found.path)), base - delta
+
+    def _at_uri(self, owner: int, uri: str) -> Found | None:
+        try:
+            if uri:
+                uris.parse(uri)
+            found = self._resolver.at_uri(uri) if uri else None
+        except SymdError as error:
+            self.notes.append(f"code object {owner}: {error}")
+            return None
+        if found is None and owner:
+            name = f"code object {owner} ({uri})" if uri else f"code object {owner}"
+            self.notes.append(f"no module was given for {name}")
+        return found
+
+
+def _edits(process: Process, objects: _Objects, resolver: Resolver, options: Options, tally: Tally) -> list[Edit]:
+    """What to change in the text of one process, in no order."""
+    tickets = [objects.ticket(sample) for sample in process.samples]
+    answers = objects.asked.ask(resolver, options.progress)
+    written = [frames_json(answer.frames) if answer.frames else "" for answer in answers]
+    table: dict[str, int] = {}
+    comments: dict[int, Edit] = {}
+    edits: list[Edit] = []
+    for sample, ticket in zip(process.samples, tickets, strict=True):
+        tally.count(answers[ticket].reason, resolved=bool(written[ticket]))
+        if written[ticket]:
+            number = table.setdefault(written[ticket], process.strings.table_length + len(table))
+            edits.append(json_text.appended(sample.place, INDEX, str(number), empty=False))
+            _comment(sample.inst_index, answers[ticket], process.strings, comments)
+    return [*edits, *comments.values(), *_table(process.strings, table)]
+
+
+def _comment(inst: Any, answer: Resolved, strings: Strings, edits: dict[int, Edit]) -> None:
+    """Fill an empty comment with the innermost line, in rocprofv3's own spelling ``file:line``."""
+    frame = answer.frames[0]
+    if type(inst) is not int or not 0 <= inst < len(strings.comments) or not (frame.file and frame.line):
+        return
+    old, place = strings.comments[inst]
+    if old == "":
+        edits[inst] = (place, json.dumps(f"{frame.file}:{frame.line}"))
+
+
+def _table(strings: Strings, new: dict[str, int]) -> list[Edit]:
+    """The table of frames, added or prolonged."""
+    if not new or not strings.place:
+        return []
+    content = ", ".join(new)
+    if not strings.table:
+        return [json_text.appended(strings.place, TABLE, f"[{content}]", empty=strings.empty)]
+    at = strings.table.end - 1
+    return [(Place(at, at), f"{', ' if strings.table_length else ''}{content}")]

@@ -1,0 +1,75 @@
+"""The string and function tables that pprof and OTLP share in kind: what is there is found again, what is new goes to the
+end, nothing stands twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symd.model import Frame
+from symd.profiles.protobuf_wire import length_field, number_field
+
+FunctionKey = tuple[int, int, int, int]
+"""Indexes of name, system name and file name in the string table, and the start line."""
+
+
+class Strings:
+    """A string table whose entry 0 is ""; ``added`` are the strings that were not there."""
+
+    def __init__(self, known: Sequence[bytes]) -> None:
+        self._numbers: dict[bytes, int] = {}
+        for number, text in enumerate(known):
+            self._numbers.setdefault(text, number)
+        self._next = len(known)
+        self.added: list[bytes] = []
+        self.number("")
+
+    def number(self, text: str | None) -> int:
+        """The index of a string; protocol buffers hold UTF-8, so lone surrogates are escaped."""
+        data = (text or "").encode("utf-8", "backslashreplace")
+        found = self._numbers.get(data)
+        if found is None:
+            found = self._numbers[data] = self._next
+            self._next += 1
+            self.added.append(data)
+        return found
+
+
+class Functions:
+    """A function table. ``first`` is the number that the next new function gets."""
+
+    def __init__(self, known: dict[FunctionKey, int], first: int, strings: Strings) -> None:
+        self._numbers = known
+        self._next = first
+        self._strings = strings
+        self.added: list[tuple[int, FunctionKey]] = []
+
+    def number(self, frame: Frame) -> int:
+        """The function of a frame: name as the debug data has it, system name the mangled one where there is one."""
+        name = frame.function or frame.linkage_name
+        key = (
+            self._strings.number(name),
+            self._strings.number(frame.linkage_name or name),
+            self._strings.number(frame.file),
+            0,
+        )
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = self._next
+            self._next += 1
+            self.added.append((found, key))
+        return found
+
+
+def line_message(function: int, frame: Frame) -> bytes:
+    """A Line: function 1, line 2, column 3, in pprof and in OTLP."""
+    return number_field(1, function) + number_field(2, frame.line) + number_field(3, frame.column)
+
+
+def function_message(first_field: int, key: FunctionKey) -> bytes:
+    """Name, system name and file name in fields that follow one another (from 2 in pprof, from 1 in OTLP)."""
+    return b"".join(number_field(first_field + at, value) for at, value in enumerate(key[:3]))
+
+
+def lines_of(field_number: int, frames: Sequence[Frame], functions: Functions) -> bytes:
+    """The repeated Line field of a location: leaf first, as both formats want it and frames are."""
+    return b"".join(length_field(field_number, line_message(functions.number(frame), frame)) for frame in frames)

@@ -1,0 +1,129 @@
+"""unitrace's EU stall sampling CSV: every row gains columns with its source line.
+
+Source: intel/pti-gpu at fcd0ca813a6c, tools/unitrace: a header ``Kernel, IP[Address], Active[Events], ...`` and rows of the
+kernel's name, the hexadecimal offset of the instruction from the kernel's first byte, and a counter a column, right-aligned
+with spaces. The name is quoted and demangled; other reports of the tool add ``[SIMD32 {groups} {group size}]`` to it. A file
+may hold a block a device, each with its header, and other lines between."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from symd.model import Frame, Reason
+from symd.profiles import json_text
+from symd.profiles.format import Options, Symbolized, Tally
+from symd.profiles.json_text import Place
+from symd.profiles.questions import Questions, Resolved
+from symd.profiles.resolver import Resolver
+
+NAME = "unitrace"
+ADDED = ", Function, File, Line, Column, User File, User Line, Stack"
+"""What a header gains: innermost function, file, line and column, the outermost ("user") line, and all frames."""
+NOTHING = "," * ADDED.count(",")
+"""What a row gains that has no answer."""
+EVERY = 1 << 14
+
+_LINE = re.compile(r"[^\r\n]+")
+_HEADER = re.compile(r"[ \t]*+Kernel[ \t]*+,[ \t]*+IP\[Address\][ \t]*+,.*+")
+_ROW = re.compile(
+    r'[ \t]*+(?:"((?:[^"]|"")*+)"[ \t]*+|([^",]*+)),[ \t]*+(?:0[xX])?([0-9a-fA-F]{1,16})[ \t]*+,[^\r\n]*+'
+)
+_SUFFIX = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
+
+
+def claims(data: bytes) -> bool:
+    return any(_HEADER.fullmatch(line.group()) for line in _LINE.finditer(json_text.decode(data[: 1 << 16])))
+
+
+def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
+    """Add columns to the rows whose kernel stands in exactly one module that has no identity. The samples are summed
+    over all modules that were loaded, so a name in two modules is AMBIGUOUS."""
+    text = json_text.decode(data)
+    tally = Tally()
+    asked = Questions()
+    kernels = _Kernels(resolver, asked)
+    headers: list[Place] = []
+    rows: list[tuple[Place, int]] = []
+    for place, row, extended in _rows(text, options):
+        if row is None:
+            headers += [] if extended else [place]
+        elif extended and not row.group().endswith(NOTHING):
+            tally.already += 1
+        else:
+            end = place.end
+            rows.append((Place(end - len(NOTHING), end) if extended else Place(end, end), kernels.ticket(row)))
+    answers = asked.ask(resolver, options.progress)
+    written = [_columns(answer) for answer in answers]
+    edits = [(Place(header.end, header.end), ADDED) for header in headers]
+    for place, ticket in rows:
+        tally.count(answers[ticket].reason, resolved=bool(answers[ticket].frames))
+        edits.append((place, written[ticket]))
+    report = tally.report(NAME, "rows", kernels.notes())
+    if not tally.resolved:
+        return Symbolized(data, report)
+    return Symbolized(json_text.encode(json_text.with_edits(text, edits)), report)
+
+
+def _rows(text: str, options: Options) -> Iterator[tuple[Place, re.Match[str] | None, bool]]:
+    """Headers (without a match) and the rows below them; the flag says whether their header has the added columns."""
+    extended: bool | None = None
+    for number, line in enumerate(_LINE.finditer(text)):
+        if number % EVERY == 0:
+            options.progress("reading rows", line.start(), len(text))
+        if _HEADER.fullmatch(line.group()):
+            extended = line.group().endswith(ADDED)
+            yield Place(*line.span()), None, extended
+        elif extended is not None:
+            row = _ROW.fullmatch(line.group())
+            if row:
+                yield Place(*line.span()), row, extended
+            else:
+                extended = None
+
+
+class _Kernels:
+    def __init__(self, resolver: Resolver, asked: Questions) -> None:
+        self._resolver = resolver
+        self._asked = asked
+        self._known: dict[str, int | Reason] = {}
+
+    def ticket(self, row: re.Match[str]) -> int:
+        quoted, bare, offset = row.groups()
+        name = quoted.replace('""', '"') if quoted is not None else bare.strip()
+        if name not in self._known:
+            target = self._resolver.kernel(name)
+            if target is Reason.UNKNOWN_KERNEL:
+                target = self._resolver.kernel(_SUFFIX.sub("", name))
+            self._known[name] = target if isinstance(target, Reason) else self._asked.target(target)
+        target_or_reason = self._known[name]
+        if isinstance(target_or_reason, Reason):
+            return self._asked.refuse(target_or_reason)
+        return self._asked.add(target_or_reason, int(offset, 16))
+
+    def notes(self) -> tuple[str, ...]:
+        """The names that could not be used."""
+        why = {Reason.UNKNOWN_KERNEL: "stands in no module", Reason.AMBIGUOUS: "stands in several modules"}
+        return tuple(f"kernel {name} {why[how]}" for name, how in self._known.items() if isinstance(how, Reason))
+
+
+def _columns(answer: Resolved) -> str:
+    if not answer.frames:
+        return NOTHING
+    inner, user = answer.frames[0], answer.frames[-1]
+    stack = " <- ".join(map(_place, answer.frames))
+    cells = (_name(inner), inner.file or "", inner.line, inner.column, user.file or "", user.line, stack)
+    return "".join(f", {cell}" if isinstance(cell, int) else f", {_quoted(cell)}" for cell in cells)
+
+
+def _name(frame: Frame) -> str:
+    return frame.function or frame.linkage_name or ""
+
+
+def _place(frame: Frame) -> str:
+    return f"{_name(frame)} ({frame.file}:{frame.line}:{frame.column})" if frame.file else _name(frame)
+
+
+def _quoted(text: str) -> str:
+    """A CSV cell on one line (RFC 4180, section 2)."""
+    return '"' + " ".join(text.splitlines()).replace('"', '""') + '"'

@@ -1,0 +1,93 @@
+"""Which instructions does each source line own? The instructions of a code object, each once and in the order of the code,
+with the frames that it comes from. What disassembles is given; nothing here runs a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.config import Limits
+from symd.errors import KernelNotFound, ObjectNotFound, SymdError, Unsupported
+from symd.index import Index
+from symd.model import U32, U64, Answers, CodeObject, Instructions
+
+Disassemble = Callable[[Sequence[CodeObject], str | None, Limits], list[Instructions | SymdError]]
+"""For each code object its instructions (of one kernel, where one is named), or why there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a module to list: the code object at ``object`` (None: all but the SPIR-V that machine code was made from),
+    and in it ``kernel`` (None: everything). ``target`` is the device of code objects that do not say theirs."""
+
+    object: str | None = None
+    kernel: str | None = None
+    target: str | None = None
+
+
+WHOLE = Part()
+"""Everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The instructions of one code object: equally long columns.
+
+    ``answers[i]`` says where instruction i is and its frames, innermost first; ``size`` is in bytes; ``text`` is the
+    disassembler's. Where there are none, ``problem`` says why.
+    """
+
+    object: str
+    target: str | None
+    disassembler: str
+    answers: Answers
+    size: U32
+    text: Sequence[str] = field(repr=False)
+    problem: str = ""
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+
+def chosen(codes: Sequence[CodeObject], part: Part) -> list[CodeObject]:
+    """The code objects to disassemble. Raises ObjectNotFound, KernelNotFound."""
+    found = [code for code in codes if code.path == part.object or (part.object is None and not _is_input(code))]
+    if part.object is not None and not found:
+        raise ObjectNotFound(f"there is no code object {part.object!r}", hint="symd info FILE lists them")
+    if part.kernel is not None:
+        found = [code for code in found if any(each.name == part.kernel for each in code.kernels)]
+        if not found:
+            raise KernelNotFound(f"there is no kernel {part.kernel!r}", hint="symd info FILE lists them")
+    return [replace(code, target=code.target or part.target) for code in found]
+
+
+def _is_input(code: CodeObject) -> bool:
+    """SPIR-V inside a container is what the machine code was made from."""
+    return code.format == "spirv" and code.path != ""
+
+
+def listings(index: Index, codes: Sequence[CodeObject], found: Sequence[Instructions | SymdError]) -> Iterator[Listing]:
+    """A listing for each code object. Raises the first error when there is nothing but errors."""
+    errors = [each for each in found if isinstance(each, SymdError)]
+    if errors and len(errors) == len(found):
+        raise errors[0]
+    if not found:
+        raise Unsupported("there is no machine code in the module", hint="symd info FILE shows what is")
+    places = {(place.object, place.section_index): number for number, place in enumerate(index.places)}
+    for code, each in zip(codes, found, strict=True):
+        if isinstance(each, SymdError):
+            nothing = _answers(index, np.zeros(0, np.int64), np.zeros(0, np.uint64))
+            yield Listing(code.path, code.target, "", nothing, np.zeros(0, np.uint32), (), str(each))
+            continue
+        place = np.array([places[code.path, section] for section in each.section.tolist()], np.int64)
+        yield Listing(
+            code.path, code.target, each.disassembler, _answers(index, place, each.offset), each.size, each.text
+        )
+
+
+def _answers(index: Index, place: NDArray[np.int64], offset: U64) -> Answers:
+    location = index.locate(place, offset)
+    return Answers(location, (place + 1).astype(np.uint32), offset, index.locations, index.places)

@@ -1,0 +1,263 @@
+"""Which functions, kernels and source files have this name? By the whole name, its beginning or a pattern; functions also by
+their linkage names and as people write those."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from fnmatch import translate
+from typing import Any, overload
+
+import numpy as np
+
+from symd.errors import BadQuery, ObjectNotFound
+from symd.index import Index
+from symd.query.mangled import qualified_name
+from symd.query.paths import ends_with, normal
+
+LONGEST = 1000
+"""Characters of a pattern."""
+
+
+class NameKind(IntEnum):
+    """What a name is of, in the order of answers. The numbers travel on the wire."""
+
+    KERNEL = 1
+    FUNCTION = 2
+    FILE = 3
+
+
+class Match(IntEnum):
+    """How a pattern is meant. The numbers travel on the wire."""
+
+    EXACT = 1
+    """The whole name, with or without namespaces and template arguments; a file's last components."""
+    PREFIX = 2
+    """The beginning of the name, the linkage name or the part behind the last "::" or "/"."""
+    GLOB = 3
+    """``*``, ``?`` and ``[...]`` over the whole of any of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to look for: ``kinds`` empty means all."""
+
+    pattern: str
+    match: Match = Match.EXACT
+    kinds: frozenset[NameKind] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A kernel, a function or a source file. ``size`` is in bytes of text. A function that only stands inlined in others,
+    like a file, has no section, offset and address; ``copies`` counts the inlined copies of the function in its code
+    object. ``facts`` is what the format says of a kernel."""
+
+    kind: NameKind
+    name: str
+    object: str
+    linkage_name: str | None = None
+    section: str | None = None
+    section_index: int | None = None
+    section_offset: int | None = None
+    address: int | None = None
+    size: int = 0
+    copies: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def find_names(index: Index, wanted: Wanted, path: str | None = None) -> Sequence[Named]:
+    """Kernels, then functions, then files, each in the order of the module; a function that is a kernel is given as one.
+
+    ``path`` restricts to one code object. The entries are made when they are looked at. Raises ``BadQuery`` for a pattern
+    that is empty or too long, ``ObjectNotFound`` for a path that is none.
+    """
+    if not wanted.pattern or len(wanted.pattern) > LONGEST:
+        raise BadQuery(f"a pattern has 1 to {LONGEST} characters", hint="look for * to see all names")
+    if path is not None and path not in index.objects:
+        raise ObjectNotFound(
+            f"there is no code object {path!r}", hint="symd info FILE lists them", metadata={"object": path}
+        )
+    search = _Search(index, wanted, path)
+    return _Found(index, [entry for kind in NameKind for entry in search.entries(kind)])
+
+
+_Entry = tuple[NameKind, int, int]
+"""Kind, number of the code object, row in the kind's table."""
+
+
+class _Found(Sequence[Named]):
+    def __init__(self, index: Index, entries: Sequence[_Entry]) -> None:
+        self._index = index
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, at: int) -> Named: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Named]: ...
+    def __getitem__(self, at: int | slice) -> Named | Sequence[Named]:
+        if isinstance(at, slice):
+            return _Found(self._index, self._entries[at])
+        kind, number, row = self._entries[at]
+        return _MAKERS[kind](self._index, number, row)
+
+
+class _Search:
+    def __init__(self, index: Index, wanted: Wanted, path: str | None) -> None:
+        self.index = index
+        self.kinds = wanted.kinds or frozenset(NameKind)
+        self.fits = _matcher(wanted)
+        self.fits_file = _file_matcher(wanted)
+        secondary = index.columns["object_secondary"].tolist()
+        self.objects = [
+            number
+            for number, other in enumerate(index.objects)
+            if (other == path if path is not None else not secondary[number])
+        ]
+
+    def entries(self, kind: NameKind) -> Iterator[_Entry]:
+        if kind in self.kinds:
+            yield from {
+                NameKind.KERNEL: self._kernels,
+                NameKind.FUNCTION: self._functions,
+                NameKind.FILE: self._files,
+            }[kind]()
+
+    def _kernels(self) -> Iterator[_Entry]:
+        for number in self.objects:
+            for row, kernel in enumerate(self.index.summary.objects[number].kernels):
+                if self.fits(kernel.name, ""):
+                    yield NameKind.KERNEL, number, row
+
+    def _functions(self) -> Iterator[_Entry]:
+        columns = self.index.columns
+        own = np.isin(columns["function_object"], self.objects)
+        if NameKind.KERNEL in self.kinds:
+            own &= ~_is_kernel(self.index)
+        rows = np.flatnonzero(own)
+        pairs = np.stack([columns["function_name"][rows], columns["function_linkage_name"][rows]], axis=1)
+        distinct, which = np.unique(pairs, axis=0, return_inverse=True)
+        strings = self.index.strings
+        fit = np.array([self.fits(strings[name], strings[linkage]) for name, linkage in distinct.tolist()], np.bool_)
+        for row in rows[fit[which]].tolist() if len(rows) else ():
+            yield NameKind.FUNCTION, int(columns["function_object"][row]), row
+
+    def _files(self) -> Iterator[_Entry]:
+        columns = self.index.columns
+        owners, names = columns["file_object"].tolist(), columns["file_name"].tolist()
+        fit = {name: self.fits_file(self.index.strings[name]) for name in set(names)}
+        chosen = set(self.objects)
+        for row, (owner, name) in enumerate(zip(owners, names, strict=True)):
+            if fit[name] and owner in chosen:
+                yield NameKind.FILE, owner, row
+
+
+def _is_kernel(index: Index) -> Any:
+    """For each function whether a kernel of its name begins where it does."""
+    columns = index.columns
+    kernels = set(zip(*(columns[f"kernel_{name}"].tolist() for name in ("place", "offset", "name")), strict=True))
+    place, offset, name, linkage = (
+        columns[f"function_{name}"].tolist() for name in ("place", "offset", "name", "linkage_name")
+    )
+    rows = zip(place, offset, name, linkage, strict=True)
+    return np.array(
+        [(p - 1, at, own) in kernels or (p - 1, at, other) in kernels for p, at, own, other in rows], np.bool_
+    )
+
+
+def _matcher(wanted: Wanted) -> Callable[[str, str], bool]:
+    """A test of a function's name and linkage name."""
+    fits = _text_matcher(wanted)
+
+    def test(name: str, linkage: str) -> bool:
+        return any(map(fits, spellings(name, linkage)))
+
+    return test
+
+
+def spellings(name: str, linkage: str) -> set[str]:
+    """Everything that a function may be called: its name, its linkage name, the qualified name that this stands for, and
+    each without what stands in front of the last "::" and without template arguments."""
+    names = {name, linkage, qualified_name(linkage) or "", qualified_name(name) or ""} - {""}
+    bare = {_without_arguments(each) for each in names} | names
+    return bare | {each.rpartition("::")[2] for each in bare if "<" not in each and "(" not in each}
+
+
+def _without_arguments(name: str) -> str:
+    return name[: name.index("<")] if name.endswith(">") and not name.startswith("<") else name
+
+
+def _text_matcher(wanted: Wanted) -> Callable[[str], Any]:
+    if wanted.match is Match.GLOB:
+        return re.compile(translate(wanted.pattern)).match
+    if wanted.match is Match.PREFIX:
+        return lambda text: text.startswith(wanted.pattern)
+    return lambda text: text == wanted.pattern
+
+
+def _file_matcher(wanted: Wanted) -> Callable[[str], Any]:
+    """A test of a path."""
+    fits = _text_matcher(wanted)
+    if wanted.match is Match.EXACT:
+        return lambda path: ends_with(normal(path), normal(wanted.pattern))
+    return lambda path: fits(path) or fits(normal(path).rpartition("/")[2])
+
+
+def _kernel(index: Index, number: int, row: int) -> Named:
+    kernel = index.summary.objects[number].kernels[row]
+    address = next(
+        (
+            place.address
+            for place in index.places
+            if (place.object, place.section_index) == (index.objects[number], kernel.section_index)
+        ),
+        None,
+    )
+    return Named(
+        NameKind.KERNEL,
+        kernel.name,
+        index.objects[number],
+        None,
+        kernel.section,
+        kernel.section_index,
+        kernel.offset,
+        None if address is None else address + kernel.offset,
+        kernel.size,
+        facts=kernel.facts,
+    )
+
+
+def _function(index: Index, number: int, row: int) -> Named:
+    columns, strings = index.columns, index.strings
+    name, linkage, place, offset, size, copies = (
+        int(columns[f"function_{each}"][row]) for each in ("name", "linkage_name", "place", "offset", "size", "copies")
+    )
+    where = index.places[place - 1] if place else None
+    return Named(
+        NameKind.FUNCTION,
+        strings[name] or strings[linkage],
+        index.objects[number],
+        strings[linkage] or None,
+        where.section if where else None,
+        where.section_index if where else None,
+        offset if where else None,
+        where.address + offset if where else None,
+        size,
+        copies,
+    )
+
+
+def _file(index: Index, number: int, row: int) -> Named:
+    return Named(NameKind.FILE, index.strings[int(index.columns["file_name"][row])], index.objects[number])
+
+
+_MAKERS: Mapping[NameKind, Callable[[Index, int, int], Named]] = {
+    NameKind.KERNEL: _kernel,
+    NameKind.FUNCTION: _function,
+    NameKind.FILE: _file,
+}

@@ -1,0 +1,100 @@
+"""Whose code is it? The functions and inlined copies that locations belong to, and where functions begin and end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.index import Index
+from symd.index.format import Column
+from symd.model import U64, RowFlag
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A function with code of its own: its name and its first and last byte, as linear positions (``place_base`` plus
+    offset), the last excluded."""
+
+    name: str | None
+    start: int
+    end: int
+
+
+class Owners:
+    """Owners of an index (docs/index-format.md, ``location_owner``), a function with one number wherever it is."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._columns = index.columns
+        owner = index.columns["function_owner"].astype(np.int64)
+        own = np.flatnonzero((owner > 0) & (index.columns["function_place"] > 0))
+        start = self.position(index.columns["function_place"][own].astype(np.int64) - 1, self._function("offset", own))
+        order = np.argsort(start, kind="stable")
+        self._rows, self._start = own[order], start[order]
+        self._end = self._start + self._function("size", self._rows).astype(np.int64)
+        self._owner = owner[self._rows]
+
+    def _function(self, name: str, rows: Numbers) -> Column:
+        return self._columns[f"function_{name}"][rows]
+
+    def position(self, place: Column, offset: Column) -> Numbers:
+        """Linear positions of places in text sections."""
+        return self._columns["place_base"].astype(np.int64)[place] + offset.astype(np.int64)
+
+    def of(self, locations: Numbers, position: Numbers) -> Numbers:
+        """Who each location belongs to, given where it is asked for; 0: nobody.
+
+        Where no scope reaches, because the debug data contradicts itself or begins late, the innermost function around
+        has the code.
+        """
+        owner = self._columns["location_owner"][locations].astype(np.int64)
+        symbol, function = self._symbols
+        if len(symbol):
+            at = np.minimum(np.searchsorted(symbol, owner), len(symbol) - 1)
+            scopeless = (owner == 0) | (symbol[at] == owner)
+            owner = np.where(symbol[at] == owner, function[at], owner)
+        else:
+            scopeless = owner == 0
+        if not len(self._start):
+            return owner
+        at = np.maximum(np.searchsorted(self._start, position, side="right") - 1, 0)
+        inside = scopeless & (self._start[at] <= position) & (position < self._end[at])
+        return np.where(inside, self._owner[at], owner)
+
+    @cached_property
+    def _symbols(self) -> tuple[Numbers, Numbers]:
+        """Numbers of symbols, growing, and of the functions that they are symbols of."""
+        symbol = self._columns["function_symbol"].astype(np.int64)
+        known = np.flatnonzero(symbol)
+        known = known[np.argsort(symbol[known])]
+        return symbol[known], self._columns["function_owner"][known].astype(np.int64)
+
+    def extent(self, owner: int) -> Extent | None:
+        """None for an inlined copy, and for nobody."""
+        at = self._slot_of.get(owner)
+        if at is None:
+            return None
+        name = self._index.strings[int(self._function("name", self._rows)[at])]
+        return Extent(name or None, int(self._start[at]), int(self._end[at]))
+
+    @cached_property
+    def _slot_of(self) -> dict[int, int]:
+        return {owner: at for at, owner in enumerate(self._owner.tolist())}
+
+    def prologue_end(self, extent: Extent) -> int | None:
+        """The position of the function's first row that says prologue_end."""
+        first = int(np.searchsorted(self._prologues, np.uint64(extent.start)))
+        if first == len(self._prologues) or self._prologues[first] >= extent.end:
+            return None
+        return int(self._prologues[first])
+
+    @cached_property
+    def _prologues(self) -> U64:
+        rows = np.flatnonzero(self._columns["row_flags"] & RowFlag.PROLOGUE_END)
+        found = self.position(self._columns["row_place"][rows], self._columns["row_offset"][rows])
+        return np.sort(found).astype(np.uint64)

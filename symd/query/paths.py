@@ -1,0 +1,86 @@
+"""Source paths as people and compilers write them: the same file under several spellings, files by the end of their path,
+and rules that say where the compiler's folders lie on this machine."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from symd.errors import BadQuery
+
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_UPWARD = re.compile(r"\A(\.\./)+")
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """Paths that begin with the folder ``prefix`` begin with ``replacement`` here. An empty prefix means relative
+    paths."""
+
+    prefix: str
+    replacement: str
+
+
+def parse_rule(text: str) -> PathRule:
+    """``FROM=TO``. Raises ``BadQuery``."""
+    prefix, equals, replacement = text.partition("=")
+    if not equals or not (prefix or replacement):
+        raise BadQuery(f"{text[:80]!r} is no path rule", hint="write FROM=TO, such as /build/src=/home/me/src")
+    return PathRule(prefix, replacement)
+
+
+def normal(path: str) -> str:
+    """The path with forward slashes and without ".", ".." and doubled slashes, as far as text alone can say."""
+    if _DRIVE.match(path) or ("\\" in path and "/" not in path):
+        path = path.replace("\\", "/")
+    return posixpath.normpath(path) if path else ""
+
+
+def remapped(path: str, rules: Sequence[PathRule]) -> str:
+    """The path after the first rule that fits, normal; without one as it is."""
+    plain = normal(path)
+    for rule in rules:
+        rest = _below(plain, normal(rule.prefix))
+        if rest is not None:
+            return normal(f"{rule.replacement}/{rest}" if rest else rule.replacement)
+    return path
+
+
+def _below(path: str, folder: str) -> str | None:
+    """What is left of ``path`` below ``folder``, None when it lies elsewhere."""
+    if not folder:
+        return None if path.startswith("/") or _DRIVE.match(path) else path
+    if path == folder:
+        return ""
+    start = folder if folder.endswith("/") else f"{folder}/"
+    return path[len(start) :] if path.startswith(start) else None
+
+
+def ends_with(path: str, wanted: str) -> bool:
+    """Whether the last components of ``path`` are those of ``wanted``; both normal."""
+    return path == wanted or (not wanted.startswith("/") and path.endswith(f"/{wanted}"))
+
+
+def matching(paths: Iterable[str], wanted: str, rules: Sequence[PathRule] = ()) -> dict[str, list[str]]:
+    """The files that ``wanted`` can mean, each with the spellings of ``paths`` that are it.
+
+    Keys are normal and remapped. A path is found under its own name and under that which the rules give it. Where one
+    file is ``wanted`` exactly, the others are not meant.
+    """
+    plain = _UPWARD.sub("", normal(wanted))
+    found: dict[str, list[str]] = {}
+    exact: set[str] = set()
+    for path in paths:
+        names = {normal(path), normal(remapped(path, rules))}
+        if any(ends_with(name, plain) for name in names):
+            file = normal(remapped(path, rules))
+            found.setdefault(file, []).append(path)
+            if plain in names:
+                exact.add(file)
+    return {file: found[file] for file in exact} if exact else found
+
+
+def base_name(path: str) -> str:
+    return posixpath.basename(normal(path))

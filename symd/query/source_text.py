@@ -1,0 +1,118 @@
+"""What is the text of this source file? From the module itself where it carries it, else from disk: through path rules,
+inside allowed folders only, and only the very file that the compiler read where its MD5 is known. Files are opened by the
+reader that the caller gives; nothing here touches the disk."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from symd.debuginfo.carried_sources import Carried, carried
+from symd.errors import ObjectNotFound
+from symd.model import CodeObject
+from symd.query.paths import PathRule, normal, remapped
+
+
+class Origin(IntEnum):
+    """Where a text is from. The numbers travel on the wire."""
+
+    NONE = 0
+    """Nobody has it; ``SourceText.problem`` says why."""
+    MODULE = 1
+    DISK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """What is known of one source file.
+
+    ``file`` is its name in frames; ``path`` where it was read from on disk; ``md5`` what the compiler says of the file
+    that it read (16 bytes), None where it says nothing; ``problem`` why there is no text ("" when there is).
+    """
+
+    file: str
+    text: str | None = field(default=None, repr=False)
+    origin: Origin = Origin.NONE
+    path: str | None = None
+    md5: bytes | None = None
+    problem: str = ""
+
+    @property
+    def verified(self) -> bool:
+        """Whether the text is known to be the compiler's: it came with the module, or its MD5 is right."""
+        return self.text is not None and (self.origin is Origin.MODULE or self.md5 is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Which files may be read: those below ``roots`` (absolute folders), found under the paths that ``rules`` make of the
+    compiler's."""
+
+    roots: tuple[str, ...] = ()
+    rules: tuple[PathRule, ...] = ()
+
+
+Reader = Callable[[str, str], bytes | None]
+"""Given a root and a path below it, the file's bytes; None where there is no such file or it leads out of the root."""
+
+
+def from_module(codes: Sequence[CodeObject], files: Iterable[str], path: str | None = None) -> list[SourceText]:
+    """What the module, or its code object at ``path``, carries of each file. Raises ObjectNotFound."""
+    if path is not None and not any(code.path == path for code in codes):
+        raise ObjectNotFound(f"there is no code object {path!r}", hint="symd info FILE lists them")
+    wanted = set(files)
+    known: dict[str, Carried] = {}
+    for code in codes:
+        if path in (None, code.path):
+            _merge(known, {file: entry for file, entry in carried(code).items() if file in wanted})
+    return [_known(file, known.get(file, Carried())) for file in files]
+
+
+def _merge(known: dict[str, Carried], more: Mapping[str, Carried]) -> None:
+    """Of several code objects the first that has a text, and the first that has a sum, is heard."""
+    for file, entry in more.items():
+        before = known.get(file, Carried())
+        text = entry.text if before.text is None else before.text
+        known[file] = Carried(text, before.md5 or entry.md5)
+
+
+def _known(file: str, entry: Carried) -> SourceText:
+    if entry.text is None:
+        return SourceText(file, md5=entry.md5, problem="the module does not carry its text")
+    return SourceText(file, entry.text, Origin.MODULE, md5=entry.md5)
+
+
+def completed(source: SourceText, allowed: Allowed, read: Reader) -> SourceText:
+    """The same with a text from disk, where the module has none and an allowed file is the right one."""
+    if source.text is not None:
+        return source
+    if not allowed.roots:
+        return replace(source, problem=f"{source.problem}, and no folder is allowed to be read")
+    differing = ""
+    for root, path in places(source.file, allowed):
+        data = read(root, path)
+        if data is None:
+            continue
+        if source.md5 is None or hashlib.md5(data, usedforsecurity=False).digest() == source.md5:
+            text = data.decode("utf-8", "replace")
+            return replace(source, text=text, origin=Origin.DISK, path=path, problem="")
+        differing = differing or path
+    if differing:
+        return replace(source, problem=f"{differing} is not the file that was compiled: its MD5 differs")
+    return replace(source, problem=f"{source.problem}, and no allowed folder holds it")
+
+
+def places(file: str, allowed: Allowed) -> Iterator[tuple[str, str]]:
+    """(root, absolute path below it) where the file may lie, by name alone. A relative name is looked for below every
+    root; one that climbs out of a root is nowhere."""
+    name = normal(remapped(file, allowed.rules))
+    if not name or "\0" in name:
+        return
+    for root in allowed.roots:
+        folder = normal(root)
+        path = normal(posixpath.join(folder, name))
+        if path.startswith(folder.rstrip("/") + "/"):
+            yield root, path

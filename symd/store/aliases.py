@@ -1,0 +1,51 @@
+"""Other names of modules and code objects, in both directions. A name of a context means what it means there alone."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from symd.model import Alias
+from symd.store import catalogue as rows
+from symd.store.catalogue import Catalogue
+from symd.store.layout import checked, not_found
+
+_COLUMNS = "SELECT kind, key, sha256, object, context FROM aliases "
+_ONE = _COLUMNS + "WHERE context = ? AND kind = ? AND key = ?"
+_PAGE = _COLUMNS + "WHERE sha256 = ? AND (context, kind, key) > (?, ?, ?) ORDER BY context, kind, key LIMIT ?"
+
+
+class Aliases:
+    """The aliases in one catalogue. Safe to use from several threads."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    def add(self, aliases: Iterable[Alias]) -> None:
+        """All of them or, on an error, none; of one kind and key in one context the last one told wins. Raises
+        ``ModuleNotFound``."""
+        with self._catalogue.writing() as connection:
+            for alias in aliases:
+                _add(connection, alias)
+
+    def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
+        """What the name means in the context with that id, or else everywhere; None when nobody told."""
+        with self._catalogue.reading() as connection:
+            for scope in dict.fromkeys((context, "")):
+                row = connection.execute(_ONE, (scope, kind, key)).fetchone()
+                if row is not None:
+                    return Alias(*row)
+        return None
+
+    def of(self, digest: str, after: Alias | None = None, limit: int = 1000) -> Sequence[Alias]:
+        """One page of a module's other names, by context, kind and key: those behind ``after``."""
+        behind = (after.context, after.kind, after.key) if after else ("", "", "")
+        with self._catalogue.reading() as connection:
+            return [Alias(*row) for row in connection.execute(_PAGE, (checked(digest), *behind, limit))]
+
+
+def _add(connection: sqlite3.Connection, alias: Alias) -> None:
+    if not rows.exists(connection, checked(alias.module)):
+        raise not_found(alias.module)
+    values = (alias.context, alias.kind, alias.key, alias.module, alias.object)
+    connection.execute("INSERT OR REPLACE INTO aliases VALUES (?, ?, ?, ?, ?)", values)

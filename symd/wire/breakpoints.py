@@ -1,0 +1,141 @@
+"""Source lines, the places and refusals that answer them, and the events of watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from symd.errors import BadQuery, Malformed
+from symd.model import ObjectAddress, SectionOffset
+from symd.query.breakpoints import Located, Refusal, SourceLine, Spot
+from symd.query.paths import PathRule
+from symd.query.watch import Breakpoint, Event, Resolved, Watching
+from symd.v1 import breakpoint_service_pb2 as pb
+from symd.wire.names import module_digest, module_name
+from symd.wire.text import utf8, utf8s
+
+PLACES = 1000
+"""Places in one event."""
+
+
+def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
+    """Without its id. Raises ``BadQuery`` for a line that is none."""
+    return pb.Breakpoint(
+        where=pb.SourceLine(file=utf8(breakpoint_.where.file), line=_line(breakpoint_.where.line)),
+        object=utf8(breakpoint_.path),
+        every_address=breakpoint_.every,
+        path_rules=[
+            pb.PathRule(prefix=utf8(rule.prefix), replacement=utf8(rule.replacement)) for rule in breakpoint_.rules
+        ],
+    )
+
+
+def from_breakpoint(message: pb.Breakpoint, name: str = "") -> Breakpoint:
+    """Raises ``BadQuery`` when file or line is missing."""
+    if not message.where.file:
+        raise BadQuery("a breakpoint names no file", hint="set where.file")
+    return Breakpoint(
+        name,
+        SourceLine(message.where.file, _line(message.where.line)),
+        message.every_address,
+        message.object if message.HasField("object") else None,
+        tuple(PathRule(rule.prefix, rule.replacement) for rule in message.path_rules),
+    )
+
+
+def _line(number: int) -> int:
+    if not 0 < number < 1 << 32:
+        raise BadQuery(f"{number} is no line", hint="lines count from 1")
+    return number
+
+
+def to_spot(spot: Spot) -> pb.BreakpointPlace:
+    return pb.BreakpointPlace(
+        object=utf8(spot.object),
+        kernel=utf8(spot.kernel),
+        function=utf8(spot.function),
+        section=utf8(spot.section),
+        section_index=spot.section_index,
+        section_offset=spot.section_offset,
+        address=spot.address,
+        file=utf8(spot.file),
+        line=spot.line,
+        column=spot.column,
+        inlined=spot.inlined,
+        slid=spot.slid,
+    )
+
+
+def from_spot(message: pb.BreakpointPlace) -> Spot:
+    return Spot(
+        message.object,
+        message.kernel if message.HasField("kernel") else None,
+        message.function if message.HasField("function") else None,
+        message.section if message.HasField("section") else None,
+        message.section_index,
+        SectionOffset(message.section_offset),
+        ObjectAddress(message.address),
+        message.file,
+        message.line,
+        message.column,
+        message.inlined,
+        message.slid,
+    )
+
+
+def to_refusal(answer: Located) -> pb.BreakpointRefusal | None:
+    if answer.refusal is None:
+        return None
+    return pb.BreakpointRefusal(
+        refusal=int(answer.refusal),  # type: ignore[arg-type] # the enum's numbers are Refusal's own
+        candidates=utf8s(answer.candidates),
+        last_line=answer.last_line or 0,
+    )
+
+
+def from_answer(
+    requested: SourceLine, places: Iterable[pb.BreakpointPlace], refusal: pb.BreakpointRefusal | None
+) -> Located:
+    """An answer; ``refusal`` None, or one that says nothing, stands for places. Raises ``Malformed``."""
+    spots = tuple(map(from_spot, places))
+    if refusal is None or not refusal.refusal:
+        return Located(requested, spots)
+    try:
+        reason = Refusal(refusal.refusal)
+    except ValueError:
+        raise Malformed(f"the daemon refuses with {refusal.refusal}, which is unknown here") from None
+    return Located(requested, spots, reason, tuple(refusal.candidates), refusal.last_line or None)
+
+
+def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
+    """One message, or several for an event of many places."""
+    if isinstance(event, Watching):
+        yield pb.WatchBreakpointsResponse(watching=pb.Watching())
+        return
+    spots = event.answer.spots
+    for start in range(0, max(len(spots), 1), PLACES):
+        part = pb.BreakpointEvent(
+            id=event.id,
+            module=module_name(event.digest),
+            places=map(to_spot, spots[start : start + PLACES]),
+            refusal=to_refusal(event.answer),
+            more=start + PLACES < len(spots),
+        )
+        yield pb.WatchBreakpointsResponse(answer=part)
+
+
+def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str, SourceLine]) -> Iterator[Event]:
+    """The events of a watch on ``lines`` by id, each whole. Raises ``Malformed``."""
+    spots: tuple[Spot, ...] = ()
+    for message in messages:
+        if message.WhichOneof("event") != "answer":
+            yield Watching()
+            continue
+        part = message.answer
+        if part.id not in lines:
+            raise Malformed(f"the daemon answers {part.id[:100]!r}, which was not asked")
+        answer = from_answer(lines[part.id], part.places, part.refusal if part.HasField("refusal") else None)
+        spots += answer.spots
+        if not part.more:
+            yield Resolved(part.id, module_digest(part.module), replace(answer, spots=spots))
+            spots = ()

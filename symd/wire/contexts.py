@@ -1,0 +1,147 @@
+"""Contexts and what happened in them; other names of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from symd.errors import BadQuery
+from symd.model import Alias, Context, ContextRecord, DeviceAddress, Load, Segment, Unload
+from symd.v1 import alias_service_pb2, context_pb2
+from symd.wire.names import context_id, context_name, module_digest, module_name
+from symd.wire.queries import from_query, to_query
+from symd.wire.text import utf8
+
+NANO = 1_000_000_000
+Message = TypeVar("Message")
+
+
+def to_context(context: Context) -> context_pb2.Context:
+    """Raises ``BadQuery`` for a number that does not fit."""
+    return _fitting(
+        lambda: context_pb2.Context(
+            host=utf8(context.host),
+            process=context.process,
+            device=utf8(context.device),
+            clock=utf8(context.clock),
+            address_bits=context.address_bits,
+            attributes={utf8(name): utf8(value) for name, value in context.attributes.items()},
+        )
+    )
+
+
+def from_context(message: context_pb2.Context) -> Context:
+    return Context(
+        message.host,
+        message.process,
+        message.device,
+        message.clock,
+        message.address_bits or 64,
+        dict(message.attributes),
+    )
+
+
+def to_context_record(record: ContextRecord) -> context_pb2.Context:
+    message = to_context(record.context)
+    message.name = context_name(record.id)
+    seconds, nanos = divmod(round(record.added * NANO), NANO)
+    message.add_time.CopyFrom(Timestamp(seconds=seconds, nanos=nanos))
+    return message
+
+
+def from_context_record(message: context_pb2.Context) -> ContextRecord:
+    added = message.add_time.seconds + message.add_time.nanos / NANO
+    return ContextRecord(context_id(message.name), from_context(message), added)
+
+
+def to_event(event: Load | Unload) -> context_pb2.MapEvent:
+    """Raises ``BadQuery`` for a number that does not fit."""
+    if isinstance(event, Load):
+        return context_pb2.MapEvent(load=to_load(event))
+    return _fitting(lambda: context_pb2.MapEvent(unload=context_pb2.Unload(key=utf8(event.key), time=event.time)))
+
+
+def from_event(message: context_pb2.MapEvent) -> Load | Unload:
+    """Raises ``BadQuery`` for an event without a kind."""
+    match message.WhichOneof("kind"):
+        case "load":
+            return from_load(message.load)
+        case "unload":
+            return Unload(message.unload.key, message.unload.time)
+    raise BadQuery("an event says nothing", hint="set load or unload")
+
+
+def to_load(load: Load) -> context_pb2.Load:
+    return _fitting(
+        lambda: context_pb2.Load(
+            module=module_name(load.module),
+            time=load.time,
+            key=utf8(load.key),
+            unload_time=load.until,
+            segments=map(_to_segment, load.segments),
+            load_base=load.base,
+            object=utf8(load.object),
+        )
+    )
+
+
+def from_load(message: context_pb2.Load) -> Load:
+    return Load(
+        module_digest(message.module),
+        message.time,
+        tuple(map(_from_segment, message.segments)),
+        message.load_base if message.HasField("load_base") else None,
+        message.object if message.HasField("object") else None,
+        message.key,
+        message.unload_time if message.HasField("unload_time") else None,
+    )
+
+
+def to_alias(alias: Alias) -> alias_service_pb2.Alias:
+    return alias_service_pb2.Alias(
+        kind=utf8(alias.kind),
+        key=utf8(alias.key),
+        module=module_name(alias.module),
+        object=utf8(alias.object),
+        context=context_name(alias.context) if alias.context else "",
+    )
+
+
+def from_alias(message: alias_service_pb2.Alias) -> Alias:
+    return Alias(
+        message.kind,
+        message.key,
+        module_digest(message.module),
+        message.object if message.HasField("object") else None,
+        scope(message.context),
+    )
+
+
+def scope(name: str) -> str:
+    """The id of the context that an alias belongs to, "" for none."""
+    return context_id(name) if name else ""
+
+
+def from_events(messages: Iterable[context_pb2.MapEvent]) -> list[Load | Unload]:
+    return [from_event(message) for message in messages]
+
+
+def _to_segment(segment: Segment) -> context_pb2.Segment:
+    return context_pb2.Segment(
+        address=segment.address, size=segment.size, place=to_query(segment.place), object=utf8(segment.object)
+    )
+
+
+def _from_segment(message: context_pb2.Segment) -> Segment:
+    path = message.object if message.HasField("object") else None
+    return Segment(DeviceAddress(message.address), message.size, from_query(message.place), path)
+
+
+def _fitting(make: Callable[[], Message]) -> Message:
+    """A message, or ``BadQuery`` for a number that its field does not hold."""
+    try:
+        return make()
+    except ValueError as error:
+        raise BadQuery(f"a number does not fit: {error}", hint="times, addresses and sizes have 64 bits") from None

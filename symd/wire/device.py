@@ -1,0 +1,122 @@
+"""Device addresses asked, and answers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.errors import BadQuery
+from symd.model import U64, DeviceAddress
+from symd.query.addresses import AddressForm
+from symd.query.device import DeviceAnswers, Meaning
+from symd.v1 import context_pb2
+from symd.v1.context_service_pb2 import SymbolizeAddressesRequest
+from symd.wire.answers import from_columns, to_columns
+from symd.wire.columns import WIDTHS, pack, unpack
+from symd.wire.joined import join
+from symd.wire.names import module_digest, module_name
+from symd.wire.queries import from_query, numbers, to_query
+from symd.wire.text import utf8
+
+I64 = NDArray[np.int64]
+
+
+def to_request(name: str, values: U64, times: I64 | int | None, form: AddressForm) -> SymbolizeAddressesRequest:
+    """Raises ``BadQuery`` for a time that is none."""
+    known = 0 if form.bits == 64 else form.bits
+    try:
+        request = SymbolizeAddressesRequest(name=name, shift=form.shift, known_bits=known)
+        if isinstance(times, int):
+            request.time = times
+    except ValueError:
+        raise BadQuery(
+            "a time, a shift or a number of bits does not fit", hint="times are nanoseconds from 0 on"
+        ) from None
+    request.addresses = values.astype("<u8", copy=False).tobytes()
+    if times is not None and not isinstance(times, int):
+        if len(times) != len(values) or (len(times) and int(times.min()) < 0):
+            raise BadQuery("times are not one for each address, or below 0")
+        request.times = times.astype("<u8").tobytes()
+    return request
+
+
+def request_length(request: SymbolizeAddressesRequest) -> int:
+    """How many addresses are asked, without looking at them."""
+    return len(request.addresses) // (request.width or 8)
+
+
+def from_request(request: SymbolizeAddressesRequest) -> tuple[U64, I64 | int | None, AddressForm]:
+    """(numbers, times, form). Raises ``BadQuery`` for columns that are none, and times that cannot be."""
+    form = AddressForm(request.shift, request.known_bits or 64)
+    return numbers(request.addresses, request.width), _times(request), form
+
+
+def to_device_columns(answers: DeviceAnswers) -> context_pb2.DeviceAnswerColumns:
+    return context_pb2.DeviceAnswerColumns(
+        answers=to_columns(answers.answers),
+        modules=map(module_name, answers.modules),
+        module=pack(answers.module),
+        address=pack(answers.address),
+        meanings=(
+            context_pb2.Meanings(query=query, meanings=map(_to_meaning, meanings))
+            for query, meanings in answers.meanings.items()
+        ),
+    )
+
+
+def from_device_columns(message: context_pb2.DeviceAnswerColumns) -> DeviceAnswers:
+    """Raises ``Malformed`` when columns and counts disagree."""
+    count = message.answers.count
+    return DeviceAnswers(
+        from_columns(message.answers),
+        unpack(message.module, count, np.uint32),
+        unpack(message.address, count, np.uint64),
+        [module_digest(name) for name in message.modules],
+        {each.query: tuple(map(_from_meaning, each.meanings)) for each in message.meanings},
+    )
+
+
+def join_device(pieces: Sequence[DeviceAnswers]) -> DeviceAnswers:
+    """Answers to the pieces of a batch as answers to the whole."""
+    modules = list(dict.fromkeys(digest for piece in pieces for digest in piece.modules))
+    number = {digest: at for at, digest in enumerate(modules, 1)}
+    tables = [np.array([0, *(number[digest] for digest in piece.modules)], np.uint32) for piece in pieces]
+    starts = np.cumsum([0, *(len(piece) for piece in pieces)]).tolist()
+    return DeviceAnswers(
+        join([piece.answers for piece in pieces]),
+        np.concatenate([table[piece.module] for table, piece in zip(tables, pieces, strict=True)]),
+        np.concatenate([piece.address for piece in pieces]),
+        modules,
+        {
+            start + query: meanings
+            for start, piece in zip(starts, pieces, strict=False)
+            for query, meanings in piece.meanings.items()
+        },
+    )
+
+
+def _times(request: SymbolizeAddressesRequest) -> I64 | int | None:
+    match request.WhichOneof("as_of"):
+        case None:
+            return None
+        case "time":
+            return request.time
+    if len(request.times) % 8:
+        raise BadQuery(f"{len(request.times)} bytes are not a column of 8-byte times")
+    return np.frombuffer(request.times, WIDTHS[8]).astype(np.uint64, copy=False).view(np.int64)
+
+
+def _to_meaning(meaning: Meaning) -> context_pb2.Meaning:
+    return context_pb2.Meaning(
+        address=meaning.address,
+        module=module_name(meaning.module),
+        object=utf8(meaning.object),
+        place=to_query(meaning.place),
+    )
+
+
+def _from_meaning(message: context_pb2.Meaning) -> Meaning:
+    path = message.object if message.HasField("object") else None
+    return Meaning(DeviceAddress(message.address), module_digest(message.module), path, from_query(message.place))

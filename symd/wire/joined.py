@@ -1,0 +1,100 @@
+"""Answers to the pieces of a batch put together, piece by piece as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.model import U32, Answers, Candidate, Locations, Place
+
+
+def join(pieces: Sequence[Answers]) -> Answers:
+    """Answers to the pieces of a batch as answers to the whole."""
+    if len(pieces) == 1:
+        return pieces[0]
+    whole = Joined(sum(map(len, pieces)))
+    for piece in pieces:
+        whole.add(piece)
+    return whole.answers()
+
+
+class Joined:
+    """Answers to a batch of ``count`` queries whose pieces are added in order. Tables of locations that are not the
+    same are put one after another, so a location that several have is there several times."""
+
+    def __init__(self, count: int) -> None:
+        self._location = np.empty(count, np.uint32)
+        self._place = np.empty(count, np.uint32)
+        self._offset = np.empty(count, np.uint64)
+        self._filled = 0
+        self._tables: dict[int, tuple[int, Locations]] = {}
+        self._table_end = 0
+        self._places: dict[Place, int] = {}
+        self._candidates: dict[int, tuple[Candidate, ...]] = {}
+
+    def add(self, piece: Answers) -> None:
+        """The answers to the next queries."""
+        part = slice(self._filled, self._filled + len(piece))
+        np.add(piece.location, np.uint32(self._start_of(piece.locations)), out=self._location[part])
+        numbers = [self._places.setdefault(place, len(self._places) + 1) for place in piece.places]
+        same = numbers == list(range(1, len(numbers) + 1))
+        self._place[part] = piece.place if same else np.array([0, *numbers], np.uint32)[piece.place]
+        self._offset[part] = piece.offset
+        for query, candidates in piece.candidates.items():
+            self._candidates[part.start + query] = candidates
+        self._filled = part.stop
+
+    def answers(self) -> Answers:
+        """All that were added."""
+        part = slice(self._filled)
+        tables = [table for _, table in self._tables.values()]
+        locations = tables[0] if len(tables) == 1 else _joined(tables)
+        columns = self._location[part], self._place[part], self._offset[part]
+        return Answers(*columns, locations, list(self._places), self._candidates)
+
+    def _start_of(self, table: Locations) -> int:
+        """Where the table stands behind those that came before."""
+        known = self._tables.get(id(table))
+        if known is not None:
+            return known[0]
+        start = self._table_end
+        self._tables[id(table)] = start, table
+        self._table_end += len(table)
+        return start
+
+
+def _joined(tables: Sequence[Locations]) -> Locations:
+    starts = _starts(map(len, tables))
+    texts = _starts(len(table.strings) for table in tables)
+
+    def column(name: str, shifts: U32 | None = None) -> NDArray[Any]:
+        columns = [getattr(table, name) for table in tables]
+        if shifts is not None:
+            columns = [_shifted(numbers, shift) for numbers, shift in zip(columns, shifts, strict=False)]
+        return np.concatenate(columns)
+
+    return Locations(
+        column("reason"),
+        column("kernel", texts),
+        column("function", texts),
+        column("linkage_name", texts),
+        column("file", texts),
+        column("line"),
+        column("column"),
+        column("inlined"),
+        column("parent", starts),
+        [text for table in tables for text in table.strings],
+    )
+
+
+def _starts(lengths: Iterable[int]) -> U32:
+    """Where each piece begins, and at the end the length of all."""
+    return np.cumsum([0, *lengths]).astype(np.uint32)
+
+
+def _shifted(numbers: U32, by: np.uint32) -> U32:
+    """Numbers into a table that now stands ``by`` entries later; 0 stays "none"."""
+    return np.where(numbers, numbers + by, 0).astype(np.uint32)

@@ -1,0 +1,102 @@
+"""Listings as a stream of chunks: a header, then instructions with the locations that they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.errors import Malformed
+from symd.model import Answers
+from symd.query.listing import Listing, Part
+from symd.v1 import listing_service_pb2 as pb
+from symd.wire.answers import from_columns, to_columns
+from symd.wire.columns import pack, unpack
+from symd.wire.joined import join
+from symd.wire.names import module_name
+from symd.wire.text import utf8, utf8s
+
+ROWS = 8192
+"""Instructions in a chunk,"""
+TEXT = 1 << 20
+"""or fewer, so that their text has about so many characters."""
+
+
+def to_request(digest: str, part: Part) -> pb.GetListingRequest:
+    return pb.GetListingRequest(name=module_name(digest), object=part.object, kernel=part.kernel, target=part.target)
+
+
+def from_request(request: pb.GetListingRequest) -> Part:
+    given = {name: getattr(request, name) for name in ("object", "kernel", "target") if request.HasField(name)}
+    return Part(**given)
+
+
+def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
+    """The messages of one code object's listing."""
+    header = pb.ListingHeader(
+        object=utf8(listing.object),
+        target=utf8(listing.target),
+        disassembler=utf8(listing.disassembler),
+        problem=utf8(listing.problem),
+        instruction_count=len(listing),
+    )
+    yield pb.GetListingResponse(header=header)
+    for start, end in _cuts(listing.text):
+        rows = pb.ListingRows(
+            answers=to_columns(_part(listing.answers, slice(start, end))),
+            size=pack(listing.size[start:end]),
+            texts=utf8s(listing.text[start:end]),
+        )
+        yield pb.GetListingResponse(rows=rows)
+
+
+def _cuts(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < len(texts):
+        lengths = accumulate(len(text) for text in texts[start : start + ROWS])
+        fitting = sum(length <= TEXT for length in lengths)
+        end = start + max(fitting, 1)
+        yield start, end
+        start = end
+
+
+def _part(answers: Answers, rows: slice) -> Answers:
+    return Answers(answers.location[rows], answers.place[rows], answers.offset[rows], answers.locations, answers.places)
+
+
+def from_chunks(chunks: Iterable[pb.GetListingResponse]) -> Iterator[Listing]:
+    """The listings of a stream. Raises ``Malformed`` when chunks contradict their header."""
+    group: list[pb.GetListingResponse] = []
+    for chunk in chunks:
+        if chunk.HasField("header") and group:
+            yield _listing(group)
+            group = []
+        group.append(chunk)
+    if group:
+        yield _listing(group)
+
+
+def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
+    header = chunks[0].header
+    rows = [chunk.rows for chunk in chunks if chunk.HasField("rows")] or [pb.ListingRows()]
+    text = [text for each in rows for text in each.texts]
+    answers = join([from_columns(each.answers) for each in rows])
+    size = np.concatenate([_sizes(each) for each in rows])
+    if not chunks[0].HasField("header") or not len(answers) == len(text) == header.instruction_count:
+        raise Malformed("the instructions of a listing are not as many as its header says")
+    return Listing(
+        object=header.object,
+        target=header.target if header.HasField("target") else None,
+        disassembler=header.disassembler,
+        answers=answers,
+        size=size,
+        text=text,
+        problem=header.problem,
+    )
+
+
+def _sizes(rows: pb.ListingRows) -> NDArray[Any]:
+    return unpack(rows.size, rows.answers.count, np.uint32)

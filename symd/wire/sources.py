@@ -1,0 +1,52 @@
+"""Texts of source files as a stream of chunks: a header a file, then its text in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from symd.query.source_text import Origin, SourceText
+from symd.v1 import listing_service_pb2 as pb
+from symd.wire.pieces import pieces
+from symd.wire.text import utf8
+
+CHUNK = 1 << 20
+
+
+def to_chunks(source: SourceText) -> Iterator[pb.ReadSourcesResponse]:
+    """The messages of one file."""
+    header = pb.SourceFile(
+        file=utf8(source.file),
+        origin=int(source.origin),  # type: ignore[arg-type] # the enum's numbers are Origin's own
+        path=utf8(source.path),
+        md5=source.md5,
+        problem=utf8(source.problem),
+    )
+    yield pb.ReadSourcesResponse(source=header)
+    for piece in pieces((source.text or "").encode("utf-8", "replace"), CHUNK):
+        yield pb.ReadSourcesResponse(chunk=piece)
+
+
+def from_chunks(chunks: Iterable[pb.ReadSourcesResponse]) -> Iterator[SourceText]:
+    """The files of a stream."""
+    header: pb.SourceFile | None = None
+    text: list[bytes] = []
+    for chunk in chunks:
+        if chunk.HasField("source"):
+            if header is not None:
+                yield _source(header, b"".join(text))
+            header, text = chunk.source, []
+        text.append(chunk.chunk)
+    if header is not None:
+        yield _source(header, b"".join(text))
+
+
+def _source(header: pb.SourceFile, text: bytes) -> SourceText:
+    origin = Origin(header.origin)
+    return SourceText(
+        header.file,
+        None if origin is Origin.NONE else text.decode("utf-8", "replace"),
+        origin,
+        header.path if header.HasField("path") else None,
+        header.md5 if header.HasField("md5") else None,
+        header.problem,
+    )

@@ -1,0 +1,63 @@
+"""A handful of answers that came spelled out, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symd.model import Answer, Answers, Frame, Locations, Place
+
+
+def as_columns(answers: Sequence[Answer]) -> Answers:
+    """The same answers; a location that several have is there several times. Made for few: it works one by one."""
+    table = _Table()
+    places: dict[Place, int] = {}
+    location = [table.add(answer) for answer in answers]
+    place = [
+        places.setdefault(_place(answer), len(places) + 1) if answer.address is not None else 0 for answer in answers
+    ]
+    offset = [answer.section_offset or 0 for answer in answers]
+    candidates = {number: answer.candidates for number, answer in enumerate(answers) if answer.candidates}
+    columns = np.array(location, np.uint32), np.array(place, np.uint32), np.array(offset, np.uint64)
+    return Answers(*columns, table.locations(), list(places), candidates)
+
+
+def _place(answer: Answer) -> Place:
+    start = (answer.address or 0) - (answer.section_offset or 0)
+    return Place(answer.object or "", answer.section, answer.section_index or 0, start)
+
+
+class _Table:
+    """Locations while they are gathered: a row holds the columns of ``Locations`` in their order."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, ...]] = [(0,) * 9]
+        self._strings: dict[str, int] = {"": 0}
+
+    def add(self, answer: Answer) -> int:
+        """The number of the answer's location; those around it come before it."""
+        reason, kernel = int(answer.reason), self._string(answer.kernel)
+        if not answer.frames:
+            return self._add((reason, kernel, 0, 0, 0, 0, 0, 0, 0))
+        number = 0
+        for frame in reversed(answer.frames):
+            number = self._add((reason, kernel, *self._frame(frame), number))
+        return number
+
+    def _frame(self, frame: Frame) -> tuple[int, ...]:
+        names = self._string(frame.function), self._string(frame.linkage_name), self._string(frame.file)
+        return (*names, frame.line, frame.column, int(frame.inlined))
+
+    def _add(self, row: tuple[int, ...]) -> int:
+        self._rows.append(row)
+        return len(self._rows) - 1
+
+    def _string(self, text: str | None) -> int:
+        return self._strings.setdefault(text or "", len(self._strings))
+
+    def locations(self) -> Locations:
+        reason, kernel, function, linkage, file, line, column, inlined, parent = np.array(self._rows, np.uint32).T
+        strings = list(self._strings)
+        bits = inlined.astype(np.uint8)
+        return Locations(reason.astype(np.uint8), kernel, function, linkage, file, line, column, bits, parent, strings)

@@ -1,0 +1,164 @@
+"""Tables of locations that travel once: the daemon names the tables that answers point into again and again, and the
+client keeps them by name."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from symd.errors import Malformed
+from symd.model import Locations
+from symd.v1 import location_pb2
+from symd.wire.location_tables import from_table, to_table
+
+SMALL = 1 << 10
+"""A table of fewer entries is not worth a name."""
+SHARE = 8
+"""A table is worth sending whole to a batch that has an address for every so many of its entries."""
+BUDGET = 256 << 20
+"""Bytes of tables that one side keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A whole table as a message, and the same by name alone."""
+
+    whole: location_pb2.LocationTable
+    name_only: location_pb2.LocationTable
+    size: int
+
+    @classmethod
+    def of(cls, locations: Locations) -> Named:
+        whole = to_table(locations)
+        whole.name = uuid4().bytes
+        return cls(whole, location_pb2.LocationTable(name=whole.name), whole.ByteSize())
+
+
+@dataclass(slots=True)
+class _Met:
+    """A table that an answer pointed into; ``named`` from the second time on."""
+
+    table: weakref.ref[Locations]
+    named: Named | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def again(self, locations: Locations) -> Named:
+        with self.lock:
+            if self.named is None:
+                self.named = Named.of(locations)
+            return self.named
+
+
+class NamedTables:
+    """The daemon's names. What is met a second time is the table of a whole index, not of one answer; its message is
+    kept as long as the index stays open and ``budget`` bytes last. Safe to use from several threads."""
+
+    def __init__(self, budget: int = BUDGET) -> None:
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._met: OrderedDict[int, _Met] = OrderedDict()
+        self._gone: deque[int] = deque()
+
+    def message(
+        self, locations: Locations, count: int, known: Collection[bytes], sent: set[bytes]
+    ) -> location_pb2.LocationTable | None:
+        """How ``count`` answers that point into the table bring it: by name to one who knows it, whole (and from then
+        on it is in ``sent``), or as None: only the part that they need, without a name."""
+        named = self._named(locations) if len(locations) >= SMALL else None
+        if named is None:
+            return None
+        if named.whole.name in sent or named.whole.name in known:
+            return named.name_only
+        if count * SHARE < len(locations):
+            return None
+        sent.add(named.whole.name)
+        return named.whole
+
+    def _named(self, locations: Locations) -> Named | None:
+        key = id(locations)
+        with self._lock:
+            self._forget_gone()
+            met = self._met.get(key)
+            if met is None or met.table() is not locations:
+                self._met[key] = _Met(weakref.ref(locations, lambda _table: self._gone.append(key)))
+                return None
+            self._met.move_to_end(key)
+        named = met.again(locations)
+        with self._lock:
+            self._shrink()
+        return named
+
+    def _forget_gone(self) -> None:
+        """A table can go at any moment, in any thread: that is noted then, and dealt with here."""
+        while self._gone:
+            key = self._gone.popleft()
+            met = self._met.get(key)
+            if met is not None and met.table() is None:
+                del self._met[key]
+
+    def _shrink(self) -> None:
+        """Forget the tables that were asked for longest ago, never the last."""
+        sizes = {key: met.named.size for key, met in self._met.items() if met.named is not None}
+        excess = sum(sizes.values()) - self._budget
+        for key in list(sizes)[:-1]:
+            if excess <= 0:
+                return
+            self._met.pop(key, None)
+            excess -= sizes[key]
+
+
+class KeptTables:
+    """The client's: for each module the last table that had a name, ``budget`` bytes of them. Safe to use from several
+    threads."""
+
+    def __init__(self, budget: int = BUDGET) -> None:
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[str, tuple[bytes, Locations]] = OrderedDict()
+
+    def of(self, module: str) -> Arriving:
+        """What one call starts from."""
+        with self._lock:
+            kept = self._tables.get(module)
+            if kept is not None:
+                self._tables.move_to_end(module)
+        return Arriving(self, module, dict((kept,)) if kept is not None else {})
+
+    def keep(self, module: str, name: bytes, locations: Locations) -> None:
+        with self._lock:
+            self._tables[module] = name, locations
+            self._tables.move_to_end(module)
+            sizes = {module: _size(table) for module, (_, table) in self._tables.items()}
+            while sum(sizes.values()) > self._budget:
+                oldest, _ = self._tables.popitem(last=False)
+                del sizes[oldest]
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """The named tables of one call: those that the client had and those that came."""
+
+    kept: KeptTables
+    module: str
+    known: dict[bytes, Locations]
+
+    def take(self, message: location_pb2.LocationTable) -> Locations:
+        """The table that the message has or names. Raises ``Malformed``."""
+        if not message.name:
+            return from_table(message)
+        known = self.known.get(message.name)
+        if known is None:
+            if not message.count:
+                raise Malformed("an answer points into a table of locations that never came")
+            known = self.known[message.name] = from_table(message)
+            self.kept.keep(self.module, message.name, known)
+        return known
+
+
+def _size(table: Locations) -> int:
+    """Bytes, about: 30 an entry, and what a string object takes beside its text."""
+    return 30 * len(table) + sum(60 + len(text) for text in table.strings)

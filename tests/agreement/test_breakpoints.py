@@ -1,0 +1,169 @@
+"""Breakpoints for every line of every sample kernel equal a brute-force reading of LLVM's line table and DIE tree, and what
+gdb's ``break`` says where gdb can read the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from symd.index import Index
+from symd.model import CodeObject, Function
+from symd.query.breakpoints import Located, Refusal, SourceLine, Spot, locate
+from tests.agreement import die_tree, gdb, llvm, oracle_elf, ours
+from tests.agreement.comparison import IGC_LINE
+from tests.agreement.die_tree import Oracle
+from tests.agreement.samples import Sample, samples
+from tests.containers import amd
+from tests.golden.cuda import positions
+from tests.golden.cuda import samples as cuda
+
+BEYOND = 3
+"""Lines behind the last one that are asked for too."""
+
+
+def oracle(elf: bytes, folder: Path) -> Oracle:
+    path = folder / "image.elf"
+    path.write_bytes(elf)
+    rows = [row for table in llvm.line_tables(elf, folder) for row in table]
+    return Oracle(rows, die_tree.scopes(path))
+
+
+def compare(
+    found: Index,
+    expected: Oracle,
+    path: str | None = None,
+    where: Callable[[Spot], int] = lambda spot: spot.section_offset,
+) -> int:
+    """Every line of every file; returns how many breakpoints there were. ``where`` says where LLVM has a spot."""
+    count = 0
+    for file in sorted(expected.files()):
+        last = expected.last_line(file)
+        for line in range(1, last + BEYOND):
+            wanted = SourceLine(file, line)
+            slid, breakpoints = expected.chosen(file, line)
+            answer = locate(found, wanted, path)
+            assert as_set(answer, where) == breakpoints, f"{file}:{line}"
+            assert answer.refusal is (None if breakpoints else Refusal.PAST_END)
+            assert all(spot.slid == (slid != line) for spot in answer.spots)
+            every = expected.every(file, line)
+            answer = locate(found, wanted, path, every=True)
+            assert sorted(map(where, answer.spots)) == every, f"{file}:{line}"
+            assert {spot.line for spot in answer.spots} <= {line}
+            no = Refusal.PAST_END if line > last else Refusal.NO_CODE_AT_LINE
+            assert answer.refusal is (None if every else no)
+            count += len(breakpoints)
+    return count
+
+
+def as_set(answer: Located, where: Callable[[Spot], int]) -> set[die_tree.Breakpoint]:
+    places = [(where(spot), spot.function, spot.inlined) for spot in answer.spots]
+    assert len(set(places)) == len(places)
+    return set(places)
+
+
+@pytest.mark.parametrize("sample", [sample for sample in samples("igc-elf") if sample.kernels], ids=str)
+def test_a_dumped_kernel(sample: Sample, tmp_path: Path) -> None:
+    patched = int.from_bytes(sample.data[18:20], "little") == 182
+    elf = oracle_elf.addends_stored(sample.data, IGC_LINE) if patched else sample.data
+    assert compare(ours.index(sample.data), oracle(elf, tmp_path)) > 0
+
+
+@pytest.mark.parametrize("sample", samples("igc-debug"), ids=str)
+def test_a_debug_container(sample: Sample, tmp_path: Path) -> None:
+    found = ours.index(sample.data)
+    for kernel, image in oracle_elf.split_container(sample.data).items():
+        if kernel in sample.kernels:
+            assert compare(found, oracle(oracle_elf.addends_stored(image, IGC_LINE), tmp_path), kernel) > 0
+
+
+@pytest.mark.parametrize("sample", [each for each in samples("zebin") if each.debug != "none"], ids=str)
+def test_a_zebin(sample: Sample, tmp_path: Path) -> None:
+    """Its kernels placed apart, as LLVM is given them."""
+    elf, texts = oracle_elf.linked(sample.data)
+    bases = {f".text.{name}": number * oracle_elf.APART for number, name in enumerate(texts)}
+    found = ours.index(sample.data)
+    assert compare(found, oracle(elf, tmp_path), "", lambda spot: bases[spot.section or ""] + spot.section_offset) > 0
+
+
+AMD = [name for name in amd.LINKED if amd.code(name).debug.startswith("dwarf") and "zstd" not in name]
+"""LLVM 14 does not read zstd."""
+
+
+@pytest.mark.parametrize("name", AMD)
+def test_an_amd_code_object(name: str, tmp_path: Path) -> None:
+    """Functions that have no DIE are known by their symbols, which stand in for it here."""
+    expected = oracle(amd.sample(name), tmp_path)
+    code = amd.code(name)
+    begun = {low for scope in expected.tree for low, _ in scope.spans if not scope.inlined}
+    symbols = [(one.name, *placed(code, one)) for one in code.functions]
+    expected.tree += [die_tree.of_symbol(*symbol) for symbol in symbols if symbol[1] not in begun]
+    assert compare(ours.index(amd.sample(name)), expected, None, lambda spot: spot.address) > 0
+
+
+def placed(code: CodeObject, function: Function) -> tuple[int, int]:
+    """Object addresses of a function's first byte and of what follows it."""
+    section = next(each for each in code.sections if each.index == function.section_index)
+    return section.address + function.offset, section.address + function.offset + function.size
+
+
+@pytest.mark.parametrize(
+    "sample", [each for each in samples("igc-debug") if "blur/" in each.path and "opt" in each.path], ids=str
+)
+def test_a_helper_inlined_into_four_places_gives_four(sample: Sample) -> None:
+    spots = locate(ours.index(sample.data), SourceLine("blur.cl", 8)).spots
+    assert [(spot.kernel, spot.function, spot.inlined) for spot in spots] == [("blur", "at", True)] * 4
+    assert len({spot.address for spot in spots}) == 4
+    assert list(spots) == sorted(spots, key=lambda spot: spot.address)
+
+
+CUDA = [name for name in cuda.CUBINS if ".none." not in name]
+
+
+@pytest.mark.parametrize("name", CUDA)
+def test_every_address_of_every_line_of_a_cubin_is_one_where_nvdisasm_begins_a_line(name: str) -> None:
+    """The innermost line that nvdisasm prints at an instruction begins there. What it does not print are rows that say
+    again what the row before says, and rows that the next one at their address covers up, such as those of calls."""
+    found = ours.index(cuda.data(name))
+    wanted: dict[tuple[str, int], set[tuple[int, int]]] = {}
+    held: dict[tuple[str, int], set[tuple[int, int]]] = {}
+    begun: set[tuple[int, int]] = set()
+    for section, shown in positions.matched(cuda.code(name), positions.printed("lines.txt", name)):
+        for offset, chain, new in positions.instructions(section, shown):
+            for position in chain:
+                held.setdefault(position, set()).add((section.index, offset))
+            if new and chain:
+                wanted.setdefault(chain[0], set()).add((section.index, offset))
+                begun.add((section.index, offset))
+    assert len(wanted) > 1
+    for (file, line), places in wanted.items():
+        spots = locate(found, SourceLine(file, line), every=True).spots
+        mine = {(spot.section_index, int(spot.section_offset)) for spot in spots}
+        assert places <= mine <= begun | held[file, line], f"{file}:{line}"
+
+
+READABLE_BY_GDB = [
+    sample for sample in samples("igc-elf") if sample.kernels and int.from_bytes(sample.data[18:20], "little") == 62
+]
+
+
+@pytest.mark.parametrize("sample", READABLE_BY_GDB, ids=str)
+def test_gdb_breaks_at_the_same_addresses(sample: Sample, tmp_path: Path) -> None:
+    path = tmp_path / "image.elf"
+    path.write_bytes(sample.data)
+    found, expected = ours.index(sample.data), oracle(sample.data, tmp_path)
+    for file in sorted(expected.files()):
+        for line, addresses in gdb.breakpoints(path, file, expected.last_line(file) + BEYOND).items():
+            spots = locate(found, SourceLine(file, line)).spots
+            mine = sorted({int(spot.section_offset) for spot in spots})
+            if mine != addresses:
+                assert left_the_function(expected, mine, addresses), f"{file}:{line}"
+
+
+def left_the_function(expected: Oracle, mine: list[int], theirs: list[int]) -> bool:
+    """In one sample a kernel of 96 bytes has no prologue_end; gdb then looks for the second line, and finds it in the
+    function behind the kernel."""
+    owners = [die_tree.innermost(expected.tree, address) for address in (*mine, *theirs)]
+    first = owners[0]
+    return len(mine) == len(theirs) == 1 and first is not None and mine == [first.low] and owners[1] is not first

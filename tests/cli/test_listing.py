@@ -1,0 +1,225 @@
+"""``symd listing``: the text, the JSON, and both on a real module beside what IGA's command line says."""
+
+from __future__ import annotations
+
+import re
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symd.cli.listing_text import Printer
+from symd.errors import ToolMissing
+from symd.model import Answers, Locations, Place, Reason
+from symd.query.listing import Listing, Part
+from symd.query.source_text import Origin, SourceText
+from tests.cli.conftest import ROOT, Run
+from tests.cli.fake import FakeSymbolizer
+from tests.tools import output, require
+
+STRINGS = ("", "vadd", "_Z6helperf", "/src/vadd.cl", "/src/inc.h")
+#        reason              kernel function linkage file line column inlined parent
+TABLE = (
+    (0, 0, 0, 0, 0, 0, 0, 0, 0),
+    (Reason.EXACT, 1, 1, 0, 3, 8, 15, 0, 0),  # 1: vadd at 8
+    (Reason.EXACT, 1, 1, 0, 3, 10, 3, 0, 0),  # 2: vadd calls at 10
+    (Reason.EXACT, 1, 2, 0, 4, 2, 0, 1, 2),  # 3: helper inlined there
+    (Reason.EXACT, 1, 1, 0, 3, 11, 0, 0, 0),  # 4: vadd calls at 11
+    (Reason.EXACT, 1, 2, 0, 4, 2, 0, 1, 4),  # 5: helper inlined there
+    (Reason.APPROXIMATE, 1, 1, 0, 3, 8, 0, 0, 0),  # 6: line 0 behind 8
+    (Reason.EXACT, 0, 2, 0, 4, 1, 0, 0, 0),  # 7: helper by itself, in no kernel
+    (Reason.GAP, 1, 0, 0, 0, 0, 0, 0, 0),  # 8
+)
+KINDS = (np.uint8, *([np.uint32] * 6), np.uint8, np.uint32)
+LOCATIONS = Locations(*(np.array(c, k) for c, k in zip(zip(*TABLE, strict=True), KINDS, strict=True)), STRINGS)
+PLACES = (Place("", ".text.vadd", 1, 0x100),)
+WHERE = [1, 3, 2, 5, 1, 6, 7, 8]
+
+
+def listing(**fields: str) -> Listing:
+    count = len(WHERE)
+    at = np.arange(count, dtype=np.uint64) * 16
+    answers = Answers(np.array(WHERE, np.uint32), np.ones(count, np.uint32), at, LOCATIONS, PLACES)
+    texts = [f"op{number}" for number in range(count)]
+    return Listing("", "dg2", "IGA", answers, np.full(count, 16, np.uint32), texts, **fields)
+
+
+SOURCES = {
+    "/src/vadd.cl": SourceText("/src/vadd.cl", "\n" * 6 + "seven\n\teight\nnine\nten\n", Origin.MODULE),
+    "/src/inc.h": SourceText("/src/inc.h", problem="nobody has it"),
+}
+
+
+@pytest.fixture
+def listed(fake: FakeSymbolizer) -> FakeSymbolizer:
+    """The made-up engine with a listing."""
+    fake.parts = []
+    fake.listings = [listing()]
+    fake.listing = lambda _, part: fake.parts.append(part) or iter(fake.listings)
+    fake.sources = lambda _, files: [SOURCES[file] for file in files]
+    return fake
+
+
+TEXT = """\
+dg2  IGA
+
+kernel vadd  .text.vadd
+  /src/vadd.cl  (text in the module)
+     8      eight
+        0x000000  op0
+        0x000040  op4
+     9  nine
+    10  ten
+        0x000020  op2
+  /src/inc.h  (nobody has it, and no allowed folder holds it)
+     2
+          inlined into vadd at vadd.cl:10
+        0x000010  op1
+          inlined into vadd at vadd.cl:11
+        0x000030  op3
+  without a line
+        0x000050  op5
+
+no function
+  without a line
+        0x000070  op7
+
+no kernel  .text.vadd
+
+function _Z6helperf
+  /src/inc.h  (nobody has it, and no allowed folder holds it)
+     1
+        0x000060  op6
+"""
+
+
+def test_text_has_lines_with_their_instructions_and_marks(listed, run: Run, module: Path) -> None:
+    outcome = run("listing", module)
+    assert outcome.code == 0
+    assert outcome.out == TEXT
+    assert sorted(re.findall(r"op\d", outcome.out)) == [f"op{number}" for number in range(len(WHERE))]
+
+
+def test_names_are_readable_when_asked(listed, run: Run, module: Path) -> None:
+    require("c++filt")
+    assert "function helper(float)" in run("listing", "-C", module).out
+
+
+def test_json_has_one_instruction_a_line(listed, run: Run, module: Path) -> None:
+    outcome = run("listing", "--json", module)
+    assert [line["text"] for line in outcome.json] == [f"op{number}" for number in range(len(WHERE))]
+    assert outcome.json[1] == {
+        "object": "",
+        "kernel": "vadd",
+        "function": "vadd",
+        "section": ".text.vadd",
+        "section_index": 1,
+        "section_offset": 16,
+        "address": 0x110,
+        "size": 16,
+        "text": "op1",
+        "reason": "EXACT",
+        "frames": [
+            {"function": "_Z6helperf", "linkage_name": None, "file": "/src/inc.h", "line": 2, "column": 0, "inlined": True},
+            {"function": "vadd", "linkage_name": None, "file": "/src/vadd.cl", "line": 10, "column": 3, "inlined": False},
+        ],
+        "source": None,
+    }  # fmt: skip
+    assert outcome.json[0]["source"] == "\teight"
+    assert (outcome.json[5]["reason"], outcome.json[5]["source"]) == ("APPROXIMATE", None)
+    assert (outcome.json[7]["function"], outcome.json[7]["frames"]) == (None, [])
+
+
+def test_what_is_asked_for_reaches_the_engine(listed, run: Run, module: Path) -> None:
+    run("listing", "--object", "a/b", "--kernel", "vadd", "--target", "dg2", module)
+    run("listing", module)
+    assert listed.parts == [Part("a/b", "vadd", "dg2"), Part()]
+
+
+def test_a_code_object_without_disassembler_is_told_beside_the_others(listed, run: Run, module: Path) -> None:
+    empty = Answers(*(np.zeros(0, kind) for kind in (np.uint32, np.uint32, np.uint64)), LOCATIONS, PLACES)
+    listed.listings += [Listing("second", "sm_90", "", empty, np.zeros(0, np.uint32), (), "nvdisasm is missing")]
+    assert "second  sm_90\nno instructions: nvdisasm is missing\n" in run("listing", module).out
+    last = run("listing", "--json", module).json[-1]
+    assert last == {"object": "second", "target": "sm_90", "problem": "nvdisasm is missing"}
+
+
+def test_a_missing_disassembler_is_one_line_and_exit_code_3(listed, run: Run, module: Path) -> None:
+    def refuse(*_):
+        raise ToolMissing("no disassembler", hint="install one")
+
+    listed.listing = refuse
+    outcome = run("listing", module)
+    assert (outcome.code, outcome.out, outcome.err) == (3, "", "symd: no disassembler (install one)\n")
+
+
+def test_names_from_the_module_do_not_reach_the_terminal_raw(listed, run: Run, module: Path) -> None:
+    evil = listing()
+    listed.listings = [Listing("\x1b[31m", "dg2", "IGA", evil.answers, evil.size, ["\x1b]0;x\x07"] * len(WHERE))]
+    assert "\x1b" not in run("listing", module).out
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal, plain = Terminal(), StringIO()
+    for out in (terminal, plain):
+        printer = Printer(out)
+        printer.write("source", "     8  [bold]eight")
+        printer.flush()
+    assert "\x1b[" in terminal.getvalue()
+    assert re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()) == plain.getvalue() == "     8  [bold]eight\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    without = Terminal()
+    printer = Printer(without)
+    printer.write("source", "x")
+    printer.flush()
+    assert without.getvalue() == "x\n"
+
+
+RAYCAST = ROOT / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.zebin"
+SOURCE = ROOT / "samples" / "kernels" / "raycast.cl"
+
+
+def test_a_real_kernel_is_listed_with_its_source(symd: Run, tmp_path: Path) -> None:
+    """Offsets are those of IGA's command line; each source line that is printed is the file's own."""
+    require("iga64")
+    rule = f"/tmp/symd-opencl={SOURCE.parent}"
+    outcome = symd("listing", "--json", "--map", rule, RAYCAST)
+    assert outcome.code == 0, outcome.err
+    text = tmp_path / "text"
+    output(require("llvm-objcopy"), "-O", "binary", "--only-section=.text.raycast", RAYCAST, text)
+    printed = output("iga64", "-d", "-p=xehpg", "-Xprint-pc", text)
+    offsets = [int(each, 16) for each in re.findall(r"/\* \[([0-9A-F]+)\]  \*/ (?!.*\billegal\b)", printed)]
+    assert [line["section_offset"] for line in outcome.json] == offsets
+    lines = SOURCE.read_text().splitlines()
+    for line in outcome.json:
+        if line["reason"] == "EXACT":
+            assert line["source"] == lines[line["frames"][0]["line"] - 1]
+    shown = symd("listing", "--map", rule, RAYCAST).out
+    assert sorted(re.findall(r"^        (0x[0-9a-f]{6,})  ", shown, re.MULTILINE)) == [f"{at:#08x}" for at in offsets]
+    for number, rest in re.findall(r"^ {0,5}(\d+)  (.*)$", shown, re.MULTILINE):
+        assert rest == lines[int(number) - 1].rstrip()
+
+
+def test_source_is_read_below_allowed_folders_only(symd: Run, tmp_path: Path) -> None:
+    require("iga64")
+    elsewhere = symd("listing", "--source-root", tmp_path, RAYCAST)
+    assert "no allowed folder holds it" in elsewhere.out
+    (tmp_path / "raycast.cl").symlink_to(SOURCE)
+    linked = symd("listing", "--map", f"/tmp/symd-opencl={tmp_path}", RAYCAST)
+    assert "no allowed folder holds it" in linked.out
+
+
+def test_a_daemon_lists_the_same(symd: Run, server: str) -> None:
+    require("iga64")
+    rule = ("--map", f"/tmp/symd-opencl={SOURCE.parent}")
+    here, there = (symd("listing", *rule, *more, RAYCAST) for more in ((), ("--server", server)))
+    assert there.code == 0, there.err
+    assert there.out == here.out

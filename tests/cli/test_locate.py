@@ -1,0 +1,150 @@
+"""symd locate, names and watch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from symd.config import Config, Limits
+from symd.engine import Engine
+from symd.service.addresses import listening
+from symd.service.server import build_daemon
+from symd.store import Store
+from tests.cli.conftest import ROOT, SYMD, Run
+
+SAMPLES = ROOT / "samples" / "kernels" / "bin"
+BLUR = SAMPLES / "blur" / "igc2-dg2-opt-zebin.blur.elf"
+"""gdb says of it: line 8 has the locations 0x1e8, 0x2d0, 0x3c0 and 0x400, all in ``at``; a breakpoint at line 11, where
+``blur`` begins, goes to 0x120 and line 13."""
+FILTERS = ROOT / "samples" / "amdgpu" / "bin" / "v5-gfx1100.co"
+
+
+def test_json_has_the_contracts_keys_in_its_order(run: Run) -> None:
+    first = run("locate", "--json", BLUR, "blur.cl:8").json[0]
+    assert list(first.items()) == [
+        ("requested", "blur.cl:8"),
+        ("object", ""),
+        ("kernel", "blur"),
+        ("function", "at"),
+        ("section", ".text.blur"),
+        ("section_offset", 0x1E8),
+        ("address", 0x1E8),
+        ("file", "/tmp/symd-opencl/blur.cl"),
+        ("line", 8),
+        ("column", 22),
+        ("inlined", True),
+        ("slid", False),
+    ]
+
+
+def test_a_helper_inlined_four_times_gives_the_four_places_of_gdb(run: Run) -> None:
+    assert [spot["address"] for spot in run("locate", "--json", BLUR, "blur.cl:8").json] == [0x1E8, 0x2D0, 0x3C0, 0x400]
+
+
+def test_sliding_prologues_and_all(run: Run) -> None:
+    ((begun,), (slid,), (every,)) = (
+        run("locate", "--json", BLUR, "blur.cl:11").json,
+        run("locate", "--json", BLUR, "blur.cl:9").json,
+        run("locate", "--json", "--all", BLUR, "blur.cl:11").json,
+    )
+    assert (begun["address"], begun["line"], begun["slid"]) == (0x120, 13, False)
+    assert (slid["address"], slid["line"], slid["slid"]) == (0x120, 13, True)
+    assert (every["address"], every["line"], every["slid"]) == (0, 11, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason", "candidates"),
+    [
+        (["blur.cl:99"], "PAST_END", ["/tmp/symd-opencl/blur.cl"]),
+        (["--all", "blur.cl:9"], "NO_CODE_AT_LINE", ["/tmp/symd-opencl/blur.cl"]),
+        (["x/blur.cl:9"], "NO_SUCH_FILE", ["/tmp/symd-opencl/blur.cl"]),
+        (["nothing.cl:9"], "NO_SUCH_FILE", []),
+    ],
+)
+def test_a_refusal_is_one_line_and_a_no(run: Run, arguments: list[str], reason: str, candidates: list[str]) -> None:
+    outcome = run("locate", "--json", BLUR, *arguments)
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.json == [{"requested": arguments[-1], "reason": reason, "candidates": candidates}]
+
+
+@pytest.mark.parametrize("line", ["blur.cl", "blur.cl:0", ":8", "blur.cl:x"])
+def test_what_is_no_source_line_is_misuse(run: Run, line: str) -> None:
+    outcome = run("locate", BLUR, line)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "FILE:LINE" in outcome.err
+
+
+def test_a_bad_rule_is_misuse(run: Run) -> None:
+    outcome = run("locate", "--map", "nothing", BLUR, "blur.cl:8")
+    assert outcome.code == 2
+    assert "FROM=TO" in outcome.err
+
+
+def test_rules_move_the_files(run: Run) -> None:
+    places = run("locate", "--json", "--map", "/tmp/symd-opencl=/home/me", BLUR, "/home/me/blur.cl:8").json
+    assert {place["file"] for place in places} == {"/home/me/blur.cl"}
+
+
+def test_text_says_where_and_why(run: Run) -> None:
+    lines = run("locate", BLUR, "blur.cl:8", "blur.cl:9", "blur.cl:99", "x/blur.cl:1").out.splitlines()
+    assert lines[0] == "blur.cl:8: 0x1e8 (.text.blur)+0x1e8 in blur: at at /tmp/symd-opencl/blur.cl:8:22 (inlined)"
+    assert lines[4] == "blur.cl:9: 0x120 (.text.blur)+0x120 in blur: blur at /tmp/symd-opencl/blur.cl:13:13 (slid)"
+    assert lines[5].endswith("the last line with code is 19 [PAST_END]")
+    assert lines[6:] == [
+        "x/blur.cl:1: no such source file [NO_SUCH_FILE]",
+        "  could be /tmp/symd-opencl/blur.cl",
+    ]
+
+
+def test_names_by_name_pattern_and_prefix(run: Run) -> None:
+    def found(*arguments: str) -> list[tuple[str, str]]:
+        return [(each["kind"], each["name"]) for each in run("names", "--json", FILTERS, *arguments).json]
+
+    assert found("shading::blend") == [("function", "blend")]
+    assert found("march*") == [("function", "march<float>"), ("function", "march<double>")]
+    assert found("--kind", "kernel", "*") == [("kernel", "_Z5shadePfPKfi"), ("kernel", "_Z13shade_doublesPdPKdi")]
+    assert found("--prefix", "shade.") == [("file", "/src/shade.hip")]
+    assert found("-C", "--kind", "kernel", "shade") == [("kernel", "shade(float*, float const*, int)")]
+
+
+def test_a_kernel_has_its_place_and_its_facts(run: Run) -> None:
+    (kernel,) = run("names", "--json", FILTERS, "--kind", "kernel", "shade").json
+    assert (kernel["section"], kernel["section_offset"], kernel["address"], kernel["size"]) == (".text", 0, 6400, 132)
+    assert kernel["facts"]["kernarg_size"] == 20
+
+
+def test_a_name_nobody_has_is_a_no(run: Run) -> None:
+    outcome = run("names", FILTERS, "--exact", "march*")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == f"symd: {FILTERS}: nothing is called 'march*' ('*' shows all names)\n"
+    assert run("names", FILTERS, "").code == 2
+
+
+def test_text_of_names_is_one_line_each(run: Run) -> None:
+    lines = run("names", FILTERS, "*").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["kernel", "kernel", "function", "function", "function", "file"]
+    assert "0x1984 (.text)+0x84, 84 bytes" in lines[2]
+    assert lines[4].endswith("inlined 2 times")
+
+
+def test_a_server_answers_alike_and_a_watch_hears_of_what_it_is_given(run: Run, tmp_path: Path) -> None:
+    config = Config(store=tmp_path / "store", address=f"unix:{tmp_path}/s", grace=1.0)
+    with Engine(Store(config.store, Limits(), durable=False)) as engine:
+        daemon = build_daemon(engine, config)
+        with listening(daemon.server, config.address) as address:
+            daemon.server.start()
+            command = [*SYMD, "watch", "--server", address, "--json", "blur.cl:8"]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:
+                assert waiting.stdout
+                remote = run("locate", "--server", address, "--json", BLUR, "blur.cl:8").out
+                heard = [json.loads(waiting.stdout.readline()) for _ in range(4)]
+                waiting.terminate()
+            assert remote == run("locate", "--json", BLUR, "blur.cl:8").out
+            assert [{key: value for key, value in each.items() if key != "module"} for each in heard] == [
+                json.loads(line) for line in remote.splitlines()
+            ]
+            assert {each["module"] for each in heard} == {f"modules/{record.sha256}" for record in engine.modules()}
+            daemon.stop(1)

@@ -1,0 +1,181 @@
+"""symd profile."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from symd.config import Limits
+from symd.errors import InvalidInput, Unsupported
+from tests.cli.conftest import SYMD, Run
+from tests.profiles.modules import AMD, CUBIN, SAMPLES, ZEBIN
+
+MODULES = (
+    "-m",
+    f"gpu-shade={AMD}",
+    "-m",
+    f"shade.co={AMD}",
+    "-m",
+    f"2={AMD}",
+    "-m",
+    ZEBIN,
+    "-m",
+    f"0x87654321={CUBIN}",
+)
+
+
+def test_a_profile_is_symbolized_and_the_report_goes_to_stderr(run: Run, tmp_path: Path):
+    out = tmp_path / "out.pb.gz"
+    outcome = run("profile", *MODULES, SAMPLES / "kernels.pb.gz", out)
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err.splitlines() == [
+        "symd: pprof: 8 locations: 5 resolved, 1 had symbols, 2 left as they were: 1 OUTSIDE_TEXT, 1 UNKNOWN_MODULE",
+        "symd: no module was given for [jit]",
+    ]
+    assert b"shade.hip" in gzip.decompress(out.read_bytes())
+
+
+@pytest.mark.parametrize("name", ["kernels.pb.gz", "kernels.otlp", "stalls.csv", "pc_sampling.json", "records.jsonl"])
+def test_in_and_out_may_be_one_file_and_twice_is_once(run: Run, tmp_path: Path, name: str):
+    path = tmp_path / name
+    path.write_bytes((SAMPLES / name).read_bytes())
+    path.chmod(0o640)
+    assert run("profile", *MODULES, path, path).code == 0
+    first = path.read_bytes()
+    assert first != (SAMPLES / name).read_bytes()
+    outcome = run("profile", *MODULES, path, path)
+    assert outcome.code == 0
+    assert " 0 resolved" in outcome.err
+    assert path.read_bytes() == first
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+
+
+def test_standard_input_and_output_are_profiles_too(symd: Run):
+    outcome = symd("profile", "-m", ZEBIN, "-", "-", stdin=b"main;[smooth+0x290] 3\n")
+    assert outcome.code == 0
+    assert outcome.out.startswith("main;smooth (")
+    assert outcome.out.endswith("_[i] 3\n")
+
+
+def test_json_prints_the_whole_report(run: Run, tmp_path: Path):
+    outcome = run("profile", "--json", *MODULES, SAMPLES / "records.jsonl", tmp_path / "out")
+    [report] = outcome.json
+    assert report == {
+        "format": "cupti", "unit": "records", "total": 5, "already": 0, "resolved": 3, "approximate": 0,
+        "unresolved": {"OUTSIDE_TEXT": 1, "UNKNOWN_MODULE": 1},
+        "notes": ["no module was given for the cubin with CRC 99 (0x63)"],
+    }  # fmt: skip
+    assert outcome.err == ""
+    assert run("profile", "--json", SAMPLES / "records.jsonl", "-").code == 2
+
+
+def test_nothing_resolved_is_exit_code_1_and_leaves_the_profile(run: Run, tmp_path: Path):
+    out = tmp_path / "out.folded"
+    assert run("profile", SAMPLES / "stacks.folded", out).code == 1
+    assert out.read_bytes() == (SAMPLES / "stacks.folded").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((SAMPLES / "pc_sampling.csv",), "no program counters"),
+        ((AMD,), "no reader knows this profile format"),
+        (("--format", "perf", SAMPLES / "stalls.csv"), "'perf' is no profile format"),
+        (("-m", "=x", SAMPLES / "stalls.csv"), "write FILE or ID=FILE"),
+        (("-m", "x=", SAMPLES / "stalls.csv"), "write FILE or ID=FILE"),
+        (("-m", "x=/no/such", SAMPLES / "stalls.csv"), "cannot read the file"),
+        (("-m", SAMPLES / "stalls.csv", SAMPLES / "stalls.csv"), "no reader knows this format"),
+        (("/no/such",), "cannot read the file"),
+    ],
+)
+def test_wrong_calls_say_what_is_wrong_in_one_line(run: Run, tmp_path: Path, arguments: tuple[object, ...], says: str):
+    outcome = run("profile", *arguments, tmp_path / "out")
+    assert outcome.code == 2
+    assert says in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_out_that_cannot_be_written_is_exit_code_3(run: Run, tmp_path: Path):
+    outcome = run("profile", *MODULES, SAMPLES / "stalls.csv", tmp_path / "no" / "such")
+    assert outcome.code == 3
+    assert "cannot write the file" in outcome.err
+
+
+def test_many_notes_are_cut_and_their_letters_are_harmless(run: Run, tmp_path: Path):
+    lines = "".join(f"[k{number}\x1b[2J+0x0] 1\n" for number in range(30))
+    (tmp_path / "in").write_text(lines.replace("[2J", "2J"))
+    outcome = run("profile", tmp_path / "in", tmp_path / "out")
+    assert outcome.err.splitlines()[-1] == "symd: and 10 more notes (--json prints all)"
+    assert "\x1b" not in outcome.err
+
+
+def test_readable_kernel_names_are_matched_with_the_installed_demangler(run: Run, tmp_path: Path):
+    source = b'Kernel, IP[Address], Active[Events]\n"shade(float*, float const*, int)", 40, 3\n'
+    (tmp_path / "in.csv").write_bytes(source)
+    outcome = run("profile", "-m", AMD, tmp_path / "in.csv", tmp_path / "out.csv")
+    assert outcome.code == 0
+    assert b"/src/shade.hip" in (tmp_path / "out.csv").read_bytes()
+
+
+def rocprof(tmp_path: Path, uri: str) -> Path:
+    document = json.loads((SAMPLES / "pc_sampling.json").read_text())
+    for item in document["rocprofiler-sdk-tool"][0]["code_objects"]:
+        item["uri"] = uri
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_files_that_the_profile_names_are_read_below_allowed_folders_only(run: Run, tmp_path: Path):
+    source = rocprof(tmp_path, f"file://{AMD.parent}/../bin/{AMD.name}")
+    refused = run("profile", source, tmp_path / "out.json")
+    assert refused.code == 1
+    assert "--allow DIR reads it" in refused.err
+    assert run("profile", "--allow", tmp_path, source, tmp_path / "out.json").code == 1
+    assert run("profile", "--allow", AMD.parent, source, tmp_path / "out.json").code == 0
+
+
+def test_a_link_out_of_the_allowed_folder_is_not_followed(tmp_path: Path):
+    from symd.cli.profile import Files  # noqa: PLC0415
+
+    (tmp_path / "link.co").symlink_to(AMD)
+    files = Files([tmp_path], Limits())
+    for uri in (f"file://{tmp_path}/link.co", f"file://{tmp_path}/../{tmp_path.name}x/k.co", "file:///dev/zero"):
+        with pytest.raises(InvalidInput, match="--allow"):
+            files.load(uri)
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(InvalidInput, match="none of data"):
+        files.load(f"file://{tmp_path}/fifo")
+    with pytest.raises(Unsupported, match="running process"):
+        files.load("memory://1#offset=1&size=2")
+    (tmp_path / "host").write_bytes(b"ab" + AMD.read_bytes() + b"cd")
+    cut = files.load(f"file://{tmp_path}/host#offset=0x2&size={AMD.stat().st_size}")
+    assert cut == AMD.read_bytes()
+
+
+def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(symd: Run, tmp_path: Path):
+    arguments = ["profile", "-m", str(ZEBIN), str(SAMPLES / "stalls.csv"), str(tmp_path / "out")]
+    assert "\x1b" not in symd(*arguments).err
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([*SYMD, *arguments], stderr=follower, env=environment) as process:
+        os.close(follower)
+        drawn = b""
+        try:
+            while piece := os.read(leader, 1 << 16):
+                drawn += piece
+        except OSError:
+            pass  # the other end is closed
+    os.close(leader)
+    assert process.returncode == 0
+    assert b"\x1b" in drawn
+    assert b"looking up addresses" in drawn or b"opening modules" in drawn

@@ -1,0 +1,1 @@
+"""What NVIDIA's nvdisasm wrote, kept for machines without it."""

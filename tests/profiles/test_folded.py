@@ -1,0 +1,79 @@
+"""Folded stacks, compared with LLVM."""
+
+from __future__ import annotations
+
+import pytest
+
+from symd import profiles
+from symd.errors import UnknownFormat
+from symd.model import Reason
+from symd.profiles import Resolver, folded
+from tests.profiles.conftest import offered
+from tests.profiles.modules import AMD, ZEBIN, of_kernel, of_object
+
+
+def places(frames):
+    """Root first, as ``(file:line)``."""
+    return [f"({file}:{line})" for _, file, line, _ in reversed(frames)]
+
+
+def test_an_address_becomes_the_frames_that_llvm_finds_root_first(resolver, sample, tmp_path):
+    lines = profiles.symbolize(sample("stacks.folded"), resolver).data.decode().splitlines()
+    stack = lines[0].rpartition(" ")[0].split(";")
+    assert stack[:2] == ["render", "draw"]
+    assert [frame.split(" ")[1].removesuffix("_[i]") for frame in stack[2:]] == places(
+        of_kernel("smooth", 0x290, tmp_path)
+    )
+    assert [frame.endswith("_[i]") for frame in stack[2:]] == [False, True]
+    stack = lines[2].rpartition(" ")[0].split(";")
+    assert [frame.split(" ")[1].removesuffix("_[i]") for frame in stack[2:]] == places(of_object(AMD, 0x1950, tmp_path))
+    assert [line.rpartition(" ")[2] for line in lines] == ["140", "12", "9", "5", "2", "3"]
+
+
+def test_other_frames_and_unknown_addresses_stay(resolver, sample):
+    done = profiles.symbolize(sample("stacks.folded"), resolver)
+    assert done.data.splitlines()[4:] == sample("stacks.folded").splitlines()[4:]
+    assert (done.report.total, done.report.resolved) == (5, 4)
+    assert done.report.unresolved == {Reason.UNKNOWN_KERNEL: 1}
+    assert done.report.notes == ("absent names no known module or kernel",)
+
+
+@pytest.mark.parametrize("line", [b"a;smooth+0x10;b 1", b"smooth+0x10 1.5", b"[smooth+0x10] 1\r", b"smooth+0x10;b c 7"])
+def test_a_frame_may_stand_anywhere(resolver, line):
+    assert profiles.symbolize(line + b"\n", resolver).report.resolved == 1
+
+
+@pytest.mark.parametrize(
+    "line", [b"a smooth+0x10;b 1", b"smooth+0x10 more;b 1", b"smooth+16 1", b"smooth+0xg 1", b"[smooth+0x10;b 1"]
+)
+def test_what_only_resembles_an_address_is_none(resolver, line):
+    done = profiles.symbolize(line + b"\n", resolver)
+    assert done.report.resolved == 0
+    assert done.data == line + b"\n"
+
+
+def test_a_name_of_a_module_and_of_a_kernel_is_not_guessed(engine):
+    resolver = Resolver(engine, [offered(engine, ZEBIN), offered(engine, AMD, "smooth")])
+    done = profiles.symbolize(b"smooth+0x1940 1\n[smooth+0x10] 1\n", resolver)
+    assert (done.report.resolved, dict(done.report.unresolved)) == (1, {Reason.AMBIGUOUS: 1})
+
+
+def test_names_from_debug_data_cannot_break_a_line(engine):
+    frame = folded._frame
+    from symd.model import Frame  # noqa: PLC0415
+
+    assert frame(Frame("a;b\n c", None, None, 0, 0, inlined=True)) == "a,b c (no line)_[i]"
+    assert frame(Frame("f+0x10", None, None, 0, 0, inlined=False)) == "f+0x10 (no line)"
+    assert not folded._FRAME.search("f+0x10 (no line) 3")
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"no count here\n", b"a b\nc 1\n", b"\0 1\n", b"{} x"])
+def test_text_without_counts_is_no_profile(resolver, data):
+    with pytest.raises(UnknownFormat, match="no reader knows"):
+        profiles.symbolize(data, resolver)
+
+
+@pytest.mark.parametrize("hostile", ["[" * 100_000, "+0x1" * 50_000, "+0x1 " * 50_000, " " * 200_000, "1 " * 100_000])
+def test_odd_lines_cost_no_time(resolver, hostile):
+    assert profiles.symbolize(f"{hostile}\n".encode(), resolver, name="folded").report.resolved == 0
+    assert folded.claims(f"{hostile}x\n".encode()) in (True, False)

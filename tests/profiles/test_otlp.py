@@ -1,0 +1,149 @@
+"""OTLP profiles, written and read back with OpenTelemetry's own protocol buffer module."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from symd import profiles
+from symd.errors import Malformed, Unsupported
+from symd.model import Reason
+from symd.profiles import Resolver, otlp
+from symd.profiles.format import Options
+from symd.profiles.protobuf_wire import length_field, number_field
+from tests.profiles.conftest import offered
+from tests.profiles.modules import AMD, of_kernel, of_object
+
+published = pytest.importorskip("opentelemetry.proto.profiles.v1development.profiles_pb2")
+common = pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
+
+LOAD, TEXT = 0x7F4200000000, 0xFFFF800100400000
+
+
+def frames_of(dictionary, location):
+    strings, functions = dictionary.string_table, dictionary.function_table
+    found = []
+    for line in location.lines:
+        function = functions[line.function_index]
+        names = (strings[function.system_name_strindex], strings[function.filename_strindex])
+        found.append((*names, line.line, line.column))
+    return found
+
+
+def test_the_locations_have_the_frames_that_llvm_finds(resolver, sample, tmp_path):
+    done = profiles.symbolize(sample("kernels.otlp"), resolver)
+    tables = published.ProfilesData.FromString(done.data).dictionary
+    by_address = {one.address: frames_of(tables, one) for one in tables.location_table}
+    assert by_address[LOAD + 0x1940] == of_object(AMD, 0x1940, tmp_path)
+    assert by_address[LOAD + 0x1950] == of_object(AMD, 0x1950, tmp_path)
+    assert by_address[TEXT + 0x290] == of_kernel("smooth", 0x290, tmp_path)
+    assert len(by_address[TEXT + 0x290]) == 2
+    assert by_address[0x10] == []
+    assert (done.report.resolved, done.report.already, dict(done.report.unresolved)) == (
+        3, 1, {Reason.UNKNOWN_MODULE: 1}
+    )  # fmt: skip
+
+
+def test_everything_else_stays(resolver, sample):
+    old = published.ProfilesData.FromString(sample("kernels.otlp"))
+    new = published.ProfilesData.FromString(profiles.symbolize(sample("kernels.otlp"), resolver).data)
+    tables, grown = old.dictionary, new.dictionary
+    del grown.string_table[len(tables.string_table) :], grown.function_table[len(tables.function_table) :]
+    for number, location in enumerate(grown.location_table):
+        if not tables.location_table[number].lines:
+            location.ClearField("lines")
+    assert new == old
+
+
+def references(tables):
+    """Every index that anything holds into the string and function tables."""
+    strings = {0}
+    for one in tables.function_table:
+        strings |= {one.name_strindex, one.system_name_strindex, one.filename_strindex}
+    strings |= {one.filename_strindex for one in tables.mapping_table}
+    for one in tables.attribute_table:
+        strings |= {one.key_strindex, one.unit_strindex}
+    functions = {line.function_index for one in tables.location_table for line in one.lines}
+    return strings, functions
+
+
+def test_the_tables_gain_no_orphan_and_no_duplicate(resolver, sample):
+    before = len(published.ProfilesData.FromString(sample("kernels.otlp")).dictionary.string_table)
+    data = profiles.symbolize(sample("kernels.otlp"), resolver).data
+    tables = published.ProfilesData.FromString(data).dictionary
+    strings, functions = references(tables)
+    assert set(range(before, len(tables.string_table))) <= strings
+    assert set(range(1, len(tables.function_table))) <= functions
+    assert len(set(tables.string_table)) == len(tables.string_table)
+    assert len({one.SerializeToString() for one in tables.function_table}) == len(tables.function_table)
+    for table in (tables.function_table, tables.location_table, tables.mapping_table):
+        assert table[0] == type(table[0])()
+
+
+def bare(**attribute):
+    """A profile with no function at all; its mapping is known by an attribute."""
+    data = published.ProfilesData()
+    tables = data.dictionary
+    tables.string_table.extend(["", "process.executable.build_id.htlhash", "feed"])
+    value = common.AnyValue(**attribute)
+    tables.attribute_table.extend([published.KeyValueAndUnit(), published.KeyValueAndUnit(key_strindex=1, value=value)])
+    tables.mapping_table.extend([published.Mapping(), published.Mapping(attribute_indices=[1])])
+    tables.location_table.extend([published.Location(), published.Location(mapping_index=1, address=0x1950)])
+    return data
+
+
+@pytest.mark.parametrize("attribute", [{"string_value": "feed"}, {"string_value_strindex": 2}])
+def test_a_new_function_table_begins_with_the_zero_value(engine, attribute):
+    resolver = Resolver(engine, [offered(engine, AMD, "feed")])
+    data = profiles.symbolize(bare(**attribute).SerializeToString(), resolver).data
+    tables = published.ProfilesData.FromString(data).dictionary
+    assert tables.function_table[0] == published.Function()
+    assert [line.function_index for line in tables.location_table[1].lines] == [1, 2]
+
+
+def test_an_attribute_that_is_no_text_identifies_nothing(engine):
+    resolver = Resolver(engine, [offered(engine, AMD, "feed")])
+    data = bare(int_value=3).SerializeToString()
+    done = profiles.symbolize(data, resolver)
+    assert done.data is data
+    assert done.report.notes == ("no module was given for mapping 1",)
+
+
+def test_unknown_fields_stay_byte_for_byte(engine):
+    odd = length_field(99, b"odd")
+    location = length_field(2, odd + number_field(1, 1) + number_field(2, 0x1950))
+    mapping = length_field(1, odd + number_field(4, 1))
+    zero = length_field(1, b"") + length_field(2, b"") + length_field(5, b"") + length_field(5, b"shade.co")
+    data = length_field(1, odd) + length_field(2, odd + zero + mapping + location + odd)
+    resolver = Resolver(engine, [offered(engine, AMD, "shade.co")])
+    done = profiles.symbolize(data, resolver)
+    assert done.report.resolved == 1
+    assert done.data.count(odd) == 5
+    assert done.data.startswith(length_field(1, odd))
+
+
+def test_a_gzipped_profile_stays_gzipped(resolver, sample):
+    plain = sample("kernels.otlp")
+    done = profiles.symbolize(gzip.compress(plain), resolver)
+    assert gzip.decompress(done.data) == profiles.symbolize(plain, resolver).data
+
+
+def test_another_revisions_layout_is_refused(resolver):
+    tables = length_field(5, b"") + length_field(2, number_field(2, 5))
+    with pytest.raises(Malformed, match=r"entry 0 of the location table .* v1\.11\.0"):
+        otlp.symbolize(length_field(2, tables), resolver, Options())
+
+
+def test_two_dictionaries_are_refused(resolver):
+    with pytest.raises(Unsupported, match="2 dictionaries"):
+        otlp.symbolize(length_field(2, length_field(5, b"")) * 2, resolver, Options())
+
+
+@pytest.mark.parametrize("table", [1, 5, 6])
+def test_an_index_past_its_table_is_refused(resolver, table):
+    mapping = {1: b"", 5: number_field(4, 9), 6: number_field(5, 9)}[table]
+    tables = length_field(5, b"") + length_field(1, b"") + length_field(1, mapping) + length_field(2, b"")
+    location = length_field(2, number_field(1, 7 if table == 1 else 1) + number_field(2, 1))
+    with pytest.raises(Malformed, match=f"of table {table} is named"):
+        otlp.symbolize(length_field(2, tables + location), resolver, Options())

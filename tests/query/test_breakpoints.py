@@ -1,0 +1,154 @@
+"""Breakpoints in modules small enough to know every answer by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from symd.errors import BadQuery, ObjectNotFound
+from symd.query.breakpoints import Located, Refusal, SourceLine, locate, parse_source_line
+from symd.query.paths import PathRule
+from tests.query.small import E, Object, P, S, Scope, index
+
+TWICE_ON_ONE_LINE = Object(
+    rows=[(0, 1, S), (0x10, 3, P), (0x20, 8, S), (0x30, 8, S), (0x40, 3, S), (0x50, 4, 0), (0x60, 0, E)],
+    scopes=[Scope("k", 0, 0x60), Scope("f", 0x20, 0x30, 0, 3), Scope("f", 0x30, 0x40, 0, 3)],
+)
+
+
+def spots(answer: Located) -> list[tuple[int, str | None, int]]:
+    """Offset, function and line of each."""
+    return [(int(spot.section_offset), spot.function, spot.line) for spot in answer.spots]
+
+
+def ask(*objects: Object, line: int, file: str = "a.cl", every: bool = False, path: str | None = None) -> Located:
+    return locate(index(*objects), SourceLine(file, line), path, every=every)
+
+
+def test_two_copies_inlined_by_one_line_are_two_places() -> None:
+    answer = ask(TWICE_ON_ONE_LINE, line=8)
+    assert spots(answer) == [(0x20, "f", 8), (0x30, "f", 8)]
+    assert all(spot.inlined and not spot.slid and spot.kernel == "k" for spot in answer.spots)
+    assert [spot.address for spot in answer.spots] == [0x1020, 0x1030]
+
+
+def test_a_functions_own_line_is_behind_its_prologue() -> None:
+    assert spots(ask(TWICE_ON_ONE_LINE, line=1)) == [(0x10, "k", 3)]
+    assert spots(ask(TWICE_ON_ONE_LINE, line=1, every=True)) == [(0, "k", 1)]
+
+
+def test_of_a_function_the_lowest_statement_address_counts() -> None:
+    assert spots(ask(TWICE_ON_ONE_LINE, line=3)) == [(0x10, "k", 3)]
+    assert spots(ask(TWICE_ON_ONE_LINE, line=3, every=True)) == [(0x10, "k", 3), (0x40, "k", 3)]
+
+
+def test_a_line_without_a_statement_slides_and_says_so() -> None:
+    answer = ask(TWICE_ON_ONE_LINE, line=4)
+    assert spots(answer) == [(0x20, "f", 8), (0x30, "f", 8)]
+    assert all(spot.slid for spot in answer.spots)
+
+
+def test_refusals_have_names() -> None:
+    for line, every, refusal in (
+        (4, True, Refusal.NO_CODE_AT_LINE),
+        (9, True, Refusal.PAST_END),
+        (9, False, Refusal.PAST_END),
+    ):
+        answer = ask(TWICE_ON_ONE_LINE, line=line, every=every)
+        assert (answer.spots, answer.refusal, answer.candidates) == ((), refusal, ("/src/a.cl",))
+        assert answer.last_line == 8
+
+
+def test_a_file_nobody_knows_is_refused_with_files_of_that_name() -> None:
+    answer = ask(TWICE_ON_ONE_LINE, line=1, file="/elsewhere/A.cl")
+    assert (answer.refusal, answer.candidates) == (Refusal.NO_SUCH_FILE, ("/src/a.cl",))
+    assert ask(TWICE_ON_ONE_LINE, line=1, file="b.cl").candidates == ()
+
+
+def test_a_file_without_any_code_is_known() -> None:
+    header = Object(rows=TWICE_ON_ONE_LINE.rows, files=("", "/src/a.cl", "/src/a.h"))
+    answer = ask(header, line=1, file="a.h")
+    assert (answer.refusal, answer.last_line) == (Refusal.NO_CODE_AT_LINE, None)
+
+
+def test_several_files_are_ambiguous_until_one_is_named() -> None:
+    other = Object("second", [(0, 5, S), (0x10, 0, E)], files=("", "/lib/a.cl"))
+    answer = ask(TWICE_ON_ONE_LINE, other, line=5)
+    assert (answer.refusal, answer.candidates) == (Refusal.AMBIGUOUS_FILE, ("/lib/a.cl", "/src/a.cl"))
+    assert spots(ask(TWICE_ON_ONE_LINE, other, line=5, file="lib/a.cl")) == [(0, None, 5)]
+    assert spots(ask(TWICE_ON_ONE_LINE, other, line=5, path="second")) == [(0, None, 5)]
+
+
+def test_two_functions_of_one_name_are_two() -> None:
+    """As a static function of a header is, that two units leave out of line."""
+    twins = Object(
+        rows=[(0, 4, S), (0x10, 0, E), (0x20, 4, S), (0x30, 0, E)],
+        scopes=[Scope("f", 0, 0x10), Scope("f", 0x20, 0x30)],
+        kernels=[],
+    )
+    answer = ask(twins, line=4)
+    assert spots(answer) == [(0, "f", 4), (0x20, "f", 4)]
+    assert {spot.kernel for spot in answer.spots} == {None}
+
+
+def test_places_come_by_kernel_then_by_address() -> None:
+    several = Object(
+        rows=[(0, 4, S), (0x10, 4, S), (0x20, 4, S), (0x30, 0, E)],
+        scopes=[Scope("z", 0, 0x10), Scope("a", 0x10, 0x20), Scope("f", 0x20, 0x30)],
+        kernels=[("z", 0, 0x10), ("a", 0x10, 0x20)],
+    )
+    assert [(spot.kernel, int(spot.section_offset)) for spot in ask(several, line=4).spots] == [
+        ("a", 0x10),
+        ("a", 0x20),
+        ("z", 0),
+    ]
+
+
+def test_without_functions_a_kernel_counts_as_one() -> None:
+    bare = Object(
+        rows=[(0, 4, S), (0x10, 4, S), (0x20, 4, S), (0x30, 0, E)], kernels=[("z", 0, 0x20), ("a", 0x20, 0x20)]
+    )
+    assert spots(ask(bare, line=4)) == [(0x20, None, 4), (0, None, 4)]
+
+
+def test_a_symbol_says_where_a_function_begins_as_well_as_a_scope() -> None:
+    lines_only = Object(rows=[(0, 1, S), (8, 2, P), (0x10, 0, E)], symbols=[("g", 0, 0x10)])
+    assert spots(ask(lines_only, line=1)) == [(8, "g", 2)]
+
+
+def test_a_row_that_the_next_one_covers_up_is_still_a_place() -> None:
+    """The call of what is inlined at the very first byte belongs to the caller."""
+    covered = Object(rows=[(0, 3, S), (0, 8, S), (0x10, 0, E)], scopes=[Scope("k", 0, 0x20), Scope("f", 0, 0x10, 0, 3)])
+    assert spots(ask(covered, line=3)) == [(0, "k", 3)]
+    assert spots(ask(covered, line=8)) == [(0, "f", 8)]
+
+
+def test_rules_name_the_files_of_the_answer() -> None:
+    found = index(TWICE_ON_ONE_LINE)
+    for file in ("/home/me/a.cl", "/src/a.cl", "a.cl"):
+        answer = locate(found, SourceLine(file, 8), rules=(PathRule("/src", "/home/me"),))
+        assert {spot.file for spot in answer.spots} == {"/home/me/a.cl"}
+
+
+def test_an_object_that_is_none_is_refused() -> None:
+    with pytest.raises(ObjectNotFound):
+        ask(TWICE_ON_ONE_LINE, line=1, path="nowhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a.cl:8", SourceLine("a.cl", 8)),
+        ("C:\\x\\a.cl:12", SourceLine("C:\\x\\a.cl", 12)),
+        (" a:1 ", SourceLine("a", 1)),
+    ],
+)
+def test_a_source_line_is_written_with_a_colon(text: str, wanted: SourceLine) -> None:
+    assert parse_source_line(text) == wanted
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a.cl", ":3", "a.cl:", "a.cl:x", "a.cl:0", "a.cl:-1", "a.cl:4294967296", "a:\u0663"]
+)
+def test_what_is_no_source_line_is_refused(text: str) -> None:
+    with pytest.raises(BadQuery):
+        parse_source_line(text)

@@ -1,0 +1,126 @@
+"""Names found by whole name, beginning and pattern; on samples the functions are those of the symbol table."""
+
+from __future__ import annotations
+
+import pytest
+
+from symd.errors import BadQuery, ObjectNotFound
+from symd.query.names import LONGEST, Match, Named, NameKind, Wanted, find_names
+from tests.agreement import ours
+from tests.agreement.samples import Sample, samples
+from tests.containers import amd
+from tests.query.small import E, Object, S, Scope, index
+from tests.tools import output, require
+
+MODULE = index(
+    Object(
+        "one",
+        [(0, 1, S), (0x20, 0, E)],
+        [
+            Scope("k", 0, 0x20),
+            Scope("march<float>", 8, 0x10, 0, 1, "_ZN7shading5marchIfEET_S1_i"),
+            Scope("march<float>", 0x10, 0x18, 0, 1, "_ZN7shading5marchIfEET_S1_i"),
+            Scope("blend", 0x40, 0x50, linkage_name="_ZN7shading5blendEff"),
+        ],
+        kernels=[],
+        symbols=[("k", 0, 0x20), ("_Z4toneff", 0x60, 0x10)],
+        files=("", "/src/a.cl", "/src/lib/b.h"),
+    ),
+    Object("two", kernels=[], symbols=[("k", 0x10, 8)], files=("",)),
+)
+
+
+def names(pattern: str, match: Match = Match.EXACT, *kinds: NameKind, path: str | None = None) -> list[str]:
+    return [each.name for each in find_names(MODULE, Wanted(pattern, match, frozenset(kinds)), path)]
+
+
+@pytest.mark.parametrize("pattern", ["march<float>", "march", "shading::march", "_ZN7shading5marchIfEET_S1_i"])
+def test_a_function_is_found_by_each_of_its_names(pattern: str) -> None:
+    assert names(pattern) == ["march<float>"]
+
+
+def test_a_name_that_only_a_symbol_has_is_read() -> None:
+    assert names("tone") == names("_Z4toneff") == ["_Z4toneff"]
+
+
+def test_a_part_of_a_name_is_no_name() -> None:
+    assert names("marc") == names("shading") == names("float") == names("Tone") == []
+
+
+def test_a_prefix_is_of_any_of_the_names() -> None:
+    assert names("shading::", Match.PREFIX) == names("_ZN7", Match.PREFIX) == ["blend", "march<float>"]
+    assert names("mar", Match.PREFIX) == ["march<float>"]
+    assert names("b", Match.PREFIX) == ["blend", "/src/lib/b.h"]
+
+
+def test_a_pattern_is_of_the_whole_name() -> None:
+    assert names("*end", Match.GLOB) == ["blend"]
+    assert names("[ab].?*", Match.GLOB) == ["/src/a.cl", "/src/lib/b.h"]
+    assert names("*", Match.GLOB) == ["k", "blend", "_Z4toneff", "march<float>", "k", "/src/a.cl", "/src/lib/b.h"]
+
+
+def test_kinds_and_objects_restrict() -> None:
+    assert names("*", Match.GLOB, NameKind.FILE) == ["/src/a.cl", "/src/lib/b.h"]
+    assert names("k") == ["k", "k"]
+    assert names("k", path="two") == ["k"]
+    with pytest.raises(ObjectNotFound):
+        names("k", path="three")
+
+
+def test_files_are_found_by_their_last_components() -> None:
+    assert names("b.h") == names("lib/b.h") == names("/src/lib/b.h") == ["/src/lib/b.h"]
+    assert names("ib/b.h") == names("src/b.h") == []
+
+
+def test_what_stands_inlined_only_has_no_place_and_is_counted() -> None:
+    (march,) = find_names(MODULE, Wanted("march"))
+    linkage = "_ZN7shading5marchIfEET_S1_i"
+    assert march == Named(NameKind.FUNCTION, "march<float>", "one", linkage, copies=2)
+
+
+def test_a_function_has_its_place() -> None:
+    (blend,) = find_names(MODULE, Wanted("blend"))
+    assert (blend.section, blend.section_offset, blend.address, blend.size) == (".text", 0x40, 0x1040, 0x10)
+    assert (blend.object, blend.linkage_name, blend.copies) == ("one", "_ZN7shading5blendEff", 0)
+
+
+def test_answers_are_made_page_by_page() -> None:
+    found = find_names(MODULE, Wanted("*", Match.GLOB))
+    assert [each.name for each in found[1:3]] == ["blend", "_Z4toneff"]
+    assert len(found) == 7
+
+
+@pytest.mark.parametrize("pattern", ["", "x" * (LONGEST + 1)])
+def test_a_pattern_has_bounds(pattern: str) -> None:
+    with pytest.raises(BadQuery):
+        names(pattern)
+
+
+def test_a_pattern_of_many_stars_costs_no_time() -> None:
+    assert names("*a" * 400 + "b", Match.GLOB) == []
+
+
+NOT_READ_BY_NM = ("zstd", "stripped", "headers-cut", "scale")
+
+
+@pytest.mark.parametrize("name", [name for name in amd.LINKED if not any(word in name for word in NOT_READ_BY_NM)])
+def test_each_function_symbol_of_an_amd_object_is_found_where_nm_has_it(name: str) -> None:
+    """But for labels, which have no size."""
+    found = ours.index(amd.sample(name))
+    lines = output(require("llvm-nm"), "--print-size", "--defined-only", amd.path(name)).splitlines()
+    symbols = [words for words in map(str.split, lines) if len(words) == 4 and words[2] in "tT" and int(words[1], 16)]
+    assert symbols
+    for address, size, _, symbol in symbols:
+        places = {(each.address, each.size) for each in find_names(found, Wanted(symbol))}
+        assert (int(address, 16), int(size, 16)) in places, symbol
+
+
+@pytest.mark.parametrize("sample", samples("igc-debug", "zebin"), ids=str)
+def test_each_kernel_of_a_sample_is_found_once(sample: Sample) -> None:
+    found = ours.index(sample.data)
+    for kernel in sample.kernels:
+        (one,) = find_names(found, Wanted(kernel, Match.EXACT, frozenset({NameKind.KERNEL})))
+        assert (one.name, one.size > 0, one.address is not None) == (kernel, True, True)
+        assert one.facts == next(
+            each.facts for item in found.summary.objects for each in item.kernels if each.name == kernel
+        )

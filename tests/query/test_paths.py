@@ -1,0 +1,78 @@
+"""Source paths: spellings, suffixes and rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from symd.errors import BadQuery
+from symd.query.paths import PathRule, matching, normal, parse_rule, remapped
+
+PATHS = ["/src/a/vadd.cl", "/src/b/vadd.cl", "/src/b/./x/../reduce.cl", "kernels/blur.cl", "C:\\work\\Tone.cl"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("vadd.cl", ["/src/a/vadd.cl", "/src/b/vadd.cl"]),
+        ("a/vadd.cl", ["/src/a/vadd.cl"]),
+        ("/src/a/vadd.cl", ["/src/a/vadd.cl"]),
+        ("./a/vadd.cl", ["/src/a/vadd.cl"]),
+        ("../../a/vadd.cl", ["/src/a/vadd.cl"]),
+        ("a//vadd.cl", ["/src/a/vadd.cl"]),
+        ("add.cl", []),
+        ("/a/vadd.cl", []),
+        ("src/vadd.cl", []),
+        ("VADD.cl", []),
+        ("b/reduce.cl", ["/src/b/reduce.cl"]),
+        ("blur.cl", ["kernels/blur.cl"]),
+        ("/kernels/blur.cl", []),
+        ("work/Tone.cl", ["C:/work/Tone.cl"]),
+        ("C:\\work\\Tone.cl", ["C:/work/Tone.cl"]),
+    ],
+)
+def test_a_file_is_found_by_whole_components_at_its_end(wanted: str, found: list[str]) -> None:
+    assert sorted(matching(PATHS, wanted)) == found
+
+
+def test_the_exact_path_goes_before_longer_ones() -> None:
+    assert list(matching(["vadd.cl", "/src/vadd.cl"], "vadd.cl")) == ["vadd.cl"]
+
+
+def test_spellings_of_one_file_are_one_file() -> None:
+    paths = ["/src/./a.cl", "/src/a.cl", "/src/x/../a.cl"]
+    assert matching(paths, "a.cl") == {"/src/a.cl": paths}
+
+
+RULES = (PathRule("/src/b", "/home/me/b"), PathRule("/src", "/mnt"), PathRule("", "/relative"))
+
+
+@pytest.mark.parametrize(
+    ("path", "here"),
+    [
+        ("/src/b/vadd.cl", "/home/me/b/vadd.cl"),
+        ("/src/bc/vadd.cl", "/mnt/bc/vadd.cl"),
+        ("/src", "/mnt"),
+        ("/other/vadd.cl", "/other/vadd.cl"),
+        ("kernels/blur.cl", "/relative/kernels/blur.cl"),
+        ("/srcs/vadd.cl", "/srcs/vadd.cl"),
+    ],
+)
+def test_the_first_rule_that_fits_counts(path: str, here: str) -> None:
+    assert remapped(path, RULES) == here
+
+
+def test_a_file_is_found_under_both_its_names_and_given_under_the_new_one() -> None:
+    for wanted in ("/src/b/vadd.cl", "/home/me/b/vadd.cl", "me/b/vadd.cl", "src/b/vadd.cl"):
+        assert matching(PATHS, wanted, RULES) == {"/home/me/b/vadd.cl": ["/src/b/vadd.cl"]}
+
+
+def test_rules_are_written_from_equals_to() -> None:
+    assert parse_rule("/a=/b=c") == PathRule("/a", "/b=c")
+    for text in ("", "=", "/a"):
+        with pytest.raises(BadQuery):
+            parse_rule(text)
+
+
+def test_the_empty_path_stays_empty() -> None:
+    assert normal("") == ""
+    assert matching(PATHS, "") == {}

@@ -1,0 +1,66 @@
+"""Messages about breakpoints and names that a daemon should not send, or a client."""
+
+from __future__ import annotations
+
+import pytest
+
+from symd.errors import BadQuery, Malformed
+from symd.query.breakpoints import Located, Refusal, SourceLine
+from symd.query.names import Match, Wanted
+from symd.query.paths import PathRule
+from symd.query.watch import Breakpoint, Resolved, Watching
+from symd.v1 import breakpoint_service_pb2 as pb
+from symd.v1 import name_service_pb2
+from symd.wire.breakpoints import from_answer, from_breakpoint, from_events, to_breakpoint, to_events
+from symd.wire.found_names import from_wanted
+
+LINE = SourceLine("a.cl", 3)
+
+
+def test_a_breakpoint_comes_back_as_it_went() -> None:
+    for breakpoint_ in (
+        Breakpoint("id", LINE),
+        Breakpoint("id", LINE, every=True, path="", rules=(PathRule("/a", "/b"), PathRule("", "/c"))),
+    ):
+        assert from_breakpoint(to_breakpoint(breakpoint_), "id") == breakpoint_
+
+
+def test_events_come_back_as_they_went() -> None:
+    refused = Located(LINE, (), Refusal.AMBIGUOUS_FILE, ("/a/a.cl", "/b/a.cl"))
+    past = Located(LINE, (), Refusal.PAST_END, ("/a/a.cl",), 2)
+    events = [Resolved("x", "1" * 64, refused), Watching(), Resolved("x", "2" * 64, past)]
+    messages = [message for event in events for message in to_events(event)]
+    assert list(from_events(messages, {"x": LINE})) == events
+
+
+@pytest.mark.parametrize("line", [0, -1, 1 << 32])
+def test_a_line_that_is_none_is_not_sent(line: int) -> None:
+    with pytest.raises(BadQuery):
+        to_breakpoint(Breakpoint("", SourceLine("a.cl", line)))
+
+
+@pytest.mark.parametrize("where", [pb.SourceLine(), pb.SourceLine(file="a.cl"), pb.SourceLine(line=3)])
+def test_a_breakpoint_needs_file_and_line(where: pb.SourceLine) -> None:
+    with pytest.raises(BadQuery):
+        from_breakpoint(pb.Breakpoint(where=where))
+
+
+def test_an_answer_to_what_was_not_asked_is_refused() -> None:
+    event = pb.WatchBreakpointsResponse(answer=pb.BreakpointEvent(id="y", module="modules/" + "0" * 64))
+    with pytest.raises(Malformed):
+        list(from_events([event], {"x": LINE}))
+
+
+def test_a_refusal_of_a_later_version_is_refused() -> None:
+    with pytest.raises(Malformed):
+        from_answer(LINE, [], pb.BreakpointRefusal(refusal=99))  # type: ignore[arg-type] # that is the point
+
+
+@pytest.mark.parametrize("fields", [{"match": 9}, {"kinds": [0]}, {"kinds": [9]}])
+def test_ways_to_match_that_there_are_not_are_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(BadQuery):
+        from_wanted(name_service_pb2.FindNamesRequest(pattern="a", **fields))  # type: ignore[arg-type] # likewise
+
+
+def test_no_match_is_an_exact_one() -> None:
+    assert from_wanted(name_service_pb2.FindNamesRequest(pattern="a")) == Wanted("a", Match.EXACT)
