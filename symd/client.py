@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -41,6 +41,7 @@ from symd.query.listing import WHOLE, Listing, Part
 from symd.query.names import Named, Wanted
 from symd.query.paths import PathRule
 from symd.query.source_text import SourceText
+from symd.query.variables import InScope
 from symd.query.watch import Breakpoint, Watch, check_breakpoints
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, ListAliasesRequest, ResolveAliasRequest
@@ -80,6 +81,7 @@ from symd.v1.symbol_service_pb2 import (
     SymbolizeStreamRequest,
 )
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
+from symd.v1.variable_service_pb2_grpc import VariableServiceStub
 from symd.wire.answers import FEW, from_answer, from_columns
 from symd.wire.breakpoints import from_answer as from_places
 from symd.wire.breakpoints import from_events, to_breakpoint
@@ -103,10 +105,12 @@ from symd.wire.listings import to_request as to_listing_request
 from symd.wire.modules import from_module, from_record
 from symd.wire.names import checked_digest, context_id, context_name, module_digest, module_name
 from symd.wire.pieces import pieces
-from symd.wire.queries import Column, add_query, to_column
+from symd.wire.queries import Column, add_query, write_column
 from symd.wire.sources import from_chunks as from_source_chunks
 from symd.wire.spelled_out import as_columns
 from symd.wire.tables import Arriving, KeptTables
+from symd.wire.variables import from_response as from_variables_response
+from symd.wire.variables import to_request as to_variables_request
 
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -138,6 +142,7 @@ class Client:
         self._tables = KeptTables()
         self._channel = grpc.insecure_channel(self.address, options=OPTIONS)
         self._listings = ListingServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
+        self._variables = VariableServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._modules = ModuleServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._symbols = SymbolServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._breakpoints = BreakpointServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
@@ -261,17 +266,19 @@ class Client:
         tables = self._tables.of(digest)
         known = list(tables.known)
 
-        def ask(part: U64) -> SymbolizeRequest:
-            column = to_column(Column(part, kernel, section))
-            return SymbolizeRequest(name=name, object=path, column=column, keeps_tables=True, known_tables=known)
+        def ask(message: SymbolizeRequest, part: U64) -> None:
+            message.MergeFrom(SymbolizeRequest(name=name, object=path, keeps_tables=True, known_tables=known))
+            write_column(message.column, Column(part, kernel, section))
 
         if len(values) <= UNARY:
-            message = self._call(self._symbols.Symbolize, ask(values)).columns
+            request = SymbolizeRequest()
+            ask(request, values)
+            message = self._call(self._symbols.Symbolize, request).columns
             return from_columns(message, values, tables.take(message.locations))
-        ask(values[:0])  # what does not fit a message is refused here, not in the thread that sends
+        ask(SymbolizeRequest(), values[:0])  # what does not fit a message is refused here, not in the thread that sends
         size = min(max(len(values) // PIECES, UNARY), BATCH, self.server_info().max_batch)
         parts = [values[start : start + size] for start in range(0, len(values), size)]
-        return self._in_batches(map(ask, parts), parts, tables)
+        return self._in_batches(ask, parts, tables)
 
     def locate(
         self,
@@ -302,6 +309,11 @@ class Client:
         request = to_wanted(wanted, module_name(checked_digest(digest)), path)
         return [from_entry(each) for page in self._pages(self._names.FindNames, request) for each in page.names]
 
+    def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
+        """The variables in scope at one place, read where the daemon is."""
+        request = to_variables_request(checked_digest(digest), query, path)
+        return from_variables_response(self._call(self._variables.GetVariables, request))
+
     def listing(self, digest: str, part: Part = WHOLE) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, disassembled where the daemon is."""
         request = to_listing_request(checked_digest(digest), part)
@@ -322,10 +334,18 @@ class Client:
         ask.form = ANSWER_FORM_COLUMNS
         return from_columns(self._call(self._symbols.Symbolize, ask).columns)
 
-    def _in_batches(self, requests: Iterable[SymbolizeRequest], parts: Sequence[U64], tables: Arriving) -> Answers:
+    def _in_batches(
+        self, ask: Callable[[SymbolizeRequest, U64], None], parts: Sequence[U64], tables: Arriving
+    ) -> Answers:
         """Send batch after batch while answers come back; decode each as it comes."""
-        numbered = (SymbolizeStreamRequest(id=number, batch=batch) for number, batch in enumerate(requests))
-        responses = self._stream(self._symbols.SymbolizeStream, numbered)
+
+        def numbered() -> Iterator[SymbolizeStreamRequest]:
+            for number, part in enumerate(parts):
+                request = SymbolizeStreamRequest(id=number)
+                ask(request.batch, part)
+                yield request
+
+        responses = self._stream(self._symbols.SymbolizeStream, numbered())
         whole = Joined(sum(map(len, parts)))
         for response, values in zip(responses, parts, strict=True):
             if response.HasField("failure"):

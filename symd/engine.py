@@ -54,6 +54,7 @@ from symd.query.paths import PathRule
 from symd.query.ptx_lines import ptx_table
 from symd.query.source_text import SourceText, from_module
 from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
+from symd.query.variables import InScope, variables
 from symd.query.watch import Breakpoint, Event, Watch, Watching, check_breakpoints, resolved
 from symd.store import Store, Upload
 from symd.store.arrivals import Arrivals, Listener
@@ -143,6 +144,10 @@ class Symbolizer(Protocol):
 
     def names(self, digest: str, wanted: Wanted, path: str | None = None) -> Sequence[Named]:
         """Kernels, functions and files by name (``symd.query.names.find_names``)."""
+        ...
+
+    def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
+        """The variables in scope at one place, with their types and locations (``symd.query.variables``)."""
         ...
 
     def listing(self, digest: str, part: Part = WHOLE) -> Iterator[Listing]:
@@ -405,6 +410,9 @@ class Engine:
 
     def names(self, digest: str, wanted: Wanted, path: str | None = None) -> Sequence[Named]:
         return find_names(self._index(digest), wanted, path)
+
+    def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
+        return variables(self._index(digest), query, lambda: self._objects(digest), path)
 
     def listing(self, digest: str, part: Part = WHOLE) -> Iterator[Listing]:
         if self._disassemble is None:

@@ -25,6 +25,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("symbolize", "Turn addresses into source frames."),
     ("locate", "Turn a source line into addresses for breakpoints."),
     ("watch", "Wait for modules and say where breakpoints land."),
+    ("variables", "Show what is in scope at an address, and where it lives."),
     ("names", "Find functions, kernels and source files by name."),
     ("listing", "Show source beside instructions."),
     ("check", "Check SPIR-V against the rules of the Level Zero environment."),
@@ -79,6 +80,7 @@ GROUP = Verbs(
             help="Show the version.",
         )
     ],
+    subcommand_metavar="VERB ...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 

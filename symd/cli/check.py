@@ -68,7 +68,8 @@ def _write(file: str, report: CheckReport, *, refused: bool) -> None:
         write_line(violation_text(violation))
     errors = sum(violation.severity == "error" for violation in report.violations)
     verdict = "refused" if refused else "valid" if report.valid else "taken in practice"
-    write_line(f"{file}: {verdict}, {errors} errors, {len(report.violations) - errors} unsupported")
+    noun = "error" if errors == 1 else "errors"
+    write_line(f"{file}: {verdict}, {errors} {noun}, {len(report.violations) - errors} unsupported")
 
 
 def violation_text(violation: Violation) -> str:

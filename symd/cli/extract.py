@@ -26,7 +26,8 @@ LONGEST = 150
 def command(file: str, server: str | None, limits: Limits, as_json: bool, folder: Path, force: bool) -> None:
     """Write every code object inside FILE into DIR, which is made when it is not there, and print the files' names.
 
-    Names come from the objects' nesting paths. FILE may be "-" for standard input.
+    Names come from the objects' nesting paths. FILE may be "-" for standard input, or file://PATH#offset=N&size=N
+    for a part of a file.
     """
     with opened(file, server, limits) as subject:
         objects = subject.summary().objects

@@ -21,7 +21,7 @@ from symd.model import ContainerSummary, KernelSummary, ModuleSummary, ObjectSum
 def command(file: str, server: str | None, limits: Limits, as_json: bool) -> None:
     """Show what is inside FILE: containers, code objects, targets, kernels and their debug data.
 
-    FILE may be "-" for standard input.
+    FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file.
     """
     with opened(file, server, limits) as subject:
         summary = subject.summary()
@@ -90,8 +90,10 @@ def _tree(file: str, module: ModuleSummary) -> Tree:
 
 
 def _add_container(tree: Tree, container: ContainerSummary) -> None:
-    place = container.path or "(the file itself)"
-    branch = tree.add(_text("container", (place, "cyan"), f"{container.format}, {container.size} bytes"))
+    """What the module itself says stands under its own line."""
+    branch = tree
+    if container.path:
+        branch = tree.add(_text("container", (container.path, "cyan"), f"{container.format}, {container.size} bytes"))
     plain = {name: value for name, value in container.facts.items() if name != "entries"}
     if plain:
         branch.add(_text(_facts(plain)))
@@ -128,7 +130,20 @@ def _add_notes(tree: Tree, notes: tuple[str, ...]) -> None:
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value if isinstance(value, str) else to_json(value)}" for name, value in facts.items())
+    return ", ".join(f"{name} {_value(name, value)}" for name, value in facts.items())
+
+
+def _value(name: str, value: Any) -> str:
+    if name == "arguments" and value and all(isinstance(one, Mapping) for one in value):
+        return f"({', '.join(map(_argument, value))})"
+    return value if isinstance(value, str) else to_json(value)
+
+
+def _argument(argument: Mapping[str, Any]) -> str:
+    """Address space, type and name as a declaration has them; the size where the format knows no more."""
+    known = [argument.get(key) for key in ("address_space", "type", "name")]
+    words = [str(word) for word in known if word]
+    return " ".join(words) or f"{argument.get('size', '?')} bytes"
 
 
 def _text(*parts: str | tuple[str, str]) -> Text:

@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Print the line table of FILE as it was decoded, one row a line.
 
-    FILE may be "-" for standard input. A file without any line table ends with exit code 1.
+    FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. A file without any line table ends with exit code 1.
     """
     render = json_rows if as_json else text_rows
     chosen = LineLevel(level)

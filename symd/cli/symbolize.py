@@ -48,7 +48,8 @@ def command(
     """Turn addresses of FILE into source frames, innermost first.
 
     QUERY is ADDRESS, KERNEL+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. "-" reads queries from standard input, one a
-    line, and answers each as it comes. Exit code 1: something that a query names does not exist.
+    line, and answers each as it comes. FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a
+    file. Exit code 1: something that a query names does not exist.
     """
     if queries == ("-",) and file == "-":
         raise click.UsageError("the file and the queries cannot both come from standard input")

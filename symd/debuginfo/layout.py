@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.errors import Malformed
 from symd.model import U32, U64, CodeObject
 
 FIRST_BASE = 1 << 40
@@ -49,7 +50,7 @@ class Layout:
 
 
 def assign(code: CodeObject) -> Layout:
-    """The layout of a code object's executable sections."""
+    """The layout of a code object's executable sections. Raises Malformed where they have no room in 64 bits."""
     text = [section for section in code.sections if section.executable]
     if code.linked:
         placed = sorted((section.address, section.size, section.index) for section in text)
@@ -58,6 +59,8 @@ def assign(code: CodeObject) -> Layout:
     for section in text:
         placed.append((at, section.size, section.index))
         at += (section.size + 2 * GAP) & ~(GAP - 1)
+        if at >= 1 << 64:
+            raise Malformed(f"its size {section.size:#x} and those before it pass 64 bits", where=section.name)
     return _columns(placed)
 
 

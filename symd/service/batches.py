@@ -7,58 +7,69 @@ from collections.abc import Iterable
 from symd.errors import InvalidInput, LimitExceeded
 from symd.model import U64, Answer, Answers
 from symd.service.parts import Parts
-from symd.v1.answer_pb2 import AnswerColumns
 from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS, ANSWER_FORM_ROWS, SymbolizeRequest, SymbolizeResponse
-from symd.wire.answers import FEW, add_answer, to_columns
+from symd.wire.answers import FEW, add_answer, write_columns
 from symd.wire.names import module_digest
 from symd.wire.queries import column_length, from_column, from_queries
 
 
-def answer(parts: Parts, request: SymbolizeRequest, sent: set[bytes] | None = None) -> SymbolizeResponse:
-    """The answers in the form that was asked for; ``sent`` names the tables that the stream has brought already.
+def answer(parts: Parts, request: SymbolizeRequest, response: SymbolizeResponse, sent: set[bytes]) -> None:
+    """Write the answers into the empty ``response``, in the form that was asked for. ``sent`` names the tables that the
+    call has brought already.
 
     Raises ``LimitExceeded`` before it looks at too large a batch."""
     digest = module_digest(request.name)
     path = request.object if request.HasField("object") else None
-    if not request.HasField("column"):
-        check_size(len(request.queries), parts.config.limits.batch)
-        if request.form == ANSWER_FORM_COLUMNS:
-            answers = parts.engine.symbolize(digest, from_queries(request.queries), path)
-            return SymbolizeResponse(columns=_columns(parts, request, answers, None, sent))
-        return _rows(_spelled_out(parts, request, digest, path))
+    if request.HasField("column"):
+        _answer_column(parts, request, response, digest, path, sent)
+        return
+    check_size(len(request.queries), parts.config.limits.batch)
+    queries = from_queries(request.queries)
+    if request.form == ANSWER_FORM_COLUMNS:
+        _write_columns(parts, request, response, parts.engine.symbolize(digest, queries, path), None, sent)
+    elif 0 < len(queries) <= FEW:
+        _write_rows(response, [parts.engine.symbolize_one(digest, query, path) for query in queries])
+    else:
+        _write_rows(response, parts.engine.symbolize(digest, queries, path))
+
+
+def _answer_column(
+    parts: Parts,
+    request: SymbolizeRequest,
+    response: SymbolizeResponse,
+    digest: str,
+    path: str | None,
+    sent: set[bytes],
+) -> None:
     if request.queries:
         raise InvalidInput("a batch has both queries and a column", hint="send one of them")
     check_size(column_length(request.column), parts.config.limits.batch)
     values, kernel, section = from_column(request.column)
     answers = parts.engine.symbolize_column(digest, values, kernel=kernel, section=section, path=path)
     if request.form == ANSWER_FORM_ROWS:
-        return _rows(answers)
-    return SymbolizeResponse(columns=_columns(parts, request, answers, values, sent))
+        _write_rows(response, answers)
+    else:
+        _write_columns(parts, request, response, answers, values, sent)
 
 
-def _spelled_out(parts: Parts, request: SymbolizeRequest, digest: str, path: str | None) -> list[Answer] | Answers:
-    queries = from_queries(request.queries)
-    if 0 < len(queries) <= FEW:
-        return [parts.engine.symbolize_one(digest, query, path) for query in queries]
-    return parts.engine.symbolize(digest, queries, path)
-
-
-def _rows(answers: Iterable[Answer]) -> SymbolizeResponse:
-    response = SymbolizeResponse()
+def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer]) -> None:
     rows = response.answers
     for each in answers:
         add_answer(rows, each)
-    return response
 
 
-def _columns(
-    parts: Parts, request: SymbolizeRequest, answers: Answers, values: U64 | None, sent: set[bytes] | None
-) -> AnswerColumns:
+def _write_columns(
+    parts: Parts,
+    request: SymbolizeRequest,
+    response: SymbolizeResponse,
+    answers: Answers,
+    values: U64 | None,
+    sent: set[bytes],
+) -> None:
     table = None
     if request.keeps_tables:
-        sent = set() if sent is None else sent
         table = parts.tables.message(answers.locations, len(answers), request.known_tables, sent)
-    return to_columns(answers, values, table)
+    write_columns(response.columns, answers, values, table)
 
 
 def check_size(count: int, most: int) -> None:

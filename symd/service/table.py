@@ -22,6 +22,7 @@ from symd.service.rpc import (
     get_listing,
     get_module,
     get_server_info,
+    get_variables,
     grab_module,
     list_aliases,
     list_code_objects,
@@ -50,6 +51,7 @@ from symd.v1 import (
     name_service_pb2,
     server_service_pb2,
     symbol_service_pb2,
+    variable_service_pb2,
 )
 
 FILES: tuple[FileDescriptor, ...] = (
@@ -61,6 +63,7 @@ FILES: tuple[FileDescriptor, ...] = (
     name_service_pb2.DESCRIPTOR,
     server_service_pb2.DESCRIPTOR,
     symbol_service_pb2.DESCRIPTOR,
+    variable_service_pb2.DESCRIPTOR,
 )
 
 HANDLERS: Mapping[str, Handler] = {
@@ -92,6 +95,7 @@ HANDLERS: Mapping[str, Handler] = {
     "symd.v1.AliasService.ResolveAlias": resolve_alias.handle,
     "symd.v1.AliasService.ListAliases": list_aliases.handle,
     "symd.v1.ServerService.GetServerInfo": get_server_info.handle,
+    "symd.v1.VariableService.GetVariables": get_variables.handle,
 }
 
 

@@ -26,7 +26,7 @@ from symd.model import (
 from symd.v1 import answer_pb2, location_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeResponse
 from symd.wire.columns import pack, unpack
-from symd.wire.location_tables import Numbering, from_table, pack_few, to_part, to_small_part
+from symd.wire.location_tables import Numbering, from_table, pack_few, write_part, write_small_part
 from symd.wire.text import utf8
 
 FEW = 8
@@ -132,36 +132,45 @@ def from_place(message: location_pb2.Place) -> Place:
     return Place(message.object, section, message.section_index, message.address)
 
 
-def to_columns(
-    answers: Answers, values: U64 | None = None, table: location_pb2.LocationTable | None = None
-) -> answer_pb2.AnswerColumns:
+def to_columns(answers: Answers, values: U64 | None = None) -> answer_pb2.AnswerColumns:
     """The answers as columns; ``values`` is the column that was asked, where one was, so that offsets that follow
-    from it need not travel. ``table`` stands for the whole table of locations; without it those that answers point to
-    are gathered into one of their own."""
+    from it need not travel."""
+    message = answer_pb2.AnswerColumns()
+    write_columns(message, answers, values)
+    return message
+
+
+def write_columns(
+    message: answer_pb2.AnswerColumns, answers: Answers, values: U64 | None = None, table: bytes | None = None
+) -> None:
+    """The same into an empty message. ``table`` is a message that stands for the whole table of locations; without it
+    those that answers point to are gathered into one of their own."""
+    message.SetInParent()
     if table is not None:
-        return _columns(answers, values, answers.location, table)
-    if len(answers) <= FEW:
-        return _few(answers)
-    kept, location, parent = _kept_locations(answers)
-    return _columns(answers, values, location, to_part(answers.locations, kept, parent))
+        message.locations.MergeFromString(table)
+        _write_columns(message, answers, values, answers.location)
+    elif len(answers) <= FEW:
+        _write_few(message, answers)
+    else:
+        kept, location, parent = _kept_locations(answers)
+        write_part(message.locations, answers.locations, kept, parent)
+        _write_columns(message, answers, values, location)
 
 
-def _columns(
-    answers: Answers, values: U64 | None, location: U32, table: location_pb2.LocationTable
-) -> answer_pb2.AnswerColumns:
+def _write_columns(message: answer_pb2.AnswerColumns, answers: Answers, values: U64 | None, location: U32) -> None:
     everywhere = bool(len(answers)) and int(answers.place.min()) > 0
     places, place = _kept_places(answers, everywhere)
     base = None if values is None or len(places) != 1 else _base(values, None if everywhere else place, answers.offset)
-    return answer_pb2.AnswerColumns(
-        count=len(answers),
-        location=pack(location),
-        place=b"" if len(places) <= 1 and everywhere else pack(place),
-        offset=b"" if base is not None else pack(answers.offset if everywhere else np.where(place, answers.offset, 0)),
-        base=base,
-        places=places,
-        locations=table,
-        candidates=_candidates(answers),
-    )
+    message.count = len(answers)
+    message.location = pack(location)
+    if len(places) > 1 or not everywhere:
+        message.place = pack(place)
+    if base is not None:
+        message.base = base
+    else:
+        message.offset = pack(answers.offset if everywhere else np.where(place, answers.offset, 0))
+    message.places.extend(places)
+    message.candidates.extend(_candidates(answers))
 
 
 def from_columns(
@@ -241,22 +250,20 @@ def _base(values: U64, place: U32 | None, offset: U64) -> int | None:
     return base
 
 
-def _few(answers: Answers) -> answer_pb2.AnswerColumns:
-    """The same for a handful of answers. This is what one address costs, so nothing here is done per table, and numbers
-    travel as wide as the reader keeps them."""
+def _write_few(message: answer_pb2.AnswerColumns, answers: Answers) -> None:
+    """The same for a handful of answers: nothing here is done per table, and numbers travel as wide as the reader keeps
+    them."""
     kept, places = Numbering({0: 0}), Numbering({0: 0})
     location = [_with_parents(number, answers.locations.parent, kept) for number in answers.location.tolist()]
     place = [places[number] for number in answers.place.tolist()]
     offset = [number if where else 0 for number, where in zip(answers.offset.tolist(), place, strict=True)]
-    return answer_pb2.AnswerColumns(
-        count=len(location),
-        location=pack_few(location),
-        place=b"" if len(places) == 2 and all(place) else pack_few(place),
-        offset=pack_few(offset, "Q"),
-        places=[to_place(answers.places[number - 1]) for number in islice(places, 1, None)],
-        locations=to_small_part(answers.locations, kept),
-        candidates=_candidates(answers) if answers.candidates else (),
-    )
+    message.count = len(location)
+    message.location = pack_few(location)
+    message.place = b"" if len(places) == 2 and all(place) else pack_few(place)
+    message.offset = pack_few(offset, "Q")
+    message.places.extend(to_place(answers.places[number - 1]) for number in islice(places, 1, None))
+    write_small_part(message.locations, answers.locations, kept)
+    message.candidates.extend(_candidates(answers))
 
 
 def _with_parents(number: int, parents: U32, kept: Numbering) -> int:

@@ -1,9 +1,10 @@
-"""Tables of locations as messages: a whole one, or just those of its entries that answers point to."""
+"""Tables of locations as messages: a whole one, or just those of its entries that answers point to. They are written
+into the message that they belong to, because copying one is as much work as writing it."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,21 +23,10 @@ class Numbering(dict[int, int]):
         return new
 
 
-def to_table(locations: Locations) -> location_pb2.LocationTable:
-    """All of it, with its own numbers."""
-    return location_pb2.LocationTable(
-        count=len(locations),
-        reason=pack(locations.reason),
-        kernel=pack(locations.kernel),
-        function=pack(locations.function),
-        linkage_name=pack(locations.linkage_name),
-        file=pack(locations.file),
-        line=pack(locations.line),
-        column=pack(locations.column),
-        inlined=pack(locations.inlined),
-        parent=pack(locations.parent),
-        strings=utf8s(locations.strings),
-    )
+def write_table(message: location_pb2.LocationTable, locations: Locations) -> None:
+    """All of it, with its own numbers, into an empty message."""
+    names = ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
+    _write(message, len(locations), {name: pack(getattr(locations, name)) for name in names}, locations.strings)
 
 
 def from_table(message: location_pb2.LocationTable) -> Locations:
@@ -56,48 +46,46 @@ def from_table(message: location_pb2.LocationTable) -> Locations:
     )
 
 
-def to_part(locations: Locations, kept: NDArray[np.intp], parent: U32) -> location_pb2.LocationTable:
+def write_part(message: location_pb2.LocationTable, locations: Locations, kept: NDArray[np.intp], parent: U32) -> None:
     """The kept entries, whose parents are numbered anew already, with the strings they number."""
-    texts = [column[kept] for column in (locations.kernel, locations.function, locations.linkage_name, locations.file)]
+    texts = {name: getattr(locations, name)[kept] for name in ("kernel", "function", "linkage_name", "file")}
     used = np.zeros(len(locations.strings), np.bool_)
     used[0] = True
-    for column in texts:
+    for column in texts.values():
         used[column] = True
     numbers = np.flatnonzero(used)
     renumbered = np.zeros(len(used), np.uint32)
     renumbered[numbers] = np.arange(len(numbers), dtype=np.uint32)
-    kernel, function, linkage_name, file = (pack(renumbered[column]) for column in texts)
-    return location_pb2.LocationTable(
-        count=len(kept),
-        reason=pack(locations.reason[kept]),
-        kernel=kernel,
-        function=function,
-        linkage_name=linkage_name,
-        file=file,
-        line=pack(locations.line[kept]),
-        column=pack(locations.column[kept]),
-        inlined=pack(locations.inlined[kept]),
-        parent=pack(parent),
-        strings=utf8s(locations.strings[number] for number in numbers.tolist()),
-    )
+    columns = {name: pack(renumbered[column]) for name, column in texts.items()}
+    columns |= {name: pack(getattr(locations, name)[kept]) for name in ("reason", "line", "column", "inlined")}
+    strings = [locations.strings[number] for number in numbers.tolist()]
+    _write(message, len(kept), {**columns, "parent": pack(parent)}, strings)
 
 
-def to_small_part(locations: Locations, kept: Numbering) -> location_pb2.LocationTable:
+def write_small_part(message: location_pb2.LocationTable, locations: Locations, kept: Numbering) -> None:
     """The same for a handful, in plain Python."""
     strings = Numbering({0: 0})
-    return location_pb2.LocationTable(
-        count=len(kept),
-        reason=bytes([locations.reason.item(at) for at in kept]),
-        kernel=pack_few(strings[locations.kernel.item(at)] for at in kept),
-        function=pack_few(strings[locations.function.item(at)] for at in kept),
-        linkage_name=pack_few(strings[locations.linkage_name.item(at)] for at in kept),
-        file=pack_few(strings[locations.file.item(at)] for at in kept),
-        line=pack_few(locations.line.item(at) for at in kept),
-        column=pack_few(locations.column.item(at) for at in kept),
-        inlined=bytes([locations.inlined.item(at) for at in kept]),
-        parent=pack_few(kept[locations.parent.item(at)] for at in kept),
-        strings=utf8s(locations.strings[number] for number in strings),
-    )
+    columns = {
+        "reason": bytes([locations.reason.item(at) for at in kept]),
+        "kernel": pack_few(strings[locations.kernel.item(at)] for at in kept),
+        "function": pack_few(strings[locations.function.item(at)] for at in kept),
+        "linkage_name": pack_few(strings[locations.linkage_name.item(at)] for at in kept),
+        "file": pack_few(strings[locations.file.item(at)] for at in kept),
+        "line": pack_few(locations.line.item(at) for at in kept),
+        "column": pack_few(locations.column.item(at) for at in kept),
+        "inlined": bytes([locations.inlined.item(at) for at in kept]),
+        "parent": pack_few(kept[locations.parent.item(at)] for at in kept),
+    }
+    _write(message, len(kept), columns, [locations.strings[number] for number in strings])
+
+
+def _write(
+    message: location_pb2.LocationTable, count: int, columns: Mapping[str, bytes], strings: Iterable[str]
+) -> None:
+    message.count = count
+    for name, column in columns.items():
+        setattr(message, name, column)
+    message.strings.extend(utf8s(strings))
 
 
 def pack_few(numbers: Iterable[int], code: str = "I") -> bytes:

@@ -79,20 +79,30 @@ def from_section(message: query_pb2.SectionOffset | query_pb2.SectionOffsetColum
 
 def to_column(column: Column) -> query_pb2.QueryColumn:
     """The packed column, in 4 bytes a number where they fit. Raises ``BadQuery`` for a name or number that cannot be."""
+    message = query_pb2.QueryColumn()
+    write_column(message, column)
+    return message
+
+
+def write_column(message: query_pb2.QueryColumn, column: Column) -> None:
+    """The same into an empty message."""
     width = 4 if not len(column.values) or column.values.max() < NARROW else 8
     packed = column.values.astype(WIDTHS[width], copy=False).tobytes()
+    message.width = width
     kernel, section = column.kernel, column.section
     try:
         if kernel is not None:
-            kernel_offsets = query_pb2.KernelOffsetColumn(kernel=kernel, offsets=packed)
-            return query_pb2.QueryColumn(kernel_offsets=kernel_offsets, width=width)
-        if section is not None:
+            message.kernel_offsets.kernel = kernel
+            message.kernel_offsets.offsets = packed
+        elif section is not None:
             name, index = (section, None) if isinstance(section, str) else (None, section)
-            offsets = query_pb2.SectionOffsetColumn(section_name=name, section_index=index, offsets=packed)
-            return query_pb2.QueryColumn(section_offsets=offsets, width=width)
+            part = query_pb2.SectionOffsetColumn(section_name=name, section_index=index)
+            message.section_offsets.MergeFrom(part)
+            message.section_offsets.offsets = packed
+        else:
+            message.addresses = packed
     except ValueError:
         raise BadQuery(f"{kernel or section!r} names no kernel or section") from None
-    return query_pb2.QueryColumn(addresses=packed, width=width)
 
 
 def from_column(message: query_pb2.QueryColumn) -> Column:

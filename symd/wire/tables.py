@@ -13,7 +13,7 @@ from uuid import uuid4
 from symd.errors import Malformed
 from symd.model import Locations
 from symd.v1 import location_pb2
-from symd.wire.location_tables import from_table, to_table
+from symd.wire.location_tables import from_table, write_table
 
 SMALL = 1 << 10
 """A table of fewer entries is not worth a name."""
@@ -25,17 +25,18 @@ BUDGET = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A whole table as a message, and the same by name alone."""
+    """A whole table as the bytes of a message, and the same by name alone."""
 
-    whole: location_pb2.LocationTable
-    name_only: location_pb2.LocationTable
-    size: int
+    name: bytes
+    whole: bytes
+    name_only: bytes
 
     @classmethod
     def of(cls, locations: Locations) -> Named:
-        whole = to_table(locations)
-        whole.name = uuid4().bytes
-        return cls(whole, location_pb2.LocationTable(name=whole.name), whole.ByteSize())
+        message = location_pb2.LocationTable(name=uuid4().bytes)
+        name_only = message.SerializeToString()
+        write_table(message, locations)
+        return cls(message.name, message.SerializeToString(), name_only)
 
 
 @dataclass(slots=True)
@@ -63,19 +64,17 @@ class NamedTables:
         self._met: OrderedDict[int, _Met] = OrderedDict()
         self._gone: deque[int] = deque()
 
-    def message(
-        self, locations: Locations, count: int, known: Collection[bytes], sent: set[bytes]
-    ) -> location_pb2.LocationTable | None:
+    def message(self, locations: Locations, count: int, known: Collection[bytes], sent: set[bytes]) -> bytes | None:
         """How ``count`` answers that point into the table bring it: by name to one who knows it, whole (and from then
         on it is in ``sent``), or as None: only the part that they need, without a name."""
         named = self._named(locations) if len(locations) >= SMALL else None
         if named is None:
             return None
-        if named.whole.name in sent or named.whole.name in known:
+        if named.name in sent or named.name in known:
             return named.name_only
         if count * SHARE < len(locations):
             return None
-        sent.add(named.whole.name)
+        sent.add(named.name)
         return named.whole
 
     def _named(self, locations: Locations) -> Named | None:
@@ -102,7 +101,7 @@ class NamedTables:
 
     def _shrink(self) -> None:
         """Forget the tables that were asked for longest ago, never the last."""
-        sizes = {key: met.named.size for key, met in self._met.items() if met.named is not None}
+        sizes = {key: len(met.named.whole) for key, met in self._met.items() if met.named is not None}
         excess = sum(sizes.values()) - self._budget
         for key in list(sizes)[:-1]:
             if excess <= 0:

@@ -94,3 +94,15 @@ def test_a_daemon_tells_of_the_same_containers(symd: Run, server: str):
         here, there = (symd("info", *form, *more, CUDA / "program.o") for more in ([], ["--server", server]))
         assert there.out == here.out
         assert "cuda-fatbin" in here.out
+
+
+def test_arguments_read_as_a_declaration(run: Run, fake: FakeSymbolizer, module: Path):
+    arguments = [
+        {"name": "a", "type": "float*", "address_space": "global"},
+        {"name": "n", "type": "uint"},
+        {"ordinal": 2, "size": 4},
+    ]
+    item = fake.summary.objects[0]
+    kernel = replace(item.kernels[0], facts={"arguments": arguments})
+    fake.summary = replace(fake.summary, objects=(replace(item, kernels=(kernel,)),))
+    assert "arguments (global float* a, uint n, 4 bytes)" in run("info", module).out

@@ -15,7 +15,7 @@ import symd
 import symd.client
 from symd import Client, errors
 from symd.engine import Symbolizer
-from symd.model import Answers, ByAddress, ByKernel, BySection, GrabRequest
+from symd.model import Answers, ByAddress, ByKernel, BySection, GrabRequest, Locations, Place
 from tests.service.fakes import AMBIGUOUS, CANDIDATES, DIGEST, GOOD, line_table, summary
 
 ABSENT = "0" * 64
@@ -133,6 +133,34 @@ def test_a_column_beyond_the_limit_travels_in_batches_the_daemon_takes(client, r
         client.symbolize_column(ABSENT, values)
     with pytest.raises(errors.BadQuery):
         client.symbolize_column(DIGEST, values, kernel="\ud800")
+
+
+def large_answers(count):
+    """Answers to offsets below ``count`` in one section: each has a line of its own."""
+    number = np.arange(count, dtype=np.uint32)
+    zero, ones = np.zeros(count, np.uint32), np.ones(count, np.uint8)
+    table = Locations(ones, zero, zero + 1, zero, zero + 2, number, zero, ones * 0, zero, ("", "f", "/src/f.cl"))
+
+    def ask(_digest, values, **_):
+        place = np.ones(len(values), np.uint32)
+        return Answers(values.astype(np.uint32), place, values.astype(np.uint64), table, (Place("", ".text", 1, 0),))
+
+    return ask
+
+
+@pytest.mark.parametrize("unary", [6000, 1000])
+def test_a_table_of_locations_is_fetched_once(client, running, monkeypatch, unary):
+    """In one call or as a stream of batches, which is what more than ``unary`` addresses travel as."""
+    monkeypatch.setattr(symd.client, "UNARY", unary)
+    running.engine.symbolize_column = ask = large_answers(3000)
+    values = np.random.default_rng(3).integers(1, 3000, 5000).astype(np.uint64)
+    calls = [client.symbolize_column(DIGEST, values) for _ in range(4)]
+    for answers in calls:
+        assert answers.locations.line[answers.location].tolist() == values.tolist()
+        assert answers.offset.tolist() == values.tolist()
+        assert answers[17] == ask(DIGEST, values)[17]
+    assert calls[3].locations is calls[2].locations
+    assert len(calls[3].locations) == 3000
 
 
 def test_queries_beyond_a_message_travel_in_pieces(client, running, monkeypatch):

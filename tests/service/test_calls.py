@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from dataclasses import replace
 
 import grpc
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from symd.model import Answers
 from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q
 from symd.v1 import server_service_pb2, server_service_pb2_grpc
@@ -20,7 +22,7 @@ from symd.v1.module_service_pb2_grpc import ModuleServiceStub
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.wire.answers import from_columns
 from tests.service.conftest import LIMITS
-from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD
+from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD, LOCATIONS, PLACES
 
 NAME = f"modules/{DIGEST}"
 C = grpc.StatusCode
@@ -296,6 +298,23 @@ def test_a_column_is_answered_in_columns(symbols):
     request.form = s.ANSWER_FORM_ROWS
     rows = symbols.Symbolize(request).answers
     assert [row.reason for row in rows] == [answer.reason for answer in answers]
+
+
+def test_a_client_that_keeps_no_tables_gets_each_answers_own(symbols, running):
+    locations = replace(LOCATIONS, **{
+        name: np.resize(getattr(LOCATIONS, name), 2000) for name in LOCATIONS.__match_args__ if name != "strings"
+    })  # fmt: skip
+    one = np.ones(2000, np.uint32)
+    answers = Answers(one, one, one.astype(np.uint64), locations, PLACES)
+    running.engine.symbolize_column = lambda *_, **__: answers
+    request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(addresses=bytes(8 * 2000)))
+    assert [symbols.Symbolize(request).columns.locations.count for _ in range(3)] == [2, 2, 2]
+    request.keeps_tables = True
+    assert symbols.Symbolize(request).columns.locations.count == 2  # met for the first time
+    whole = symbols.Symbolize(request).columns.locations
+    assert whole.count == 2000
+    request.known_tables.append(whole.name)
+    assert symbols.Symbolize(request).columns.locations == type(whole)(name=whole.name)
 
 
 def test_queries_are_answered_in_columns_when_asked(symbols):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from symd.debuginfo.dwarf.columns import Sections
@@ -11,7 +12,6 @@ from symd.debuginfo.dwarf.cursor import Cursor
 from symd.errors import LimitExceeded
 
 OLD, NEW = ".debug_loc", ".debug_loclists"
-MOST_ENTRIES = 1_000_000
 (
     _END_OF_LIST, _BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR,
     _DEFAULT_LOCATION, _BASE_ADDRESS, _START_END, _START_LENGTH, _VIEW_PAIR,
@@ -39,17 +39,25 @@ class Unit(NamedTuple):
     address: Callable[[int], int | None]
 
 
-def read(sections: Sections, unit: Unit, offset: int, most: int = MOST_ENTRIES) -> list[Entry]:
+@dataclass(slots=True)
+class Budget:
+    """Entries that all lists of one question may have together."""
+
+    entries: int = 300_000
+
+
+def read(sections: Sections, unit: Unit, offset: int, budget: Budget) -> list[Entry]:
     """The entries of the list at ``offset`` of the unit's section, in order, empty ranges left out. Raises Malformed for
-    a list that does not end or holds an unknown entry, LimitExceeded for one of more than ``most`` entries."""
+    a list that does not end or holds an unknown entry, LimitExceeded when the budget is spent."""
     section = NEW if unit.version >= 5 else OLD
     data = sections.get(section, b"")
     cursor = Cursor(data, section, offset, len(data))
     if offset > len(data):
         raise cursor.fail("a location list begins behind the section's end")
     found: list[Entry] = []
-    for number, entry in enumerate((_new if unit.version >= 5 else _old)(cursor, unit)):
-        if number >= most:
+    for entry in (_new if unit.version >= 5 else _old)(cursor, unit):
+        budget.entries -= 1
+        if budget.entries < 0:
             raise LimitExceeded("location lists overlap without end", where=f"{section}+{offset:#x}")
         if entry is not None and (entry.default or entry.start < entry.end):
             found.append(entry)

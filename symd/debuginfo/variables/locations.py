@@ -58,7 +58,7 @@ class Locator:
         self._lanes: int | None = None
         self._machine_registers = self._sass(section)
         self._allowance = Allowance()
-        self._entries_left = location_lists.MOST_ENTRIES
+        self._budget = location_lists.Budget()
 
     def enter(self, function: Die | None, lanes: int | None) -> None:
         """The function whose frame variables are in, and how many SIMD lanes share its code."""
@@ -103,9 +103,7 @@ class Locator:
             offset = value.number
         else:
             return None
-        found = location_lists.read(self._dies.sections, shape, offset, self._entries_left)
-        self._entries_left -= len(found) + 1
-        return found
+        return location_lists.read(self._dies.sections, shape, offset, self._budget)
 
     def _list_unit(self, unit: Unit) -> location_lists.Unit:
         top = self._dies.top(unit)
@@ -160,8 +158,8 @@ class Locator:
         if self._code.linked or value < FIRST_BASE:
             return None
         number, offset, found = self._space.locate(np.array([value], np.uint64))
-        section = self._code.sections[int(number[0])].name if found[0] else "?"
-        return f"({section})+{int(offset[0]):#x}"
+        names = {section.index: section.name for section in self._code.sections}
+        return f"({names[int(number[0])] if found[0] else '?'})+{int(offset[0]):#x}"
 
     def _constant(self, owner: Die, value: Value, reading: Reading) -> str:
         if value.form == _STRING or not (value.is_block or value.is_constant):

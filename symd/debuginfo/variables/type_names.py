@@ -190,7 +190,6 @@ class _Speller:
             self.put("std::nullptr_t")
         elif NAME not in die.attributes:
             self.put(f"{TAG_WORDS.get(die.tag, f'tag {die.tag:#x}')} ")
-            return
         else:
             self.put(name)
             if die.tag in _TEMPLATES and not name.endswith(">"):
@@ -237,7 +236,7 @@ class _Speller:
 
     def after(self, die: Die | None, depth: int, *, of_member: bool = False) -> None:
         """What stands right of the name that would be declared."""
-        if die is None or depth > DEEPEST:
+        if die is None or depth > DEEPEST or self.length > LONGEST:
             return
         inner = self.inner(die)
         if die.tag == SUBROUTINE:

@@ -12,4 +12,6 @@ from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 
 def handle(parts: Parts, request: SymbolizeRequest, context: grpc.ServicerContext) -> SymbolizeResponse:
     check_deadline(context)
-    return answer(parts, request)
+    response = SymbolizeResponse()
+    answer(parts, request, response, set())
+    return response

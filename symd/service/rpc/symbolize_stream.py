@@ -26,7 +26,10 @@ def handle(
 
 
 def _outcome(parts: Parts, request: SymbolizeStreamRequest, sent: set[bytes]) -> SymbolizeStreamResponse:
+    response = SymbolizeStreamResponse(id=request.id)
     try:
-        return SymbolizeStreamResponse(id=request.id, answers=answer(parts, request.batch, sent))
+        response.answers.SetInParent()
+        answer(parts, request.batch, response.answers, sent)
     except SymdError as error:
-        return SymbolizeStreamResponse(id=request.id, failure=to_failure(error))
+        response.failure.CopyFrom(to_failure(error))
+    return response

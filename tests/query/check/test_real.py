@@ -11,6 +11,7 @@ from symd.containers.spirv_words import Op, parse
 from symd.query.check import Device, check
 
 SAMPLES = Path(__file__).parents[3] / "samples" / "spirv" / "bin"
+KERNELS = SAMPLES.parents[1] / "kernels" / "bin"
 NEWEST = Device(spirv_max=(1, 6))
 
 BY_VALUE_AND_DOUBLE = {("kernel-param-pointer-class", True), ("kernel-param-float-width", True)}
@@ -36,6 +37,15 @@ FILES = sorted(SAMPLES.glob("*.spv"))
 def test_a_compilers_module_breaks_only_known_rules(path: Path) -> None:
     found = {(v.rule, v.accepted_in_practice) for v in check(path.read_bytes(), NEWEST).violations}
     assert found == KNOWN.get(path.name, set())
+
+
+@pytest.mark.parametrize("path", sorted(KERNELS.rglob("*.spv")), ids=lambda path: "/".join(path.parts[-2:]))
+def test_clangs_modules_of_the_sample_kernels_break_no_rule(path: Path) -> None:
+    """But for OptNoneINTEL, which -cl-opt-disable makes llvm-spirv declare: a capability beyond the guaranteed ones."""
+    report = check(path.read_bytes(), NEWEST)
+    assert report.valid
+    beyond = {violation.message for violation in report.violations}
+    assert beyond <= ({"capability OptNoneINTEL is not one that this device must take"} if "O0" in path.name else set())
 
 
 def test_there_are_samples_of_every_debug_kind() -> None:

@@ -1,0 +1,134 @@
+"""symd variables."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from symd.debuginfo.variables import Member, TypeInfo, Variable, Visible
+from symd.model import Answer, Candidate, Reason, SectionOffset
+from symd.query.variables import InScope
+from tests.cli.conftest import Run
+from tests.cli.fake import FakeSymbolizer
+
+CONTRACT = (
+    '{"name": "x", "type": "int", "kind": "parameter", "function": "helper", "inlined": true, "optimized_out": false, '
+    '"location": "r29[0:32] per lane", "live": [[424, 648]]}'
+)
+"""The variable that the contract shows."""
+X = Variable("x", "int", "parameter", "helper", True, False, "r29[0:32] per lane", ((424, 648),), 1)
+ROOM = Variable("room", "Room *", "local", "vadd", False, True, None, (), 0)
+LOOK_UP = Variable("look_up", "float[4]", "global", None, False, False, "memory at 0x40", ((0, 640),))
+TYPES = (
+    TypeInfo("Room *", "pointer", 8, target=2, address_space="global"),
+    TypeInfo("int", "base", 4, encoding="signed"),
+    TypeInfo("Room", "structure", 16, members=(Member("next", 0, 0), Member("count", 1, 8, 67, 3))),
+)
+HERE = Answer(Reason.EXACT, "", "vadd", ".text.vadd", 1, SectionOffset(432))
+
+
+class Fake(FakeSymbolizer):
+    """Has one place with three variables; other queries are answered by ``answer``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer = InScope(HERE, Visible((X, ROOM, LOOK_UP), TYPES, 16, ("half of it was unreadable",)))
+
+    def variables(self, digest, query, path=None):
+        self.asked.append([query])
+        self.path = path
+        return self.answer
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    symbolizer = Fake()
+    monkeypatch.setattr("symd.cli.subject._symbolizer", lambda server, limits: nullcontext(symbolizer))
+    return symbolizer
+
+
+def test_json_is_the_contracts_variable_to_the_letter(run: Run, fake: Fake, module: Path):
+    outcome = run("variables", "--json", module, "vadd+0x1b0")
+    first, second, third = outcome.out.splitlines()
+    assert first == CONTRACT
+    assert json.loads(second)["location"] is None
+    assert json.loads(third)["function"] is None
+    assert (outcome.code, outcome.err) == (0, "symd: half of it was unreadable\n")
+
+
+def test_types_as_structure_are_numbered_from_the_variables_own(run: Run, fake: Fake, module: Path):
+    x, room, look_up = run("variables", "--json", "--types", module, "vadd+0x1b0").json
+    assert x["types"] == [
+        {
+            "text": "int",
+            "kind": "base",
+            "size": 4,
+            "encoding": "signed",
+            "target": None,
+            "counts": [],
+            "members": [],
+            "parameters": [],
+            "enumerators": {},
+            "address_space": None,
+        }
+    ]
+    assert [info["text"] for info in room["types"]] == ["Room *", "Room", "int"]
+    assert (room["types"][0]["target"], room["types"][0]["address_space"]) == (1, "global")
+    assert room["types"][1]["members"] == [
+        {"name": "next", "type": 0, "offset": 0, "bit_offset": None, "bit_size": None},
+        {"name": "count", "type": 2, "offset": 8, "bit_offset": 67, "bit_size": 3},
+    ]
+    assert look_up["types"] == []
+
+
+def test_text_is_a_heading_for_each_function_and_columns_below(run: Run, fake: Fake, module: Path):
+    assert run("variables", module, "vadd+0x1b0").out.splitlines() == [
+        "helper (inlined), SIMD16",
+        "  x  int  parameter  r29[0:32] per lane",
+        "vadd, SIMD16",
+        "  room  Room *  local      optimized out",
+        "globals",
+        "  look_up  float[4]  global     memory at 0x40",
+    ]
+
+
+def test_a_query_without_an_answer_is_exit_code_1_and_its_reason(run: Run, fake: Fake, module: Path):
+    fake.answer = InScope(Answer(Reason.UNKNOWN_KERNEL))
+    outcome = run("variables", "--json", module, "nobody+1")
+    assert (outcome.code, outcome.json) == (1, [{"query": "nobody+1", "reason": "UNKNOWN_KERNEL", "candidates": []}])
+    outcome = run("variables", module, "nobody+1")
+    assert (outcome.code, outcome.out) == (1, "nobody+1: no answer [UNKNOWN_KERNEL]\n")
+
+
+def test_an_ambiguous_query_names_its_candidates(run: Run, fake: Fake, module: Path):
+    candidate = Candidate("a", ".text.vadd", 1, SectionOffset(16), "vadd")
+    fake.answer = InScope(Answer(Reason.AMBIGUOUS, candidates=(candidate,)))
+    [answer] = run("variables", "--json", module, "0x10").json
+    assert (answer["reason"], answer["candidates"][0]["kernel"]) == ("AMBIGUOUS", "vadd")
+    assert "could be (.text.vadd)+0x10 in vadd of a" in run("variables", module, "0x10").out
+
+
+def test_nothing_in_scope_is_an_answer(run: Run, fake: Fake, module: Path):
+    fake.answer = InScope(HERE)
+    assert (run("variables", module, "vadd+0").out, run("variables", "--json", module, "vadd+0").out) == (
+        "no variables\n",
+        "",
+    )
+
+
+def test_the_object_is_passed_on_and_a_bad_query_is_exit_code_2(run: Run, fake: Fake, module: Path):
+    run("variables", "--object", "a/b", module, "vadd+0")
+    assert fake.path == "a/b"
+    outcome = run("variables", module, "vadd+")
+    assert (outcome.code, outcome.out) == (2, "")
+
+
+def test_names_do_not_reach_the_terminal_raw(run: Run, fake: Fake, module: Path):
+    bad = Variable("a\x1b[31m", "t\n", "local", "f\x07", False, True, None)
+    fake.answer = InScope(HERE, Visible((bad,)))
+    text = run("variables", module, "vadd+0").out
+    assert all(letter.isprintable() or letter == "\n" for letter in text)
+    assert run("variables", "--json", module, "vadd+0").json[0]["name"] == "a\x1b[31m"

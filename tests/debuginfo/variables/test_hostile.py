@@ -1,0 +1,128 @@
+"""Damaged debug data: an answer or an error of the tree, in bounded time, and nothing else."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+
+import pytest
+
+from symd import containers
+from symd.debuginfo.variables import visible_at
+from symd.debuginfo.variables.visible import MOST_VARIABLES
+from symd.errors import SymdError
+from symd.model import CodeObject
+from tests.agreement.samples import KERNELS
+from tests.builders.dwarf import At, Die, Locations, Ref
+from tests.containers import amd
+from tests.debuginfo.variables.build import BASE, code, function, span, unit, variable, visible
+from tests.golden.cuda import samples as cuda
+
+SECONDS = 20.0
+"""For what takes much less than a second alone on a machine."""
+
+
+def intel(path: str) -> CodeObject:
+    found = containers.unpack((KERNELS / "bin" / path).read_bytes()).objects
+    return next(one for one in found if one.debug.startswith("dwarf"))
+
+
+SAMPLES = {
+    "intel container": lambda: intel("tonemap/dg2-opt.dbg"),
+    "intel zebin": lambda: intel("mandelbrot/igc2-dg2-opt.zebin"),
+    "amd 5": lambda: amd.code("v6-gfx942-xnack.co"),
+    "amd 2": lambda: amd.code("v4-gfx900-dwarf2.co"),
+    "nvidia": lambda: cuda.code("raycast.sm_90.debug.cubin"),
+}
+
+
+def answered(found: CodeObject, section: int, offset: int) -> str:
+    began = time.monotonic()
+    try:
+        answer = visible_at(found, section, offset)
+        outcome = "answered"
+        assert all(one.optimized_out == (one.location is None) for one in answer.variables)
+        assert all(one.type_number is None or one.type_number < len(answer.types) for one in answer.variables)
+    except SymdError as error:
+        outcome = type(error).__name__
+    assert time.monotonic() - began < SECONDS
+    return outcome
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_mutated_samples_are_answered_or_refused(name: str) -> None:
+    whole = SAMPLES[name]()
+    chance = random.Random(name)
+    debug = [one for one in whole.sections if ".debug_" in one.name and one.data and one.name != ".debug_line"]
+    debug += [one for one in whole.sections if one.name == ".nv_debug_info_reg_sass"]
+    texts = [one for one in whole.sections if one.executable and one.size]
+    outcomes = set()
+    for _ in range(120):
+        victim = chance.choice(debug)
+        data = bytearray(victim.data)
+        for _ in range(chance.choice((1, 3, 30))):
+            data[chance.randrange(len(data))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+        cut = chance.choice((len(data), len(data), chance.randrange(len(data))))
+        sections = tuple(replace(one, data=bytes(data[:cut])) if one is victim else one for one in whole.sections)
+        text = chance.choice(texts)
+        outcomes.add(answered(replace(whole, sections=sections), text.index, chance.randrange(text.size)))
+    assert "answered" in outcomes
+
+
+def test_thousands_of_nested_blocks_are_followed_so_far() -> None:
+    """The block's 13 bytes (abbreviation, low_pc, high_pc) repeated, with a null entry more for each."""
+    depth = 3000
+    one = code(
+        unit(function("f", Die("lexical_block", span(0, 8), [variable("x", At("location", "exprloc", b"\x55"))])))
+    )
+    info = next(section for section in one.sections if section.name == ".debug_info")
+    start = info.data.rindex(b"\x03")
+    assert info.data[start + 1 : start + 9] == BASE.to_bytes(8, "little")
+    data = bytearray(info.data[:start] + info.data[start : start + 13] * depth + info.data[start + 13 :] + bytes(depth))
+    data[:4] = (len(data) - 4).to_bytes(4, "little")
+    sections = tuple(replace(section, data=bytes(data)) if section is info else section for section in one.sections)
+    began = time.monotonic()
+    assert [found.name for found in visible(replace(one, sections=sections), 0).variables] == ["x"]
+    assert time.monotonic() - began < SECONDS
+
+
+def test_too_many_variables_are_cut_off_with_a_note() -> None:
+    shared = Die("variable", [At("name", "string", "x")])
+    found = visible(code(unit(function("f", *[shared] * (MOST_VARIABLES + 5)))))
+    assert len(found.variables) == MOST_VARIABLES
+    assert any("left out" in note for note in found.notes)
+
+
+def test_many_variables_that_share_a_costly_expression_take_bounded_time() -> None:
+    """2000 variables, each a loop of thousands of operations in 64 lanes: what all of them may cost is bounded."""
+    costly = b"\xed\x9f" + b"\x30\x13" * 400
+    one = variable("x", At("location", "exprloc", costly))
+    root = unit(function("f", *[one] * 2000), attributes=[At(0x2400, "data2", 64)])
+    began = time.monotonic()
+    found = visible(code(root, format_="zebin"))
+    assert time.monotonic() - began < SECONDS
+    assert found.variables[0].location == "constant 0 + 1*lane"
+    assert found.variables[-1].location == "unreadable: the expression does not come to an end"
+
+
+def test_many_variables_that_share_a_long_list_take_bounded_time() -> None:
+    entries = tuple(("start_end", 2 * n, 2 * n + 1, b"\x55") for n in range(1000))
+    shared = variable("x", At("location", "sec_offset", Locations(entries)))
+    began = time.monotonic()
+    found = visible(code(unit(function("f", *[shared] * 3000))), 0x100)
+    assert time.monotonic() - began < SECONDS
+    assert found.variables[0].location == "reg5"
+    assert found.variables[-1].location == "unreadable: .debug_loc+0x0: location lists overlap without end"
+
+
+def test_thousands_of_types_in_a_row_are_cut_off() -> None:
+    types = [
+        Die("typedef", [At("name", "string", f"t{n}"), At("type", "ref4", Ref(f"t{n + 1}"))], [], f"t{n}")
+        for n in range(6000)
+    ]
+    found = visible(
+        code(unit(function("f", variable("x", At("type", "ref4", Ref("t0")))), *types, Die("typedef", [], [], "t6000")))
+    )
+    assert len(found.types) == 4096
+    assert found.notes == ("there are more types than are shown",)

@@ -1,0 +1,255 @@
+"""Types: their C spelling equals llvm-dwarfdump's, and their structure is what the DIEs say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from symd.debuginfo.variables.model import Member
+from symd.debuginfo.variables.type_names import DEEPEST, LONGEST
+from symd.model import CodeObject
+from tests import tools
+from tests.builders.dwarf import At, Die, Ref
+from tests.builders.elf import Section, build_elf
+from tests.debuginfo.variables.build import FLOAT, INT, base_type, code, function, only, unit, variable, visible
+
+
+def of(label: str) -> At:
+    return At("type", "ref4", Ref(label))
+
+
+def named(tag: str, name: str, *children: Die, label: str = "", attributes: tuple[At, ...] = ()) -> Die:
+    return Die(tag, [At("name", "string", name), *attributes], children, label or name)
+
+
+def made(tag: str, label: str, inner: str | None = None, *children: Die, attributes: tuple[At, ...] = ()) -> Die:
+    """A type made from another: a pointer, an array, a qualifier."""
+    return Die(tag, [*([of(inner)] if inner else []), *attributes], children, label)
+
+
+def dimension(*attributes: At) -> Die:
+    return Die("subrange_type", attributes)
+
+
+def parameter(inner: str, *attributes: At) -> Die:
+    return Die("formal_parameter", [of(inner), *attributes])
+
+
+COUNT = [At("count", "data1", 3)]
+TYPES = [
+    INT,
+    FLOAT,
+    base_type("char", 6, 1),
+    base_type("bool", 2, 1),
+    base_type("unsigned int", 7, 4),
+    made("pointer_type", "void *"),
+    made("const_type", "const void"),
+    made("pointer_type", "const void *", "const void"),
+    made("const_type", "const int", "int"),
+    made("volatile_type", "const volatile int", "const int"),
+    made("pointer_type", "int *", "int"),
+    made("pointer_type", "const int *", "const int"),
+    made("const_type", "int *const", "int *"),
+    made("volatile_type", "int *const volatile", "int *const"),
+    made("pointer_type", "int *const *", "int *const"),
+    made("restrict_type", "int *restrict", "int *"),
+    made("reference_type", "int &", "int"),
+    made("rvalue_reference_type", "int &&", "int"),
+    made("array_type", "int[3]", "int", dimension(*COUNT)),
+    made("array_type", "int[2][3]", "int", dimension(At("upper_bound", "data1", 1)), dimension(*COUNT)),
+    made("array_type", "int[]", "int", dimension()),
+    made("array_type", "from 2", "int", dimension(At("lower_bound", "data1", 2), *COUNT)),
+    made("array_type", "vector", "float", dimension(*COUNT), attributes=(At("GNU_vector", "flag_present"),)),
+    made("const_type", "const int[3]", "int[3]"),
+    made("array_type", "of pointers", "int *const", dimension(*COUNT)),
+    made("pointer_type", "to array", "int[3]"),
+    made("reference_type", "to const array", "const int[3]"),
+    made("subroutine_type", "procedure"),
+    made("subroutine_type", "function", "int", parameter("int *"), Die("unspecified_parameters")),
+    made("pointer_type", "to function", "function"),
+    made("const_type", "const function", "function"),
+    made("subroutine_type", "giver", "to function", parameter("float")),
+    made("pointer_type", "to giver", "giver"),
+    named("typedef", "number", attributes=(of("int"),)),
+    made("pointer_type", "to number", "number"),
+    Die("structure_type", [], [], "nameless"),
+    made("pointer_type", "to nameless", "nameless"),
+    Die("union_type", [], [], "nameless union"),
+    named(
+        "namespace",
+        "ns",
+        named("structure_type", "S", named("enumeration_type", "Kind"), label="S"),
+        named("typedef", "alias", attributes=(of("int"),)),
+        Die("namespace", [], [named("class_type", "Hidden")]),
+        made("pointer_type", "in ns", "S"),
+    ),
+    made("ptr_to_member_type", "to member", "int", attributes=(At("containing_type", "ref4", Ref("S")),)),
+    made("pointer_type", "const S *", "const S"),
+    made("const_type", "const S", "S"),
+    made("subroutine_type", "method", "int", parameter("const S *", At("artificial", "flag_present")), parameter("float")),
+    made("ptr_to_member_type", "to method", "method", attributes=(At("containing_type", "ref4", Ref("S")),)),
+    named("unspecified_type", "decltype(nullptr)"),
+    named("structure_type", "whole<int>", label="whole"),
+    named(
+        "structure_type",
+        "tmpl",
+        Die(0x2F, [of("S")]),
+        Die(0x30, [of("int"), At("const_value", "sdata", -3)]),
+        Die(0x30, [of("bool"), At("const_value", "udata", 1)]),
+        Die(0x30, [of("char"), At("const_value", "udata", 120)]),
+        Die(0x30, [of("unsigned int"), At("const_value", "udata", 7)]),
+    ),
+    named("structure_type", "outer", Die(0x2F, [of("whole")])),
+    Die("atomic_type", [of("int")], [], "atomic"),
+]  # fmt: skip
+LABELS = [
+    die.label for top in TYPES for die in (top, *(child for child in top.children if child.tag != "subrange_type"))
+    if die.label and die.tag != "namespace"
+]  # fmt: skip
+
+
+def with_types(version: int = 5) -> CodeObject:
+    """A function with a variable of each type."""
+    variables = [variable(label, of(label)) for label in LABELS]
+    return code(unit(function("f", *variables, variable("nothing")), *TYPES), version=version)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_the_spelling_is_that_of_dwarfdump(version: int, tmp_path: Path) -> None:
+    found = with_types(version)
+    path = tmp_path / "types.elf"
+    sections = [Section(one.name, data=one.data) for one in found.sections if one.name.startswith(".debug")]
+    path.write_bytes(build_elf(machine=62, sections=sections))
+    text = tools.output(tools.require("llvm-dwarfdump-22"), "--debug-info", path)
+    expected = dict(
+        re.findall(r'DW_TAG_variable\n +DW_AT_name\t\("(.*)"\)\n +DW_AT_type\t\(0x[0-9a-f]+ "(.*)"\)', text)
+    )
+    assert len(expected) == len(LABELS)
+    mine = {one.name: one.type for one in visible(found).variables}
+    assert mine.pop("nothing") == "void"
+    assert mine == expected
+
+
+def test_spellings_known_by_heart() -> None:
+    shown = {one.name: one.type for one in visible(with_types()).variables}
+    assert {
+        label: shown[label] for label in ("to giver", "to array", "of pointers", "to method", "const volatile int")
+    } == {
+        "to giver": "int (*(*)(float))(int *, ...)",
+        "to array": "int (*)[3]",
+        "of pointers": "int *const[3]",
+        "to method": "int (ns::S::*)(float) const",
+        "const volatile int": "const volatile int",
+    }
+
+
+STRUCTURE = unit(
+    function("f", variable("list", of("list"))),
+    INT,
+    FLOAT,
+    base_type("unsigned char", 8, 1),
+    named(
+        "structure_type",
+        "list",
+        Die("inheritance", [of("base"), At("data_member_location", "data1", 0)]),
+        Die("member", [At("name", "string", "next"), of("to list"), At("data_member_location", "data1", 8)]),
+        Die("member", [At("name", "string", "matrix"), of("matrix"), At("data_member_location", "block1", b"\x23\x10")]),
+        Die("member", [At("name", "string", "flag"), of("unsigned char"), At("data_bit_offset", "data2", 0x143), At("bit_size", "data1", 2)]),
+        Die("member", [At("name", "string", "old"), of("int"), At("data_member_location", "data1", 0x2C),
+                       At("byte_size", "data1", 4), At("bit_offset", "data1", 4), At("bit_size", "data1", 3)]),
+        Die("member", [At("name", "string", "shared"), of("int"), At("external", "flag_present"), At("declaration", "flag_present")]),
+        attributes=(At("byte_size", "data1", 0x30),),
+    ),
+    named("structure_type", "base", attributes=(At("byte_size", "data1", 4),)),
+    made("pointer_type", "to list", "const list", attributes=(At("address_class", "data1", 5),)),
+    made("const_type", "const list", "list"),
+    made("array_type", "matrix", "row type", dimension(At("count", "data1", 2)), dimension(At("upper_bound", "data1", 2))),
+    named("typedef", "row type", attributes=(of("float"),)),
+)  # fmt: skip
+
+
+def test_a_structure_has_members_with_offsets_and_bits() -> None:
+    """Bit fields: DWARF 5 counts from the start, 0x143 bits; DWARF 2 from the top of 4 bytes at 44: 8 * 48 - 4 - 3."""
+    types = visible(code(STRUCTURE, format_="amdgpu")).types
+    found = types[0]
+    by_text = {info.text: number for number, info in enumerate(types)}
+    assert (found.text, found.kind, found.size) == ("list", "structure", 48)
+    assert found.members == (
+        Member("", by_text["base"], 0),
+        Member("next", by_text["const list *"], 8),
+        Member("matrix", by_text["row type[2][3]"], 16),
+        Member("flag", by_text["unsigned char"], 40, 0x143, 2),
+        Member("old", by_text["int"], 44, 377, 3),
+    )
+
+
+def test_pointers_arrays_and_names_lead_to_what_they_are_made_from() -> None:
+    types = visible(code(STRUCTURE, format_="amdgpu")).types
+    by_text = {info.text: info for info in types}
+    pointer = by_text["const list *"]
+    assert (pointer.kind, pointer.size, pointer.address_space) == ("pointer", 8, "private")
+    assert pointer.target is not None
+    assert types[pointer.target].kind == "const"
+    assert types[types[pointer.target].target or 0].text == "list"
+    assert types[pointer.target].size == 48
+    matrix = by_text["row type[2][3]"]
+    assert (matrix.kind, matrix.counts, matrix.size) == ("array", (2, 3), 24)
+    row = by_text["row type"]
+    assert (row.kind, row.size) == ("typedef", 4)
+    assert (by_text["float"].kind, by_text["float"].encoding, by_text["float"].size) == ("base", "float", 4)
+    assert by_text["unsigned char"].encoding == "unsigned_char"
+
+
+def test_vectors_functions_and_enumerations() -> None:
+    found = visible(
+        code(
+            unit(
+                function("f", variable("v", of("vector")), variable("p", of("function")), variable("e", of("colour"))),
+                INT,
+                FLOAT,
+                made("array_type", "vector", "float", dimension(At("count", "data1", 4)), attributes=(At("GNU_vector", "flag_present"),)),
+                made("subroutine_type", "function", "float", parameter("int"), parameter("float")),
+                named(
+                    "enumeration_type",
+                    "colour",
+                    Die("enumerator", [At("name", "string", "RED"), At("const_value", "sdata", -1)]),
+                    Die("enumerator", [At("name", "string", "BLUE"), At("const_value", "data1", 7)]),
+                    attributes=(At("byte_size", "data1", 4), of("int")),
+                ),
+            )
+        )
+    )  # fmt: skip
+    vector, signature, colour = (found.types[one.type_number or 0] for one in found.variables)
+    number = {info.text: place for place, info in enumerate(found.types)}
+    assert (vector.kind, vector.counts, vector.size, vector.target) == ("vector", (4,), 16, number["float"])
+    assert (signature.kind, signature.target, signature.parameters) == (
+        "function",
+        number["float"],
+        (number["int"], number["float"]),
+    )
+    assert (colour.kind, colour.size, colour.enumerators) == ("enumeration", 4, (("RED", -1), ("BLUE", 7)))
+
+
+def test_types_that_only_name_each_other_end() -> None:
+    found = code(
+        unit(
+            function("f", variable("x", of("a")), variable("y", of("p"))),
+            named("typedef", "a", attributes=(of("b"),)),
+            made("const_type", "b", "c"),
+            made("const_type", "c", "b"),
+            made("pointer_type", "p", "p"),
+        )
+    )
+    x, y = visible(found).variables
+    assert x.type == "a"
+    assert y.type == "..." + "*" * (DEEPEST + 1)
+    assert {info.size for info in visible(found).types} == {None, 8}
+
+
+def test_a_function_type_that_doubles_at_every_level_is_cut_short() -> None:
+    levels = [made("subroutine_type", f"t{n}", f"t{n + 1}", *[parameter(f"t{n + 1}")] * 4) for n in range(60)]
+    found = only(code(unit(function("f", variable("x", of("t0"))), *levels, made("pointer_type", "t60"))))
+    assert found.type.endswith("...")
+    assert len(found.type) == LONGEST + 3

@@ -1,0 +1,127 @@
+"""Variables in scope, asked as people ask: by kernel, section or address. Places and reasons are those of symbolize."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from symd import containers
+from symd.config import Limits
+from symd.engine import build_index
+from symd.errors import ObjectNotFound
+from symd.index import Index
+from symd.model import ByAddress, ByKernel, BySection, CodeObject, KernelOffset, ObjectAddress, Reason, SectionOffset
+from symd.query.symbolize import symbolize
+from symd.query.variables import InScope, variables
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+VADD = "kernels/bin/vadd/dg2-opt.dbg"
+
+
+@cache
+def opened(path: str) -> tuple[Index, tuple[CodeObject, ...]]:
+    data = (SAMPLES / path).read_bytes()
+    return Index(build_index(data, Limits())), containers.unpack(data).objects
+
+
+def asked(path: str, query, within: str | None = None) -> InScope:
+    index, codes = opened(path)
+    return variables(index, query, lambda: codes, within)
+
+
+def kernel(name: str, offset: int) -> ByKernel:
+    return ByKernel(name, KernelOffset(offset))
+
+
+def test_a_kernel_offset_is_answered_with_the_frames_and_the_variables_of_the_place():
+    """vadd.cl: shifted(x, by) with its local scaled is inlined into vadd; DWARF says 32 lanes."""
+    found = asked(VADD, kernel("vadd", 0x1E8))
+    assert found.at.reason is Reason.EXACT
+    assert [frame.function for frame in found.at.frames] == ["shifted", "vadd"]
+    assert [(one.function, one.name) for one in found.visible.variables] == [
+        ("shifted", "x"),
+        ("shifted", "by"),
+        ("shifted", "scaled"),
+        ("vadd", "a"),
+        ("vadd", "b"),
+        ("vadd", "sum"),
+        ("vadd", "count"),
+        ("vadd", "i"),
+    ]
+    assert found.visible.simd_width == 32
+
+
+def test_a_section_offset_and_an_address_mean_the_same_place():
+    by_kernel = asked(VADD, kernel("vadd", 0x1E8))
+    assert asked(VADD, BySection(".text", SectionOffset(0x1E8))) == by_kernel
+    assert asked(VADD, ByAddress(ObjectAddress(0x1E8))) == by_kernel
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "reason"),
+    [
+        (VADD, kernel("nobody", 0), Reason.UNKNOWN_KERNEL),
+        (VADD, kernel("vadd", 1 << 40), Reason.OUTSIDE_TEXT),
+        (VADD, BySection(".nothing", SectionOffset(0)), Reason.OUTSIDE_TEXT),
+        ("kernels/bin/particles/dg2-opt.dbg", ByAddress(ObjectAddress(0)), Reason.AMBIGUOUS),
+    ],
+)
+def test_a_query_without_a_place_has_the_reason_of_symbolize_and_opens_nothing(path, query, reason):
+    index, _ = opened(path)
+    found = variables(index, query, lambda: pytest.fail("opened the module"))
+    assert found.at == symbolize(index, [query])[0]
+    assert (found.at.reason, found.visible.variables) == (reason, ())
+    assert bool(found.at.candidates) == (reason is Reason.AMBIGUOUS)
+
+
+def test_an_object_of_several_can_be_chosen():
+    path = "kernels/bin/particles/dg2-opt.dbg"
+    assert asked(path, ByAddress(ObjectAddress(0)), "move").at.object == "move"
+    with pytest.raises(ObjectNotFound):
+        asked(path, ByAddress(ObjectAddress(0)), "nowhere")
+
+
+def test_a_module_without_debug_data_says_so():
+    found = asked("kernels/bin/saxpy/igc2-dg2-opt-nodebug.zebin", kernel("saxpy", 0))
+    assert found.at.reason is Reason.NO_DEBUG_INFO
+    assert found.visible.notes == ("there is no debug data",)
+
+
+def test_debug_data_that_cannot_be_trusted_is_malformed_and_the_note_says_why():
+    index, codes = opened("amdgpu/bin/v4-gfx900.co")
+    broken = [_without_units(code) for code in codes]
+    found = variables(index, kernel("shade", 0), lambda: broken)
+    assert found.at.reason is Reason.MALFORMED
+    assert found.at.kernel == "shade"
+    assert "no unit can be read" in found.visible.notes[0]
+
+
+def _without_units(code: CodeObject) -> CodeObject:
+    from dataclasses import replace  # noqa: PLC0415 - used here alone
+
+    sections = [replace(one, data=b"\xff\xff") if one.name == ".debug_info" else one for one in code.sections]
+    return replace(code, sections=tuple(sections))
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("kernels/bin/tonemap/igc2-dg2-opt.zebin", "tonemap"),
+        ("kernels/bin/mandelbrot/tgllp-opt.dbg", "mandelbrot"),
+        ("amdgpu/bin/v4-gfx900.co", "shade"),
+        ("cuda/bin/tonemap.sm_80.debug.cubin", "tonemap"),
+    ],
+)
+def test_functions_are_among_the_frames_in_their_order(path, name):
+    index, _ = opened(path)
+    size = index.kernels[name][0].size
+    met = 0
+    for offset in range(0, size, max(8, size // 40 & ~7)):
+        found = asked(path, kernel(name, offset))
+        owners = list(dict.fromkeys(one.function for one in found.visible.variables if one.function))
+        frames = [frame.function for frame in found.at.frames]
+        assert [function for function in frames if function in owners] == owners, hex(offset)
+        met += len(owners)
+    assert met > 20

@@ -1,0 +1,14 @@
+"""The soak in short; `make soak` is the long one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.soak.run import soak
+
+
+def test_a_daemon_under_mixed_clients_answers_as_the_engine_does_and_leaks_nothing(tmp_path: Path) -> None:
+    outcome = soak(tmp_path, 6, count=2)
+    assert outcome.problems == []
+    assert outcome.done.total() > 10
+    assert outcome.catalogued > 2

@@ -1,0 +1,31 @@
+"""Answers that came spelled out are the same answers as columns."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from symd.model import Answer, ObjectAddress, Reason, SectionOffset
+from symd.wire.spelled_out import as_columns
+from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD, FakeEngine
+
+ADDRESSES = st.one_of(st.integers(0, 0x400), st.just(AMBIGUOUS), st.integers(0, 2**64 - 1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ADDRESSES, max_size=9))
+def test_each_answer_is_what_it_was(addresses):
+    engine = FakeEngine()
+    engine.add(GOOD)
+    before = engine.symbolize_column(DIGEST, np.array(addresses, np.uint64))
+    after = as_columns(list(before))
+    assert list(after) == list(before)
+    assert (after.location.dtype, after.place.dtype, after.offset.dtype) == (np.uint32, np.uint32, np.uint64)
+    for name in ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent"):
+        assert getattr(after.locations, name).dtype == getattr(before.locations, name).dtype
+
+
+def test_an_answer_at_the_first_byte_of_a_module_without_sections_is_kept():
+    answer = Answer(Reason.NO_LINE, "", None, None, 0, SectionOffset(0), ObjectAddress(0))
+    assert list(as_columns([answer])) == [answer]

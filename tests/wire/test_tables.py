@@ -1,0 +1,140 @@
+"""A table of locations that answers point into again travels once, and only to a client that keeps it."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+from symd.errors import Malformed
+from symd.model import Answers, Locations, Place
+from symd.v1 import answer_pb2, location_pb2
+from symd.wire.answers import from_columns, write_columns
+from symd.wire.joined import join
+from symd.wire.tables import SHARE, SMALL, KeptTables, NamedTables
+
+PLACES = (Place("", ".text", 1, 0x1000),)
+COLUMNS = ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
+
+
+def table(count=SMALL, start=0):
+    """Entry n is line ``start`` + n of function n % 3; every third is inlined into the one before."""
+    number = np.arange(count, dtype=np.uint32)
+    zero = np.zeros(count, np.uint32)
+    parent = np.where((number % 3 == 2) & (number > 2), number - 1, 0).astype(np.uint32)
+    inlined = (parent != 0).astype(np.uint8)
+    reason = np.ones(count, np.uint8)
+    strings = ("", "f", "g", "h", "/src/a.cl")
+    return Locations(
+        reason, zero, number % 3 + 1, zero, zero + 4, number + start, number % 80, inlined, parent, strings
+    )
+
+
+def answers(locations, count=SMALL, seed=1):
+    numbers = np.random.default_rng(seed).integers(1, len(locations), count)
+    offset = np.arange(count, dtype=np.uint64)
+    return Answers(numbers.astype(np.uint32), np.ones(count, np.uint32), offset, locations, PLACES)
+
+
+class Daemon:
+    """Both ends without a socket: what a call that says ``known`` gets, as bytes and back."""
+
+    def __init__(self):
+        self.tables = NamedTables()
+
+    def message(self, given, known=(), sent=None):
+        message = self.tables.message(given.locations, len(given), known, set() if sent is None else sent)
+        written = answer_pb2.AnswerColumns()
+        write_columns(written, given, given.offset, message)
+        return answer_pb2.AnswerColumns.FromString(written.SerializeToString())
+
+
+def test_a_table_that_is_met_again_comes_whole_and_then_by_name():
+    daemon, kept, given = Daemon(), KeptTables(), answers(table())
+    first, second = daemon.message(given), daemon.message(given)
+    assert (first.locations.name, first.locations.count < SMALL) == (b"", True)
+    assert (len(second.locations.name), second.locations.count) == (16, SMALL)
+    third = daemon.message(given, known=[second.locations.name])
+    assert third.locations == location_pb2.LocationTable(name=second.locations.name)
+    call = kept.of("module")
+    pieces = [from_columns(each, given.offset, call.take(each.locations)) for each in (first, second, third)]
+    assert pieces[2].locations is pieces[1].locations
+    for piece in pieces:
+        assert list(piece) == list(given)
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(pieces[1].locations, name), getattr(given.locations, name))
+    assert list(join(pieces)) == list(given) * 3
+
+
+def test_a_later_call_starts_with_the_tables_that_came():
+    daemon, kept, given = Daemon(), KeptTables(), answers(table())
+    daemon.message(given)
+    mine = kept.of("module").take(daemon.message(given).locations)
+    later = kept.of("module")
+    assert later.take(daemon.message(given, known=list(later.known)).locations) is mine
+    assert kept.of("another").known == {}
+
+
+def test_in_a_stream_a_named_table_comes_once():
+    daemon, given, sent = Daemon(), answers(table()), set()
+    counts = [daemon.message(given, sent=sent).locations.count for _ in range(4)]
+    assert counts[1:] == [SMALL, 0, 0]
+    assert daemon.message(given, sent=set()).locations.count == SMALL
+
+
+def test_a_small_batch_does_not_bring_a_large_table():
+    daemon, large = Daemon(), table(SMALL * SHARE)
+    daemon.message(answers(large))
+    name = daemon.message(answers(large)).locations.name
+    few = answers(large, SMALL - 1)
+    message = daemon.message(few)
+    assert (message.locations.name, message.locations.count < 2 * SMALL) == (b"", True)
+    assert daemon.message(few, known=[name]).locations == location_pb2.LocationTable(name=name)
+
+
+def test_equal_tables_that_are_not_the_same_have_no_name():
+    daemon = Daemon()
+    for _ in range(3):
+        assert daemon.message(answers(table())).locations.name == b""
+        gc.collect()
+
+
+def test_a_small_table_has_no_name():
+    daemon, given = Daemon(), answers(table(SMALL - 1))
+    assert {daemon.message(given).locations.name for _ in range(3)} == {b""}
+
+
+def test_a_table_that_is_gone_is_forgotten():
+    daemon, given = Daemon(), answers(table())
+    daemon.message(given)
+    daemon.message(given)
+    del given
+    gc.collect()
+    daemon.message(answers(table()))
+    assert len(daemon.tables._met) == 1
+
+
+def test_names_beyond_the_budget_are_forgotten_the_oldest_first():
+    daemon, givens = Daemon(), [answers(table(start=number)) for number in range(3)]
+    daemon.tables = NamedTables(budget=22 * SMALL)  # an entry takes 9 bytes
+    names = []
+    for given in givens:
+        daemon.message(given)
+        names.append(daemon.message(given).locations.name)
+    assert [daemon.message(given, known=names).locations.count for given in (givens[2], givens[1])] == [0, 0]
+    assert daemon.message(givens[0], known=names).locations.name == b""
+
+
+def test_the_client_keeps_no_more_than_its_budget():
+    kept = KeptTables(budget=2 * 30 * SMALL + 1000)
+    for number in range(3):
+        kept.keep(f"module {number}", bytes([number]), table())
+    assert [list(kept.of(f"module {number}").known) for number in range(3)] == [[], [b"\1"], [b"\2"]]
+    kept.keep("large", b"L", table(10 * SMALL))
+    assert kept.of("large").known == {}
+
+
+def test_a_name_that_never_came_with_a_table_is_malformed():
+    with pytest.raises(Malformed, match="never came"):
+        KeptTables().of("module").take(location_pb2.LocationTable(name=b"nobody"))
