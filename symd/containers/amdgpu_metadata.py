@@ -6,7 +6,7 @@ Source: LLVM's AMDGPU usage guide, "Note Records" and "Code Object Metadata"."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,11 @@ _ARGUMENT_FACTS = {
     "address_space": (".address_space", "AddrSpaceQual"),
     "access": (".access", "AccQual"),
 }
+_SCALARS = (int, str)
+_KERNEL_TABLES, _ARGUMENT_TABLES = (
+    tuple([(name, keys[dialect]) for name, keys in table.items()] for dialect in (0, 1))
+    for table in (_KERNEL_FACTS, _ARGUMENT_FACTS)
+)
 
 
 @dataclass
@@ -122,13 +127,13 @@ def _take_kernels(kernels: object, dialect: int, result: Metadata) -> None:
 def _kernel_facts(kernel: Mapping[str, Any], dialect: int) -> dict[str, Any]:
     properties = kernel.get("CodeProps") if dialect else kernel
     values = {**kernel, **properties} if isinstance(properties, dict) else kernel
-    facts = _picked(values, _KERNEL_FACTS, dialect)
+    facts = _picked(values, _KERNEL_TABLES[dialect])
     if "vgprs" in facts:
         facts["registers"] = facts["vgprs"]
     required = values.get(".reqd_workgroup_size")
     if isinstance(required, list) and all(isinstance(part, int) for part in required[:3]):
         facts["required_workgroup_size"] = required[:3]
-    facts["arguments"] = [_picked(argument, _ARGUMENT_FACTS, dialect) for argument in _arguments(values, dialect)]
+    facts["arguments"] = [_picked(argument, _ARGUMENT_TABLES[dialect]) for argument in _arguments(values, dialect)]
     return facts
 
 
@@ -136,13 +141,10 @@ def _arguments(values: Mapping[str, Any], dialect: int) -> Iterable[Mapping[str,
     return _maps(values.get((".args", "Args")[dialect]))
 
 
-def _picked(values: Mapping[str, Any], table: Mapping[str, tuple[str, str]], dialect: int) -> dict[str, Any]:
-    found = {name: _scalar(values.get(keys[dialect])) for name, keys in table.items()}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _scalar(value: object) -> int | str | None:
-    return value if isinstance(value, int | str) else None
+def _picked(values: Mapping[str, Any], table: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The numbers and texts under the keys of ``table``, by fact name. An object of 4,000 kernels comes here 16,000 times."""
+    get = values.get
+    return {name: value for name, key in table if isinstance(value := get(key), _SCALARS)}
 
 
 def _maps(value: object) -> list[Mapping[str, Any]]:

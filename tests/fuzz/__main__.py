@@ -24,7 +24,9 @@ def files(seed: int, seconds: float, out: Path, children: int) -> list[Defect]:
 
 def wire(seed: int, seconds: float, out: Path) -> list[Defect]:
     with tempfile.TemporaryDirectory(prefix="symd-fuzz-") as folder, serving(Path(folder)) as daemon:
-        report = WireFuzzer(daemon, seed, out).run(seconds)
+        fuzzer = WireFuzzer(daemon, seed, out)
+        fuzzer.run(seconds)
+        report = fuzzer.end()
     print("wire: " + ", ".join(f"{count} {status}" for status, count in report.statuses.most_common()), flush=True)
     return report.defects
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.debuginfo.dwarf import forms
+from symd.debuginfo.dwarf import die_split, forms
+from symd.debuginfo.dwarf.abbreviations import DieShape
 from symd.debuginfo.dwarf.columns import Sections
 from symd.debuginfo.dwarf.cursor import Cursor
 from symd.debuginfo.dwarf.forms import Layout
 from symd.debuginfo.dwarf.strings import StringReader
 from symd.debuginfo.dwarf.units import SECTION, Unit, Units
 from symd.debuginfo.variables.skeleton import Skeleton
-from symd.errors import Malformed
 
 NAME, BYTE_SIZE, LANGUAGE, CONST_VALUE, LOW_PC, TYPE = 0x03, 0x0B, 0x13, 0x1C, 0x11, 0x49
 ABSTRACT_ORIGIN, DECLARATION, SPECIFICATION = 0x31, 0x3C, 0x47
@@ -64,6 +64,8 @@ class Dies:
         self._data = sections.get(SECTION, b"")
         self._strings = StringReader(sections)
         self._known: dict[int, Die | None] = {}
+        self._ends = dict(zip(skeleton.at.tolist(), skeleton.behind.tolist(), strict=True))
+        self._sizes: dict[int, die_split.Layouts] = {}
         self._starts = np.array([unit.offset for unit in units.units], np.int64)
 
     def at(self, offset: int) -> Die | None:
@@ -75,19 +77,51 @@ class Dies:
     def top(self, unit: Unit) -> Die | None:
         return self.at(unit.dies)
 
-    def children(self, die: Die) -> Iterator[Die]:
-        """The DIEs directly below ``die``, in order."""
+    def children(self, die: Die, tags: frozenset[int] | None = None) -> Iterator[Die]:
+        """The DIEs directly below ``die``, in order; only those with one of ``tags`` where these are given, which passes
+        over the others without reading them."""
         if not die.has_children:
             return
-        at = die.behind
-        while at < die.unit.end:
-            child = self.at(at)
-            if child is None:
+        cursor = Cursor(self._data, SECTION, die.behind, die.unit.end)
+        while cursor.at < cursor.end:
+            start = cursor.at
+            shape = self._shape(cursor, die.unit)
+            if shape is None:
                 return
-            yield child
-            at = self.skeleton.end(at) if child.has_children else child.behind
-            if at <= child.at:
-                raise Malformed("a DIE has no end", where=f"{SECTION}+{child.at:#x}")
+            if tags is None or shape.tag in tags:
+                child = self.at(start)
+                if child is not None:
+                    yield child
+                    cursor.at = child.behind
+            elif not shape.has_children:
+                self._pass(cursor, shape, start)
+            if shape.has_children:
+                cursor.at = self._ends.get(start, start)
+            if cursor.at <= start:
+                raise cursor.fail("a DIE has no end", start)
+
+    def _pass(self, cursor: Cursor, shape: DieShape, start: int) -> None:
+        """Go behind the attributes of the DIE at ``start``."""
+        sizes = self._sizes.get(shape.number)
+        if sizes is None:
+            sizes = self._sizes[shape.number] = die_split.layouts(shape)
+        if Layout.INDIRECT in sizes:
+            child = self.at(start)
+            cursor.at = start if child is None else child.behind
+            return
+        for size in sizes:
+            forms.skip(cursor, size)
+
+    def _shape(self, cursor: Cursor, unit: Unit) -> DieShape | None:
+        """The shape of the DIE that begins at the cursor, which is left behind its code; None for the null entry."""
+        start = cursor.at
+        code = cursor.uleb()
+        if not code:
+            return None
+        shape = self.units.shapes.table(unit.abbreviations, unit.widths).get(code)
+        if shape is None:
+            raise cursor.fail(f"abbreviation {code} is not declared", start)
+        return shape
 
     def ancestors(self, die: Die, most: int) -> list[Die]:
         """The ``most`` nearest DIEs around ``die``, innermost first."""
@@ -169,12 +203,9 @@ class Dies:
         if unit is None:
             return None
         cursor = Cursor(self._data, SECTION, offset, unit.end)
-        code = cursor.uleb()
-        if not code:
-            return None
-        shape = self.units.shapes.table(unit.abbreviations, unit.widths).get(code)
+        shape = self._shape(cursor, unit)
         if shape is None:
-            raise cursor.fail(f"abbreviation {code} is not declared", offset)
+            return None
         values: dict[int, Value] = {}
         for name, form, _, constant in shape.attributes:
             values.setdefault(name, _value(cursor, form, constant, unit))

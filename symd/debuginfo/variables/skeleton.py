@@ -38,11 +38,6 @@ class Skeleton:
     parent: Numbers
     notes: tuple[str, ...] = ()
 
-    def end(self, at: int) -> int:
-        """Where the subtree of the DIE at ``at`` ends; ``at`` itself when it is no DIE with children."""
-        slot = int(np.searchsorted(self.at, at))
-        return int(self.behind[slot]) if slot < len(self.at) and self.at[slot] == at else at
-
     def around(self, at: int, most: int) -> list[int]:
         """Where the ``most`` nearest DIEs around ``at`` begin, innermost first."""
         slot = int(np.searchsorted(self.at, at)) - 1

@@ -23,6 +23,8 @@ from symd.model import CodeObject
 
 MOST_VARIABLES = 10_000
 _FORMAL_PARAMETER, _VARIABLE = 0x05, 0x34
+_LOCALS = frozenset({_FORMAL_PARAMETER, _VARIABLE})
+_GLOBALS = frozenset({_VARIABLE, NAMESPACE})
 _INTEL_SIMD_WIDTH = 0x2400
 _NAMESPACE_DEPTH = 16
 _WHY_NOT = {
@@ -113,10 +115,9 @@ class _Question:
     def _of_scope(self, scope: Scope) -> Iterator[Variable]:
         live = self._offsets(scope.spans)
         met: set[int] = set()
-        for die in self.dies.children(scope.die):
-            if die.tag in (_FORMAL_PARAMETER, _VARIABLE):
-                met.update(self._origins(die))
-                yield self._variable(die, _kind(die), scope.function, live)
+        for die in self.dies.children(scope.die, _LOCALS):
+            met.update(self._origins(die))
+            yield self._variable(die, _kind(die), scope.function, live)
         origin = self.dies.reference(scope.die, ABSTRACT_ORIGIN)
         if origin is not None and origin.at != scope.die.at:
             yield from self._left_out(origin, met, scope, live)
@@ -133,13 +134,13 @@ class _Question:
         self, origin: Die, met: set[int], scope: Scope, live: tuple[tuple[int, int], ...]
     ) -> Iterator[Variable]:
         """What the function's abstract description has and this copy of it does not: optimised away here."""
-        for die in self.dies.children(origin):
-            if die.tag in (_FORMAL_PARAMETER, _VARIABLE) and die.at not in met:
+        for die in self.dies.children(origin, _LOCALS):
+            if die.at not in met:
                 yield self._variable(die, _kind(die), scope.function, live)
 
     def _globals(self, outer: Die, depth: int) -> Iterator[Variable]:
         whole = self._offsets([self._section_span()])
-        for die in self.dies.children(outer):
+        for die in self.dies.children(outer, _GLOBALS):
             if die.tag == _VARIABLE and (DECLARATION not in die.attributes or LOCATION in die.attributes):
                 yield self._variable(die, "global", None, whole)
             elif die.tag == NAMESPACE and depth < _NAMESPACE_DEPTH:
