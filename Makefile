@@ -11,7 +11,7 @@ DEMO_PACKAGES := python3-venv intel-opencl-icd libze1 ocl-icd-libopencl1
 TEST_PACKAGES := $(DEMO_PACKAGES) libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
 	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev binutils elfutils gdb
 
-.PHONY: demo test check protos samples lock bench live-new clean venv drivers tools help
+.PHONY: demo test check protos samples lock bench fuzz soak live-new clean venv drivers tools help
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -39,6 +39,13 @@ lock: venv  ## choose the versions of requirements.lock again
 
 bench: venv  ## symd beside its peers; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+SECONDS_LONG ?= 300
+fuzz: venv  ## mutated files and requests for SECONDS_LONG seconds; what is found goes to build/fuzz
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_LONG)
+
+soak: venv tools  ## a daemon under mixed clients, killed ones among them, for SECONDS_LONG seconds
+	$(BIN)/python -m tests.soak --seconds $(SECONDS_LONG)
 
 live-new: tools venv  ## the newer driver generation, below .cache: set up, then the live tests against it
 	$(BIN)/python tools/live_new.py setup

@@ -335,6 +335,12 @@ class Engine:
             self._arrivals.announce(digest)
         return summary
 
+    def resume(self) -> None:
+        """Admit what a process that was killed had stored and not indexed yet, or take it out again."""
+        for record in [record for record in self.modules() if not record.format]:
+            with suppress(InvalidInput, LimitExceeded, Unsupported, NotFound):
+                self.admit(record.sha256)
+
     def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
         if self._grab is None:
             raise DriverMissing("this engine was made without drivers", hint="use the daemon, or symd grab")

@@ -48,12 +48,13 @@ def _table(index: Index, number: int, rows: slice) -> LineTable:
 
 
 def _locations(index: Index, columns: dict[str, Column]) -> Column:
-    """An end_sequence row stands behind the text that it closes: it belongs to the byte before it."""
+    """An end_sequence row stands behind the text that it closes: it belongs to the byte before it.
+    A section without bytes has no location at all."""
     offset = columns["offset"].astype(np.uint64)
     closing = (columns["flags"] & RowFlag.END_SEQUENCE) != 0
     size = index.columns["place_size"].astype(np.uint64)[columns["place"]]
     inside = np.minimum(offset - (closing & (offset > 0)), np.maximum(size, np.uint64(1)) - np.uint64(1))
-    return index.locate(columns["place"], inside)
+    return np.where(size > 0, index.locate(columns["place"], inside), np.uint32(0))
 
 
 def _roots(index: Index) -> Column:

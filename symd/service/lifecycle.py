@@ -67,6 +67,7 @@ def _opened(config: Config) -> Iterator[Host]:
         Workers(config.builders) as workers,
         Engine(Store(config.store, config.limits), config.limits, grab, disassemble, workers.build) as engine,
     ):
+        engine.resume()
         yield engine
 
 

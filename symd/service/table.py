@@ -7,8 +7,10 @@ from typing import Any
 
 import grpc
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from symd.errors import Malformed
 from symd.service.guard import Handler, streaming, unary
 from symd.service.parts import Parts
 from symd.service.rpc import (
@@ -115,10 +117,26 @@ def register(server: grpc.Server, parts: Parts) -> None:
 
 def _routed(method: MethodDescriptor, parts: Parts) -> grpc.RpcMethodHandler[Any, Any]:
     guard = streaming if method.server_streaming else unary
-    call = guard(HANDLERS[method.full_name], parts)
     request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+    call = guard(_reading(HANDLERS[method.full_name], request, many=method.client_streaming), parts)
     make = _MAKERS[method.client_streaming, method.server_streaming]
-    return make(call, request_deserializer=request.FromString, response_serializer=response.SerializeToString)
+    return make(call, response_serializer=response.SerializeToString)
+
+
+def _reading(handler: Handler, kind: type[Message], *, many: bool) -> Handler:
+    """The handler, given messages for bytes. Were gRPC to read them, bytes that are none would be a traceback in the log,
+    the status INTERNAL, and in a stream a call that the server's end waits for."""
+
+    def read(data: bytes) -> Message:
+        try:
+            return kind.FromString(data)
+        except DecodeError as error:
+            raise Malformed(f"not a {kind.DESCRIPTOR.full_name}: {error}", where="the request") from None
+
+    def handle(parts: Parts, request: Any, context: grpc.ServicerContext) -> Any:
+        return handler(parts, map(read, request) if many else read(request), context)
+
+    return handle
 
 
 _MAKERS = {

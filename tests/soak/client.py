@@ -1,6 +1,6 @@
 """`python -m tests.soak.client ADDRESS SEED`: one client process that does everything a client does, in no order, until
 SIGTERM, and compares each answer with the engine's in its own process. Prints a line of JSON for each answer that differs
-and each error nobody expects, and at the end how often it did what. May be killed at any time."""
+and each error nobody expects, and what it did. May be killed at any time."""
 
 from __future__ import annotations
 
@@ -213,12 +213,13 @@ def main(address: str, seed: str) -> int:
         while not stopping:
             try:
                 worker.act()
+                print(json.dumps({"done": worker.done}), flush=True)
+                worker.done.clear()
             except Unavailable as error:
                 print(json.dumps({"gone": str(error)}), flush=True)
                 break
             except Exception:  # noqa: BLE001 - told to who runs the soak
                 print(json.dumps({"error": traceback.format_exc()}), flush=True)
-        print(json.dumps({"done": worker.done}), flush=True)
         worker.client.close()
     return 0
 

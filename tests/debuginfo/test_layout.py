@@ -1,0 +1,32 @@
+"""The linear layout of unlinked objects."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from symd.debuginfo import layout
+from symd.errors import Malformed
+from symd.model import CodeObject, Section
+
+
+def text(index: int, size: int) -> Section:
+    return Section(index, f".text.k{index}", 1, 0x6, 0, size, b"")
+
+
+def unlinked(*sizes: int) -> CodeObject:
+    return CodeObject("", "zebin", None, b"", tuple(text(n, size) for n, size in enumerate(sizes, 1)), linked=False)
+
+
+def test_every_text_section_has_addresses_of_its_own() -> None:
+    found = layout.assign(unlinked(0x10, 0x20000, 0))
+    starts, ends = found.base, found.base + found.size
+    assert np.all(ends[:-1] < starts[1:])
+    assert int(starts[0]) >= layout.FIRST_BASE
+    section, offset, held = found.locate(np.array([starts[1] + np.uint64(8), 0, 0x1000], np.uint64))
+    assert (int(section[0]), int(offset[0]), held.tolist()) == (2, 8, [True, False, False])
+
+
+def test_sizes_that_no_address_space_holds_are_refused() -> None:
+    with pytest.raises(Malformed):
+        layout.assign(unlinked(1 << 63, 1 << 63, 1 << 63))
