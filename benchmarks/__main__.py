@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import agreement, answers, cold, grpc_path, peers, profile, report
+from benchmarks import agreement, answers, cold, grpc_path, peers, profile, report, timeline
 from benchmarks.workloads import amdgpu_many, cuda, igc
 from symd.config import Limits
 from symd.engine import build_index
@@ -49,6 +49,7 @@ def main(arguments: list[str]) -> int:
                     linked, SMALL.read_bytes(), rounds=rounds, modules=200 if chosen.short else 2000
                 )
             ),
+            timeline.rows(rounds),
         )
         for part in parts:
             for row in part:

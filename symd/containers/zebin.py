@@ -37,6 +37,7 @@ def read(part: Part, budget: Budget) -> Contents:
     notes: list[str] = []
     facts = _module_facts(image)
     described = _described(image, notes)
+    entries = _entries(image)
     texts = [section for section in image.sections if section.executable and section.name.startswith(".text.")]
     functions = _functions(image, notes)
     code = CodeObject(
@@ -46,7 +47,9 @@ def read(part: Part, budget: Budget) -> Contents:
         data=part.data,
         sections=image.sections,
         kernels=tuple(
-            _kernel(section, functions, described) for section in texts if section.name != f".text.{FUNCTIONS_ONLY}"
+            _kernel(section, functions, described, entries)
+            for section in texts
+            if section.name != f".text.{FUNCTIONS_ONLY}"
         ),
         functions=tuple(functions),
         relocation="zebin",
@@ -61,11 +64,32 @@ def read(part: Part, budget: Budget) -> Contents:
     return Contents(embedded, object=code, format=code.format)
 
 
-def _kernel(text: Section, functions: list[Function], described: dict[str, dict[str, Any]]) -> Kernel:
+def _kernel(
+    text: Section, functions: list[Function], described: dict[str, dict[str, Any]], entries: dict[int, int]
+) -> Kernel:
     """A kernel's text is its section, with the functions behind it; what no FUNC symbol covers is padding."""
     name = text.name.removeprefix(".text.")
     ends = [function.offset + function.size for function in functions if function.section_index == text.index]
-    return Kernel(name, text.index, 0, min(max(ends, default=text.size), text.size), described.get(name, {}))
+    facts = described.get(name, {})
+    if text.index in entries:
+        facts = {**facts, "entry_offset": entries[text.index]}
+    return Kernel(name, text.index, 0, min(max(ends, default=text.size), text.size), facts)
+
+
+def _entries(image: elf.Elf) -> dict[int, int]:
+    """Section number to the offset of its ``_entry`` symbol: where the code behind the payload prologue begins."""
+    table = image.by_name.get(".symtab")
+    if table is None:
+        return {}
+    texts = {section.index: section for section in image.sections if section.executable}
+    found = {}
+    for symbol in image.symbols(table):
+        text = texts.get(symbol.section)
+        if symbol.name == "_entry" and text is not None:
+            offset = symbol.value - (text.address if image.type == 2 else 0)
+            if 0 <= offset < text.size:
+                found[text.index] = offset
+    return found
 
 
 def _functions(image: elf.Elf, notes: list[str]) -> list[Function]:
@@ -101,6 +125,9 @@ def _module_facts(image: elf.Elf) -> dict[str, Any]:
     facts: dict[str, Any] = {"e_machine": image.machine, "e_flags": image.flags}
     facts |= _flags(image.flags) if image.flags else {}
     facts |= _compatibility(image)
+    options = image.by_name.get(".misc.buildOptions")
+    if options is not None:
+        facts["build_options"] = options.data.rstrip(b"\0").decode("utf-8", "replace")
     extra = {"gtpin_info": SHT_GTPIN, "visaasm": SHT_VISAASM, "spirv": SHT_SPIRV}
     return facts | {key: True for key, kind in extra.items() if any(s.type == kind for s in image.sections)}
 

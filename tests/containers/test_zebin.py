@@ -170,3 +170,21 @@ def test_a_note_that_leaves_its_section_is_malformed() -> None:
 @pytest.mark.parametrize("name", [name for name in ZEBINS if "driver-" in name])
 def test_what_a_driver_returns_is_a_debug_zebin(name: str) -> None:
     assert unpack(sample(name)).format == "debug-zebin"
+
+
+@pytest.mark.parametrize("name", ZEBINS)
+def test_a_kernel_begins_behind_its_payload_prologue_where_its_entry_symbol_says(name: str) -> None:
+    """Symbols and build options read by pyelftools."""
+    file = ELFFile(BytesIO(sample(name)))
+    starts = [section["sh_addr"] if file["e_type"] == "ET_EXEC" else 0 for section in file.iter_sections()]
+    entries = {
+        symbol["st_shndx"]: symbol["st_value"] - starts[symbol["st_shndx"]]
+        for symbol in file.get_section_by_name(".symtab").iter_symbols()
+        if symbol.name == "_entry"
+    }
+    found = code(sample(name))
+    assert entries
+    for kernel in found.kernels:
+        assert kernel.facts.get("entry_offset") == entries.get(kernel.section_index)
+    options = file.get_section_by_name(".misc.buildOptions")
+    assert found.facts.get("build_options") == (options and options.data().rstrip(b"\0").decode())
