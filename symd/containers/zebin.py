@@ -72,7 +72,7 @@ def _kernel(
     ends = [function.offset + function.size for function in functions if function.section_index == text.index]
     facts = described.get(name, {})
     if text.index in entries:
-        facts = {**facts, "entry_offset": entries[text.index]}
+        facts = {**facts, "entry": entries[text.index]}
     return Kernel(name, text.index, 0, min(max(ends, default=text.size), text.size), facts)
 
 

@@ -185,6 +185,6 @@ def test_a_kernel_begins_behind_its_payload_prologue_where_its_entry_symbol_says
     found = code(sample(name))
     assert entries
     for kernel in found.kernels:
-        assert kernel.facts.get("entry_offset") == entries.get(kernel.section_index)
+        assert kernel.facts.get("entry") == entries.get(kernel.section_index)
     options = file.get_section_by_name(".misc.buildOptions")
     assert found.facts.get("build_options") == (options and options.data().rstrip(b"\0").decode())
