@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.containers.elf import read_symbols
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import entries
 from symd.errors import Malformed, Unsupported
@@ -20,10 +21,6 @@ WIDTHS = {R_CUDA_32: 4, R_CUDA_G32: 4, R_CUDA_64: 8, R_CUDA_G64: 8}
 NOTHING_TO_DO = (R_CUDA_NONE, R_CUDA_UNUSED_CLEAR64)
 """UNUSED_CLEAR64 is an order to the linker: clear the place if the function is stripped."""
 PTX_LINES = ".nv_debug_line_sass"
-
-_SYMBOL = np.dtype(
-    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
-)
 
 
 def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
@@ -42,9 +39,7 @@ def _symbol_values(code: CodeObject, layout: Layout) -> tuple[U64, NDArray[np.bo
     table = code.section(".symtab")
     if table is None:
         return np.zeros(0, np.uint64), np.zeros(0, np.bool_)
-    if len(table.data) % _SYMBOL.itemsize:
-        raise Malformed(f"symbol table size is not a multiple of {_SYMBOL.itemsize}", where=table.name)
-    symbols = np.frombuffer(table.data, _SYMBOL)
+    symbols = read_symbols(table)
     bases = np.zeros(1 << 16, np.uint64)
     bases[layout.section] = layout.base
     section = symbols["section"]
