@@ -363,8 +363,7 @@ class Engine:
         return self._index(digest).summary
 
     def object_data(self, digest: str, path: str) -> bytes:
-        unpacked = containers.unpack(bytes(self.store.data(digest)), self.limits)
-        for code in unpacked.objects:
+        for code in self._objects(digest):
             if code.path == path:
                 return code.data
         raise ObjectNotFound(f"there is no code object {path!r}", where=digest, metadata={"object": path})
@@ -377,8 +376,7 @@ class Engine:
     def _ptx_lines(self, digest: str, path: str | None) -> Iterator[LineTable]:
         """Decoded anew when asked: no index holds this level, which few files have and nobody looks addresses up in."""
         self._index(digest)
-        objects = containers.unpack(bytes(self.store.data(digest)), self.limits).objects
-        chosen = [code for code in objects if path in (None, code.path)]
+        chosen = [code for code in self._objects(digest) if path in (None, code.path)]
         if not chosen:
             raise ObjectNotFound(f"there is no code object {path!r}", where=digest, hint="symd info FILE lists them")
         return (table for table in map(ptx_table, chosen) if table is not None)
