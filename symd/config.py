@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import platformdirs
-
 MIB = 1 << 20
 
 
@@ -52,13 +50,19 @@ class Limits:
 def default_socket() -> Path:
     """$XDG_RUNTIME_DIR/symd/symd.sock, or the same below the cache folder where there is no runtime folder."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return (Path(runtime) / "symd" if runtime else Path(platformdirs.user_cache_dir("symd"))) / "symd.sock"
+    return (Path(runtime) / "symd" if runtime else _cache()) / "symd.sock"
 
 
 def default_store() -> Path:
     """$SYMD_STORE, or symd's folder below the user's cache."""
     chosen = os.environ.get("SYMD_STORE")
-    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("symd")) / "store"
+    return Path(chosen) if chosen else _cache() / "store"
+
+
+def _cache() -> Path:
+    import platformdirs  # noqa: PLC0415 - not needed by commands that read one file
+
+    return Path(platformdirs.user_cache_dir("symd"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ A verb's module is imported when the verb is used, so that help and completion c
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -51,7 +52,10 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in (verb for verb, _ in VERBS):
             return None
+        gc.disable()  # what is imported stays: looking through it again and again finds nothing
         command: click.Command = import_module(f"symd.cli.{cmd_name}").command
+        gc.freeze()
+        gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
@@ -90,7 +94,9 @@ def main() -> NoReturn:
     instruction = os.environ.get("_SYMD_COMPLETE")
     if instruction:
         sys.exit(shell_complete(GROUP, {}, "symd", "_SYMD_COMPLETE", instruction))
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()  # the process gives all its memory back at once
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from symd.cli.input import read_input
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
-from symd.cli.subject import opened, read_input
+from symd.cli.subject import opened
 from symd.config import Limits
 from symd.errors import InvalidInput
 from symd.query.check import CheckReport, Device, Violation, check

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from symd.cli.check import violation_text
+from symd.cli.input import read_input
 from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import printable, write_json, write_line
-from symd.cli.subject import read_input
 from symd.config import Limits
 from symd.containers.uri import is_uri
 from symd.errors import InvalidInput, NoDebugData, StoreUnavailable, UnknownFormat

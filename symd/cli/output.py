@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, RenderableType
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 WIDEST = 100_000
 
@@ -34,6 +35,8 @@ def printable(text: str) -> str:
 
 def write_rich(what: RenderableType) -> None:
     """A tree or a table: coloured and folded on a terminal; elsewhere plain, one line each, however long."""
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and most verbs write lines
+
     terminal = sys.stdout.isatty()
     console = Console(file=sys.stdout, width=None if terminal else WIDEST, highlight=False, markup=False, emoji=False)
     with console.capture() as captured:

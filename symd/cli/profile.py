@@ -16,9 +16,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from symd import profiles
 from symd.cli.demangle import Demangler
+from symd.cli.input import read_input
 from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import printable, write_json
-from symd.cli.subject import added, read_input, symbolizing
+from symd.cli.subject import added, symbolizing
 from symd.config import Limits
 from symd.containers import uri as uris
 from symd.engine import Symbolizer

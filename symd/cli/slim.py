@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from symd.cli.input import read_input
 from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import write_json, write_line
-from symd.cli.subject import read_input
 from symd.config import Limits
 from symd.containers import amdgpu, identify, uri
 from symd.containers.amdgpu_slim import Slimmed, slim

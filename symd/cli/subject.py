@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import re
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
+from symd.cli.input import module_digest, read_input
 from symd.config import Limits
-from symd.containers import uri
 from symd.containers.amdgpu_joined import joined
 from symd.containers.budget import Budget
-from symd.containers.uri import CodeObjectUri
 from symd.disasm import disassemble
 from symd.engine import Engine, Symbolizer
-from symd.errors import InvalidInput, LimitExceeded, ObjectNotFound, SymdError
+from symd.errors import InvalidInput, ObjectNotFound, SymdError
 from symd.model import ModuleSummary
 from symd.store import Store
-
-_NAME = re.compile(r"modules/([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +61,9 @@ def _symbolizer(server: str | None, limits: Limits) -> AbstractContextManager[Sy
 
 
 def _digest(symbolizer: Symbolizer, file: str, server: str | None, limits: Limits) -> str:
-    named = _NAME.fullmatch(file)
+    named = module_digest(file)
     if named and server:
-        return named[1]
+        return named
     if named and not Path(file).exists():
         raise InvalidInput("a module's name means something to a daemon only", where=file, hint="give --server ADDRESS")
     return _added(symbolizer, read_input(file, limits), "stdin" if file == "-" else file, server)
@@ -99,45 +92,3 @@ def _with_debug(symbolizer: Symbolizer, digest: str, file: str, debug: str, limi
     except SymdError as error:
         raise error.at(debug) from None
     return symbolizer.add(whole, f"{file} with {debug}").sha256
-
-
-def read_input(file: str, limits: Limits) -> bytes:
-    """The bytes of a file, of the part that a code object URI names, or of standard input for "-". Raises
-    ``InvalidInput``, ``LimitExceeded``, and ``Unsupported`` for a URI into a process."""
-    if file == "-":
-        return _bounded(sys.stdin.buffer, "standard input", limits)
-    place = uri.parse(file) if uri.is_uri(file) else CodeObjectUri(file)
-    try:
-        with Path(place.path).open("rb") as stream:
-            return _bounded(stream, file, limits) if place.size is None else _cut(stream, place, file, limits)
-    except (OSError, ValueError, OverflowError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InvalidInput(f"cannot read the file: {(reason or 'unknown reason').lower()}", where=file) from error
-
-
-def _cut(stream: BinaryIO, place: CodeObjectUri, name: str, limits: Limits) -> bytes:
-    """The bytes that a URI's range names; the rest of the file, which may be large, is not read."""
-    offset, size = place.offset or 0, place.size or 0
-    end = stream.seek(0, os.SEEK_END)
-    if offset + size > end:
-        raise InvalidInput(f"the URI's range ends at byte {offset + size}, past the file's {end} bytes", where=name)
-    if size > limits.module_size:
-        raise _too_large(name, limits)
-    stream.seek(offset)
-    return stream.read(size)
-
-
-def _bounded(stream: BinaryIO, name: str, limits: Limits) -> bytes:
-    data = stream.read(limits.module_size + 1)
-    if len(data) > limits.module_size:
-        raise _too_large(name, limits)
-    return data
-
-
-def _too_large(name: str, limits: Limits) -> LimitExceeded:
-    return LimitExceeded(
-        f"it is larger than {limits.module_size} bytes",
-        where=name,
-        hint="raise it with --limit module_size=BYTES",
-        metadata={"limit": "module_size"},
-    )

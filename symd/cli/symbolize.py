@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from symd.cli.answers import UNANSWERED, answer_json, answer_text
-from symd.cli.demangle import Demangler
+from symd.cli.input import module_digest
+from symd.cli.one_file import OneFile
 from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import printable, write_json
-from symd.cli.subject import Subject, opened
 from symd.config import Limits
 from symd.errors import BadQuery, LimitExceeded
 from symd.model import Answer, Query
 from symd.query.syntax import parse_query
+
+if TYPE_CHECKING:
+    from symd.cli.demangle import Demangler
 
 READ = LONGEST = 1 << 16
 NO, MISUSED = 1, 2
@@ -54,8 +60,8 @@ def command(
     if queries == ("-",) and file == "-":
         raise click.UsageError("the file and the queries cannot both come from standard input")
     asked = [] if queries == ("-",) else [parse_query(text) for text in queries]
-    with opened(file, server, limits, debug) as subject:
-        session = Session(subject, path, as_json, Demangler() if demangle else None)
+    with _answering(file, server, limits, debug, path) as ask:
+        session = Session(ask, as_json, _demangler() if demangle else None)
         if asked:
             session.answer(queries, asked)
         else:
@@ -63,12 +69,32 @@ def command(
     return session.finish()
 
 
+Ask = Callable[[Sequence[Query]], Sequence[Answer]]
+
+
+@contextmanager
+def _answering(file: str, server: str | None, limits: Limits, debug: str | None, path: str | None) -> Iterator[Ask]:
+    """What answers: this process, as directly as it can, where it needs neither a daemon nor two files."""
+    if server is None and debug is None and module_digest(file) is None:
+        yield partial(OneFile(file, limits).symbolize, path=path)
+        return
+    from symd.cli.subject import opened  # noqa: PLC0415 - the engine is slow to import and not needed for one file
+
+    with opened(file, server, limits, debug) as subject:
+        yield partial(subject.symbolizer.symbolize, subject.digest, path=path)
+
+
+def _demangler() -> Demangler:
+    from symd.cli.demangle import Demangler  # noqa: PLC0415 - few ask for it
+
+    return Demangler()
+
+
 @dataclass
 class Session:
     """Answers batches of queries about one module and counts what went wrong."""
 
-    subject: Subject
-    path: str | None
+    ask: Ask
     as_json: bool
     demangler: Demangler | None
     unanswered: int = field(default=0, init=False)
@@ -101,7 +127,7 @@ class Session:
     def _ask(self, queries: Sequence[Query]) -> Sequence[Answer]:
         if not queries:
             return ()
-        answers = list(self.subject.symbolizer.symbolize(self.subject.digest, queries, self.path))
+        answers = list(self.ask(queries))
         return self.demangler.answers(answers) if self.demangler else answers
 
     def _write(self, text: str, answer: Answer) -> None:

@@ -4,17 +4,18 @@ has. Addresses leave this room as (section, offset)."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from symd.debuginfo import dwarf, inlined_rows, layout, spirv_lines
-from symd.debuginfo.dwarf import LineColumns, ScopeColumns
+from symd.debuginfo.dwarf import LineColumns, ScopeColumns, Units
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import Layout
-from symd.debuginfo.relocation import relocated
-from symd.model import CodeObject, DebugInfo, LineRows, Scopes
+from symd.debuginfo.relocation import DebugSections, relocated
+from symd.model import U32, U64, CodeObject, DebugInfo, LineRows, Scopes
 
-__all__ = ("named", "read")
+__all__ = ("Part", "named", "read", "read_part")
 
 
 def read(code: CodeObject) -> DebugInfo:
@@ -26,7 +27,46 @@ def read(code: CodeObject) -> DebugInfo:
         return spirv_lines.read(code)
     space = layout.assign(code)
     sections = relocated(code, space)
+    return _decoded(code, space, sections, dwarf.read_units(sections))
+
+
+class Part(NamedTuple):
+    """What was decoded of a code object for some places: all that there is to say about section offsets from ``start``
+    to ``end`` (in ``section``; equally long), and nothing of the rest."""
+
+    debug: DebugInfo
+    section: U32
+    start: U64
+    end: U64
+
+    def holds(self, section: U32, offset: U64) -> bool:
+        """Whether it says all about these places."""
+        return all(
+            np.any((self.section == number) & (self.start <= at) & (at < self.end))
+            for number, at in zip(section, offset, strict=True)
+        )
+
+
+def read_part(code: CodeObject, section: U32, offset: U64) -> Part | None:
+    """Decode only the units of ``.debug_info`` that hold these places (section numbers and offsets in them). None where
+    all must be read: few units, units without rows, debug data that names the kernels or has its inlined calls in the
+    line table. Raises what ``read`` raises."""
+    if not code.debug.startswith("dwarf") or not (code.kernels or code.functions):
+        return None
+    space = layout.assign(code)
+    sections = relocated(code, space)
     units = dwarf.read_units(sections)
+    chosen = dwarf.covering(sections, units, space.linear(section, offset))
+    if chosen is None:
+        return None
+    debug = _decoded(code, space, sections, chosen.units)
+    if debug.rows.context is not None or not len(debug.rows):
+        return None
+    number, start, found = space.locate(chosen.start)
+    return Part(debug, number[found], start[found], (start + (chosen.end - chosen.start))[found])
+
+
+def _decoded(code: CodeObject, space: Layout, sections: DebugSections, units: Units) -> DebugInfo:
     lines = dwarf.read_lines(sections, units)
     scopes = dwarf.read_scopes(sections, lines, units)
     info = DebugInfo(

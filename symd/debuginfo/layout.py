@@ -30,6 +30,13 @@ class Layout:
         found = np.flatnonzero(self.section == section)
         return int(self.base[found[0]]) if len(found) else None
 
+    def linear(self, section: U32, offset: U64) -> U64:
+        """Section numbers and offsets as linear addresses. Raises ValueError for a section that is not text."""
+        bases = dict(zip(self.section.tolist(), self.base.tolist(), strict=True))
+        if unknown := set(section.tolist()) - bases.keys():
+            raise ValueError(f"sections {sorted(unknown)} hold no text")
+        return np.array([bases[number] for number in section.tolist()], np.uint64) + offset
+
     def locate(self, addresses: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
         """Linear addresses as (section number, offset in it, whether a section holds it).
 

@@ -18,7 +18,6 @@ from symd.model import (
     ByAddress,
     ByKernel,
     BySection,
-    Candidate,
     ObjectAddress,
     Query,
     Reason,
@@ -31,12 +30,30 @@ MAX_CANDIDATES = 64
 
 def symbolize(index: Index, queries: Sequence[Query], path: str | None = None) -> Answers:
     """Answers in the order of ``queries``. Raises ObjectNotFound when there is no code object at ``path``."""
+    return _resolved(index, queries, path).answers()
+
+
+def places(index: Index, queries: Sequence[Query], path: str | None = None) -> tuple[Column, U64] | None:
+    """What ``symbolize`` would look up: place numbers and offsets in them, those of all candidates where a query is
+    ambiguous, none for a query that points nowhere. None where a query names no kernel that is known. Raises
+    ObjectNotFound when there is no code object at ``path``."""
+    batch = _resolved(index, queries, path)
+    if np.any(batch.reason == Reason.UNKNOWN_KERNEL):
+        return None
+    plain = batch.reason == 0
+    several = [where for candidates in batch.several.values() for where in candidates]
+    place = np.concatenate([batch.place[plain], np.array([number for number, _ in several], np.int32)])
+    offset = np.concatenate([batch.offset[plain], np.array([at for _, at in several], np.uint64)])
+    return place, offset
+
+
+def _resolved(index: Index, queries: Sequence[Query], path: str | None) -> _Batch:
     _check_object(index, path)
     batch = _Batch(index, path, len(queries))
     for kind, numbers in _by_target(queries).items():
         values = np.array([_value(queries[number]) for number in numbers], np.uint64)
         batch.resolve(kind, np.array(numbers, np.int64), values)
-    return batch.answers()
+    return batch
 
 
 def symbolize_one(index: Index, query: Query, path: str | None = None) -> Answer:
@@ -143,7 +160,7 @@ class _Batch:
         self.place = np.zeros(size, np.int32)
         self.offset = np.zeros(size, np.uint64)
         self.reason = np.zeros(size, np.uint8)
-        self.candidates: dict[int, tuple[Candidate, ...]] = {}
+        self.several: dict[int, list[tuple[int, int]]] = {}
 
     def resolve(self, target: _Key, numbers: _Numbers, values: U64) -> None:
         kernel, section = target
@@ -175,7 +192,7 @@ class _Batch:
         return [(int(place), address - int(first)) for place, first in zip(places[held], start[held], strict=True)]
 
     def _several(self, number: int, where: list[tuple[int, int]]) -> None:
-        self.candidates[number] = tuple(self.index.candidate(place, offset) for place, offset in where[:MAX_CANDIDATES])
+        self.several[number] = where[:MAX_CANDIDATES]
 
     def _in_kernel(self, name: str, numbers: _Numbers, values: U64) -> None:
         entries = [entry for entry in self.index.kernels_named(name) if self.index.is_chosen(entry.place, self.path)]
@@ -214,16 +231,17 @@ class _Batch:
 
     def answers(self) -> Answers:
         """One search and one gather for all that have a place; the reason's own location for the rest."""
+        candidates = {number: tuple(self.index.candidate(*w) for w in where) for number, where in self.several.items()}
         located = self.reason == 0
         if located.all():
             location, locations = self.index.located(self.place, self.offset)
             place = self.place.view(np.uint32) + np.uint32(1)
-            return Answers(location, place, self.offset, locations, self.index.places, self.candidates)
+            return Answers(location, place, self.offset, locations, self.index.places, candidates)
         location = self.reason.astype(np.uint32)
         location[located], locations = self.index.located(self.place[located], self.offset[located])
         place = np.where(located, self.place + 1, 0).astype(np.uint32)
         offset = np.where(located, self.offset, np.uint64(0))
-        return Answers(location, place, offset, locations, self.index.places, self.candidates)
+        return Answers(location, place, offset, locations, self.index.places, candidates)
 
 
 def _number(numbers: _Numbers, slot: int) -> int:

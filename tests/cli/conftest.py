@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from symd import cli
+from symd.model import Answer, Query
 from tests.cli.fake import FakeSymbolizer
 
 ROOT = Path(__file__).parent.parent.parent
@@ -61,7 +62,18 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSymbolizer:
     """The engine that the verbs get instead of a real one."""
     symbolizer = FakeSymbolizer()
     monkeypatch.setattr("symd.cli.subject._symbolizer", lambda server, limits: nullcontext(symbolizer))
+    monkeypatch.setattr("symd.cli.symbolize.OneFile", lambda file, limits: FakeFile(symbolizer))
     return symbolizer
+
+
+@dataclass
+class FakeFile:
+    """The made-up engine where a verb reads one file itself."""
+
+    symbolizer: FakeSymbolizer
+
+    def symbolize(self, queries: Sequence[Query], path: str | None = None) -> Sequence[Answer]:
+        return self.symbolizer.symbolize("", queries, path)
 
 
 @pytest.fixture

@@ -1,12 +1,25 @@
 """DWARF line tables and scopes decoded in bulk: pure functions from whole debug sections to NumPy columns.
 
 The sections come relocated and decompressed, by name; nothing here knows ELF. ``read_lines`` and ``read_scopes`` each
-do their whole work in one call; ``read_units`` reads what both need and may be passed to both.
+do their whole work in one call; ``read_units`` reads what both need and may be passed to both. ``covering`` chooses the
+units that some addresses need.
 """
 
 from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns, Sections
 from symd.debuginfo.dwarf.lines import read_lines
 from symd.debuginfo.dwarf.scopes import read_scopes
+from symd.debuginfo.dwarf.selection import Selection, covering
 from symd.debuginfo.dwarf.units import Unit, Units, read_units
 
-__all__ = ("LineColumns", "ScopeColumns", "Sections", "Unit", "Units", "read_lines", "read_scopes", "read_units")
+__all__ = (
+    "LineColumns",
+    "ScopeColumns",
+    "Sections",
+    "Selection",
+    "Unit",
+    "Units",
+    "covering",
+    "read_lines",
+    "read_scopes",
+    "read_units",
+)

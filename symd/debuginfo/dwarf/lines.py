@@ -41,7 +41,7 @@ def read_lines(sections: Sections, units: Units | None = None) -> LineColumns:
     units = read_units(sections) if units is None else units
     strings = StringReader(sections)
     warnings = Warnings()
-    headers = list(_headers(sections, strings, warnings))
+    headers = list(_headers(sections, strings, units.skipped_tables, warnings))
     parts = [part for group in _groups(headers) for part in _run(sections[SECTION], headers, group)]
     for part in parts:
         _complain(part, headers, warnings)
@@ -60,8 +60,10 @@ class _Part:
     numbers: list[int]
 
 
-def _headers(sections: Sections, strings: StringReader, warnings: Warnings) -> Iterator[LineHeader]:
-    """The header of every table that has a readable one."""
+def _headers(
+    sections: Sections, strings: StringReader, skipped: frozenset[int], warnings: Warnings
+) -> Iterator[LineHeader]:
+    """The header of every table that has a readable one and is not ``skipped``."""
     data = sections.get(SECTION, b"")
     at = 0
     while at < len(data):
@@ -76,7 +78,7 @@ def _headers(sections: Sections, strings: StringReader, warnings: Warnings) -> I
             return
         end = cursor.at + length
         try:
-            if length:
+            if length and at not in skipped:
                 yield read_header(data, strings, at, end, offset_size, cursor.at)
         except (Malformed, Unsupported) as error:
             warnings.add(f"{SECTION}+{at:#x}: line table left out: {error}")

@@ -66,7 +66,7 @@ def read_scopes(sections: Sections, lines: LineColumns, units: Units | None = No
     functions = _functions(trees, units.shapes.all)
     reader = AttributeReader(sections, u8, units.units)
     found = reader.read(units.shapes.all, functions.shape, functions.attributes, functions.unit)
-    ranges, bad_lists = _ranges(sections, reader, found, functions.unit)
+    ranges, bad_lists = code_ranges(sections, reader, found, functions.unit)
     names = Names(lines.names)
     name, nameless = _names(strings, functions, found, found.name, names)
     linkage_name, linkless = _names(strings, functions, found, found.linkage_name, names)
@@ -135,7 +135,9 @@ _KINDS = {SUBPROGRAM: _FUNCTION, INLINED_SUBROUTINE: _INLINED}
 _NO_DIES = Dies(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
-def _ranges(sections: Sections, reader: AttributeReader, found: ScopeAttributes, unit: Positions) -> tuple[Ranges, int]:
+def code_ranges(
+    sections: Sections, reader: AttributeReader, found: ScopeAttributes, unit: Positions
+) -> tuple[Ranges, int]:
     """The code ranges of every DIE, and how many lists are damaged; low_pc and high_pc go before a list."""
     simple = found.has_low & found.has_high
     which = np.flatnonzero(simple)

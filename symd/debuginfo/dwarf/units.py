@@ -49,11 +49,16 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units that can be read, in order; ``shapes`` holds their abbreviations; ``warnings`` name the others."""
+    """The units that can be read, in order; ``shapes`` holds their abbreviations; ``warnings`` name the others.
+
+    Where only some of an object's units are wanted (``selection``), ``skipped_tables`` are the offsets of the line tables
+    that none of these refers to.
+    """
 
     units: tuple[Unit, ...]
     shapes: Shapes = field(repr=False)
     warnings: tuple[str, ...] = ()
+    skipped_tables: frozenset[int] = frozenset()
 
 
 def read_units(sections: Sections) -> Units:

@@ -1,0 +1,63 @@
+"""The bytes that a verb reads: of a file, of a part of one, or of standard input."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+from symd.config import Limits
+from symd.containers import uri
+from symd.errors import InvalidInput, LimitExceeded
+
+_NAME = re.compile(r"modules/([0-9a-f]{64})")
+
+
+def module_digest(file: str) -> str | None:
+    """The digest in ``modules/SHA256``, the name of a module that a daemon has; None for anything else."""
+    named = _NAME.fullmatch(file)
+    return named[1] if named else None
+
+
+def read_input(file: str, limits: Limits) -> bytes:
+    """The bytes of a file, of the part that a code object URI names, or of standard input for "-". Raises
+    ``InvalidInput``, ``LimitExceeded``, and ``Unsupported`` for a URI into a process."""
+    if file == "-":
+        return _bounded(sys.stdin.buffer, "standard input", limits)
+    place = uri.parse(file) if uri.is_uri(file) else uri.CodeObjectUri(file)
+    try:
+        with Path(place.path).open("rb") as stream:
+            return _bounded(stream, file, limits) if place.size is None else _cut(stream, place, file, limits)
+    except (OSError, ValueError, OverflowError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InvalidInput(f"cannot read the file: {(reason or 'unknown reason').lower()}", where=file) from error
+
+
+def _cut(stream: BinaryIO, place: uri.CodeObjectUri, name: str, limits: Limits) -> bytes:
+    """The bytes that a URI's range names; the rest of the file, which may be large, is not read."""
+    offset, size = place.offset or 0, place.size or 0
+    end = stream.seek(0, os.SEEK_END)
+    if offset + size > end:
+        raise InvalidInput(f"the URI's range ends at byte {offset + size}, past the file's {end} bytes", where=name)
+    if size > limits.module_size:
+        raise _too_large(name, limits)
+    stream.seek(offset)
+    return stream.read(size)
+
+
+def _bounded(stream: BinaryIO, name: str, limits: Limits) -> bytes:
+    data = stream.read(limits.module_size + 1)
+    if len(data) > limits.module_size:
+        raise _too_large(name, limits)
+    return data
+
+
+def _too_large(name: str, limits: Limits) -> LimitExceeded:
+    return LimitExceeded(
+        f"it is larger than {limits.module_size} bytes",
+        where=name,
+        hint="raise it with --limit module_size=BYTES",
+        metadata={"limit": "module_size"},
+    )

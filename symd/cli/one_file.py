@@ -1,0 +1,49 @@
+"""Addresses of one file, symbolized in this process and without a store: as much of the file is decoded as they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from symd import containers
+from symd.cli.input import read_input
+from symd.config import Limits
+from symd.errors import SymdError
+from symd.index import Index, build
+from symd.index.excerpt import Excerpt, decoded
+from symd.model import Answers, ModuleSummary, Query
+from symd.query.symbolize import places, symbolize
+
+FEW = 64
+"""Queries that may be answered from an excerpt; more need most of the file anyway."""
+
+
+class OneFile:
+    """Raises ``SymdError`` where ``file`` (as for ``read_input``) cannot be read or opened."""
+
+    def __init__(self, file: str, limits: Limits) -> None:
+        data = read_input(file, limits)
+        try:
+            unpacked = containers.unpack(data, limits)
+        except SymdError as error:
+            raise error.at("standard input" if file == "-" else file) from None
+        self._objects = unpacked.objects
+        self._summary = ModuleSummary("", len(data), unpacked.format)
+
+    def symbolize(self, queries: Sequence[Query], path: str | None = None) -> Answers:
+        """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them."""
+        return symbolize(self._index(queries, path), queries, path)
+
+    def _index(self, queries: Sequence[Query], path: str | None) -> Index:
+        if "_whole" in vars(self) or len(queries) > FEW:
+            return self._whole
+        where = places(self._excerpt.bare, queries, path)
+        return (self._excerpt.index(*where) if where is not None else None) or self._whole
+
+    @cached_property
+    def _excerpt(self) -> Excerpt:
+        return Excerpt(self._objects, self._summary)
+
+    @cached_property
+    def _whole(self) -> Index:
+        return Index(build([decoded(code) for code in self._objects], self._summary))

@@ -1,0 +1,67 @@
+"""One file symbolized without a store answers as the engine does, from an excerpt or from the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from symd.cli.one_file import FEW, OneFile
+from symd.config import Limits
+from symd.engine import Engine
+from symd.errors import InvalidInput, ObjectNotFound, SymdError, UnknownFormat
+from symd.model import Answer, ByKernel, BySection, KernelOffset, Query, SectionOffset
+from symd.store import Store
+from tests.builders.hostile import flips, truncations
+
+BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
+FILES = [BIN / "raycast" / name for name in ("dg2-opt.dbg", "dg2-opt.zebin", "driver-l0-igc2-dg2-opt.debug-zebin")]
+
+
+def engines_answers(data: bytes, queries: list[Query]) -> list[Answer]:
+    with Engine(Store.temporary()) as engine:
+        return list(engine.symbolize(engine.add(data).sha256, queries))
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
+@pytest.mark.parametrize("count", [1, FEW, FEW + 1])
+def test_the_answers_are_the_engines(path: Path, count: int) -> None:
+    queries: list[Query] = [BySection(".text.raycast", SectionOffset(8 * number)) for number in range(count - 1)]
+    queries.append(ByKernel("raycast", KernelOffset(16)))
+    answers = list(OneFile(str(path), Limits()).symbolize(queries))
+    assert answers == engines_answers(path.read_bytes(), queries)
+
+
+def test_batches_one_after_the_other_are_answered_alike() -> None:
+    path = FILES[2]
+    one = OneFile(str(path), Limits())
+    queries: list[Query] = [ByKernel("raycast", KernelOffset(8 * number)) for number in range(FEW + 10)]
+    queries.append(ByKernel("nobody", KernelOffset(0)))
+    singly = [one.symbolize([query])[0] for query in queries]
+    assert singly == engines_answers(path.read_bytes(), queries)
+
+
+def test_what_is_wrong_names_the_file(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("no module")
+    with pytest.raises(UnknownFormat) as unknown:
+        OneFile(str(text), Limits())
+    assert str(text) in str(unknown.value)
+    with pytest.raises(InvalidInput, match="no such file"):
+        OneFile(str(tmp_path / "nothing"), Limits())
+    with pytest.raises(ObjectNotFound):
+        OneFile(str(FILES[0]), Limits()).symbolize([ByKernel("raycast", KernelOffset(0))], "nowhere")
+
+
+def test_damaged_files_are_answered_or_refused(tmp_path: Path) -> None:
+    data = FILES[2].read_bytes()
+    path = tmp_path / "damaged"
+    queries = [ByKernel("raycast", KernelOffset(8)), BySection(".text.raycast", SectionOffset(64))]
+    outcomes = set()
+    for damaged in [*truncations(data, len(data) // 15), *flips(data, 3, 60, 400)]:
+        path.write_bytes(damaged)
+        try:
+            outcomes.add(len(OneFile(str(path), Limits()).symbolize(queries)))
+        except SymdError:
+            outcomes.add(0)
+    assert outcomes == {0, 2}

@@ -1,0 +1,179 @@
+"""An excerpt answers as the whole index does, from less: on every sample, and on objects of many units."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from symd import containers
+from symd.config import Limits
+from symd.errors import SymdError
+from symd.index import Index, build
+from symd.index.excerpt import MANY, MOST, Excerpt, decoded
+from symd.model import (
+    ByAddress,
+    ByKernel,
+    BySection,
+    CodeObject,
+    KernelOffset,
+    ModuleSummary,
+    ObjectAddress,
+    Query,
+    Reason,
+    SectionOffset,
+)
+from symd.query.symbolize import places, symbolize
+from tests.builders import igc
+from tests.tools import require
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+FILES = sorted(path for path in SAMPLES.rglob("*") if "bin" in path.parts and path.is_file())
+NO_SUMMARY = ModuleSummary("", 0, "")
+ASKED = 15
+"""Questions about each file; every one to an excerpt of its own."""
+
+
+def opened(data: bytes) -> tuple[CodeObject, ...]:
+    return containers.unpack(data, Limits()).objects
+
+
+def whole(objects: tuple[CodeObject, ...]) -> Index:
+    return Index(build([decoded(code) for code in objects], NO_SUMMARY))
+
+
+def questions(objects: tuple[CodeObject, ...], seed: int) -> Iterator[tuple[Query, str | None]]:
+    """Every kind of query, about random places of random text sections, with and without the object's path."""
+    chance = random.Random(seed)
+    texts = [(code, text) for code in objects for text in code.sections if text.executable and text.size]
+    while texts:
+        code, text = chance.choice(texts)
+        offset = chance.randrange(text.size)
+        path = chance.choice((code.path, code.path, None))
+        kinds: list[Query] = [
+            BySection(text.index, SectionOffset(offset)),
+            ByAddress(ObjectAddress(text.address + offset)),
+        ]
+        if code.kernels:
+            kernel = chance.choice(code.kernels)
+            kinds.append(ByKernel(kernel.name, KernelOffset(chance.randrange(kernel.size + 8))))
+        yield chance.choice(kinds), path
+
+
+def excerpt_of(excerpt: Excerpt, query: Query, path: str | None) -> Index | None:
+    where = places(excerpt.bare, [query], path)
+    return None if where is None else excerpt.index(*where)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(SAMPLES)) for path in FILES])
+def test_an_excerpt_answers_as_the_whole_index(path: Path) -> None:
+    try:
+        objects = opened(path.read_bytes())
+    except SymdError:
+        pytest.skip("is no module by itself")
+    everything = whole(objects)
+    for (query, at), _ in zip(questions(objects, 7), range(ASKED), strict=False):
+        found = excerpt_of(Excerpt(objects, NO_SUMMARY), query, at)
+        if found is not None:
+            assert symbolize(found, [query], at)[0] == symbolize(everything, [query], at)[0], (query, at)
+
+
+SOURCE = """\
+static float twice(float x) {{
+    return x + x * {k}.5f;
+}}
+
+kernel void kernel_{k}(global float *out, int n) {{
+    float value = out[n];
+    for (int i = 0; i < n; ++i)
+        value = twice(value) + (float)i;
+    out[n + 1] = value;
+}}
+"""
+UNITS = 5
+
+
+@pytest.fixture(scope="module", params=["linked", "relocatable"])
+def units(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[CodeObject, ...]:
+    """An AMD code object of several translation units, with one function a text section where it is relocatable."""
+    folder = tmp_path_factory.mktemp("units")
+    clang, linker = require("clang"), require("ld.lld")
+    flags = ["-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx900", "-nogpulib", "-O1", "-g"]
+    for number in range(UNITS):
+        (folder / f"k{number}.cl").write_text(SOURCE.format(k=number))
+        subprocess.run([clang, *flags, "-c", "-o", f"k{number}.o", f"k{number}.cl"], cwd=folder, check=True)
+    how = ["-shared"] if request.param == "linked" else ["-r"]
+    names = [f"k{number}.o" for number in range(UNITS)]
+    subprocess.run([linker, *how, "-o", "whole", *names], cwd=folder, check=True)
+    return opened((folder / "whole").read_bytes())
+
+
+def test_units_that_nobody_asks_for_are_not_decoded(units: tuple[CodeObject, ...]) -> None:
+    everything = whole(units)
+    excerpt = Excerpt(units, NO_SUMMARY)
+    for number in range(UNITS - 1):
+        kernel = f"kernel_{number}"
+        queries = [ByKernel(kernel, KernelOffset(offset)) for offset in range(0, 64, 4)]
+        for query in queries:
+            found = excerpt_of(excerpt, query, None)
+            assert found is not None
+            answer = symbolize(found, [query])[0]
+            assert answer == symbolize(everything, [query])[0]
+            assert answer.frames[-1].function == kernel
+        assert int(found.columns["object_rows"][0]) < int(everything.columns["object_rows"][0])
+    assert excerpt_of(excerpt, ByKernel(f"kernel_{UNITS - 1}", KernelOffset(0)), None) is None, "that would be all"
+
+
+def test_an_address_of_no_unit_is_left_to_the_whole_index(units: tuple[CodeObject, ...]) -> None:
+    text = next(section for section in units[0].sections if section.executable and section.size)
+    queries = [BySection(text.index, SectionOffset(place)) for place in range(0, text.size, 4)]
+    beyond = [query for query in queries if excerpt_of(Excerpt(units, NO_SUMMARY), query, None) is None]
+    outside = BySection(text.index, SectionOffset(text.size))
+    where = places(Excerpt(units, NO_SUMMARY).bare, [outside])
+    assert where is not None
+    assert not len(where[0])
+    everything = whole(units)
+    assert {answer.reason for answer in symbolize(everything, beyond)} <= {Reason.GAP}
+
+
+def container(count: int) -> tuple[CodeObject, ...]:
+    """The same kernel under many names."""
+    code = opened((SAMPLES / "kernels" / "bin" / "raycast" / "dg2-opt.dbg").read_bytes())[0]
+    return opened(igc.debug_container([igc.DebugRecord(f"ray_{number}", code.data) for number in range(count)]))
+
+
+def test_of_many_code_objects_those_are_decoded_that_are_asked_for() -> None:
+    objects = container(MANY)
+    everything = whole(objects)
+    excerpt = Excerpt(objects, NO_SUMMARY)
+    for number in range(MOST):
+        query = ByKernel(f"ray_{number}", KernelOffset(16))
+        found = excerpt_of(excerpt, query, None)
+        assert found is not None
+        assert symbolize(found, [query])[0] == symbolize(everything, [query])[0]
+        assert [bool(count) for count in found.columns["object_rows"].tolist()] == [
+            other <= number for other in range(MANY)
+        ]
+    assert excerpt_of(excerpt, ByKernel(f"ray_{MOST}", KernelOffset(16)), None) is None, "who asks on wants all"
+    assert excerpt_of(excerpt, ByKernel("ray_0", KernelOffset(16)), None) is not None
+
+
+def test_an_ambiguous_address_has_the_candidates_of_the_whole_index() -> None:
+    objects = container(MANY)
+    query = ByAddress(ObjectAddress(16))
+    where = places(Excerpt(objects, NO_SUMMARY).bare, [query])
+    assert where is not None
+    assert sorted(where[0].tolist()) == list(range(MANY))
+    assert excerpt_of(Excerpt(objects, NO_SUMMARY), query, None) is None, "so many that the whole index is as good"
+
+
+def test_few_code_objects_are_decoded_whole_or_not_at_all() -> None:
+    objects = container(MANY - 1)
+    assert excerpt_of(Excerpt(objects, NO_SUMMARY), ByKernel("ray_0", KernelOffset(16)), None) is None
+
+
+def test_a_kernel_that_nobody_knows_yet_needs_all() -> None:
+    assert places(Excerpt(container(2), NO_SUMMARY).bare, [ByKernel("nobody", KernelOffset(0))]) is None
