@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks import agreement, answers, cold, grpc_path, peers, profile, report, timeline
 from benchmarks.workloads import amdgpu_many, cuda, igc
 from symd.config import Limits
-from symd.engine import build_index
 from symd.index import Index
+from symd.index.module import build_index
 from symd.query.symbolize import symbolize_column
 
 SMALL = Path(__file__).parents[1] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.zebin"

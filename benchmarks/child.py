@@ -12,7 +12,7 @@ from pathlib import Path
 def index(path: Path) -> int:
     """symd's whole cold index; returns its size in bytes."""
     from symd.config import Limits  # noqa: PLC0415 - only this job needs it
-    from symd.engine import build_index  # noqa: PLC0415 - only this job needs it
+    from symd.index.module import build_index  # noqa: PLC0415 - only this job needs it
 
     def work() -> int:
         return len(build_index(path.read_bytes(), Limits()))
@@ -51,7 +51,7 @@ def pyelftools(path: Path) -> int:
 
 def nothing(_path: Path) -> int:
     """What importing symd takes of memory before any work."""
-    from symd.engine import build_index  # noqa: PLC0415 - only this job needs it
+    from symd.index.module import build_index  # noqa: PLC0415 - only this job needs it
 
     return report(lambda: len(build_index.__name__))
 

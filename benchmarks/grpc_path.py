@@ -163,20 +163,20 @@ def peer_seconds(work: Work, addresses: np.ndarray) -> float:
 
 
 def single(work: Work, echo: Callable[[bytes], bytes], rounds: int) -> Iterator[Row]:
-    """One address, p50, in turns with the empty echo."""
+    """One address, p50, in turns with the empty echo; other addresses in each round, because the daemon keeps answers."""
     digest, client = work.module.sha256, work.client
-    addresses = [ByAddress(address) for address in work.addresses(ONES, 6).tolist()]
     ways: dict[str, Callable[[ByAddress], object]] = {
         "symbolize_one": lambda query: client.symbolize_one(digest, query),
         "symbolize([query])[0]": lambda query: client.symbolize(digest, [query])[0],
     }
     ratios: dict[str, list[float]] = {name: [] for name in ways}
     times: dict[str, list[float]] = {name: [] for name in (*ways, "echo")}
-    for _ in range(rounds):
-        echoed = p50(lambda _query: echo(b""), addresses)
+    for number in range(rounds):
+        echoed = p50(lambda _number: echo(b""), range(ONES))
         times["echo"].append(echoed)
-        for name, way in ways.items():
-            times[name].append(p50(way, addresses))
+        for turn, (name, way) in enumerate(ways.items()):
+            fresh = [ByAddress(address) for address in work.addresses(ONES, 100 + 2 * number + turn).tolist()]
+            times[name].append(p50(way, fresh))
             ratios[name].append(times[name][-1] / echoed)
     for name in ways:
         mine, theirs = (statistics.median(times[which]) * 1e6 for which in (name, "echo"))

@@ -10,8 +10,8 @@ from typing import Any
 
 from symd import containers, debuginfo, index
 from symd.config import Limits
-from symd.engine import build_index
 from symd.index.builder import Indexed
+from symd.index.module import build_index
 from symd.model import ModuleSummary
 
 TIMES = 5

@@ -103,11 +103,11 @@ from symd.wire.line_tables import from_chunks, to_level
 from symd.wire.listings import from_chunks as from_listing_chunks
 from symd.wire.listings import to_request as to_listing_request
 from symd.wire.modules import from_module, from_record
-from symd.wire.names import checked_digest, context_id, context_name, module_digest, module_name
+from symd.wire.names import checked_digest, checked_module_name, context_id, context_name, module_digest, module_name
 from symd.wire.pieces import pieces
 from symd.wire.queries import Column, add_query, write_column
 from symd.wire.sources import from_chunks as from_source_chunks
-from symd.wire.spelled_out import as_columns
+from symd.wire.spelled_out import SpelledOut
 from symd.wire.tables import Arriving, KeptTables
 from symd.wire.variables import from_response as from_variables_response
 from symd.wire.variables import to_request as to_variables_request
@@ -219,26 +219,26 @@ class Client:
 
     def module(self, digest: str) -> ModuleSummary:
         """One module described."""
-        request = GetModuleRequest(name=module_name(checked_digest(digest)))
+        request = GetModuleRequest(name=checked_module_name(digest))
         return self._described(self._call(self._modules.GetModule, request).module)
 
     def object_data(self, digest: str, path: str) -> bytes:
         """The bytes of the code object at nesting path ``path``."""
-        request = ReadObjectRequest(name=module_name(checked_digest(digest)), object=path)
+        request = ReadObjectRequest(name=checked_module_name(digest), object=path)
         return b"".join(response.chunk for response in self._stream(self._modules.ReadObject, request))
 
     def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
         """The decoded line tables of one level, one for each code object that has it."""
-        name = module_name(checked_digest(digest))
+        name = checked_module_name(digest)
         request = GetLineTableRequest(name=name, object=path, level=to_level(level))
         return from_chunks(self._stream(self._symbols.GetLineTable, request))
 
     def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
         """Frames for each query, in order."""
-        name = module_name(checked_digest(digest))
+        name = checked_module_name(digest)
         if len(queries) <= FEW:
             ask = _asked(name, queries, path)
-            return as_columns([from_answer(answer) for answer in self._call(self._symbols.Symbolize, ask).answers])
+            return SpelledOut([from_answer(answer) for answer in self._call(self._symbols.Symbolize, ask).answers])
         if all(isinstance(query, ByAddress) for query in queries):
             return self.symbolize_column(digest, _addresses(queries), path=path)
         return join(
@@ -247,7 +247,8 @@ class Client:
 
     def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
-        ask = _asked(module_name(checked_digest(digest)), (query,), path)
+        ask = SymbolizeRequest(name=checked_module_name(digest), object=path)
+        add_query(ask.queries, query)
         return from_answer(self._call(self._symbols.Symbolize, ask).answers[0])
 
     def symbolize_column(
@@ -262,7 +263,7 @@ class Client:
         """Frames for a column of numbers; columns come back, and nothing is made an object on the way.
 
         Answers to many point into a table of locations that the client keeps, and gets from the daemon once."""
-        name = module_name(checked_digest(digest))
+        name = checked_module_name(digest)
         tables = self._tables.of(digest)
         known = list(tables.known)
 
@@ -291,7 +292,7 @@ class Client:
     ) -> Located:
         """The addresses for a breakpoint at a source line, fetched page by page."""
         asked = to_breakpoint(Breakpoint("", where, every, path, tuple(rules)))
-        request = ResolveBreakpointRequest(name=module_name(checked_digest(digest)), breakpoint=asked)
+        request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
         pages = list(self._pages(self._breakpoints.ResolveBreakpoint, request))
         return from_places(where, (place for page in pages for place in page.places), pages[0].refusal)
 
@@ -306,7 +307,7 @@ class Client:
 
     def names(self, digest: str, wanted: Wanted, path: str | None = None) -> Sequence[Named]:
         """Kernels, functions and files by name, fetched page by page."""
-        request = to_wanted(wanted, module_name(checked_digest(digest)), path)
+        request = to_wanted(wanted, checked_module_name(digest), path)
         return [from_entry(each) for page in self._pages(self._names.FindNames, request) for each in page.names]
 
     def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
@@ -324,7 +325,7 @@ class Client:
         found: list[SourceText] = []
         for start in range(0, len(files), NAMES):
             request = ReadSourcesRequest(
-                name=module_name(checked_digest(digest)), object=path, files=files[start : start + NAMES]
+                name=checked_module_name(digest), object=path, files=files[start : start + NAMES]
             )
             found += from_source_chunks(self._stream(self._listings.ReadSources, request))
         return found
@@ -499,7 +500,7 @@ class _Aliases:
         return from_alias(response.alias) if response.HasField("alias") else None
 
     def of(self, digest: str, after: Alias | None = None) -> Iterator[Alias]:
-        parent = module_name(checked_digest(digest))
+        parent = checked_module_name(digest)
         request = ListAliasesRequest(parent=parent, after=to_alias(after) if after else None)
         for page in self._pages(self._stub.ListAliases, request):
             yield from map(from_alias, page.aliases)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
-from symd import containers, debuginfo, index
+from symd import containers, index
 from symd.config import Limits
 from symd.errors import (
     DataLoss,
@@ -25,24 +25,23 @@ from symd.errors import (
     Unsupported,
 )
 from symd.index import Index
-from symd.index.builder import Indexed
+from symd.index.excerpt import MANY, Excerpt
+from symd.index.joined import Indexed
+from symd.index.module import build_index, described
 from symd.index.shelf import Shelf
-from symd.index.sketch import LEAST, Sketch
 from symd.model import (
     U64,
     Answer,
     Answers,
     ByKernel,
     CodeObject,
-    DebugInfo,
     Grabbed,
     GrabRequest,
-    KernelSummary,
+    KernelOffset,
     LineLevel,
     LineTable,
     ModuleRecord,
     ModuleSummary,
-    ObjectSummary,
     Query,
 )
 from symd.query.breakpoints import Located, SourceLine, locate
@@ -160,65 +159,13 @@ class Symbolizer(Protocol):
         ...
 
 
-def build_index(data: bytes, limits: Limits) -> bytes:
-    """Module bytes to index file: opened, decoded, merged. Raises what opening raises; a code object whose debug data
-    cannot be decoded is kept with its names, and the reason becomes a note."""
-    unpacked = containers.unpack(data, limits)
-    indexed = [_indexed(code) for code in unpacked.objects]
-    return index.build(indexed, _module_summary(data, unpacked, indexed))
-
-
-def _module_summary(data: bytes, unpacked: containers.Unpacked, indexed: Sequence[Indexed]) -> ModuleSummary:
-    digest = hashlib.sha256(data).hexdigest()
-    return ModuleSummary(
-        digest,
-        len(data),
-        unpacked.format,
-        tuple(_object_summary(item, digest if item.code.data is data else None) for item in indexed),
-        unpacked.notes,
-        unpacked.containers,
-    )
-
-
-def _indexed(code: CodeObject) -> Indexed:
-    try:
-        debug = debuginfo.read(code)
-    except SymdError as error:
-        return Indexed(code, error)
-    return Indexed(debuginfo.named(code, debug), debug)
-
-
-def _object_summary(item: Indexed, digest: str | None) -> ObjectSummary:
-    """``digest`` of the object's bytes, where it is known already."""
-    code, debug = item.code, item.debug
-    notes = debug.warnings if isinstance(debug, DebugInfo) else ()
-    if isinstance(debug, SymdError):
-        notes = (f"debug data cannot be read: {debug}",)
-    names = {section.index: section.name for section in code.sections}
-    kernels = tuple(
-        KernelSummary(k.name, names.get(k.section_index), k.section_index, k.offset, k.size, k.facts)
-        for k in code.kernels
-    )
-    return ObjectSummary(
-        code.path,
-        code.format,
-        code.target,
-        len(code.data),
-        digest or hashlib.sha256(code.data).hexdigest(),
-        code.debug,
-        kernels,
-        code.facts,
-        (*code.warnings, *notes),
-    )
-
-
 Grabber = Callable[[GrabRequest, Limits], Grabbed]
 Builder = Callable[[bytes, Limits], bytes]
 _SMALL = 1 << 16
 """Bytes of a module that is indexed in the thread that asks."""
 _COPIED = 1 << 18
 """Bytes of an index that is read rather than mapped: a mapping holds a file descriptor."""
-_SKETCHES = 4
+_EXCERPTS = 4
 """Modules of many code objects that are kept open while their indexes are made."""
 _ELF = b"\x7fELF"
 
@@ -278,7 +225,7 @@ class Engine:
         self._disassemble = disassemble
         self._build = build
         self._indexes = Shelf(self.limits.open_indexes)
-        self._sketches: dict[str, Sketch] = {}
+        self._excerpts: dict[str, Excerpt] = {}
         self._arrivals = Arrivals()
         self.contexts: ContextVerbs = Contexts(store.epochs, self._index)
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.epochs)
@@ -323,7 +270,7 @@ class Engine:
         """Index a module whose bytes were just stored (``known``: were there before). One that cannot be indexed is
         taken out of the store again, and the reason is remembered."""
         try:
-            opened = None if self._indexes.get(digest) else self._sketch(digest)
+            opened = None if self._indexes.get(digest) else self._excerpt(digest)
             summary = opened.summary if opened else self._index(digest).summary
         except SymdError as error:
             if not known:
@@ -382,12 +329,13 @@ class Engine:
         return (table for table in map(ptx_table, chosen) if table is not None)
 
     def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
-        kernels = {query.kernel if isinstance(query, ByKernel) else None for query in queries}
-        return symbolize(self._index_for(digest, kernels), queries, path)
+        return symbolize(self._index_for(digest, queries), queries, path)
 
     def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
-        kernel = query.kernel if isinstance(query, ByKernel) else None
-        return symbolize_one(self._index_for(digest, (kernel,)), query, path)
+        found = self._indexes.get(digest)
+        if found is None:
+            found = self._index_for(digest, (query,))
+        return symbolize_one(found, query, path)
 
     def symbolize_column(
         self,
@@ -398,7 +346,8 @@ class Engine:
         section: str | int | None = None,
         path: str | None = None,
     ) -> Answers:
-        found = self._index_for(digest, (kernel,))
+        meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
+        found = self._index_for(digest, meant)
         return symbolize_column(found, values, kernel=kernel, section=section, path=path)
 
     def locate(
@@ -467,7 +416,7 @@ class Engine:
         with self._indexes.making(digest):
             found = self._indexes.get(digest) or self._stored(digest) or self._built(digest)
             self._indexes.put(digest, found)
-            self._sketches.pop(digest, None)
+            self._excerpts.pop(digest, None)
         return found
 
     def _stored(self, digest: str) -> Index | None:
@@ -492,18 +441,18 @@ class Engine:
         self.store.put_index(digest, index.VERSION, built)
         return self._stored(digest) or Index(built)
 
-    def _index_for(self, digest: str, kernels: Collection[str | None]) -> Index:
-        """An index that knows ``kernels`` (None: who knows which); of a module of many code objects not the whole one,
+    def _index_for(self, digest: str, queries: Sequence[Query]) -> Index:
+        """An index that answers ``queries``, which all name a kernel; of a module of many code objects not the whole one,
         when that is not made yet."""
         found = self._indexes.get(digest)
-        if found is None and None not in kernels:
-            sketch = self._sketch(digest)
-            found = sketch.index({kernel for kernel in kernels if kernel is not None}) if sketch else None
+        if found is None and queries and all(isinstance(query, ByKernel) for query in queries):
+            excerpt = self._excerpt(digest)
+            found = excerpt.index(queries) if excerpt else None
         return found or self._index(digest)
 
-    def _sketch(self, digest: str) -> Sketch | None:
+    def _excerpt(self, digest: str) -> Excerpt | None:
         """The module opened and not decoded; None when it has an index, or is of few code objects."""
-        known = self._sketches.get(digest)
+        known = self._excerpts.get(digest)
         if known is not None or self.store.index(digest, index.VERSION) is not None:
             return known
         data = self.store.data(digest)
@@ -512,13 +461,13 @@ class Engine:
         self._refuse_known_failure(digest)
         owned = bytes(data)
         unpacked = containers.unpack(owned, self.limits)
-        if len(unpacked.objects) < LEAST:
+        if len(unpacked.objects) < MANY:
             return None
         bare = [Indexed(code, None) for code in unpacked.objects]
-        made = Sketch(unpacked.objects, _module_summary(owned, unpacked, bare), _indexed)
-        while len(self._sketches) >= _SKETCHES:
-            self._sketches.pop(next(iter(self._sketches)), None)
-        self._sketches[digest] = made
+        made = Excerpt(unpacked.objects, described(owned, unpacked, bare), parts=False)
+        while len(self._excerpts) >= _EXCERPTS:
+            self._excerpts.pop(next(iter(self._excerpts)), None)
+        self._excerpts[digest] = made
         if self._build is not build_index:
             threading.Thread(target=self._index_quietly, args=(digest,), daemon=True).start()
         return made

@@ -3,10 +3,12 @@ address may have no exact answer. Nothing here knows a file format, a file or a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag, StrEnum
-from typing import Any, NewType, overload
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple, NewType, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,8 @@ DeviceAddress = NewType("DeviceAddress", int)
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]
+
+NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Reason(IntEnum):
@@ -44,9 +48,10 @@ class Reason(IntEnum):
     MALFORMED = 11
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Section:
-    """One ELF section; ``data`` is its content as it stands in the file (empty for NOBITS), already decompressed."""
+    """One ELF section; ``content`` is what stands in the file (empty for NOBITS), already decompressed, or reads it when
+    somebody looks: most questions need few of an object's sections."""
 
     index: int
     name: str
@@ -54,18 +59,22 @@ class Section:
     flags: int
     address: int
     size: int
-    data: bytes = field(repr=False)
+    content: bytes | Callable[[], bytes] = field(repr=False)
     link: int = 0
     info: int = 0
     entry_size: int = 0
+
+    @cached_property
+    def data(self) -> bytes:
+        """The content itself."""
+        return self.content if isinstance(self.content, bytes) else self.content()
 
     @property
     def executable(self) -> bool:
         return bool(self.flags & 0x4)  # SHF_EXECINSTR
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(NamedTuple):
     """A named code range, from a symbol: ``offset`` counts from the start of section ``section_index``."""
 
     name: str
@@ -74,8 +83,7 @@ class Function:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """An entry point the host can launch. ``facts`` is what the format says of it, JSON-ready, with names such as
     ``simd_width``, ``registers``, ``shared_memory``, ``arguments``."""
 
@@ -83,7 +91,7 @@ class Kernel:
     section_index: int
     offset: int
     size: int
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +114,7 @@ class CodeObject:
     linked: bool = True
     debug: str = "none"
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    warnings: tuple[str, ...] = ()
+    warnings: Sequence[str] = ()
 
     def section(self, name: str) -> Section | None:
         """The first section of that name."""
@@ -278,7 +286,8 @@ class Locations:
 
     A location is an innermost frame with a ``parent`` location (0 = outermost). ``kernel``, ``function``,
     ``linkage_name`` and ``file`` index ``strings``, whose entry 0 is "absent". ``reason`` holds Reason numbers and
-    matters only where an answer points; ``inlined`` says that the frame was inlined into its parent.
+    matters only where an answer points; ``inlined`` says that the frame was inlined into its parent. ``shared`` says
+    that further answers will point into this very table.
     """
 
     reason: U8
@@ -291,6 +300,7 @@ class Locations:
     inlined: U8
     parent: U32
     strings: Sequence[str]
+    shared: bool = field(default=False, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.reason)
@@ -412,14 +422,13 @@ class Instructions:
         return len(self.offset)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelSummary:
+class KernelSummary(NamedTuple):
     name: str
     section: str | None
     section_index: int
     offset: int
     size: int
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = NO_FACTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +443,7 @@ class ObjectSummary:
     debug: str
     kernels: tuple[KernelSummary, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ GROUP = Verbs(
 
 def main() -> NoReturn:
     """The console script."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's linear algebra starts threads, and nobody here has any
     instruction = os.environ.get("_SYMD_COMPLETE")
     if instruction:
         sys.exit(shell_complete(GROUP, {}, "symd", "_SYMD_COMPLETE", instruction))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -124,7 +124,7 @@ def _add_object(tree: Tree, item: ObjectSummary) -> None:
             leaf.add(_text(_facts(kernel.facts)))
 
 
-def _add_notes(tree: Tree, notes: tuple[str, ...]) -> None:
+def _add_notes(tree: Tree, notes: Sequence[str]) -> None:
     for note in notes:
         tree.add(_text(("note", "yellow"), note))
 

@@ -10,9 +10,10 @@ from symd.cli.input import read_input
 from symd.config import Limits
 from symd.errors import SymdError
 from symd.index import Index, build
-from symd.index.excerpt import Excerpt, decoded
+from symd.index.excerpt import Excerpt
+from symd.index.module import decoded
 from symd.model import Answers, ModuleSummary, Query
-from symd.query.symbolize import places, symbolize
+from symd.query.symbolize import symbolize
 
 FEW = 64
 """Queries that may be answered from an excerpt; more need most of the file anyway."""
@@ -32,17 +33,15 @@ class OneFile:
 
     def symbolize(self, queries: Sequence[Query], path: str | None = None) -> Answers:
         """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them."""
-        return symbolize(self._index(queries, path), queries, path)
+        return symbolize(self._index(queries), queries, path)
 
-    def _index(self, queries: Sequence[Query], path: str | None) -> Index:
-        if "_whole" in vars(self) or len(queries) > FEW:
-            return self._whole
-        where = places(self._excerpt.bare, queries, path)
-        return (self._excerpt.index(*where) if where is not None else None) or self._whole
+    def _index(self, queries: Sequence[Query]) -> Index:
+        some = None if "_whole" in vars(self) or len(queries) > FEW else self._excerpt.index(queries)
+        return some or self._whole
 
     @cached_property
     def _excerpt(self) -> Excerpt:
-        return Excerpt(self._objects, self._summary)
+        return Excerpt(self._objects, self._summary, parts=True)
 
     @cached_property
     def _whole(self) -> Index:

@@ -5,14 +5,17 @@ Source: LLVM's AMDGPU usage guide, "ELF Code Object"."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from symd.containers import amdgpu_descriptor, amdgpu_segments, amdgpu_target, dwarf_version, elf
-from symd.containers.amdgpu_metadata import Metadata, metadata
-from symd.containers.amdgpu_symbols import STT_HSA_KERNEL, Placed, Symbols
+from symd.containers.amdgpu_metadata import Notes
+from symd.containers.amdgpu_symbols import STT_HSA_KERNEL, Descriptor, Placed, Symbols
 from symd.containers.budget import Budget
-from symd.containers.elf import Elf, Symbol
+from symd.containers.elf import Elf
 from symd.containers.format import Contents, Part
+from symd.containers.late import Facts, Texts
 from symd.errors import Malformed
 from symd.model import CodeObject, Kernel
 
@@ -28,12 +31,12 @@ def claims(data: bytes) -> bool:
 
 def read(part: Part, budget: Budget) -> Contents:
     """One code object. Where the section table is missing or lost, sections are made from the segments, with a warning.
-    Raises Malformed where neither leads anywhere."""
+    Notes and descriptors are read when somebody looks at facts or warnings. Raises Malformed where no section table and
+    no segment leads anywhere."""
     image, warnings = _image(part.data, budget)
     version = image.abi_version + 2
-    notes = metadata(image)
+    notes = Notes(image)
     symbols = Symbols(image)
-    kernels = _kernels(symbols, notes)
     if not symbols.code:
         warnings.append("holds no symbol of any code: neither kernels nor functions can be named")
     code = CodeObject(
@@ -42,13 +45,13 @@ def read(part: Part, budget: Budget) -> Contents:
         target=_target(image, version, notes) or part.target,
         data=part.data,
         sections=image.sections,
-        kernels=tuple(kernels),
-        functions=tuple(symbols.functions()),
+        kernels=_kernels(symbols, notes),
+        functions=symbols.functions(),
         relocation="amdgpu" if symbols.relocatable else "none",
         linked=not symbols.relocatable,
         debug=dwarf_version.kind(image.sections),
-        facts=_facts(image, version, notes),
-        warnings=(*warnings, *image.warnings, *notes.warnings),
+        facts=Facts(partial(_facts, image, version, notes)),
+        warnings=Texts(lambda: (*warnings, *image.warnings, *notes.metadata.warnings)),
     )
     return Contents(object=code)
 
@@ -76,68 +79,74 @@ def _without_section_table(data: bytes, error: Malformed) -> bytes:
     return data[:40] + bytes(8) + data[48:58] + data[58:60] + bytes(4) + data[64:]
 
 
-def _target(image: Elf, version: int, notes: Metadata) -> str | None:
+def _target(image: Elf, version: int, notes: Notes) -> str | None:
     found = amdgpu_target.target_of_flags(image.flags, version)
-    if found is None and notes.isa:
-        found = amdgpu_target.target_of_isa(*notes.isa)
-    if found is None and notes.target:
-        found = amdgpu_target.target_of_name(notes.target)
+    if found is None and notes.metadata.isa:
+        found = amdgpu_target.target_of_isa(*notes.metadata.isa)
+    if found is None and notes.metadata.target:
+        found = amdgpu_target.target_of_name(notes.metadata.target)
     return found
 
 
-def _facts(image: Elf, version: int, notes: Metadata) -> dict[str, Any]:
+def _facts(image: Elf, version: int, notes: Notes) -> dict[str, Any]:
+    said = notes.metadata.version
     facts = {
         "code_object_version": version if image.osabi == 64 else None,
         "os": _OSABI.get(image.osabi),
         "e_flags": image.flags,
         "generic_version": amdgpu_target.generic_version(image.flags, version),
-        "metadata_version": ".".join(map(str, notes.version)) if notes.version else None,
+        "metadata_version": ".".join(map(str, said)) if said else None,
     }
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _kernels(symbols: Symbols, notes: Metadata) -> list[Kernel]:
+def _kernels(symbols: Symbols, notes: Notes) -> tuple[Kernel, ...]:
     """Kernels in the order of their place: those with a descriptor, those of version 2, those that the metadata names."""
-    result = [_old_kernel(placed, notes) for placed in symbols.code if placed.kind == STT_HSA_KERNEL]
-    for name, symbol in symbols.descriptors.items():
-        kernel = _kernel(name, symbol, symbols, notes)
+    result = [
+        _at(placed, Facts(partial(_old_facts, placed, symbols, notes)))
+        for placed in symbols.code
+        if placed.kind == STT_HSA_KERNEL
+    ]
+    for name, descriptor in symbols.descriptors.items():
+        facts = Facts(partial(_described_facts, name, descriptor, symbols, notes))
+        placed = symbols.by_name.get(name)
+        kernel = _at(placed, facts) if placed else _described(name, descriptor, symbols, facts)
         if kernel:
             result.append(kernel)
-    known = {kernel.name for kernel in result}
-    for name, facts in notes.kernels.items():
-        if name not in known and name in symbols.by_name:
-            placed = symbols.by_name[name]
-            result.append(Kernel(name, placed.section.index, placed.offset, placed.size, facts))
-    return sorted(result, key=lambda kernel: (kernel.section_index, kernel.offset, kernel.name))
+    others = symbols.by_name.keys() - {kernel.name for kernel in result}
+    if others and notes.may_name(others):
+        named = notes.metadata.kernels
+        result += [_at(symbols.by_name[name], facts) for name, facts in named.items() if name in others]
+    return tuple(sorted(result, key=lambda kernel: (kernel.section_index, kernel.offset, kernel.name)))
 
 
-def _old_kernel(placed: Placed, notes: Metadata) -> Kernel:
+def _at(placed: Placed, facts: Mapping[str, Any]) -> Kernel:
+    return Kernel(placed.name, placed.section, placed.offset, placed.size, facts)
+
+
+def _old_facts(placed: Placed, symbols: Symbols, notes: Notes) -> dict[str, Any]:
     """Version 2: the symbol points at amd_kernel_code_t in front of the code, and the kernel's text begins there."""
-    head = placed.section.data[placed.offset : placed.offset + amdgpu_descriptor.CODE_SIZE]
-    descriptor = amdgpu_descriptor.kernel_code(head)
-    facts: dict[str, Any] = {}
-    if descriptor:
-        facts |= descriptor.facts
-        facts["entry_offset"] = descriptor.entry
-    facts |= notes.kernels.get(placed.name, {})
-    return Kernel(placed.name, placed.section.index, placed.offset, placed.size, facts)
+    data = symbols.bytes_at(placed.section, placed.offset, amdgpu_descriptor.CODE_SIZE)
+    return amdgpu_descriptor.kernel_code(data) | notes.metadata.kernels.get(placed.name, {})
 
 
-def _kernel(name: str, symbol: Symbol, symbols: Symbols, notes: Metadata) -> Kernel | None:
-    """A kernel with a descriptor: at the function of its name, or where the descriptor says that it begins."""
-    descriptor = amdgpu_descriptor.kernel_descriptor(symbols.bytes_of(symbol, amdgpu_descriptor.DESCRIPTOR_SIZE))
-    facts = dict(descriptor.facts if descriptor else {}) | notes.kernels.get(name, {})
-    placed = symbols.by_name.get(name)
-    if placed:
-        return Kernel(name, placed.section.index, placed.offset, placed.size, facts)
-    if descriptor is None or symbols.relocatable:
+def _described_facts(name: str, descriptor: Descriptor, symbols: Symbols, notes: Notes) -> dict[str, Any]:
+    """Later versions: what descriptor and metadata say."""
+    data = symbols.bytes_of(descriptor, amdgpu_descriptor.DESCRIPTOR_SIZE)
+    return amdgpu_descriptor.kernel_descriptor(data) | notes.metadata.kernels.get(name, {})
+
+
+def _described(name: str, descriptor: Descriptor, symbols: Symbols, facts: Mapping[str, Any]) -> Kernel | None:
+    """A kernel without a function of its name, where its descriptor says that it begins."""
+    entry = amdgpu_descriptor.entry(symbols.bytes_of(descriptor, amdgpu_descriptor.DESCRIPTOR_SIZE))
+    if entry is None or symbols.relocatable:
         return None
-    address = symbol.value + descriptor.entry
+    address = descriptor.value + entry
     section = symbols.at(address)
     if section is None or not section.executable:
         return None
     offset = address - section.address
-    others = [one for one in symbols.code if one.section.index == section.index]
+    others = [one for one in symbols.code if one.section == section.index]
     same = [one.size for one in others if one.offset == offset]
     size = (
         same[0] if same else min((one.offset for one in others if one.offset > offset), default=section.size) - offset

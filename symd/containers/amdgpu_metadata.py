@@ -6,13 +6,11 @@ Source: LLVM's AMDGPU usage guide, "Note Records" and "Code Object Metadata"."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-import msgpack
-
-from symd.containers import bounded_yaml
 from symd.containers.elf import Elf, Note
 from symd.errors import Malformed
 
@@ -42,6 +40,8 @@ _ARGUMENT_FACTS = {
     "access": (".access", "AccQual"),
 }
 _SCALARS = (int, str)
+_FEW = 16
+"""Names that are looked for in less time than the metadata takes."""
 _KERNEL_TABLES, _ARGUMENT_TABLES = (
     tuple([(name, keys[dialect]) for name, keys in table.items()] for dialect in (0, 1))
     for table in (_KERNEL_FACTS, _ARGUMENT_FACTS)
@@ -58,6 +58,31 @@ class Metadata:
     version: tuple[int, int] | None = None
     kernels: dict[str, dict[str, Any]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+
+class Notes:
+    """The notes of one image, read when ``metadata`` is first asked for."""
+
+    def __init__(self, image: Elf) -> None:
+        self._image = image
+
+    @cached_property
+    def metadata(self) -> Metadata:
+        return metadata(self._image)
+
+    def may_name(self, symbols: Collection[str]) -> bool:
+        """Whether the metadata could name one of ``symbols`` a kernel: False is certain. A msgpack string stands in the
+        note as it is, so that a few names are found quicker than the metadata is read."""
+        try:
+            notes = [note for _, note in self._image.notes() if note.type in (_METADATA, _V2_METADATA)]
+        except Malformed:
+            return True
+        names = [name.encode() for name in symbols]
+        return (
+            len(names) > _FEW
+            or any(note.type == _V2_METADATA for note in notes)
+            or any(name in note.data for note in notes for name in names)
+        )
 
 
 def metadata(elf: Elf) -> Metadata:
@@ -85,24 +110,29 @@ def _take(note: Note, result: Metadata) -> None:
 
 
 def _take_msgpack(data: bytes, result: Metadata) -> None:
-    most = len(data) // 2 + 16  # msgpack allocates a list of the stated length before it reads the first element
+    from symd.containers import amdgpu_msgpack  # noqa: PLC0415 - only who looks at facts needs msgpack
+
     try:
-        tree = msgpack.unpackb(data, strict_map_key=False, max_array_len=most, max_map_len=most)
-    except (ValueError, msgpack.UnpackException, UnicodeDecodeError, RecursionError, TypeError) as error:
+        found = amdgpu_msgpack.load(data)
+    except Malformed as error:
         result.warnings.append(f"metadata note: is not readable msgpack: {error}")
         return
-    if not isinstance(tree, dict):
+    if found is None:
         result.warnings.append("metadata note: the msgpack value is not a map")
         return
-    target = tree.get("amdhsa.target")
+    target = found.tree.get("amdhsa.target")
     result.target = target if isinstance(target, str) else result.target
-    version = tree.get("amdhsa.version")
+    version = found.tree.get("amdhsa.version")
     if isinstance(version, list) and len(version) == 2 and all(isinstance(part, int) for part in version):
         result.version = (version[0], version[1])
-    _take_kernels(tree.get("amdhsa.kernels"), 0, result)
+    signatures = [_arguments(one, 0) for one in found.kernels.signatures]
+    for kernel, number in zip(found.kernels.maps, found.kernels.signature, strict=True):
+        _take_kernel(kernel, 0, signatures[number], result)
 
 
 def _take_yaml(data: bytes, result: Metadata) -> None:
+    from symd.containers import bounded_yaml  # noqa: PLC0415 - YAML is slow to import, and in old objects only
+
     text = data.split(b"\0")[0].decode("utf-8", "replace")
     try:
         tree = bounded_yaml.load(text)
@@ -112,40 +142,41 @@ def _take_yaml(data: bytes, result: Metadata) -> None:
     if not isinstance(tree, dict):
         result.warnings.append("metadata note: the YAML document is not a map")
         return
-    _take_kernels(tree.get("Kernels"), 1, result)
+    for kernel in _maps(tree.get("Kernels")):
+        _take_kernel(kernel, 1, [], result)
 
 
-def _take_kernels(kernels: object, dialect: int, result: Metadata) -> None:
-    """``dialect`` 0 is msgpack, 1 is YAML."""
-    for kernel in _maps(kernels):
-        symbol = kernel.get((".symbol", "SymbolName")[dialect]) or kernel.get((".name", "Name")[dialect])
-        if isinstance(symbol, str):
-            name = symbol.removesuffix((".kd", "@kd")[dialect])
-            result.kernels[name] = _kernel_facts(kernel, dialect)
+def _take_kernel(kernel: Mapping[Any, Any], dialect: int, arguments: list[dict[str, Any]], result: Metadata) -> None:
+    """``dialect`` 0 is msgpack, 1 is YAML; ``arguments`` are those that the map does not hold itself."""
+    symbol = kernel.get((".symbol", "SymbolName")[dialect]) or kernel.get((".name", "Name")[dialect])
+    if isinstance(symbol, str):
+        name = symbol.removesuffix((".kd", "@kd")[dialect])
+        result.kernels[name] = _kernel_facts(kernel, dialect, arguments)
 
 
-def _kernel_facts(kernel: Mapping[str, Any], dialect: int) -> dict[str, Any]:
+def _kernel_facts(kernel: Mapping[Any, Any], dialect: int, arguments: list[dict[str, Any]]) -> dict[str, Any]:
     properties = kernel.get("CodeProps") if dialect else kernel
-    values = {**kernel, **properties} if isinstance(properties, dict) else kernel
+    values = {**kernel, **properties} if dialect and isinstance(properties, dict) else kernel
     facts = _picked(values, _KERNEL_TABLES[dialect])
     if "vgprs" in facts:
         facts["registers"] = facts["vgprs"]
     required = values.get(".reqd_workgroup_size")
     if isinstance(required, list) and all(isinstance(part, int) for part in required[:3]):
         facts["required_workgroup_size"] = required[:3]
-    facts["arguments"] = [_picked(argument, _ARGUMENT_TABLES[dialect]) for argument in _arguments(values, dialect)]
+    own = (".args", "Args")[dialect]
+    facts["arguments"] = _arguments(values[own], dialect) if own in values else arguments
     return facts
 
 
-def _arguments(values: Mapping[str, Any], dialect: int) -> Iterable[Mapping[str, Any]]:
-    return _maps(values.get((".args", "Args")[dialect]))
+def _arguments(value: object, dialect: int) -> list[dict[str, Any]]:
+    return [_picked(argument, _ARGUMENT_TABLES[dialect]) for argument in _maps(value)]
 
 
-def _picked(values: Mapping[str, Any], table: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The numbers and texts under the keys of ``table``, by fact name. An object of 4,000 kernels comes here 16,000 times."""
+def _picked(values: Mapping[Any, Any], table: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The numbers and texts under the keys of ``table``, by fact name. An object of 4,000 kernels comes here as often."""
     get = values.get
     return {name: value for name, key in table if isinstance(value := get(key), _SCALARS)}
 
 
-def _maps(value: object) -> list[Mapping[str, Any]]:
+def _maps(value: object) -> list[Mapping[Any, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

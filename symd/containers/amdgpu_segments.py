@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-from symd.containers.elf import SHT_DYNSYM, SHT_NOTE, Elf, Segment, Symbol
+from symd.containers.elf import SHT_DYNSYM, SHT_NOTE, Elf, Segment
 from symd.model import Section
 
 PT_LOAD, PT_DYNAMIC, PT_NOTE = 1, 2, 4
@@ -39,12 +39,13 @@ def _section(index: int, name: str, segment: Segment, data: bytes) -> Section:
     return Section(index, name, 1, flags, segment.address, segment.memory_size, content)
 
 
-def dynamic_symbols(image: Elf) -> list[Symbol]:
-    """The symbols that PT_DYNAMIC leads to (DT_SYMTAB, DT_STRTAB, counted by DT_HASH or DT_GNU_HASH); [] without."""
+def dynamic_symbols(image: Elf) -> tuple[Elf, Section] | None:
+    """The symbol table that PT_DYNAMIC leads to (DT_SYMTAB, DT_STRTAB, counted by DT_HASH or DT_GNU_HASH) as a section,
+    and the image that has it; None without."""
     entries = _dynamic(image)
     symbols_at, strings_at = entries.get(_DT_SYMTAB), entries.get(_DT_STRTAB)
     if symbols_at is None or strings_at is None or image.bits != 64:
-        return []
+        return None
     size = _symbol_count(image, entries) * _SYMBOL_SIZE
     table = image.at_address(symbols_at, size)
     strings = image.at_address(strings_at, entries.get(_DT_STRSZ, len(image.data)))
@@ -53,8 +54,7 @@ def dynamic_symbols(image: Elf) -> list[Symbol]:
         Section(number, ".dynstr", 3, 0, strings_at, len(strings), strings),
         Section(number + 1, ".dynsym", SHT_DYNSYM, 0, symbols_at, len(table), table[: len(table) // 24 * 24], number),
     )
-    extended = replace(image, sections=image.sections + added)
-    return extended.symbols(added[1])
+    return replace(image, sections=image.sections + added), added[1]
 
 
 def _dynamic(image: Elf) -> dict[int, int]:

@@ -264,7 +264,7 @@ def _missing(slim: CodeObject, debug: CodeObject) -> tuple[Function, ...]:
     known = {(one.name, one.section_index, one.offset) for one in slim.functions}
     moved = ((one, number.get(one.section_index)) for one in debug.functions)
     return tuple(
-        replace(one, section_index=at)
+        one._replace(section_index=at)
         for one, at in moved
         if at is not None and (one.name, at, one.offset) not in known
     )

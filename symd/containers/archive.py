@@ -4,7 +4,7 @@ Source: System V ABI, "Archive File"; GNU long names ("//" table) and BSD long n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from symd.containers.budget import Budget
 from symd.containers.format import Contents, Part
@@ -16,8 +16,7 @@ THIN = b"!<thin>\n"
 _TABLES = {"", "/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64", "__.SYMDEF_64 SORTED"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(NamedTuple):
     """The content is ``data[start:end]``."""
 
     name: bytes

@@ -4,9 +4,9 @@ Source: Clang's offload bundler documentation, "Compressed Bundle Format"."""
 
 from __future__ import annotations
 
-import hashlib
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from symd.containers import offload_bundle
 from symd.containers.budget import Budget
@@ -19,8 +19,7 @@ MAGIC = b"CCOB"
 _METHODS = {0: "zlib", 1: "zstd"}
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """``size`` is header and payload together, None in version 1, which does not record it; ``expanded`` are the bytes of
     the raw bundle; ``hash`` is what the first eight bytes of its MD5 must be, little-endian."""
 
@@ -54,6 +53,8 @@ def read(part: Part, budget: Budget) -> Contents:
 
 
 def _hash_notes(raw: bytes, head: Header) -> tuple[str, ...]:
+    import hashlib  # noqa: PLC0415 - slow to import for what is one format's
+
     digest = hashlib.md5(raw, usedforsecurity=False).digest()
     if int.from_bytes(digest[:8], "little") == head.hash:
         return ()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import zlib
 
-import zstandard
-
 from symd.containers.budget import Budget
 from symd.errors import Malformed
 
@@ -23,6 +21,8 @@ def inflate(data: bytes, size: int, budget: Budget, where: str) -> bytes:
 
 def expand_zstd(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     """A zstd frame that must expand to exactly ``size`` bytes."""
+    import zstandard  # noqa: PLC0415 - few modules have such a part
+
     budget.expand(len(data), size, where)
     try:
         with zstandard.ZstdDecompressor().stream_reader(data) as reader:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from symd.containers import elf, nv_info
 from symd.errors import Malformed
@@ -19,8 +18,7 @@ SHT_CUDA_INFO, SHT_CUDA_COMPAT = 0x70000000, 0x70000086
 CUDA_ACCELERATOR_TARGET = 0x09
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(NamedTuple):
     """By text section number: ``attributes`` (of the function's own .nv.info), ``shared`` and ``local`` (bytes),
     ``banks`` (constant bank -> bytes). By symbol number: ``sizes`` ({attribute id: number}). ``image``: facts of the whole
     image; ``accelerated``: .nv.compat asks for an architecture-specific target."""

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
-
-import lz4.block
+from typing import Any, NamedTuple
 
 from symd.containers.budget import Budget
 from symd.containers.compression import expand_zstd
@@ -28,8 +25,7 @@ DEBUG, LZ4, ZSTD, ARCHITECTURE_SPECIFIC, FAMILY_SPECIFIC = 0x2, 0x2000, 0x8000, 
 _HEADER = struct.Struct("<HHIQIIHHIIIQQQ")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One entry: ``stored`` as it lies in the file, ``raw_size`` bytes once expanded; ``offset`` from the first byte of the
     fat binary."""
 
@@ -40,7 +36,7 @@ class Entry:
     options: str
     flags: int
     raw_size: int
-    stored: bytes = field(repr=False)
+    stored: bytes
 
     @property
     def compression(self) -> str:
@@ -193,6 +189,8 @@ def _expanded(entry: Entry, budget: Budget) -> bytes:
 
 def _expand_lz4(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     """An LZ4 block (no frame) that must expand to exactly ``size`` bytes."""
+    import lz4.block  # noqa: PLC0415 - few modules have such a part
+
     budget.expand(len(data), size, where)
     try:
         result: bytes = lz4.block.decompress(data, uncompressed_size=size)

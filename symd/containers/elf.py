@@ -6,9 +6,10 @@ Source: System V ABI, gABI 4.1/draft, chapters 4 and 5."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,7 @@ _SYMBOL_32 = np.dtype(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     """``type`` and ``bind`` are the low and high nibble of st_info; ``section`` is st_shndx."""
 
     name: str
@@ -44,8 +44,7 @@ class Symbol:
     section: int
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     type: int
     flags: int
     offset: int
@@ -55,11 +54,10 @@ class Segment:
     align: int
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     owner: str
     type: int
-    data: bytes = field(repr=False)
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -88,14 +86,16 @@ class Elf:
     def symbols(self, table: Section) -> list[Symbol]:
         """The entries of a symbol table section, in order, the null entry included."""
         columns = self.symbol_columns(table)
-        strings = _Strings(self.sections[table.link].data if table.link < len(self.sections) else b"", table.name)
-        rows = zip(
-            *(columns[key].tolist() for key in ("name", "value", "size", "info", "other", "section")), strict=True
-        )
-        return [
-            Symbol(strings.at(name), value, size, info & 15, info >> 4, other, section)
-            for name, value, size, info, other, section in rows
-        ]
+        info = columns["info"]
+        numbers = (columns["value"], columns["size"], info & 15, info >> 4, columns["other"], columns["section"])
+        names = self.symbol_names(table, columns["name"])
+        return [*map(Symbol, names, *(column.tolist() for column in numbers))]
+
+    def symbol_names(self, table: Section, offsets: NDArray[np.uint32]) -> list[str]:
+        """The strings at ``offsets`` of the string table that belongs to a symbol table section. Raises Malformed where they
+        overlap so much that they were made to exhaust memory."""
+        strings = self.sections[table.link].data if table.link < len(self.sections) else b""
+        return _many_strings(strings, offsets, table.name)
 
     def symbol_columns(self, table: Section) -> NDArray[np.void]:
         """The same as a structured array with the fields name (offset in the string table), info, other, section,
@@ -169,14 +169,14 @@ def _sections(
         names_index = headers[0][6]
     names = b""
     if 0 < names_index < len(headers):
-        names = _content(data, headers[names_index], f"{where}: section names")
-    strings = _Strings(names, f"{where}: section names")
+        names = data[_extent(data, headers[names_index], f"{where}: section names")]
+    strings = _few_strings(names, [header[0] for header in headers], f"{where}: section names")
     result, held = [], 0
-    for number, header in enumerate(headers):
-        name = strings.at(header[0])
+    for number, (header, name) in enumerate(zip(headers, strings, strict=True)):
         place = f"{where}: section {number} {name}".rstrip()
-        content = _content(data, header, place)
-        held += len(content)
+        extent = _extent(data, header, place)
+        content = partial(_cut, data, extent)
+        held += extent.stop - extent.start
         if held > 8 * len(data):
             raise Malformed("sections overlap so much that they hold eight times the file", where=place)
         section = Section(
@@ -200,23 +200,28 @@ def _headers(data: bytes, bits: int, offset: int, entry_size: int, count: int, w
     return [layout.unpack_from(data, offset + number * entry_size) for number in range(count)]
 
 
-def _content(data: bytes, header: tuple[int, ...], where: str) -> bytes:
+def _extent(data: bytes, header: tuple[int, ...], where: str) -> slice:
+    """Where a section's content stands in the file."""
     offset, size = header[4], header[5]
     if header[1] in (0, SHT_NOBITS):
-        return b""
+        return slice(0, 0)
     if offset + size > len(data):
         raise Malformed(f"ends at byte {offset + size}, past the file's {len(data)} bytes", where=where)
-    return data[offset : offset + size]
+    return slice(offset, offset + size)
+
+
+def _cut(data: bytes, extent: slice) -> bytes:
+    return data[extent]
 
 
 def _expanded(section: Section, bits: int, budget: Budget, where: str) -> Section:
     if section.flags & SHF_COMPRESSED and section.type != SHT_NOBITS:
         content = _compressed(section.data, bits, budget, where)
-        return replace(section, data=content, size=len(content), flags=section.flags & ~SHF_COMPRESSED)
+        return replace(section, content=content, size=len(content), flags=section.flags & ~SHF_COMPRESSED)
     if section.name.startswith(".zdebug_") and section.data[:4] == b"ZLIB" and len(section.data) >= 12:
         size = int.from_bytes(section.data[4:12], "big")
         content = inflate(section.data[12:], size, budget, where)
-        return replace(section, name="." + section.name[2:], data=content, size=len(content))
+        return replace(section, name="." + section.name[2:], content=content, size=len(content))
     return section
 
 
@@ -258,32 +263,49 @@ def _notes(data: bytes, where: str) -> Iterator[Note]:
         at = start + (size + 3 & ~3)
 
 
-class _Strings:
-    """A string table read at many offsets. Real tables share tails; one whose strings add up to far more than its own
-    size was made to exhaust memory."""
+def _few_strings(data: bytes, offsets: Sequence[int], where: str) -> list[str]:
+    """A string table read at some offsets. Real tables share tails; one whose strings add up to far more than its own
+    size was made to exhaust memory: Malformed."""
+    known: dict[int, str] = {}
+    left = _most(data)
+    for offset in set(offsets):
+        known[offset] = _string(data, offset)
+        left -= len(known[offset])
+        if left < 0:
+            raise _overlap(where)
+    return [known[offset] for offset in offsets]
 
-    def __init__(self, data: bytes, where: str) -> None:
-        self._data = data
-        self._where = where
-        self._known: dict[int, str] = {}
-        self._left = 16 * len(data) + 65536
 
-    def at(self, offset: int) -> str:
-        found = self._known.get(offset)
-        if found is None:
-            found = self._known[offset] = _string(self._data, offset)
-            self._left -= len(found)
-            if self._left < 0:
-                raise Malformed("the strings of its table overlap beyond measure", where=self._where)
-        return found
+def _many_strings(data: bytes, offsets: NDArray[np.uint32], where: str) -> list[str]:
+    """The same, where it pays to find the ends of all together."""
+    starts, which = np.unique(offsets, return_inverse=True)
+    starts = np.minimum(starts.astype(np.int64), len(data))
+    ends = np.append(np.flatnonzero(np.frombuffer(data, np.uint8) == 0), len(data))
+    ends = ends[np.searchsorted(ends, starts)]
+    if int((ends - starts).sum()) > _most(data):
+        raise _overlap(where)
+    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    if data.isascii():
+        text = data.decode("ascii")
+        known = [text[start:end] for start, end in pairs]
+    else:
+        known = [str(data[start:end], "utf-8", "replace") for start, end in pairs]
+    return [known[number] for number in which.tolist()]
+
+
+def _most(data: bytes) -> int:
+    """Bytes that the distinct strings of a table may have together."""
+    return 16 * len(data) + 65536
+
+
+def _overlap(where: str) -> Malformed:
+    return Malformed("the strings of its table overlap beyond measure", where=where)
 
 
 def _string(strings: bytes, offset: int) -> str:
     """A NUL-terminated string; "" where the offset leaves the table."""
-    if not 0 <= offset < len(strings):
-        return ""
-    end = strings.find(b"\0", offset)
-    return strings[offset : end if end >= 0 else len(strings)].decode("utf-8", "replace")
+    end = strings.find(0, offset)
+    return str(strings[offset : end if end >= 0 else len(strings)], "utf-8", "replace")
 
 
 def string_at(strings: bytes, offset: int) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from symd.errors import Malformed
 
@@ -131,8 +130,7 @@ COMPATIBILITY_NAMES: Mapping[int, str] = {
 """Of the .nv.compat section, whose records have the same layout."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(NamedTuple):
     """One record. ``name`` is "0x.." for an id without a known name. ``value`` is None (NVAL), a number (BVAL, HVAL),
     or SVAL's little-endian u32 words; its bytes in hexadecimal where they are no whole words."""
 

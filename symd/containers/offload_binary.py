@@ -6,7 +6,7 @@ Source: LLVM's ``llvm-offload-binary`` documentation, "Binary Format"; version 1
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from symd.containers.budget import Budget
 from symd.containers.compression import expand_zstd, inflate
@@ -23,12 +23,11 @@ _NOT_CODE = {2, 5}
 _ENTRY = struct.Struct("<HHIQQQQ")
 
 
-@dataclass(frozen=True, slots=True)
-class _Image:
+class _Image(NamedTuple):
     kind: int
     producer: int
     strings: dict[str, str]
-    content: bytes = field(repr=False)
+    content: bytes
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ Source: Clang's offload bundler documentation, "Bundled Binary File Layout"."""
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from symd.containers.amdgpu_target import target_of_name
 from symd.containers.budget import Budget
@@ -17,8 +17,7 @@ MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """``offset`` and ``size`` are bytes from the start of the bundle."""
 
     id: str

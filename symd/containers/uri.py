@@ -5,8 +5,7 @@ Source: ROCdbgapi documentation, "Code Object URI". Parsing only: opening the fi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes
+from typing import NamedTuple
 
 from symd.errors import BadQuery, Malformed, Unsupported
 
@@ -14,8 +13,7 @@ _RANGE = re.compile(r"[#?]offset=([^&]*)&size=([^&]*)$")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}|0[0-7]{1,22}|[1-9][0-9]{0,19}|0")
 
 
-@dataclass(frozen=True, slots=True)
-class CodeObjectUri:
+class CodeObjectUri(NamedTuple):
     """``path`` is decoded; ``offset`` and ``size`` are bytes, None when the URI means the whole file."""
 
     path: str
@@ -57,6 +55,8 @@ def parse(text: str) -> CodeObjectUri:
 
 
 def _path(encoded: str, text: str) -> str:
+    from urllib.parse import unquote_to_bytes  # noqa: PLC0415 - slow to import, and most subjects are plain paths
+
     if re.search(r"[#?]", encoded):
         raise BadQuery("what follows # or ? must be offset=NUMBER&size=NUMBER", where=text)
     if re.search(r"%(?![0-9a-fA-F]{2})", encoded):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from symd.containers import bounded_yaml
 from symd.errors import Malformed
 
 _SIZE_LIMIT = 64 << 20
@@ -35,6 +34,8 @@ def kernels(data: bytes) -> dict[str, dict[str, Any]]:
 
 
 def _load(data: bytes) -> Mapping[str, Any]:
+    from symd.containers import bounded_yaml  # noqa: PLC0415 - YAML is slow to import
+
     if len(data) > _SIZE_LIMIT:
         raise Malformed(f".ze_info of {len(data)} bytes is larger than {_SIZE_LIMIT}", where=".ze_info")
     try:

@@ -8,14 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.debuginfo import dwarf, inlined_rows, layout, spirv_lines
+from symd.debuginfo import dwarf, layout
 from symd.debuginfo.dwarf import LineColumns, ScopeColumns, Units
-from symd.debuginfo.kernel_names import named
+from symd.debuginfo.dwarf.gather import Positions, spread
+from symd.debuginfo.kernel_names import named, nameless
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import DebugSections, relocated
 from symd.model import U32, U64, CodeObject, DebugInfo, LineRows, Scopes
 
-__all__ = ("Part", "named", "read", "read_part")
+__all__ = ("Part", "named", "nameless", "read", "read_part")
 
 
 def read(code: CodeObject) -> DebugInfo:
@@ -24,6 +25,8 @@ def read(code: CodeObject) -> DebugInfo:
     if code.debug == "none":
         return DebugInfo(LineRows.empty(), Scopes.empty())
     if code.debug == "spirv":
+        from symd.debuginfo import spirv_lines  # noqa: PLC0415 - a fresh process reads one kind of debug data
+
         return spirv_lines.read(code)
     space = layout.assign(code)
     sections = relocated(code, space)
@@ -39,19 +42,17 @@ class Part(NamedTuple):
     start: U64
     end: U64
 
-    def holds(self, section: U32, offset: U64) -> bool:
-        """Whether it says all about these places."""
-        return all(
-            np.any((self.section == number) & (self.start <= at) & (at < self.end))
-            for number, at in zip(section, offset, strict=True)
-        )
+    def holds(self, section: int, offset: int) -> bool:
+        """Whether it says all about this place."""
+        at = np.uint64(offset)
+        return bool(np.any((self.section == section) & (self.start <= at) & (at < self.end)))
 
 
 def read_part(code: CodeObject, section: U32, offset: U64) -> Part | None:
     """Decode only the units of ``.debug_info`` that hold these places (section numbers and offsets in them). None where
     all must be read: few units, units without rows, debug data that names the kernels or has its inlined calls in the
     line table. Raises what ``read`` raises."""
-    if not code.debug.startswith("dwarf") or not (code.kernels or code.functions):
+    if not code.debug.startswith("dwarf") or nameless(code):
         return None
     space = layout.assign(code)
     sections = relocated(code, space)
@@ -79,6 +80,8 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
     """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes."""
     if info.rows.context is None or not np.any(info.rows.context):
         return info
+    from symd.debuginfo import inlined_rows  # noqa: PLC0415 - only for NVIDIA's images with lines alone
+
     found = inlined_rows.scopes(info.rows, info.names, code.functions)
     return replace(info, scopes=found.scopes, names=found.names, warnings=(*info.warnings, *found.warnings))
 
@@ -86,25 +89,28 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
 def _rows(lines: LineColumns, space: Layout) -> LineRows:
     """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
     linker dropped."""
-    first = np.flatnonzero(np.diff(lines.sequence.astype(np.int64), prepend=-1))
-    section, _, found = space.locate(lines.address[first])
-    bases = np.array([space.base_of(number) or 0 for number in section.tolist()], np.uint64)
-    lengths = np.diff(np.append(first, len(lines)))
-    keep = np.repeat(found, lengths)
-    kept_rows = np.cumsum(keep)
-    context = lines.context
-    if context is not None:
-        context = np.where(context[keep] > 0, np.append(0, kept_rows)[context[keep]], 0).astype(np.uint32)
+    first, count = lines.first, len(lines)
+    start = lines.address[first]
+    section, offset, found = space.locate(start)
+    keep = slice(None) if found.all() else np.flatnonzero(spread(found, first, count))
     return LineRows(
-        section=np.repeat(section, lengths)[keep],
-        offset=(lines.address - np.repeat(bases, lengths))[keep],
+        section=spread(section, first, count)[keep],
+        offset=(lines.address - spread(start - offset, first, count))[keep],
         file=lines.file[keep],
         line=lines.line[keep],
         column=lines.column[keep],
         flags=lines.flags[keep],
-        context=context,
+        context=None if lines.context is None else _renumbered(lines.context, keep),
         name=None if lines.name is None else lines.name[keep],
     )
+
+
+def _renumbered(context: U32, keep: slice | Positions) -> U32:
+    """The call sites of the rows that are kept, as numbers among these; a sequence is kept whole."""
+    number = np.zeros(len(context) + 1, np.uint32)
+    number[1:][keep] = 1
+    number[1:] = np.cumsum(number[1:], dtype=np.uint32)
+    return number[context[keep]]
 
 
 def _scopes(scopes: ScopeColumns, space: Layout) -> Scopes:

@@ -3,7 +3,7 @@ section starts at 0, so each gets a base of its own here, and relocation writes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ GAP = 1 << 16
 """Kept free behind each section: compilers let ranges run a few bytes past their text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Section numbers with their linear ``[base, base + size)``, sorted by base: three equally long columns."""
 
     section: U32

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,34 +13,47 @@ Numbers = NDArray[np.int64]
 _ROOM = 1 << 62
 
 
-def runs(*columns: Column, also: Numbers | None = None) -> Numbers:
-    """Where each run of equal entries begins; one begins at ``also`` in any case."""
-    size = len(columns[0])
-    if not size:
-        return np.zeros(0, np.int64)
-    changes = np.zeros(size, np.bool_)
-    changes[0] = True
+class Groups(NamedTuple):
+    """Entries by what they say: ``order`` has equal ones together, each group beginning at an entry of ``first`` in it
+    and in itself in the order of the entries; ``number`` is the group of each entry."""
+
+    order: Numbers
+    first: Numbers
+    number: Numbers
+
+    @property
+    def sample(self) -> Numbers:
+        """An entry of each group."""
+        return self.order[self.first]
+
+
+def grouped(*columns: Column) -> Groups:
+    """Entries that are equal in all ``columns``. Groups are ordered as their entries are, the first column foremost.
+
+    A stable sort is the fast one here: what is numbered through the text is nearly sorted already.
+    """
+    key = combined(*columns)
+    order = np.argsort(key, kind="stable")
+    first = runs(key[order])
+    number = np.empty(len(key), np.int64)
+    number[order] = np.repeat(np.arange(len(first)), np.diff(first, append=len(key)))
+    return Groups(order, first, number)
+
+
+def runs(*columns: Column) -> Numbers:
+    """Where each run of equal entries begins."""
+    changes = np.zeros(len(columns[0]), np.bool_)
+    changes[:1] = True
     for column in columns:
         changes[1:] |= column[1:] != column[:-1]
-    if also is not None:
-        changes[also] = True
     return np.flatnonzero(changes)
 
 
 def numbered(values: Column) -> tuple[Numbers, Numbers]:
     """(the distinct values in order, the number of each entry among them)."""
-    if not len(values):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    low, high = int(values.min()), int(values.max())
-    if high - low > 4 * len(values) + (1 << 16):
-        distinct = np.sort(values.astype(np.int64, copy=False))
-        distinct = distinct[np.append(True, distinct[1:] != distinct[:-1])]
-        return distinct, np.searchsorted(distinct, values)
-    present = np.zeros(high - low + 1, np.bool_)
-    at = values.astype(np.int64) - low
-    present[at] = True
-    table = np.cumsum(present) - 1
-    return np.flatnonzero(present) + low, table[at]
+    distinct = np.sort(values, kind="stable")
+    distinct = distinct[runs(distinct)]
+    return distinct, np.searchsorted(distinct, values)
 
 
 def combined(*columns: Column) -> Numbers:
@@ -47,11 +62,13 @@ def combined(*columns: Column) -> Numbers:
     if not len(key):
         return key
     for column in columns:
-        low = int(column.min())
-        width = int(column.max()) - low + 1
+        low, width = column.min(), int(column.max()) - int(column.min()) + 1
+        if span * width >= _ROOM:
+            distinct, column = numbered(column)  # noqa: PLW2901 - the same column, in smaller numbers
+            low, width = column.min(), len(distinct)
         if span * width >= _ROOM:
             distinct, key = numbered(key)
             span = len(distinct)
-        key = key * width + (column.astype(np.int64) - low)
+        key = key * width + (column - low).astype(np.int64)
         span *= width
     return key

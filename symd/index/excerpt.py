@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from symd import debuginfo
 from symd.errors import SymdError
-from symd.index.builder import Indexed, build
-from symd.index.format import Column
+from symd.index.builder import build
+from symd.index.joined import Indexed
 from symd.index.lookup import Index
-from symd.model import U32, U64, CodeObject, ModuleSummary
+from symd.index.module import decoded
+from symd.model import ByAddress, ByKernel, CodeObject, ModuleSummary, Query
 
 MANY = 16
 """From so many code objects on it is worth while to decode some of them whole."""
@@ -21,53 +23,93 @@ MOST = 8
 """So often something is decoded; who asks for more wants the whole index."""
 
 
-def decoded(code: CodeObject) -> Indexed:
-    """All of a code object decoded, or why it cannot be."""
-    try:
-        debug = debuginfo.read(code)
-    except SymdError as error:
-        return Indexed(code, error)
-    return Indexed(debuginfo.named(code, debug), debug)
-
-
 class Excerpt:
-    """The code objects of a module, some of them decoded, or some of their units. Safe to use from several threads."""
+    """The code objects of a module, some of them decoded; with ``parts`` also some units of large ones. Safe to use from
+    several threads."""
 
-    def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary) -> None:
+    def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary, *, parts: bool) -> None:
         self.summary = summary
+        self._parts = parts
         self._items = [_Item(code) for code in objects]
+        self._texts = _Texts(objects)
         self._count = 0
         self._lock = threading.Lock()
         self._index: Index | None = None
 
-    @cached_property
-    def bare(self) -> Index:
-        """Knows sections and kernels, and nothing in them: it tells where a query points to."""
-        return Index(build([Indexed(item.code, None) for item in self._items], self.summary))
-
-    def index(self, place: Column, offset: U64) -> Index | None:
-        """An index that answers at these places of ``bare`` what the whole one does, and nothing elsewhere; None when
-        the whole one is as good."""
-        columns = self.bare.columns
-        owner, section = columns["place_object"][place], columns["place_index"][place].astype(np.uint32)
+    def index(self, queries: Sequence[Query]) -> Index | None:
+        """An index that answers ``queries`` as the whole one does, and knows sections and kernels alone elsewhere; None
+        when the whole one is as good, or must say what a kernel is that nobody knows yet."""
+        spots: dict[int, list[tuple[int, int]]] = {}
+        for query in queries:
+            if isinstance(query, ByKernel) and query.kernel not in self._texts.kernels and self._texts.nameless:
+                return None
+            for spot in self._texts.meant(query):
+                spots.setdefault(spot.object, []).append((spot.section, spot.offset))
         with self._lock:
-            for number in sorted(set(owner.tolist())):
-                mine = owner == number
-                if not self._has(self._items[number], section[mine], offset[mine]):
-                    return None
+            if not all(self._has(self._items[number], places) for number, places in spots.items()):
+                return None
             if self._index is None:
                 self._index = Index(build([item.indexed for item in self._items], self.summary))
             return self._index
 
-    def _has(self, item: _Item, section: U32, offset: U64) -> bool:
+    def _has(self, item: _Item, places: Sequence[tuple[int, int]]) -> bool:
         """Whether the item has what these places need, decoded now if that is not too much."""
-        if item.holds(section, offset):
+        if item.holds(places):
             return True
         self._count += 1
         if self._count > MOST:
             return False
         self._index = None
-        return item.decode_part(section, offset) or (len(self._items) >= MANY and item.decode())
+        return (self._parts and item.decode_part(places)) or (len(self._items) >= MANY and item.decode())
+
+
+class _Spot(NamedTuple):
+    object: int
+    section: int
+    offset: int
+
+
+class _Texts:
+    """The text sections and kernels of some code objects, as queries name them."""
+
+    def __init__(self, objects: Sequence[CodeObject]) -> None:
+        self._objects = objects
+        self._sections = [
+            (number, section)
+            for number, code in enumerate(objects)
+            for section in code.sections
+            if section.executable and section.size
+        ]
+
+    @cached_property
+    def nameless(self) -> bool:
+        """Whether kernels may come to light that are not known yet."""
+        return any(map(debuginfo.nameless, self._objects))
+
+    @cached_property
+    def kernels(self) -> dict[str, list[_Spot]]:
+        """Where the kernels of each name begin."""
+        found: dict[str, list[_Spot]] = {}
+        for number, code in enumerate(self._objects):
+            for kernel in code.kernels:
+                found.setdefault(kernel.name, []).append(_Spot(number, kernel.section_index, kernel.offset))
+        return found
+
+    def meant(self, query: Query) -> Iterator[_Spot]:
+        """Every place that a query may mean, in whichever code object: more than it does where a path chooses one."""
+        if isinstance(query, ByKernel):
+            size = {(number, section.index): section.size for number, section in self._sections}
+            for number, section, offset in self.kernels.get(query.kernel, ()):
+                if offset + query.offset < size.get((number, section), 0):
+                    yield _Spot(number, section, offset + query.offset)
+            return
+        for number, text in self._sections:
+            if isinstance(query, ByAddress):
+                offset = query.address - text.address
+            else:
+                offset = query.offset if query.section in (text.index, text.name) else -1
+            if 0 <= offset < text.size:
+                yield _Spot(number, text.index, offset)
 
 
 class _Item:
@@ -77,19 +119,20 @@ class _Item:
         self.code = code
         self.indexed = Indexed(code, None)
         self._part: debuginfo.Part | None = None
-        self._section, self._offset = np.zeros(0, np.uint32), np.zeros(0, np.uint64)
+        self._asked: list[tuple[int, int]] = []
 
-    def holds(self, section: U32, offset: U64) -> bool:
+    def holds(self, places: Sequence[tuple[int, int]]) -> bool:
+        """Whether these places (section numbers, offsets in them) can be answered."""
         if self._part is None:
             return self.indexed.debug is not None
-        return self._part.holds(section, offset)
+        return all(self._part.holds(section, offset) for section, offset in places)
 
-    def decode_part(self, section: U32, offset: U64) -> bool:
+    def decode_part(self, places: Sequence[tuple[int, int]]) -> bool:
         """Decode what these places and those before them need; False where that is all."""
-        self._section = np.concatenate([self._section, section])
-        self._offset = np.concatenate([self._offset, offset])
+        self._asked += places
+        section, offset = zip(*self._asked, strict=True)
         try:
-            self._part = debuginfo.read_part(self.code, self._section, self._offset)
+            self._part = debuginfo.read_part(self.code, np.array(section, np.uint32), np.array(offset, np.uint64))
         except SymdError:
             self._part = None
         if self._part is not None:
@@ -97,5 +140,5 @@ class _Item:
         return self._part is not None
 
     def decode(self) -> bool:
-        self.indexed = decoded(self.code)
+        self._part, self.indexed = None, decoded(self.code)
         return True

@@ -17,23 +17,29 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
 from symd.errors import DataLoss
 
-VERSION = 3
+VERSION = 4
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
-numbered within blocks of ranges, equal entries stored once, rows and summary compressed."""
+numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
+compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack."""
 
 MAGIC = b"SYMDIDX\0"
 _HEADER = struct.Struct("<8sIIII")
 _COLUMN = struct.Struct("<36s4sQQQ")
-_KINDS = frozenset(("|u1", "<u2", "<u4", "<u8"))
+_NAME = 36
+"""Bytes of a column's name."""
+_DTYPES: dict[bytes, np.dtype[Any]] = {
+    kind.encode().ljust(4, b"\0"): np.dtype(kind) for kind in ("|u1", "<u2", "<u4", "<u8")
+}
+_LEVEL = 1
+"""Zstandard's: more takes several times as long for a few per cent."""
 _LARGEST = 1 << 33
 """Bytes that a compressed column may claim to hold; more is damage."""
 
@@ -53,21 +59,23 @@ def narrow(values: Column) -> Column:
 def encode(columns: Columns) -> bytes:
     """Columns (one-dimensional, unsigned integers) as an index file."""
     at = _HEADER.size + _COLUMN.size * len(columns)
-    table, chunks = [], []
+    table: list[bytes] = []
+    chunks: list[bytes | memoryview] = []
     for name, column in columns.items():
         equal = len(column) > 1 and bool((column == column[0]).all())
-        stored = column[:1] if equal else column
-        data = np.ascontiguousarray(stored).tobytes()
+        stored = np.ascontiguousarray(column[:1] if equal else column)
         pad = -at % column.itemsize
-        chunks += [bytes(pad), data]
+        chunks += [bytes(pad), stored.data]
         table.append(_COLUMN.pack(name.encode(), column.dtype.str.encode(), at + pad, len(column), len(stored)))
-        at += pad + len(data)
-    body = b"".join([*table, *chunks])
-    return _HEADER.pack(MAGIC, VERSION, len(columns), zlib.crc32(body), 0) + body
+        at += pad + stored.nbytes
+    checksum = 0
+    for part in (*table, *chunks):
+        checksum = zlib.crc32(part, checksum)
+    return b"".join([_HEADER.pack(MAGIC, VERSION, len(columns), checksum, 0), *table, *chunks])
 
 
-def decode(buffer: memoryview | bytes) -> dict[str, Column]:
-    """The columns of an index file as read-only views of ``buffer``. Raises DataLoss where it is not whole."""
+def decode(buffer: memoryview | bytes) -> Stored:
+    """The columns of an index file. Raises DataLoss where it is not whole."""
     if len(buffer) < _HEADER.size:
         raise DataLoss("is too short", where="index file")
     magic, version, count, checksum, _ = _HEADER.unpack_from(buffer)
@@ -77,31 +85,82 @@ def decode(buffer: memoryview | bytes) -> dict[str, Column]:
         raise DataLoss("ends inside its column table", where="index file")
     if zlib.crc32(memoryview(buffer)[_HEADER.size :]) != checksum:
         raise DataLoss("has bytes that are not what they were", where="index file")
-    return dict(_column(buffer, _HEADER.size + number * _COLUMN.size) for number in range(count))
+    return Stored(buffer, count)
 
 
-def _column(buffer: memoryview | bytes, at: int) -> tuple[str, Column]:
-    raw_name, raw_kind, offset, entries, stored = _COLUMN.unpack_from(buffer, at)
-    name, kind = raw_name.rstrip(b"\0").decode("ascii", "replace"), raw_kind.rstrip(b"\0").decode("ascii", "replace")
-    if kind not in _KINDS or (stored != entries and (stored != 1 or entries >= _LARGEST)):
-        raise DataLoss(f"describes column {name!r} in no known way", where="index file")
-    dtype = np.dtype(kind)
-    if offset + stored * dtype.itemsize > len(buffer):
-        raise DataLoss("ends inside a column", where="index file")
-    column: Column = np.frombuffer(buffer, dtype, stored, offset)
-    if stored != entries:
-        column = np.broadcast_to(column, entries)
-    column.flags.writeable = False
-    return name, column
+class Stored(Mapping[str, Column]):
+    """The columns of an index file by name, as read-only views of it that are made when they are asked for: many an
+    index is opened for one question, which needs few of them. Raises DataLoss for a column that cannot be."""
+
+    def __init__(self, buffer: memoryview | bytes, count: int) -> None:
+        self._buffer = memoryview(buffer)
+        self._table = bytes(buffer[_HEADER.size : _HEADER.size + count * _COLUMN.size])
+        self._made: dict[str, Column] = {}
+
+    def __getitem__(self, name: str) -> Column:
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = self._view(name)
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return (raw[0].rstrip(b"\0").decode("ascii", "replace") for raw in _COLUMN.iter_unpack(self._table))
+
+    def __len__(self) -> int:
+        return len(self._table) // _COLUMN.size
+
+    def numbers(self, name: str) -> memoryview[int]:
+        """A column for who asks for one number at a time."""
+        dtype, offset, entries, stored = self._described(name)
+        if stored != entries:
+            return self[name].data
+        code: Any = dtype.char
+        return self._buffer[offset : offset + stored * dtype.itemsize].cast(code)
+
+    def _view(self, name: str) -> Column:
+        dtype, offset, entries, stored = self._described(name)
+        column: Column = np.frombuffer(self._buffer, dtype, stored, offset)
+        if stored != entries:
+            column = np.broadcast_to(column, entries)
+        column.flags.writeable = False
+        return column
+
+    def _described(self, name: str) -> tuple[np.dtype[Any], int, int, int]:
+        """(type, file offset, entries, those of them that are stored)."""
+        at = self._table.find(name.encode().ljust(_NAME, b"\0"))
+        if at < 0 or at % _COLUMN.size:
+            raise KeyError(name)
+        _, kind, offset, entries, stored = _COLUMN.unpack_from(self._table, at)
+        dtype = _DTYPES.get(kind)
+        if dtype is None or (stored != entries and (stored != 1 or entries >= _LARGEST)):
+            raise DataLoss(f"describes column {name!r} in no known way", where="index file")
+        if offset + stored * dtype.itemsize > len(self._buffer) or offset % dtype.itemsize:
+            raise DataLoss(f"ends inside column {name!r}", where="index file")
+        return dtype, offset, entries, stored
+
+
+class Compressor:
+    """Makes Zstandard frames that say how large their content is."""
+
+    def __init__(self) -> None:
+        import zstandard  # noqa: PLC0415 - many a process that opens an index never needs it
+
+        self._frame = zstandard.ZstdCompressor(level=_LEVEL).compress
+
+    def __call__(self, *parts: Column | bytes) -> bytes:
+        """The parts one after the other, as one frame."""
+        return self._frame(b"".join([part if isinstance(part, bytes) else part.data for part in parts]))
 
 
 def compress(data: bytes) -> Column:
-    """Bytes as a compressed column (Zstandard, with the size inside)."""
-    return np.frombuffer(zstandard.ZstdCompressor(level=1).compress(data), np.uint8)
+    """Bytes as a compressed column."""
+    return np.frombuffer(Compressor()(data), np.uint8)
 
 
 def decompress(column: Column) -> bytes:
     """The bytes of a compressed column. Raises DataLoss."""
+    import zstandard  # noqa: PLC0415 - many a process that opens an index never needs it
+
     data = column.tobytes()
     try:
         size = zstandard.frame_content_size(data)
@@ -131,6 +190,8 @@ class Strings(Sequence[str]):
 
 def encode_strings(strings: Sequence[str]) -> tuple[Column, Column]:
     """(ends, bytes) columns of ``strings``."""
-    encoded = [text.encode("utf-8", "replace") for text in strings]
-    ends = np.cumsum([len(text) for text in encoded], dtype=np.uint64)
-    return narrow(ends), np.frombuffer(b"".join(encoded), np.uint8)
+    data = "".join(strings).encode("utf-8", "replace")
+    sizes = np.fromiter(map(len, strings), np.uint64, len(strings))
+    if int(sizes.sum()) != len(data):
+        sizes = np.array([len(text.encode("utf-8", "replace")) for text in strings], np.uint64)
+    return narrow(np.cumsum(sizes)), np.frombuffer(data, np.uint8)

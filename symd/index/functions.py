@@ -1,164 +1,157 @@
-"""The functions of one code object: where each begins, how long it is, under which number locations name it as their owner,
-and how many inlined copies of it there are."""
+"""The functions of a module: where each begins, how long it is, under which number locations name it as their owner, and
+how many inlined copies of it its code object has."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from symd.index.cover import Numbers
+from symd.index.distinct import Numbers, grouped
 from symd.index.format import Column
-from symd.index.locations import Interner
-from symd.model import NO_PARENT, U64, CodeObject, DebugInfo
+from symd.index.joined import Joined, Named
+from symd.model import NO_PARENT
 
 COLUMNS = ("object", "name", "linkage_name", "owner", "symbol", "place", "offset", "size", "copies")
 
 
-def owner_count(code: CodeObject, debug: DebugInfo) -> int:
-    """Owners are numbered through an object: first its scopes, then its function symbols."""
-    return len(debug.scopes) + len(code.functions)
-
-
-def object_functions(
-    number: int, code: CodeObject, debug: DebugInfo, places: Mapping[int, int], strings: Interner, *, first_owner: int
-) -> dict[str, Column]:
-    """Columns function_*: functions of the debug data, then symbols that it does not have, then what only stands inlined
-    in others. ``places`` maps section numbers to place numbers."""
-    names = _Names(debug, strings)
-    scopes = _scope_entries(debug, places)
-    symbols = _symbol_entries(code, places)
-    symbol_names = strings.add_all(function.name for function in code.functions)
-    own_name, linkage = names.name[scopes.number], names.linkage_name[scopes.number]
-    same = _symbols_of(scopes, symbols, (own_name, linkage), symbol_names)
-    own_name, linkage = _with_symbol(own_name, linkage, np.append(symbol_names, np.uint64(0))[same])
-    scopes = _as_symbol(scopes, code, same)
-    alone = np.flatnonzero(~np.isin(symbols.number, same))
-    copied, copies = names.inlined()
-    here, only = _copies(own_name, linkage, copied, copies)
-    first_symbol = first_owner + len(debug.scopes)
-    zero = np.zeros(len(only), np.uint64)
-    none = np.zeros(len(alone), np.uint64)
-    columns = {
-        "name": [own_name, symbol_names[symbols.number[alone]], copied[only, 0]],
-        "linkage_name": [linkage, none, np.where(copied[only, 1] == copied[only, 0], 0, copied[only, 1])],
-        "owner": [first_owner + scopes.number, first_symbol + symbols.number[alone], zero],
-        "symbol": [np.where(same >= 0, first_symbol + same, 0), none, zero],
-        "place": [scopes.place + 1, symbols.place[alone] + 1, zero],
-        "offset": [scopes.offset, symbols.offset[alone], zero],
-        "size": [scopes.size, symbols.size[alone], zero],
-        "copies": [here, none, copies[only]],
-    }
-    joined = {f"function_{name}": np.concatenate(parts).astype(np.uint64) for name, parts in columns.items()}
-    return {"function_object": np.full(len(joined["function_name"]), number, np.uint64), **joined}
-
-
-def _with_symbol(name: U64, linkage: U64, symbol: U64) -> tuple[U64, U64]:
-    """A function without a name has its symbol's; a symbol of another name is its linkage name."""
-    name = np.where(name == 0, symbol, name)
-    linkage = np.where(linkage == 0, symbol, linkage)
-    return name, np.where(linkage == name, np.uint64(0), linkage)
-
-
-@dataclass(frozen=True, slots=True)
-class _Entries:
-    """Where functions begin: ``number`` is the scope's or the symbol's."""
+class _Entries(NamedTuple):
+    """Functions of the debug data: ``number`` is the scope's, ``symbol`` that of its symbol, or -1."""
 
     number: Numbers
+    object: Column
+    name: Column
+    linkage_name: Column
+    symbol: Numbers
     place: Numbers
-    offset: U64
-    size: U64
+    offset: Column
+    size: Column
 
 
-class _Names:
-    """The names of scopes as string numbers."""
+class _Copies(NamedTuple):
+    """Distinct (object, name, linkage name where it differs) of inlined scopes, and how often each occurs."""
 
-    def __init__(self, debug: DebugInfo, strings: Interner) -> None:
-        self.scopes = debug.scopes
-        used = np.unique(np.concatenate([debug.scopes.name, debug.scopes.linkage_name]))
-        table = np.zeros(len(debug.names), np.uint64)
-        table[used] = strings.add_all(debug.names[number] for number in used.tolist())
-        self.name = table[debug.scopes.name]
-        self.linkage_name = table[debug.scopes.linkage_name]
-
-    def inlined(self) -> tuple[U64, Numbers]:
-        """The distinct (name, linkage name) pairs of inlined scopes, and how often each occurs."""
-        scopes = np.flatnonzero(self.scopes.inlined)
-        pairs = np.stack([self.name[scopes], self.linkage_name[scopes]], axis=1)
-        distinct, count = np.unique(pairs, axis=0, return_counts=True)
-        return distinct, count
+    object: Column
+    name: Column
+    linkage_name: Column
+    often: Column
 
 
-def _scope_entries(debug: DebugInfo, places: Mapping[int, int]) -> _Entries:
+def module_functions(module: Joined) -> dict[str, Column]:
+    """Columns function_*, object by object: functions of the debug data, then symbols that it does not have, then what
+    only stands inlined in others."""
+    scopes = _with_symbols(module, _scope_entries(module))
+    symbols = module.symbols
+    alone = _alone(symbols, scopes.symbol)
+    copied = _copied(module)
+    here, only = _matched(scopes, copied)
+    first_symbol = 1 + len(module.scopes.parent)
+    zero, none = np.zeros(len(only), np.uint8), np.zeros(len(alone), np.uint8)
+    columns = {
+        "object": (scopes.object, symbols.object[alone], copied.object[only]),
+        "name": (scopes.name, symbols.name[alone], copied.name[only]),
+        "linkage_name": (scopes.linkage_name, none, copied.linkage_name[only]),
+        "owner": (1 + scopes.number, first_symbol + alone, zero),
+        "symbol": (np.where(scopes.symbol >= 0, first_symbol + scopes.symbol, 0), none, zero),
+        "place": (scopes.place + 1, symbols.place[alone] + 1, zero),
+        "offset": (scopes.offset, symbols.offset[alone], zero),
+        "size": (scopes.size, symbols.size[alone], zero),
+        "copies": (here, none, copied.often[only]),
+    }
+    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    order = np.argsort(joined["object"], kind="stable")
+    return {f"function_{name}": joined[name][order] for name in COLUMNS}
+
+
+def _alone(symbols: Named, taken: Numbers) -> Numbers:
+    """Symbols in text that no function of the debug data has."""
+    free = symbols.place >= 0
+    free[taken[taken >= 0]] = False
+    return np.flatnonzero(free)
+
+
+def _scope_entries(module: Joined) -> _Entries:
     """For each function with code its lowest byte, and its extent in that section."""
-    scopes = debug.scopes
-    place = _place_of(scopes.range_section, places)
-    outer = np.append(scopes.parent == NO_PARENT, False)[scopes.range_scope]
-    kept = np.flatnonzero(outer & (place >= 0) & (scopes.range_offset < scopes.range_end))
-    order = kept[np.lexsort((scopes.range_offset[kept], place[kept], scopes.range_scope[kept]))]
-    owner = scopes.range_scope[order].astype(np.int64)
+    scopes, ranges = module.scopes, module.ranges
+    place = np.broadcast_to(ranges.place, len(ranges.scope))
+    outer = (scopes.parent == NO_PARENT)[ranges.scope]
+    kept = np.flatnonzero(outer & (place >= 0) & (ranges.offset < ranges.end))
+    order = kept[np.lexsort((ranges.offset[kept], place[kept], ranges.scope[kept]))]
+    owner = ranges.scope[order].astype(np.int64)
     first = np.flatnonzero(np.diff(owner, prepend=-1))
-    entry = order[first]
-    entry_place = np.repeat(place[entry], np.diff(np.append(first, len(order))))
-    end = np.where(place[order] == entry_place, scopes.range_end[order], np.uint64(0))
+    entry, number = order[first], owner[first]
+    entry_place = np.repeat(place[entry], np.diff(first, append=len(order)))
+    end = np.where(place[order] == entry_place, ranges.end[order], np.uint64(0))
     top = np.maximum.reduceat(end, first) if len(first) else end
-    start = scopes.range_offset[entry]
-    return _Entries(owner[first], place[entry], start, top - start)
+    start = ranges.offset[entry]
+    name, linkage = scopes.name[number], scopes.linkage_name[number]
+    symbol = np.full(len(number), -1)
+    return _Entries(number, scopes.object[number], name, linkage, symbol, place[entry], start, top - start)
 
 
-def _symbol_entries(code: CodeObject, places: Mapping[int, int]) -> _Entries:
-    section = np.array([function.section_index for function in code.functions], np.uint32)
-    place = _place_of(section, places)
-    kept = np.flatnonzero(place >= 0)
-    offset = np.array([function.offset for function in code.functions], np.uint64)
-    size = np.array([function.size for function in code.functions], np.uint64)
-    return _Entries(kept, place[kept], offset[kept], size[kept])
-
-
-def _as_symbol(scopes: _Entries, code: CodeObject, same: Numbers) -> _Entries:
-    """Entries that begin inside their symbol, moved to its beginning and its size."""
+def _with_symbols(module: Joined, scopes: _Entries) -> _Entries:
+    """A function without a name has its symbol's; a symbol of another name is its linkage name. One that begins inside
+    its symbol is moved to its beginning and its size."""
+    symbols = module.symbols
+    same = _symbols_of(scopes, symbols)
+    symbol = np.append(symbols.name, np.uint32(0))[same]
+    name = np.where(scopes.name == 0, symbol, scopes.name)
+    linkage = np.where(scopes.linkage_name == 0, symbol, scopes.linkage_name)
+    at = np.flatnonzero(same >= 0)
+    at = at[symbols.offset[same[at]] < scopes.offset[at]]
     offset, size = scopes.offset.copy(), scopes.size.copy()
-    for at in np.flatnonzero(same >= 0).tolist():
-        symbol = code.functions[int(same[at])]
-        if symbol.offset < int(offset[at]):
-            offset[at], size[at] = symbol.offset, symbol.size
-    return replace(scopes, offset=offset, size=size)
+    offset[at], size[at] = symbols.offset[same[at]], symbols.size[same[at]]
+    return scopes._replace(
+        name=name, linkage_name=np.where(linkage == name, 0, linkage), symbol=same, offset=offset, size=size
+    )
 
 
-def _place_of(section: Column, places: Mapping[int, int]) -> Numbers:
-    limit = max(places, default=0) + 1
-    table = np.full(limit + 1, -1)
-    table[list(places)] = list(places.values())
-    return table[np.minimum(section, np.uint32(limit))]
-
-
-def _symbols_of(scopes: _Entries, symbols: _Entries, named: tuple[U64, U64], symbol_names: U64) -> Numbers:
-    """For each function of the debug data the number of its symbol, or -1: the one that begins where it does, or one
-    around it with its name (scopes made from line rows begin at the first row)."""
-    starts = dict(zip(_starts(symbols), symbols.number.tolist(), strict=True))
-    same = np.array([starts.get(start, -1) for start in _starts(scopes)], np.int64)
-    wanted = np.flatnonzero(same < 0).tolist()
-    if not wanted:
-        return same
-    ends = (symbols.offset + symbols.size).tolist()
-    spans: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    for number, (place, offset), end in zip(symbols.number.tolist(), _starts(symbols), ends, strict=True):
-        spans.setdefault((place, int(symbol_names[number])), []).append((offset, end, number))
-    for at in wanted:
-        place, offset = int(scopes.place[at]), int(scopes.offset[at])
-        around = [span for names in named for span in spans.get((place, int(names[at])), ())]
-        same[at] = next((number for start, end, number in around if start <= offset < end), -1)
+def _symbols_of(scopes: _Entries, symbols: Named) -> Numbers:
+    """For each function of the debug data the number of its symbol, or -1: the last one that begins where it does, or
+    the first one around it with its name (scopes made from line rows begin at the first row)."""
+    groups = grouped(*(np.concatenate([getattr(symbols, name), getattr(scopes, name)]) for name in ("place", "offset")))
+    count = len(symbols.place)
+    last = np.full(len(groups.first), -1)
+    last[groups.number[:count]] = np.arange(count)
+    same = last[groups.number[count:]]
+    lost = np.flatnonzero(same < 0)
+    if len(lost) and count:
+        same[lost] = _around(scopes, lost, symbols)
     return same
 
 
-def _starts(entries: _Entries) -> list[tuple[int, int]]:
-    return list(zip(entries.place.tolist(), entries.offset.tolist(), strict=True))
+def _around(scopes: _Entries, lost: Numbers, symbols: Named) -> list[int]:
+    """The symbols around some functions that have their names; -1 where there is none."""
+    spans: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    columns = symbols.place, symbols.name, symbols.offset, symbols.offset + symbols.size
+    for number, (place, name, offset, end) in enumerate(zip(*(each.tolist() for each in columns), strict=True)):
+        spans.setdefault((place, name), []).append((offset, end, number))
+    columns = scopes.place, scopes.offset, scopes.name, scopes.linkage_name
+    found = []
+    for place, offset, *names in zip(*(each[lost].tolist() for each in columns), strict=True):
+        around = [span for name in names for span in spans.get((place, name), ())]
+        found.append(next((number for start, end, number in around if start <= offset < end), -1))
+    return found
 
 
-def _copies(name: U64, linkage: U64, copied: U64, copies: Numbers) -> tuple[Numbers, Numbers]:
-    """(inlined copies of each function that has code of its own, numbers of the pairs that none of them has)."""
-    pairs = {(a, b if b != a else 0): number for number, (a, b) in enumerate(copied.tolist())}
-    found = np.array([pairs.get(pair, -1) for pair in zip(name.tolist(), linkage.tolist(), strict=True)], np.int64)
-    here = np.where(found >= 0, np.append(copies, 0)[found], 0)
-    return here, np.setdiff1d(np.arange(len(copied)), found)
+def _copied(module: Joined) -> _Copies:
+    scopes = np.flatnonzero(module.scopes.inlined)
+    object_, name, linkage = (
+        column[scopes] for column in (module.scopes.object, module.scopes.name, module.scopes.linkage_name)
+    )
+    linkage = np.where(linkage == name, 0, linkage)
+    groups = grouped(object_, name, linkage)
+    count = np.diff(groups.first, append=len(scopes))
+    return _Copies(object_[groups.sample], name[groups.sample], linkage[groups.sample], count)
+
+
+def _matched(scopes: _Entries, copied: _Copies) -> tuple[Numbers, Numbers]:
+    """(inlined copies of each function that has code of its own, numbers of those that none of them has)."""
+    own = len(scopes.number)
+    keys = (np.concatenate(pair) for pair in zip(scopes[1:4], copied[:3], strict=True))
+    groups = grouped(*keys)
+    count = np.zeros(len(groups.first), np.int64)
+    count[groups.number[own:]] = copied.often
+    lonely = np.ones(len(groups.first), np.bool_)
+    lonely[groups.number[:own]] = False
+    return count[groups.number[:own]], np.flatnonzero(lonely[groups.number[own:]])

@@ -1,297 +1,239 @@
-"""The locations of one code object: its text cut at every boundary of a row, a scope, a function or a kernel, and each
-piece given the frame and the position that hold for all of it."""
+"""The locations of a module: its text cut at every boundary of a row, a scope, a function or a kernel, and each piece
+given the frame and the position that hold for all of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.index.cover import Numbers, Points, innermost, last_cover
-from symd.index.distinct import combined, numbered, runs
+from symd.index.cover import Points, innermost, smallest_cover, spread
+from symd.index.distinct import Groups, Numbers, combined, grouped, runs
 from symd.index.format import Column
-from symd.model import NO_PARENT, U64, CodeObject, DebugInfo, Function, Kernel, Reason, RowFlag, Section
+from symd.index.joined import Joined, Rows, Texts
+from symd.model import NO_PARENT, U32, Reason, RowFlag
+
+_NO_LINE = 0xFFFFFFFF
 
 
-class Interner:
-    """Strings with numbers; number 0 is ""."""
+class Located(NamedTuple):
+    """``start`` holds the linear positions where ranges begin; ``line`` (0: none), ``column`` and ``reason`` are equally
+    long. From each entry of ``run``, a range, to the next the frame is that of ``run_frame``. ``frames`` and ``owners``
+    are columns without their prefixes ``frame_`` and ``owner_``; a frame's ``line`` is one less than its lowest."""
 
-    def __init__(self) -> None:
-        self.values: list[str] = [""]
-        self._numbers: dict[str, int] = {"": 0}
-
-    def add(self, text: str) -> int:
-        number = self._numbers.get(text)
-        if number is None:
-            number = self._numbers[text] = len(self.values)
-            self.values.append(text)
-        return number
-
-    def add_all(self, texts: Iterable[str]) -> U64:
-        return np.fromiter(map(self.add, texts), np.uint64)
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectLocations:
-    """``start`` holds linear positions; each range has the number of a frame, a position and a ``Reason``. ``frames``
-    and ``owners`` are columns without their prefixes ``frame_`` and ``owner_``."""
-
-    start: U64
-    frame: Numbers
-    line: Column
+    start: Column
+    line: U32
     column: Column
     reason: Column
+    run: Numbers
+    run_frame: Numbers
     frames: dict[str, Column]
     owners: dict[str, Column]
 
 
-@dataclass(frozen=True, slots=True)
-class _Space:
-    """Section offsets of one object to linear positions: section number -> (base, size), as dense tables."""
+class _Areas(NamedTuple):
+    """Stretches of text between boundaries of scopes, functions, kernels and sections, each of many pieces, the first
+    of which is ``begin``. ``kernel`` is a string number, ``section`` says that a section begins there. Equal ``group``:
+    the line of an earlier piece may stand for a missing one. ``bare`` is the ``Reason`` where a row has no line,
+    ``missing`` where there is no row."""
 
-    base: U64
-    size: U64
-    known: NDArray[np.bool_]
-
-    def spans(self, section: Column, start: Column, end: Column) -> tuple[U64, U64]:
-        """Linear [start, end) of ranges, clipped to their sections; empty where the section is not text."""
-        if len(section) and np.all(section == section[0]):
-            at = min(int(section[0]), len(self.base) - 1)
-            size = self.size[at] if self.known[at] else np.uint64(0)
-            return self.base[at] + np.minimum(start, size), self.base[at] + np.minimum(end, size)
-        place = np.minimum(section.astype(np.int64), len(self.base) - 1)
-        sizes = np.where(self.known[place], self.size[place], np.uint64(0))
-        return self.base[place] + np.minimum(start, sizes), self.base[place] + np.minimum(end, sizes)
+    begin: Numbers
+    owner: Column
+    kernel: Column
+    section: NDArray[np.bool_]
+    group: Numbers
+    bare: Column
+    missing: Column
 
 
-def object_locations(
-    code: CodeObject, debug: DebugInfo, bases: Column, strings: Interner, *, malformed: bool, first_owner: int = 1
-) -> ObjectLocations:
-    """Owners (scopes, then function symbols) are numbered from ``first_owner``, frames from 0."""
-    texts = [section for section in code.sections if section.executable]
-    space = _space(texts, bases)
-    scopes = debug.scopes
-    spans = _Spans(
-        _row_spans(debug, space),
-        space.spans(scopes.range_section, scopes.range_offset, scopes.range_end),
-        _named_spans(code.functions, space),
-        _named_spans(code.kernels, space),
+def located(module: Joined) -> Located:
+    """Owners are numbered from 1, scopes before symbols; 0 is nobody. Nothing is said of text behind the last section
+    that was decoded."""
+    texts = module.texts
+    base, end = texts.base[texts.decoded], (texts.base + texts.size)[texts.decoded].astype(texts.base.dtype)
+    covers = (module.ranges, module.symbols, module.kernels)
+    origin = np.zeros(1, base.dtype)
+    own = Points(*(each.start for each in covers), *(each.stop for each in covers), base, end, origin)
+    start, row, begin = spread(*_row_spans(module.rows, texts), own)
+    last = end.max(initial=0)
+    pieces = slice(int(np.searchsorted(start, last)))
+    areas, names = _areas(module, own, begin[: int(np.searchsorted(own.values, last))], base)
+    return _merged(start[pieces], _Pieces(module, row[pieces], areas), areas, _owners(module, names))
+
+
+def _row_spans(rows: Rows, texts: Texts) -> tuple[Column, Column]:
+    """Linear [start, stop) of each row, up to the next row of its sequence; end_sequence rows are empty."""
+    start = texts.linear(rows.place, rows.offset)
+    stop = start.copy()
+    np.maximum(start[1:], start[:-1], out=stop[:-1])
+    closed = (rows.flags & RowFlag.END_SEQUENCE) != 0
+    closed[np.cumsum(rows.counts)[rows.counts > 0] - 1] = True
+    if len(rows.place) > 1:
+        closed[:-1] |= rows.place[1:] != rows.place[:-1]
+    at = np.flatnonzero(closed)
+    stop[at] = start[at]
+    return start, stop
+
+
+def _areas(module: Joined, own: Points, begin: Numbers, bases: Column) -> tuple[_Areas, U32]:
+    """(the areas that begin with these pieces at the first of ``own``, the names of scopes)."""
+    count = len(begin)
+    texts, symbols, kernels = module.texts, module.symbols, module.kernels
+    ranges, parent = module.ranges, module.scopes.parent
+    scope = innermost(ranges.scope, ranges.start, ranges.stop, parent, own)[:count]
+    function = smallest_cover(symbols.start, symbols.stop, own)[:count]
+    kernel = _or_none(kernels.name, smallest_cover(kernels.start, kernels.stop, own)[:count])
+    place = np.searchsorted(texts.base, own.values[:count], side="right") - 1
+    owner = _or_none(texts.object, place)
+    undebugged = _or_none(module.undebugged, owner)
+    names = _scope_names(module, scope, function)
+    named = _or_none(symbols.name != 0, function) | ((undebugged > 0) & (kernel != 0))
+    bare = np.where(np.where(scope >= 0, _or_none(names != 0, scope), named), Reason.NO_LINE, Reason.GAP)
+    symbol = np.where(function >= 0, function + (1 + len(parent)), 0)
+    areas = _Areas(
+        begin=begin,
+        owner=np.where(scope >= 0, scope + 1, symbol),
+        kernel=kernel,
+        section=own.among(bases)[:count],
+        group=combined(scope, function, owner),
+        bare=bare,
+        missing=np.where(undebugged, undebugged, bare),
     )
-    limits = np.array([section.size for section in texts], np.uint64) + bases
-    points = Points(*spans.rows, *spans.scopes, *spans.functions, *spans.kernels, bases, limits)
-    pieces = _pieces(points, spans, debug)
-    table = _Table(code, debug, strings, pieces, malformed=malformed, first_owner=first_owner)
-    last = int(np.searchsorted(points.values, limits.max(initial=np.uint64(0))))
-    fixed = points.number(bases)
-    return table.merged(points.values[:last], fixed[fixed < last])
+    return areas, names
 
 
-@dataclass(frozen=True, slots=True)
-class _Spans:
-    """Linear [start, end) of everything that covers text."""
-
-    rows: tuple[U64, U64]
-    scopes: tuple[U64, U64]
-    functions: tuple[U64, U64]
-    kernels: tuple[U64, U64]
-
-
-@dataclass(frozen=True, slots=True)
-class _Pieces:
-    """What covers each piece of text: equally long columns of numbers, -1 where nothing does."""
-
-    row: Numbers
-    scope: Numbers
-    function: Numbers
-    kernel: Numbers
+def _scope_names(module: Joined, scope: Column, function: Column) -> Column:
+    """A function that the debug data leaves nameless has the name of the first symbol that covers it."""
+    scopes = module.scopes
+    nameless = (scopes.name == 0) & (scopes.inlined == 0)
+    if not np.any(nameless):
+        return scopes.name
+    names = scopes.name.astype(np.uint32)
+    at = np.flatnonzero(_or_none(nameless, scope) & (function >= 0))[::-1]
+    names[scope[at]] = module.symbols.name[function[at]]
+    return names
 
 
-def _pieces(points: Points, spans: _Spans, debug: DebugInfo) -> _Pieces:
-    """Everything but rows has few boundaries: it is covered on those and spread over all."""
-    own = Points(*spans.scopes)
-    scope = innermost(debug.scopes.range_scope, *spans.scopes, debug.scopes.parent, own)
-    functions, kernels = Points(*spans.functions), Points(*spans.kernels)
-    return _Pieces(
-        row=last_cover(*spans.rows, points),
-        scope=points.spread(own, scope),
-        function=points.spread(functions, _smallest_cover(*spans.functions, functions)),
-        kernel=points.spread(kernels, _smallest_cover(*spans.kernels, kernels)),
-    )
+def _owners(module: Joined, names: Column) -> dict[str, Column]:
+    """Nobody, scopes, then symbols: names (linkage names where they differ), and where an inlined scope was called."""
+    scopes, symbols = module.scopes, module.symbols.name
+    columns = {
+        "name": names,
+        "linkage_name": np.where(scopes.linkage_name == names, 0, scopes.linkage_name),
+        "inlined": scopes.inlined,
+        "parent": np.where(scopes.parent == NO_PARENT, 0, scopes.parent + np.uint32(1)),
+        "file": scopes.call_file,
+        "line": scopes.call_line,
+        "column": scopes.call_column,
+    }
+    nobody, unknown = np.zeros(1, np.uint8), np.zeros(len(symbols), np.uint8)
+    return {
+        name: np.concatenate([nobody, column, symbols if name == "name" else unknown])
+        for name, column in columns.items()
+    }
 
 
-def _space(texts: Sequence[Section], bases: Column) -> _Space:
-    count = max((section.index for section in texts), default=0) + 2
-    space = _Space(np.zeros(count, np.uint64), np.zeros(count, np.uint64), np.zeros(count, np.bool_))
-    for section, base in zip(texts, bases.tolist(), strict=True):
-        space.base[section.index], space.size[section.index], space.known[section.index] = base, section.size, True
-    return space
-
-
-def _row_spans(debug: DebugInfo, space: _Space) -> tuple[U64, U64]:
-    """Each row up to the next row of its sequence; end_sequence rows are empty."""
-    rows = debug.rows
-    following = np.append(rows.offset[1:], np.uint64(0))
-    ends = (rows.flags & RowFlag.END_SEQUENCE) != 0
-    following = np.where(ends | (following < rows.offset), rows.offset, following)
-    if len(rows):
-        following[-1] = rows.offset[-1]
-    return space.spans(rows.section, rows.offset, following)
-
-
-def _named_spans(named: Sequence[Function] | Sequence[Kernel], space: _Space) -> tuple[U64, U64]:
-    section = np.array([item.section_index for item in named], np.uint64)
-    start = np.array([item.offset for item in named], np.uint64)
-    size = np.array([item.size for item in named], np.uint64)
-    return space.spans(section, start, start + size)
-
-
-def _smallest_cover(starts: U64, ends: U64, points: Points) -> Numbers:
-    """The smallest range around each point; of equals the first."""
-    order = np.argsort(ends - starts, kind="stable")[::-1]
-    found = last_cover(starts[order], ends[order], points)
-    return np.where(found >= 0, order[found] if len(order) else -1, -1)
-
-
-def _undebugged(code: CodeObject, debug: DebugInfo, *, malformed: bool) -> Reason | None:
-    """Why a whole object has no lines; a unit that describes nothing is no debug information."""
-    if malformed:
-        return Reason.MALFORMED
-    empty = not len(debug.rows) and not len(debug.scopes)
-    return Reason.NO_DEBUG_INFO if code.debug == "none" or empty else None
-
-
-def _or_none(table: Column, number: Numbers) -> Column:
+def _or_none(table: Column, number: Column) -> Column:
     """``table[number]``, 0 where the number is -1."""
     return np.append(table, table.dtype.type(0))[number]
 
 
-class _Table:
-    """Frames, owners and positions of one object."""
+class _Pieces:
+    """What holds for each piece of text: ``line`` (0: none), ``column``, ``file`` (a string number) and ``reason``.
+    ``row`` is the number of its row, -1 where there is none; it is used up."""
 
-    def __init__(
-        self,
-        code: CodeObject,
-        debug: DebugInfo,
-        strings: Interner,
-        pieces: _Pieces,
-        *,
-        malformed: bool,
-        first_owner: int,
-    ) -> None:
-        self.debug = debug
-        self.pieces = pieces
-        self.first_owner = first_owner
-        self.undebugged = _undebugged(code, debug, malformed=malformed)
-        self.files = strings.add_all(debug.files)
-        self.names = strings.add_all(debug.names)
-        self.symbols = strings.add_all(function.name for function in code.functions)
-        self.kernels = strings.add_all(kernel.name for kernel in code.kernels)
-        self.scope_names = self._scope_names()
+    def __init__(self, module: Joined, row: NDArray[np.int32], areas: _Areas) -> None:
+        rows = module.rows
+        self.area = np.repeat(np.arange(len(areas.begin), dtype=np.int32), np.diff(areas.begin, append=len(row)))
+        self.line = _of_rows(rows.line, row)
+        self.reason = np.full(len(row), Reason.EXACT, np.uint8)
+        none = np.flatnonzero(self.line == 0)
+        self.reason[self._approximated(row, none, areas)] = Reason.APPROXIMATE
+        none = none[self.line[none] == 0]
+        area = self.area[none]
+        reason = np.where(row[none] < 0, areas.missing[area], areas.bare[area])
+        self.reason[none] = reason
+        row[none[reason == Reason.GAP]] = -1
+        self.column, self.file = _of_rows(rows.column, row), _of_rows(rows.file, row)
 
-    def _scope_names(self) -> U64:
-        """A function that the debug data leaves nameless has its symbol's name."""
-        names = self.names[self.debug.scopes.name]
-        nameless = np.append((names == 0) & (self.debug.scopes.inlined == 0), False)
-        if np.any(nameless):
-            at = np.flatnonzero(nameless[self.pieces.scope] & (self.pieces.function >= 0))
-            scope, first = np.unique(self.pieces.scope[at], return_index=True)
-            names[scope] = self.symbols[self.pieces.function[at[first]]]
-        return names
-
-    def merged(self, points: U64, fixed: Numbers) -> ObjectLocations:
-        """Neighbours with one frame and position become one range, except at the numbers ``fixed``, where sections
-        begin. Pieces behind ``points`` are dropped."""
-        row, approximate = self._positions()
-        row, approximate = row[: len(points)], approximate[: len(points)]
-        scope, function = self.pieces.scope[: len(points)], self.pieces.function[: len(points)]
-        kernel = _or_none(self.kernels, self.pieces.kernel[: len(points)])
-        line = _or_none(self.debug.rows.line, row)
-        reason = self._reasons(row, line, approximate, self._named(scope, function, kernel))
-        known = np.where(reason == Reason.GAP, -1, row)
-        file = _or_none(self.files, _or_none(self.debug.rows.file, known).astype(np.int64))
-        column = _or_none(self.debug.rows.column, known)
-        owner = self._owners(scope, function)
-        frame, frames = _frames(owner, kernel, file)
-        begins = runs(frame, line, column, reason, also=fixed)
-        return ObjectLocations(
-            start=points[begins],
-            frame=frame[begins],
-            line=line[begins],
-            column=column[begins],
-            reason=reason[begins],
-            frames=frames,
-            owners=self._owner_columns(),
-        )
-
-    def _positions(self) -> tuple[Numbers, NDArray[np.bool_]]:
-        """(row, False); where the row says line 0 (the nearest earlier row of the same scope that has a line, True). A
-        row of line 0 without such a row before it stays."""
-        row = self.pieces.row
-        line = _or_none(self.debug.rows.line, row)
-        unknown = (row >= 0) & (line == 0)
+    def _approximated(self, row: NDArray[np.int32], none: Numbers, areas: _Areas) -> Numbers:
+        """Of the pieces without a line, ``none``, those whose row says line 0 are given the nearest earlier row of their
+        group that has a line; those that got one."""
+        unknown = row[none] >= 0
         if not np.any(unknown):
-            return row, unknown
-        begins = runs(self.pieces.scope, self.pieces.function)
-        group = numbered(combined(self.pieces.scope[begins], self.pieces.function[begins]))[1]
-        group = np.repeat(group, np.diff(begins, append=len(row)))
-        wanting = np.zeros(int(group.max()) + 1, np.bool_)
-        wanting[group[unknown]] = True
-        at = np.flatnonzero(wanting[group])
-        at = at[np.argsort(group[at], kind="stable")]
-        firsts = runs(group[at])
-        floor = np.repeat(firsts, np.diff(firsts, append=len(at)))
-        source = np.maximum.accumulate(np.where(line[at] > 0, np.arange(len(at)), -1))
-        found = np.full(len(row), -1)
-        found[at] = np.where(source >= floor, row[at[source]], -1)
-        return np.where(unknown & (found >= 0), found, row), unknown
-
-    def _named(self, scope: Numbers, function: Numbers, kernel: Column) -> NDArray[np.bool_]:
-        """Whether the innermost frame has a function's name; code without debug data at least its kernel's."""
-        symbol = _or_none(self.symbols != 0, function)
-        if self.undebugged is not None:
-            symbol = symbol | (kernel != 0)
-        return np.where(scope >= 0, _or_none(self.scope_names != 0, scope), symbol)
-
-    def _reasons(self, row: Numbers, line: Column, approximate: Column, named: Column) -> Column:
-        reason = np.where(named, np.uint8(Reason.NO_LINE), np.uint8(Reason.GAP))
-        if self.undebugged is not None:
-            reason[row < 0] = self.undebugged
-        known = (row >= 0) & (line > 0)
-        reason[known] = np.where(approximate[known], np.uint8(Reason.APPROXIMATE), np.uint8(Reason.EXACT))
-        return reason
-
-    def _owners(self, scope: Numbers, function: Numbers) -> Numbers:
-        """Who the code belongs to: the scope, where there is none the function symbol, or nobody (0)."""
-        symbol = np.where(function >= 0, function + (self.first_owner + len(self.debug.scopes)), 0)
-        return np.where(scope >= 0, scope + self.first_owner, symbol)
-
-    def _owner_columns(self) -> dict[str, Column]:
-        """Scopes, then symbols: names (linkage names where they differ), and where an inlined scope was called from."""
-        scopes, symbols = self.debug.scopes, np.zeros(len(self.symbols), np.uint64)
-        linkage = self.names[scopes.linkage_name]
-        inside = np.where(scopes.parent == NO_PARENT, 0, scopes.parent.astype(np.uint64) + np.uint64(self.first_owner))
-        columns = {
-            "name": self.scope_names,
-            "linkage_name": np.where(linkage == self.scope_names, np.uint64(0), linkage),
-            "inlined": scopes.inlined,
-            "parent": inside,
-            "file": self.files[scopes.call_file],
-            "line": scopes.call_line,
-            "column": scopes.call_column,
-        }
-        joined = {name: np.concatenate([column.astype(np.uint64), symbols]) for name, column in columns.items()}
-        joined["name"][len(scopes) :] = self.symbols
-        return joined
+            return none[:0]
+        lined = _lined_before(none)
+        source, area = lined[unknown], self.area[none[unknown]]
+        far = source < areas.begin[area]
+        if np.any(far):
+            source = np.where(far, _earlier(none, lined, areas, len(row))[area], source)
+        found = source >= 0
+        pieces, source = none[unknown][found], source[found]
+        row[pieces], self.line[pieces] = row[source], self.line[source]
+        return pieces
 
 
-def _frames(owner: Numbers, kernel: Column, file: Column) -> tuple[Numbers, dict[str, Column]]:
-    """(the frame of each piece, the distinct frames as columns)."""
-    begins = runs(owner, kernel, file)
-    firsts = {"owner": owner[begins], "kernel": kernel[begins], "file": file[begins]}
-    distinct, number = numbered(combined(*firsts.values()))
-    sample = np.zeros(len(distinct), np.int64)
-    sample[number] = np.arange(len(begins))
-    frames = {name: column[sample].astype(np.uint64) for name, column in firsts.items()}
-    return np.repeat(number, np.diff(begins, append=len(owner))), frames
+def _lined_before(none: Numbers) -> Numbers:
+    """For each of the pieces that have no line, ``none``, the last one before it that has; -1 where there is none."""
+    alone = np.diff(none, prepend=-2) != 1
+    return np.maximum.accumulate(np.where(alone, none - 1, -1))
+
+
+def _of_rows(table: Column, row: NDArray[np.int32]) -> Column:
+    """``table[row]``, 0 where the row is -1."""
+    if not len(table):
+        return np.zeros(len(row), table.dtype)
+    found = table[row]
+    found[row < 0] = 0
+    return found
+
+
+def _earlier(none: Numbers, lined: Numbers, areas: _Areas, size: int) -> Numbers:
+    """For each area the last piece that has a line in the areas of its group before it, or -1. ``lined`` is the last
+    one before each of the pieces without a line, ``none``; ``size`` counts all pieces."""
+    last = np.append(areas.begin[1:], size) - 1
+    at = np.minimum(np.searchsorted(none, last), len(none) - 1)
+    last = np.where(none[at] == last, lined[at], last)
+    groups = grouped(areas.group)
+    here = np.where(last >= areas.begin, last, -1)[groups.order]
+    at = np.maximum.accumulate(np.where(here >= 0, np.arange(len(here)), -1))
+    before = np.append(-1, at[:-1])
+    floor = np.repeat(groups.first, np.diff(groups.first, append=len(here)))
+    found = np.empty(len(here), np.int64)
+    found[groups.order] = np.where(before >= floor, here[before], -1)
+    return found
+
+
+def _base_lines(line: U32, run: Numbers, groups: Groups) -> U32:
+    """One less than the lowest line of each group of runs; line 0, no line, does not count."""
+    if not len(run):
+        return np.zeros(0, np.uint32)
+    lowest = np.minimum.reduceat(line - np.uint32(1), run)  # of 0 that is the highest number
+    base = np.minimum.reduceat(lowest[groups.order], groups.first)
+    base[base == _NO_LINE] = 0
+    return base
+
+
+def _merged(start: Column, pieces: _Pieces, areas: _Areas, owners: dict[str, Column]) -> Located:
+    """Neighbours with one frame and position become one range, except where sections begin."""
+    line, column, reason, file = pieces.line, pieces.column, pieces.reason, pieces.file
+    begins = np.zeros(len(start), np.bool_)
+    begins[areas.begin[runs(areas.owner, areas.kernel)]] = True
+    begins[1:] |= file[1:] != file[:-1]
+    run = np.flatnonzero(begins)
+    area = pieces.area[run]
+    keys = {"owner": areas.owner[area], "kernel": areas.kernel[area], "file": file[run]}
+    groups = grouped(*keys.values())
+    frames = {name: key[groups.sample] for name, key in keys.items()}
+    frames["line"] = _base_lines(line, run, groups)
+    distinct = runs(groups.number)
+    begins[:] = False
+    begins[run := run[distinct]] = True
+    begins[areas.begin[areas.section]] = True
+    for each in (line, column, reason):
+        begins[1:] |= each[1:] != each[:-1]
+    if not begins.all():
+        start, line, column, reason = (each[begins] for each in (start, line, column, reason))
+        run = np.cumsum(begins)[run] - 1
+    return Located(start, line, column, reason, run, groups.number[distinct], frames, owners)

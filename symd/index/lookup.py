@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symd.errors import DataLoss
 from symd.index.format import Column, Strings, decode, decompress
-from symd.index.starts import Starts
-from symd.index.summary import from_json
-from symd.index.unpacked import RESERVED, Packed, Unpacked
-from symd.model import U32, U64, Candidate, Frame, Locations, ModuleSummary, Place, Reason, SectionOffset
+from symd.index.one import KEPT, KEPT_BYTES, Leaves
+from symd.index.summary import unpack
+from symd.index.unpacked import RESERVED, Unpacked
+from symd.model import U32, U64, Candidate, Locations, ModuleSummary, Place, SectionOffset
 
-_UNPACKED = 24
+_UNPACKED = 35
 """Bytes that a range takes once all locations and the table of starts were wanted."""
+_OPEN = 1 << 14
+"""Bytes of the objects that an open index consists of."""
 _FEW = 4
 """A batch with an address for so many ranges is worth unpacking all locations."""
+
+
+class Spot(NamedTuple):
+    """The first byte of a kernel: ``place``, the offset in it, the position in the linear space, and how many bytes
+    there are to the end of the place."""
+
+    place: Place
+    offset: int
+    position: int
+    room: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,33 +48,43 @@ class KernelEntry:
 class Index:
     """Columns of one module, mapped or in memory. Immutable, and safe to use from several threads.
 
-    ``columns`` holds the columns of the file and those that are worked out from them (``unpacked``) by name.
+    ``columns`` holds the columns of the file and those that are worked out from them (``unpacked``) by name;
+    ``leaves`` is what holds at one position of the linear space. What single questions need is in slots, where it
+    takes one look less.
     """
+
+    __slots__ = ("__dict__", "_kernel_spots", "leaves")
 
     def __init__(self, buffer: memoryview | bytes) -> None:
         self.size = len(buffer)
         stored = decode(buffer)
+        self.columns = Unpacked(stored)
+        self._kernel_spots: dict[str, Spot] = {}
         try:
-            self.starts = Starts(stored)
-            self.packed = Packed(stored)
-            self.strings = Strings(stored["string_ends"], stored["string_data"])
+            self.leaves = Leaves(stored, self.columns)
+            self._range_count = stored["range_count"].item(0)
         except (KeyError, IndexError) as error:
             raise DataLoss(f"lacks column {error}", where="index file") from None
-        self.columns: Mapping[str, Column] = Unpacked(stored, self.starts, self.packed)
+
+    @cached_property
+    def strings(self) -> Strings:
+        return Strings(self.columns["string_ends"], self.columns["string_data"])
 
     @cached_property
     def summary(self) -> ModuleSummary:
-        return from_json(decompress(self.columns["summary"]))
+        return unpack(decompress(self.columns["summary"]))
 
     @property
     def weight(self) -> int:
-        """Bytes that this index takes while it is open: its file, mapped, and what large batches have it unpack."""
-        return self.size + len(self.packed.ranges) * _UNPACKED
+        """Bytes that this index takes while it is open: its file, mapped, what large batches have it unpack, and the
+        answers that it keeps."""
+        ranges: int = self._range_count
+        return _OPEN + self.size + ranges * _UNPACKED + min(ranges, KEPT) * KEPT_BYTES
 
     @cached_property
     def objects(self) -> list[str]:
         """Nesting paths, by object number."""
-        return [self.strings[number] for number in self.columns["object_path"].tolist()]
+        return [self.strings[number] for number in self.columns.numbers("object_path").tolist()]
 
     @cached_property
     def targets(self) -> list[str | None]:
@@ -71,7 +94,7 @@ class Index:
     @cached_property
     def places(self) -> list[Place]:
         """The text sections, by place number."""
-        columns = (self.columns[f"place_{name}"].tolist() for name in ("object", "section", "index", "address"))
+        columns = (self.columns.numbers(f"place_{name}").tolist() for name in ("object", "section", "index", "address"))
         return [
             Place(self.objects[owner], self.strings[name] or None, index, address)
             for owner, name, index, address in zip(*columns, strict=True)
@@ -100,63 +123,64 @@ class Index:
         return {}
 
     def _find_kernels(self, name: str) -> tuple[KernelEntry, ...]:
-        order, names = self.columns["kernel_by_name"], self.columns["kernel_name"]
-        first = bisect_left(order, name, key=lambda number: self.strings[names.item(number)])
+        column = self.columns.numbers
+        order, names = column("kernel_by_name"), column("kernel_name")
+        first = bisect_left(order, name, key=lambda number: self.strings[names[number]])
         found = []
-        for number in order[first:].tolist():
-            if self.strings[names.item(number)] != name:
+        for number in order[first:]:
+            if self.strings[names[number]] != name:
                 break
-            place, offset, size = (self.columns[f"kernel_{what}"].item(number) for what in ("place", "offset", "size"))
+            place, offset, size = (column(f"kernel_{what}")[number] for what in ("place", "offset", "size"))
             found.append(KernelEntry(name, place, offset, size))
         return tuple(found)
+
+    def kernel_spot(self, name: str, path: str | None) -> Spot | None:
+        """Where the kernel of that name begins; None unless it is exactly one. There are never more known than there
+        are kernels."""
+        known = self._kernel_spots.get(name) if path is None else None
+        if known is not None:
+            return known
+        entries = [entry for entry in self.kernels_named(name) if self.is_chosen(entry.place, path)]
+        if len(entries) != 1:
+            return None
+        place, offset = entries[0].place, entries[0].offset
+        found = Spot(self.places[place], offset, self.bases[place] + offset, self.place_size(place) - offset)
+        if path is None:
+            self._kernel_spots[name] = found
+        return found
+
+    @cached_property
+    def bases(self) -> memoryview:
+        """Where in the linear space each place begins."""
+        return self._bases.data
 
     @cached_property
     def locations(self) -> Locations:
         """All locations, unpacked. Numbers that ``locate`` gives are numbers in here."""
         columns = self.columns
         names = ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
-        return Locations(**{name: columns[f"location_{name}"] for name in names}, strings=self.strings)
+        found: dict[str, Any] = {name: columns[f"location_{name}"] for name in names}
+        return Locations(**found, strings=self.strings, shared=True)
 
     def locate(self, place: Column, offset: Column) -> U32:
         """The location at each (place number, section offset). The offsets must lie inside their sections."""
-        return (self._ranges(place, offset) + self.packed.first_leaf).astype(np.uint32)
+        return (self._ranges(place, offset) + self.columns.packed.first_leaf).astype(np.uint32)
 
     def located(self, place: Column, offset: Column) -> tuple[U32, Locations]:
         """The same with the locations that are meant: few have a table of their own, many share that of all."""
         ranges = self._ranges(place, offset)
-        if len(ranges) * _FEW > len(self.packed.ranges):
-            return np.add(ranges, self.packed.first_leaf, dtype=np.uint32, casting="unsafe"), self.locations
+        if len(ranges) * _FEW > len(self.columns.ranges):
+            return np.add(ranges, self.columns.packed.first_leaf, dtype=np.uint32, casting="unsafe"), self.locations
         used, back = np.unique(ranges, return_inverse=True)
-        calls = self.packed.calls_around(used)
-        table = self.packed.locations(used, calls)
+        calls = self.columns.packed.calls_around(used)
+        table: dict[str, Any] = self.columns.packed.locations(used, calls)
         del table["owner"]
         return (back + (RESERVED + len(calls))).astype(np.uint32), Locations(**table, strings=self.strings)
 
     def _ranges(self, place: Column, offset: Column) -> Column:
         if len(self._bases) == 1:
-            return self.starts.find(offset)
-        return self.starts.find(self._bases[place] + offset)
-
-    def answer_at(self, place: int, offset: int) -> tuple[Reason, str | None, tuple[Frame, ...]]:
-        """(reason, kernel, frames) at one (place number, section offset), which must lie inside its section."""
-        packed, strings = self.packed, self.strings
-        frame, line, column, reason = packed.ranges.one(self.starts.find_one(self._bases.item(place) + offset))
-        kernel = strings[packed.frame_kernel.item(frame)] or None
-        owner, file = packed.frame_owner.item(frame), packed.frame_file.item(frame)
-        function = packed.function_of(frame, reason)
-        if not (function or file):
-            return Reason(reason), kernel, ()
-        frames = []
-        while True:
-            linkage, inlined = strings[packed.linkage_name.item(owner)], bool(packed.inlined.item(owner))
-            frames.append(
-                Frame(strings[function] or None, linkage or None, strings[file] or None, line, column, inlined)
-            )
-            around = packed.parent.item(owner)
-            if not (inlined and around):
-                return Reason(reason), kernel, tuple(frames)
-            file, line, column = packed.file.item(owner), packed.line.item(owner), packed.column.item(owner)
-            owner, function = around, packed.name.item(around)
+            return self.columns.starts.find(offset)
+        return self.columns.starts.find(self._bases[place] + offset)
 
     @cached_property
     def _bases(self) -> U64:
@@ -201,26 +225,28 @@ class Index:
     def candidate(self, place: int, offset: int) -> Candidate:
         """A place as a candidate of an ambiguous query."""
         where = self.places[place]
-        frame = self.packed.ranges.one_frame(self.starts.find_one(self._bases.item(place) + offset))
-        kernel = self.strings[self.columns["frame_kernel"].item(frame)] or None
+        _, kernel, _ = self.leaves.at(self.bases[place] + offset)
         return Candidate(where.object, where.section, where.section_index, SectionOffset(offset), kernel)
 
 
-@dataclass(frozen=True, slots=True)
 class AddressMap:
     """The address space cut wherever a text section begins or ends: sorted ``cuts``; behind each cut so many places
     (``count``) hold, and where it is one, ``place`` is its number."""
 
-    cuts: U64
-    count: Column
-    place: Column
-    address: U64
+    __slots__ = ("_one", "address", "count", "cuts", "place")
+
+    def __init__(self, cuts: U64, count: Column, place: Column, address: U64) -> None:
+        self.cuts, self.count, self.place, self.address = cuts, count, place, address
+        self._one = cuts.data, count.data, place.data, address.data
 
     @classmethod
     def over(cls, index: Index, places: Sequence[int] | Column) -> AddressMap:
         """Between two cuts the places held are a running sum; the sum of their numbers is the number of the only one."""
         numbers = np.asarray(places, np.int64)
-        starts = index.columns["place_address"].astype(np.uint64)[numbers]
+        address = index.columns["place_address"].astype(np.uint64)
+        if len(numbers) == 1 and (size := index.place_size(numbers[0])):
+            return cls(address[numbers] + np.array([0, size], np.uint64), np.array([1, 0]), numbers.repeat(2), address)
+        starts = address[numbers]
         ends = starts + index.columns["place_size"].astype(np.uint64)[numbers]
         cuts, slot = np.unique(np.concatenate([starts, ends]), return_inverse=True)
         sign = np.repeat(np.array([1, -1]), len(numbers))
@@ -228,7 +254,7 @@ class AddressMap:
         total = np.zeros(len(cuts), np.int64)
         np.add.at(count, slot, sign)
         np.add.at(total, slot, sign * np.tile(numbers, 2))
-        return cls(cuts, np.cumsum(count), np.cumsum(total), index.columns["place_address"].astype(np.uint64))
+        return cls(cuts, np.cumsum(count), np.cumsum(total), address)
 
     def resolve(self, addresses: U64) -> tuple[Column, Column, U64]:
         """(how many places hold the address, the place where it is one, the offset in it)."""
@@ -246,10 +272,9 @@ class AddressMap:
 
     def one(self, address: int) -> tuple[int, int] | None:
         """(place, offset) of an address that exactly one place holds."""
-        if not 0 <= address < 1 << 64:
+        cuts, count, places, starts = self._one
+        slot = bisect_right(cuts, address) - 1
+        if slot < 0 or count[slot] != 1:
             return None
-        slot = int(np.searchsorted(self.cuts, np.uint64(address), side="right")) - 1
-        if slot < 0 or self.count.item(slot) != 1:
-            return None
-        place = self.place.item(slot)
-        return place, address - self.address.item(place)
+        place = places[slot]
+        return place, address - starts[place]

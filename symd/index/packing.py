@@ -1,82 +1,101 @@
-"""Ranges and line rows as an index file stores them: small numbers within blocks, rows as differences."""
+"""Ranges and tables as an index file stores them: ranges in compressed pages that are opened when they are asked for,
+tables that nobody searches as differences from row to row."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 
 from symd.errors import DataLoss
 from symd.index import functions
-from symd.index.distinct import Numbers, combined, numbered, runs
-from symd.index.format import Column, compress, decompress, narrow
-from symd.index.starts import encode_starts
-from symd.model import U64
+from symd.index.distinct import Numbers
+from symd.index.format import Column, Compressor, decompress, narrow
+from symd.index.locations import Located
 
-BLOCK = 8
-"""A block has 1 << BLOCK ranges, so that a number among the frames of a block fits a byte."""
+PAGE = 12
+"""A page has 1 << PAGE ranges."""
+_NEAR = 12
+"""One page of so many is wanted: they are opened all at once, which is as cheap as one by one."""
 FUNCTION_COLUMNS = tuple(f"function_{name}" for name in functions.COLUMNS)
 ROW_COLUMNS = ("place", "offset", "file", "line", "column", "flags")
-_WIDTHS = {width: np.dtype(f"<i{width}") for width in (1, 2, 4, 8)}
+_SIGNED = {width: np.dtype(f"<i{width}") for width in (1, 2, 4, 8)}
+_BYTE = np.dtype(np.uint8)
+_UNSIGNED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4)}
 
 
-def pack_ranges(
-    start: U64, frame: Numbers, line: Numbers, column: Column, reason: Column, frame_count: int
-) -> dict[str, Column]:
-    """Columns start_*, range_*, position_*, block_* and frame_line."""
-    base = _base_lines(frame, line, frame_count)
-    beyond = np.where(line > 0, line - base[frame], 0)
-    position, at = numbered(combined(beyond, column, reason))
-    sample = np.zeros(len(position), np.int64)
-    sample[at] = np.arange(len(at))
-    slot, block, frames = _blocks(frame)
+def pack_ranges(found: Located) -> dict[str, Column]:
+    """Columns range_count and page_*. A page: a bit for each range with which another frame begins than the last
+    one's, the differences of these frames, then for each range the line (above the frame's; 0: none), the column, the
+    reason."""
+    count = len(found.line)
+    firsts = np.arange(0, count, 1 << PAGE)
+    run, frame = _cut(found.run, found.run_frame, firsts)
+    begins = np.zeros(count, np.bool_)
+    begins[run] = True
+    bits = np.packbits(begins, bitorder="little")
+    steps = np.diff(frame, prepend=np.int64(0))
+    at = np.searchsorted(run, firsts)
+    steps[at] = 0
+    steps = _signed(steps)
+    planes = (_above(found, run, frame), narrow(found.column), found.reason)
+    compress = Compressor()
+    stops = np.append(at, len(run))[1:].tolist()
+    pages = [
+        compress(
+            bits[first >> 3 : first + (1 << PAGE) >> 3],
+            steps[begin:stop],
+            *(plane[first : first + (1 << PAGE)] for plane in planes),
+        )
+        for first, begin, stop in zip(firsts.tolist(), at.tolist(), stops, strict=True)
+    ]
     return {
-        **encode_starts(start),
-        "range_slot": slot,
-        "range_position": narrow(at),
-        "position_line": narrow(beyond[sample]),
-        "position_column": narrow(column[sample]),
-        "position_reason": narrow(reason[sample]),
-        "block_first": narrow(block),
-        "block_frame": narrow(frames),
-        "frame_line": narrow(base),
+        "range_count": narrow(np.array([count], np.uint64)),
+        "page_width": np.array([steps.itemsize, planes[0].itemsize, planes[1].itemsize], np.uint8),
+        "page_frame": narrow(frame[at]),
+        "page_end": narrow(np.cumsum([len(page) for page in pages], dtype=np.uint64)),
+        "page_data": np.frombuffer(b"".join(pages), np.uint8),
     }
 
 
-def _base_lines(frame: Numbers, line: Numbers, count: int) -> Numbers:
-    """One less than the lowest line of each frame: what its ranges' lines are counted from. Line 0, no line, is 0
-    anywhere."""
-    at = np.flatnonzero(line)
-    begins = runs(frame[at])
-    base = np.full(count, np.iinfo(np.int64).max)
-    if len(begins):
-        np.minimum.at(base, frame[at[begins]], np.minimum.reduceat(line[at], begins))
-    base[base == np.iinfo(np.int64).max] = 1
-    return base - 1
+def _cut(run: Numbers, frame: Numbers, firsts: Numbers) -> tuple[Numbers, Numbers]:
+    """The runs, cut where pages begin."""
+    at = np.searchsorted(run, firsts, side="right")
+    new = run[at - 1] != firsts
+    return np.insert(run, at[new], firsts[new]), np.insert(frame, at[new], frame[at[new] - 1])
 
 
-def _blocks(frame: Numbers) -> tuple[Column, Numbers, Numbers]:
-    """(each range's number in its block's list of frames, where each list begins, the lists)."""
-    block = np.arange(len(frame)) >> BLOCK
-    begins = runs(block, frame)
-    distinct, number = numbered(combined(block[begins], frame[begins]))
-    sample = np.zeros(len(distinct), np.int64)
-    sample[number] = begins
-    first = np.searchsorted(block[sample], np.arange(int(block[-1]) + 1 if len(block) else 0))
-    slot = number - first[block[begins]]
-    return np.repeat(slot, np.diff(begins, append=len(frame))).astype(np.uint8), first, frame[sample]
+def _above(found: Located, run: Numbers, frame: Numbers) -> Column:
+    """Lines less those of their frames; 0 stays 0."""
+    base = found.frames["line"].astype(np.uint32)[frame]
+    above = found.line - np.repeat(base, np.diff(run, append=len(found.line)))
+    above[found.line == 0] = 0
+    return narrow(above)
+
+
+def _signed(values: Numbers) -> Column:
+    """The same numbers in the narrowest signed type that holds them."""
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    dtype = next(t for t in _SIGNED.values() if np.iinfo(t).min <= low and high <= np.iinfo(t).max)
+    return values.astype(dtype, copy=False)
 
 
 def pack_table(columns: Sequence[Column]) -> bytes:
     """Equally long columns that nobody searches: differences from row to row, one column after the other, each as the
     width of its entries (one byte) and the entries; then all compressed."""
-    planes = []
-    for column in columns:
-        differences = np.diff(column.astype(np.int64), prepend=np.int64(0))
-        low, high = int(differences.min(initial=0)), int(differences.max(initial=0))
-        dtype = next(t for t in _WIDTHS.values() if np.iinfo(t).min <= low and high <= np.iinfo(t).max)
-        planes += [bytes([dtype.itemsize]), differences.astype(dtype).tobytes()]
-    return compress(b"".join(planes)).tobytes()
+    compress = Compressor()
+    differences = [_signed(_differences(column)) for column in columns]
+    return compress(*(part for each in differences for part in (bytes([each.itemsize]), each)))
+
+
+def _differences(column: Column) -> Column:
+    """From entry to entry (the first from 0), in a type in which none of them is too large."""
+    top = int(column.max(initial=0))
+    dtype = next((t for t in _SIGNED.values() if top <= np.iinfo(t).max), np.dtype(np.int64))
+    result = column.astype(dtype)
+    result[1:] -= result[:-1].copy()
+    return result
 
 
 def unpack_table(packed: Column, count: int, names: Sequence[str]) -> dict[str, Column]:
@@ -84,48 +103,106 @@ def unpack_table(packed: Column, count: int, names: Sequence[str]) -> dict[str, 
     data, at, columns = decompress(packed), 0, {}
     for name in names:
         width = data[at] if at < len(data) else 0
-        if width not in _WIDTHS or at + 1 + width * count > len(data):
+        if width not in _SIGNED or at + 1 + width * count > len(data):
             raise DataLoss("has a table that ends early", where="index file")
-        differences = np.frombuffer(data, _WIDTHS[width], count, at + 1)
+        differences = np.frombuffer(data, _SIGNED[width], count, at + 1)
         columns[name] = narrow(np.cumsum(differences, dtype=np.int64).view(np.uint64))
         at += 1 + width * count
     return columns
 
 
 class Ranges:
-    """The packed columns as they are asked: the frame, the line and the column of ranges."""
+    """The packed columns as they are asked: the frame, the line, the column and the reason of ranges. A page is opened
+    when one of its ranges is asked for, and stays so. Safe to use from several threads: a page that two open is written
+    twice with the same."""
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
-        self.slot, self.position = columns["range_slot"], columns["range_position"]
-        self._first, self._frame = columns["block_first"], columns["block_frame"]
-        self._line, self._column = columns["position_line"], columns["position_column"]
-        self._reason, self._base = columns["position_reason"], columns["frame_line"]
-        if len(self.slot) != len(self.position) or len(self._first) != -(-len(self.slot) >> BLOCK):
+        self._count = int(columns["range_count"].item(0))
+        self._first_frame, self._ends, self._data = (columns[f"page_{name}"] for name in ("frame", "end", "data"))
+        self._base, widths = columns["frame_line"], columns["page_width"].tolist()
+        pages = -(-self._count >> PAGE)
+        if len(self._ends) != pages or len(self._first_frame) != pages or len(widths) != 3:
             raise DataLoss("has ranges that contradict each other", where="index file")
+        try:
+            self._widths = _SIGNED[widths[0]], _UNSIGNED[widths[1]], _UNSIGNED[widths[2]]
+        except KeyError:
+            raise DataLoss("has ranges of no known width", where="index file") from None
+        self._open = bytearray(pages)
+        self._frame = np.empty(self._count, np.uint16 if len(self._base) <= 1 << 16 else np.uint32)
+        self._line = np.empty(self._count, np.uint32)
+        self._column, self._reason = np.empty(self._count, self._widths[2]), np.empty(self._count, np.uint8)
+        self._views = tuple(each.data for each in (self._frame, self._line, self._column, self._reason))
 
     def __len__(self) -> int:
-        return len(self.slot)
+        return self._count
 
     def frame(self, ranges: Column) -> Column:
-        number: Column = self._frame[self._first[ranges >> BLOCK].astype(np.int64) + self.slot[ranges]]
-        return number
+        self._want(ranges)
+        return self._frame[ranges]
 
-    def line(self, ranges: Column, frame: Column) -> Column:
-        beyond = self._line[self.position[ranges]]
-        return np.where(beyond, self._base[frame].astype(np.uint32) + beyond, 0).astype(np.uint32, copy=False)
+    def line(self, ranges: Column) -> Column:
+        self._want(ranges)
+        return self._line[ranges]
 
     def column(self, ranges: Column) -> Column:
-        return self._column[self.position[ranges]]
+        self._want(ranges)
+        return self._column[ranges]
 
     def reason(self, ranges: Column) -> Column:
-        return self._reason[self.position[ranges]]
-
-    def one_frame(self, number: int) -> int:
-        return int(self._frame.item(self._first.item(number >> BLOCK) + self.slot.item(number)))
+        self._want(ranges)
+        return self._reason[ranges]
 
     def one(self, number: int) -> tuple[int, int, int, int]:
         """(frame, line, column, reason) of one range."""
-        frame, position = self.one_frame(number), self.position.item(number)
-        beyond = self._line.item(position)
-        line = self._base.item(frame) + beyond if beyond else 0
-        return frame, line, self._column.item(position), self._reason.item(position)
+        if not self._open[number >> PAGE]:
+            self._open_pages(range(number >> PAGE, (number >> PAGE) + 1))
+        frame, line, column, reason = self._views
+        return frame[number], line[number], column[number], reason[number]
+
+    def _want(self, ranges: Column) -> None:
+        """Open the pages of ``ranges``."""
+        if 0 not in self._open:
+            return
+        wanted = np.zeros(len(self._open), np.bool_)
+        wanted[ranges >> PAGE] = True
+        wanted &= np.frombuffer(self._open, np.bool_) == 0
+        pages = np.flatnonzero(wanted).tolist()
+        if len(pages) * _NEAR > len(wanted):
+            self._open_pages(range(len(wanted)))
+            return
+        for page in pages:
+            self._open_pages(range(page, page + 1))
+
+    def _open_pages(self, pages: range) -> None:
+        """Open pages that lie one behind the other, all at once."""
+        found = [self._page(page) for page in pages]
+        bits, steps, above, column, reason = (
+            np.frombuffer(b"".join(planes), dtype)
+            for planes, dtype in zip(zip(*found, strict=True), (_BYTE, *self._widths, _BYTE), strict=True)
+        )
+        run = np.flatnonzero(np.unpackbits(bits, count=len(reason), bitorder="little"))
+        lengths = np.diff(run, append=len(reason))
+        held = np.array([len(page[1]) for page in found]) // steps.itemsize
+        frame = np.cumsum(steps, dtype=np.int64)
+        first = self._first_frame[pages.start : pages.stop]
+        frame += np.repeat(first - frame[np.cumsum(held) - held], held)
+        at = slice(pages.start << PAGE, (pages.start << PAGE) + len(reason))
+        self._frame[at] = np.repeat(frame, lengths)
+        self._line[at] = (np.repeat(self._base[frame], lengths) + above.astype(np.uint32)) * (above > 0)
+        self._column[at], self._reason[at] = column, reason
+        self._open[pages.start : pages.stop] = b"\1" * len(pages)
+
+    def _page(self, page: int) -> list[memoryview]:
+        """Its planes: bits, steps, lines, columns, reasons."""
+        begin, size = int(self._ends[page - 1]) if page else 0, self._stop(page) - (page << PAGE)
+        data = memoryview(decompress(self._data[begin : int(self._ends[page])]))
+        bits = size + 7 >> 3
+        widths = [dtype.itemsize for dtype in (*self._widths, _BYTE)]
+        sizes = [bits, int.from_bytes(data[:bits]).bit_count() * widths[0], *(size * width for width in widths[1:])]
+        stops = list(accumulate(sizes))
+        if stops[-1] != len(data):
+            raise DataLoss("has a page of ranges that is not whole", where="index file")
+        return [data[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
+
+    def _stop(self, page: int) -> int:
+        return min((page + 1) << PAGE, self._count)

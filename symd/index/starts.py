@@ -3,7 +3,6 @@ an instruction could begin, and how many bits are set before each word. Sparse s
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,6 +14,8 @@ from symd.model import U64
 
 Numbers = NDArray[np.int64]
 
+GROUP = 6
+"""1 << GROUP words have one base, from which their ranks count; so a rank fits 16 bits."""
 _ONE = np.uint64(1)
 _DENSE_BATCH = 8
 """A batch of a position for every so many slots pays for a table of all slots."""
@@ -32,13 +33,22 @@ def encode_starts(starts: U64) -> dict[str, Column]:
     slots = (int(starts[-1]) >> shift) + 1 if len(starts) else 0
     empty = np.zeros(0, np.uint64)
     sparse = narrow(starts)
-    if not len(starts) or slots // 64 * 12 > sparse.nbytes:
-        return {"start_shift": _scalar(shift), "start_bits": empty, "start_rank": empty, "start_sorted": sparse}
+    if not len(starts) or slots // 64 * 10 > sparse.nbytes:
+        dense = dict.fromkeys(("start_bits", "start_rank", "start_base"), empty)
+        return {"start_shift": _scalar(shift), **dense, "start_sorted": sparse}
     flags = np.zeros(-(-slots // 64) * 64, np.bool_)
-    flags[starts >> np.uint64(shift)] = True
+    flags[starts >> shift] = True
     bits = np.packbits(flags, bitorder="little").view("<u8")
-    rank = np.cumsum(np.bitwise_count(bits), dtype=np.uint64) - np.bitwise_count(bits)
-    return {"start_shift": _scalar(shift), "start_bits": bits, "start_rank": narrow(rank), "start_sorted": empty}
+    held = np.bitwise_count(bits)
+    rank = np.cumsum(held, dtype=np.uint64) - held
+    base = rank[:: 1 << GROUP]
+    return {
+        "start_shift": _scalar(shift),
+        "start_bits": bits,
+        "start_rank": (rank - np.repeat(base, 1 << GROUP)[: len(rank)]).astype(np.uint16),
+        "start_base": narrow(base),
+        "start_sorted": empty,
+    }
 
 
 def _scalar(number: int) -> Column:
@@ -49,16 +59,23 @@ class Starts:
     """The columns as they are asked. Positions before the first start belong to range 0."""
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
-        self._sorted, self._bits, self._rank = (columns[name] for name in ("start_sorted", "start_bits", "start_rank"))
+        self._sorted, self._bits, self._rank, self._base = (
+            columns[f"start_{name}"] for name in ("sorted", "bits", "rank", "base")
+        )
         shift = columns["start_shift"].tolist()
-        if len(self._bits) != len(self._rank) or len(shift) != 1 or shift[0] > 63:
+        groups = -(-len(self._bits) >> GROUP)
+        if len(self._bits) != len(self._rank) or len(self._base) != groups or len(shift) != 1 or shift[0] > 63:
             raise DataLoss("has starts that contradict each other", where="index file")
         self._shift = int(shift[0])
         self._table: Column | None = None
         self.count = len(self._sorted) or self._last() + 1
 
     def _last(self) -> int:
-        return int(self._rank[-1]) + int(self._bits[-1]).bit_count() - 1 if len(self._bits) else -1
+        return self._before(len(self._bits) - 1) + int(self._bits[-1]).bit_count() - 1 if len(self._bits) else -1
+
+    def _before(self, word: int) -> int:
+        """The starts in all words before this one."""
+        return int(self._base.item(word >> GROUP) + self._rank.item(word))
 
     def find(self, positions: U64) -> Column:
         """The number of the range around each position."""
@@ -76,7 +93,8 @@ class Starts:
         slot = np.minimum(slot, np.uint64(len(self._bits) * 64 - 1))
         word = (slot >> np.uint64(6)).view(np.int64)
         below = (_ONE << (slot & np.uint64(63))) * np.uint64(2) - _ONE
-        rank: Numbers = self._rank[word] + np.bitwise_count(self._bits[word] & below).astype(np.int64) - 1
+        held = np.bitwise_count(self._bits[word] & below).astype(np.int64)
+        rank: Numbers = self._base[word >> GROUP].astype(np.int64) + self._rank[word] + held - 1
         return np.maximum(rank, 0)
 
     def table(self) -> Column:
@@ -86,13 +104,6 @@ class Starts:
             table = np.cumsum(flags, dtype=np.uint32 if self.count < 1 << 31 else np.uint64)
             self._table = np.maximum(table, 1, out=table) - table.dtype.type(1)
         return self._table
-
-    def find_one(self, position: int) -> int:
-        if not len(self._bits):
-            return max(bisect_right(self._sorted, position) - 1, 0)
-        word, bit = divmod(min(position >> self._shift, len(self._bits) * 64 - 1), 64)
-        below: int = self._bits.item(word) & ((2 << bit) - 1)
-        return max(int(self._rank.item(word)) + below.bit_count() - 1, 0)
 
     def all(self) -> U64:
         """Every start, sorted."""

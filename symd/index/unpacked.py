@@ -4,12 +4,12 @@ each location, the line rows. Worked out for the ranges that are asked for, or f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import numpy as np
 
-from symd.errors import DataLoss
 from symd.index.distinct import Numbers
-from symd.index.format import Column, narrow
+from symd.index.format import Column, Stored, narrow
 from symd.index.packing import FUNCTION_COLUMNS, ROW_COLUMNS, Ranges, unpack_table
 from symd.index.starts import Starts
 from symd.model import Reason
@@ -26,8 +26,8 @@ _UNDEBUGGED = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
 class Packed:
     """Ranges, frames and owners of an index file."""
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
-        self.ranges = Ranges(columns)
+    def __init__(self, columns: Mapping[str, Column], ranges: Ranges) -> None:
+        self.ranges = ranges
         self.frame_owner, self.frame_kernel, self.frame_file = (
             columns[f"frame_{name}"] for name in ("owner", "kernel", "file")
         )
@@ -37,13 +37,6 @@ class Packed:
         self.calls = np.flatnonzero((self.inlined != 0) & (self.parent != 0))
         """The owners that are inlined calls; each has a location of its own, where it was called from."""
         self.first_leaf = RESERVED + len(self.calls)
-
-    def function_of(self, frame: int, reason: int) -> int:
-        """The name of the function of a frame. Code of nobody without debug data has its kernel's."""
-        owner = self.frame_owner.item(frame)
-        if not owner and reason in _UNDEBUGGED:
-            return int(self.frame_kernel.item(frame))
-        return int(self.name.item(owner))
 
     def locations(self, ranges: Numbers, calls: Numbers) -> dict[str, Column]:
         """LOCATION_COLUMNS: the reserved locations, one for each of ``calls`` (owners, in order; with everything that
@@ -58,7 +51,7 @@ class Packed:
         undebugged = (owner == 0) & np.isin(reason, _UNDEBUGGED)
         if np.any(undebugged):
             function = np.where(undebugged, kernel, function)
-        leaf_line = self.ranges.line(ranges, frame)
+        leaf_line = self.ranges.line(ranges)
         exact = np.full(len(calls), Reason.EXACT, np.uint8)
         parts = {
             "reason": (exact, reason),
@@ -94,10 +87,22 @@ class Unpacked(Mapping[str, Column]):
     """The stored columns, and by their names the ones that follow: range_start, range_location, location_*, row_* and function_*,
     each worked out when it is first asked for and then kept."""
 
-    def __init__(self, stored: Mapping[str, Column], starts: Starts, packed: Packed) -> None:
-        self._columns = dict(stored)
-        self._starts = starts
-        self._packed = packed
+    def __init__(self, stored: Stored) -> None:
+        self._stored = stored
+        self.numbers = stored.numbers
+        self._columns: dict[str, Column] = {}
+
+    @cached_property
+    def starts(self) -> Starts:
+        return Starts(self._stored)
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        return Ranges(self._stored)
+
+    @cached_property
+    def packed(self) -> Packed:
+        return Packed(self._stored, self.ranges)
 
     def __getitem__(self, name: str) -> Column:
         found = self._columns.get(name)
@@ -107,41 +112,29 @@ class Unpacked(Mapping[str, Column]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
+        return iter({**dict.fromkeys(self._stored), **self._columns})
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self._stored.keys() | self._columns.keys())
 
     def _work_out(self, name: str) -> None:
         if name == "range_start":
-            made = {name: self._starts.all()}
+            made = {name: self.starts.all()}
         elif name == "range_location":
-            made = {name: np.arange(len(self._packed.ranges), dtype=np.uint32) + np.uint32(self._packed.first_leaf)}
+            made = {name: np.arange(len(self.ranges), dtype=np.uint32) + np.uint32(self.packed.first_leaf)}
         elif name.startswith("location_"):
-            every = self._packed.locations(np.arange(len(self._packed.ranges)), self._packed.calls)
+            every = self.packed.locations(np.arange(len(self.ranges)), self.packed.calls)
             made = {f"location_{key}": column for key, column in every.items()}
         elif name.startswith("row_"):
             made = self._rows()
         elif name.startswith("function_"):
-            made = unpack_table(
-                self._columns["function_data"], self._columns["function_count"].item(0), FUNCTION_COLUMNS
-            )
+            made = unpack_table(self._stored["function_data"], self._stored["function_count"].item(0), FUNCTION_COLUMNS)
         else:
-            return
+            made = {name: self._stored[name]}
         self._columns.update(made)
 
     def _rows(self) -> dict[str, Column]:
-        counts = self._columns["object_rows"].tolist()
-        tables = [self.object_rows(number) for number in range(len(counts))]
-        empty = np.zeros(0, np.uint8)
-        rows = {f"row_{name}": np.concatenate([empty, *(table[name] for table in tables)]) for name in ROW_COLUMNS}
-        return {"row_object": narrow(np.repeat(np.arange(len(counts), dtype=np.uint64), counts)), **rows}
-
-    def object_rows(self, number: int) -> dict[str, Column]:
-        """The line rows of one code object, as ROW_COLUMNS. Raises DataLoss."""
-        count, size = self._columns["object_rows"].item(number), self._columns["object_row_bytes"].item(number)
-        first = int(self._columns["object_row_bytes"][:number].sum())
-        data = self._columns["row_data"][first : first + size]
-        if len(data) != size:
-            raise DataLoss("ends inside its line rows", where="index file")
-        return unpack_table(data, count, ROW_COLUMNS) if count else dict.fromkeys(ROW_COLUMNS, np.zeros(0, np.uint8))
+        counts = self._stored["object_rows"].tolist()
+        rows = unpack_table(self._stored["row_data"], sum(counts), ROW_COLUMNS)
+        owner = narrow(np.repeat(np.arange(len(counts), dtype=np.uint64), counts))
+        return {"row_object": owner, **{f"row_{name}": column for name, column in rows.items()}}

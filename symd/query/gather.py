@@ -41,7 +41,7 @@ class Gathered:
 
     def answers(self) -> Answers:
         """The batch."""
-        columns = {
+        columns: dict[str, Any] = {
             name: np.concatenate([table[name] for table in self._tables]) for name in (*TEXTS, *NUMBERS, "parent")
         }
         table = Locations(**columns, strings=tuple(self._strings))

@@ -18,7 +18,9 @@ from symd.model import (
     ByAddress,
     ByKernel,
     BySection,
+    Candidate,
     ObjectAddress,
+    Place,
     Query,
     Reason,
     SectionOffset,
@@ -30,58 +32,41 @@ MAX_CANDIDATES = 64
 
 def symbolize(index: Index, queries: Sequence[Query], path: str | None = None) -> Answers:
     """Answers in the order of ``queries``. Raises ObjectNotFound when there is no code object at ``path``."""
-    return _resolved(index, queries, path).answers()
-
-
-def places(index: Index, queries: Sequence[Query], path: str | None = None) -> tuple[Column, U64] | None:
-    """What ``symbolize`` would look up: place numbers and offsets in them, those of all candidates where a query is
-    ambiguous, none for a query that points nowhere. None where a query names no kernel that is known. Raises
-    ObjectNotFound when there is no code object at ``path``."""
-    batch = _resolved(index, queries, path)
-    if np.any(batch.reason == Reason.UNKNOWN_KERNEL):
-        return None
-    plain = batch.reason == 0
-    several = [where for candidates in batch.several.values() for where in candidates]
-    place = np.concatenate([batch.place[plain], np.array([number for number, _ in several], np.int32)])
-    offset = np.concatenate([batch.offset[plain], np.array([at for _, at in several], np.uint64)])
-    return place, offset
-
-
-def _resolved(index: Index, queries: Sequence[Query], path: str | None) -> _Batch:
     _check_object(index, path)
     batch = _Batch(index, path, len(queries))
     for kind, numbers in _by_target(queries).items():
         values = np.array([_value(queries[number]) for number in numbers], np.uint64)
         batch.resolve(kind, np.array(numbers, np.int64), values)
-    return batch
+    return batch.answers()
 
 
 def symbolize_one(index: Index, query: Query, path: str | None = None) -> Answer:
     """The answer to one query; where it is plain, without making a column."""
     _check_object(index, path)
-    found = _plain_place(index, query, path)
+    found = _plain(index, query, path)
     if found is None:
         return symbolize(index, [query], path)[0]
-    number, offset = found
-    place = index.places[number]
-    reason, kernel, frames = index.answer_at(number, offset)
+    place, offset, position = found
+    reason, kernel, frames = index.leaves.at(position)
     address = ObjectAddress(place.address + offset)
     return Answer(
         reason, place.object, kernel, place.section, place.section_index, SectionOffset(offset), address, frames
     )
 
 
-def _plain_place(index: Index, query: Query, path: str | None) -> tuple[int, int] | None:
-    """(place, offset) of a query that means exactly one and lies inside it."""
+def _plain(index: Index, query: Query, path: str | None) -> tuple[Place, int, int] | None:
+    """(place, offset in it, position in the linear space) of a query that means exactly one place and lies in it."""
     if isinstance(query, ByAddress):
-        return index.address_map(path).one(query.address)
-    if not isinstance(query, ByKernel):
-        return None
-    entries = [entry for entry in index.kernels_named(query.kernel) if index.is_chosen(entry.place, path)]
-    if len(entries) != 1:
-        return None
-    entry, offset = entries[0], query.offset + entries[0].offset
-    return (entry.place, offset) if offset < index.place_size(entry.place) else None
+        found = index.address_map(path).one(query.address)
+        if found is None:
+            return None
+        number, offset = found
+        return index.places[number], offset, index.bases[number] + offset
+    if isinstance(query, ByKernel):
+        spot = index.kernel_spot(query.kernel, path)
+        if spot is not None and query.offset < spot.room:
+            return spot.place, query.offset + spot.offset, query.offset + spot.position
+    return None
 
 
 def symbolize_column(
@@ -160,7 +145,7 @@ class _Batch:
         self.place = np.zeros(size, np.int32)
         self.offset = np.zeros(size, np.uint64)
         self.reason = np.zeros(size, np.uint8)
-        self.several: dict[int, list[tuple[int, int]]] = {}
+        self.candidates: dict[int, tuple[Candidate, ...]] = {}
 
     def resolve(self, target: _Key, numbers: _Numbers, values: U64) -> None:
         kernel, section = target
@@ -192,7 +177,7 @@ class _Batch:
         return [(int(place), address - int(first)) for place, first in zip(places[held], start[held], strict=True)]
 
     def _several(self, number: int, where: list[tuple[int, int]]) -> None:
-        self.several[number] = where[:MAX_CANDIDATES]
+        self.candidates[number] = tuple(self.index.candidate(place, offset) for place, offset in where[:MAX_CANDIDATES])
 
     def _in_kernel(self, name: str, numbers: _Numbers, values: U64) -> None:
         entries = [entry for entry in self.index.kernels_named(name) if self.index.is_chosen(entry.place, self.path)]
@@ -231,17 +216,16 @@ class _Batch:
 
     def answers(self) -> Answers:
         """One search and one gather for all that have a place; the reason's own location for the rest."""
-        candidates = {number: tuple(self.index.candidate(*w) for w in where) for number, where in self.several.items()}
         located = self.reason == 0
         if located.all():
             location, locations = self.index.located(self.place, self.offset)
             place = self.place.view(np.uint32) + np.uint32(1)
-            return Answers(location, place, self.offset, locations, self.index.places, candidates)
+            return Answers(location, place, self.offset, locations, self.index.places, self.candidates)
         location = self.reason.astype(np.uint32)
         location[located], locations = self.index.located(self.place[located], self.offset[located])
         place = np.where(located, self.place + 1, 0).astype(np.uint32)
         offset = np.where(located, self.offset, np.uint64(0))
-        return Answers(location, place, offset, locations, self.index.places, candidates)
+        return Answers(location, place, offset, locations, self.index.places, self.candidates)
 
 
 def _number(numbers: _Numbers, slot: int) -> int:

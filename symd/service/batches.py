@@ -10,7 +10,7 @@ from symd.service.parts import Parts
 from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS, ANSWER_FORM_ROWS, SymbolizeRequest, SymbolizeResponse
 from symd.wire.answers import FEW, add_answer, write_columns
 from symd.wire.names import module_digest
-from symd.wire.queries import column_length, from_column, from_queries
+from symd.wire.queries import column_length, from_column, from_queries, from_query
 
 
 def answer(parts: Parts, request: SymbolizeRequest, response: SymbolizeResponse, sent: set[bytes]) -> None:
@@ -23,14 +23,17 @@ def answer(parts: Parts, request: SymbolizeRequest, response: SymbolizeResponse,
     if request.HasField("column"):
         _answer_column(parts, request, response, digest, path, sent)
         return
-    check_size(len(request.queries), parts.config.limits.batch)
-    queries = from_queries(request.queries)
+    count = len(request.queries)
+    check_size(count, parts.config.limits.batch)
     if request.form == ANSWER_FORM_COLUMNS:
-        _write_columns(parts, request, response, parts.engine.symbolize(digest, queries, path), None, sent)
-    elif 0 < len(queries) <= FEW:
-        _write_rows(response, [parts.engine.symbolize_one(digest, query, path) for query in queries])
+        answers = parts.engine.symbolize(digest, from_queries(request.queries), path)
+        _write_columns(parts, request, response, answers, None, sent)
+    elif 0 < count <= FEW:
+        rows, one = response.answers, parts.engine.symbolize_one
+        for message in request.queries:
+            add_answer(rows, one(digest, from_query(message), path))
     else:
-        _write_rows(response, parts.engine.symbolize(digest, queries, path))
+        _write_rows(response, parts.engine.symbolize(digest, from_queries(request.queries), path))
 
 
 def _answer_column(

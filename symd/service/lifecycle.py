@@ -60,6 +60,8 @@ def _signals() -> Iterator[threading.Event]:
 @contextmanager
 def _opened(config: Config) -> Iterator[Host]:
     """The engine over the configured store, with the real drivers and disassemblers."""
+    import zstandard  # noqa: F401, PLC0415 - indexes import it when they first need it: that would be a question's time
+
     from symd.disasm import disassemble  # noqa: PLC0415 - a daemon that is given its engine needs neither
     from symd.drivers import grab  # noqa: PLC0415
 

@@ -133,10 +133,13 @@ def _reading(handler: Handler, kind: type[Message], *, many: bool) -> Handler:
         except DecodeError as error:
             raise Malformed(f"not a {kind.DESCRIPTOR.full_name}: {error}", where="the request") from None
 
-    def handle(parts: Parts, request: Any, context: grpc.ServicerContext) -> Any:
-        return handler(parts, map(read, request) if many else read(request), context)
+    def handle_one(parts: Parts, request: bytes, context: grpc.ServicerContext) -> Any:
+        return handler(parts, read(request), context)
 
-    return handle
+    def handle_many(parts: Parts, requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+        return handler(parts, map(read, requests), context)
+
+    return handle_many if many else handle_one
 
 
 _MAKERS = {

@@ -14,8 +14,8 @@ import sys
 from typing import BinaryIO
 
 from symd.config import Limits
-from symd.engine import build_index
 from symd.errors import LimitExceeded, SymdError
+from symd.index.module import build_index
 from symd.store import failures
 
 LENGTH = struct.Struct("<Q")

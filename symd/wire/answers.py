@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from symd.wire.text import utf8
 
 FEW = 8
 """Up to so many answers are renumbered in plain Python, which is then faster than NumPy over a whole table."""
+_REASONS: Mapping[int, Reason] = {int(reason): reason for reason in Reason}
 CACHED = 1 << 15
 """So many numbers at a time are compared, so that what is between stays in the processor's cache."""
 
@@ -42,49 +44,56 @@ def to_answer(answer: Answer) -> answer_pb2.Answer:
 def add_answer(rows: Any, answer: Answer) -> answer_pb2.Answer:
     """Append to a field of answers. One address costs little beside this, and a message that is made inside the one it
     belongs to need not be copied there."""
-    row: answer_pb2.Answer = rows.add(
-        reason=int(answer.reason),
-        object=utf8(answer.object),
-        kernel=utf8(answer.kernel),
-        section=utf8(answer.section),
-        section_index=answer.section_index,
-        section_offset=answer.section_offset,
-        address=answer.address,
-    )
-    frames: Any = row.frames
-    for frame in answer.frames:
-        frames.add(
-            function=utf8(frame.function),
-            linkage_name=utf8(frame.linkage_name),
-            file=utf8(frame.file),
-            line=frame.line,
-            column=frame.column,
-            inlined=frame.inlined,
+    before = len(rows)
+    try:
+        row: answer_pb2.Answer = rows.add(
+            reason=answer.reason,
+            object=answer.object,
+            kernel=answer.kernel,
+            section=answer.section,
+            section_index=answer.section_index,
+            section_offset=answer.section_offset,
+            address=answer.address,
         )
+        frames: Any = row.frames
+        for frame in answer.frames:
+            frames.add(
+                function=frame.function,
+                linkage_name=frame.linkage_name,
+                file=frame.file,
+                line=frame.line,
+                column=frame.column,
+                inlined=frame.inlined,
+            )
+    except UnicodeEncodeError:
+        del rows[before:]
+        return add_answer(rows, _encodable(answer))
     if answer.candidates:
         row.candidates.extend(map(to_candidate, answer.candidates))
     return row
 
 
+def _encodable(answer: Answer) -> Answer:
+    """The answer with texts that Protocol Buffers take."""
+    frames = tuple(
+        replace(frame, function=utf8(frame.function), linkage_name=utf8(frame.linkage_name), file=utf8(frame.file))
+        for frame in answer.frames
+    )
+    texts = utf8(answer.object), utf8(answer.kernel), utf8(answer.section)
+    return replace(answer, object=texts[0], kernel=texts[1], section=texts[2], frames=frames)
+
+
 def from_answer(message: answer_pb2.Answer) -> Answer:
-    """The answer. What has an address has an object and a section number too, and no name is empty, so that little need
-    be asked."""
-    reason, frames = Reason(message.reason), tuple(map(from_frame, message.frames))
-    candidates = tuple(map(from_candidate, message.candidates)) if message.candidates else ()
-    kernel = message.kernel or None
+    """The answer. What has an address has an object and a section number too, no name is empty, and what is ambiguous
+    alone has candidates, so that little need be asked."""
+    reason = _REASONS.get(message.reason) or Reason(message.reason)
+    kernel, frames = message.kernel or None, tuple([from_frame(frame) for frame in message.frames])
+    candidates = tuple(map(from_candidate, message.candidates)) if reason is Reason.AMBIGUOUS else ()
     if not message.HasField("address"):
         return Answer(reason, kernel=kernel, frames=frames, candidates=candidates)
-    return Answer(
-        reason,
-        message.object,
-        kernel,
-        message.section or None,
-        message.section_index,
-        SectionOffset(message.section_offset),
-        ObjectAddress(message.address),
-        frames,
-        candidates,
-    )
+    offset, address = SectionOffset(message.section_offset), ObjectAddress(message.address)
+    section, number = message.section or None, message.section_index
+    return Answer(reason, message.object, kernel, section, number, offset, address, frames, candidates)
 
 
 def from_frame(message: location_pb2.Frame) -> Frame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from symd.errors import BadQuery
 
@@ -11,10 +12,21 @@ CONTEXT = re.compile(r"contexts/([0-9a-f]{32})\Z")
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 
+RECENT = 1 << 12
+"""Names that are known to be right: most questions are about modules that were asked about before."""
+
+
 def module_name(digest: str) -> str:
     return f"modules/{digest}"
 
 
+@lru_cache(RECENT)
+def checked_module_name(digest: str) -> str:
+    """The same. Raises ``BadQuery`` when ``digest`` is not a lower-case hexadecimal SHA-256."""
+    return module_name(checked_digest(digest))
+
+
+@lru_cache(RECENT)
 def module_digest(name: str) -> str:
     """The digest in a module's name. Raises ``BadQuery``."""
     match = MODULE.match(name)

@@ -33,19 +33,17 @@ def to_query(query: Query) -> query_pb2.Query:
 
 def add_query(queries: Any, query: Query) -> query_pb2.Query:
     """The same, appended to a field of queries, where it need not be copied."""
-    message: query_pb2.Query
     try:
-        match query:
-            case ByAddress(address):
-                message = queries.add(address=address)
-            case ByKernel(kernel, offset):
-                message = queries.add(kernel_offset=query_pb2.KernelOffset(kernel=kernel, offset=offset))
-            case BySection(str(name), offset):
-                place = query_pb2.SectionOffset(section_name=name, offset=offset)
-                message = queries.add(section_offset=place)
-            case BySection(index, offset):
-                place = query_pb2.SectionOffset(section_index=int(index), offset=offset)
-                message = queries.add(section_offset=place)
+        if isinstance(query, ByAddress):
+            message: query_pb2.Query = queries.add(address=query.address)
+        elif isinstance(query, ByKernel):
+            message = queries.add(kernel_offset=query_pb2.KernelOffset(kernel=query.kernel, offset=query.offset))
+        elif isinstance(query.section, str):
+            place = query_pb2.SectionOffset(section_name=query.section, offset=query.offset)
+            message = queries.add(section_offset=place)
+        else:
+            place = query_pb2.SectionOffset(section_index=int(query.section), offset=query.offset)
+            message = queries.add(section_offset=place)
     except ValueError:
         raise BadQuery(f"{query} does not fit", hint="addresses have 64 bits, section numbers 32") from None
     return message
@@ -53,14 +51,15 @@ def add_query(queries: Any, query: Query) -> query_pb2.Query:
 
 def from_query(message: query_pb2.Query) -> Query:
     """Raises ``BadQuery`` when no kind of address is set."""
-    match message.WhichOneof("kind"):
-        case "address":
-            return ByAddress(ObjectAddress(message.address))
-        case "kernel_offset":
-            return ByKernel(message.kernel_offset.kernel, KernelOffset(message.kernel_offset.offset))
-        case "section_offset":
-            section = from_section(message.section_offset)
-            return BySection(section, SectionOffset(message.section_offset.offset))
+    kind = message.WhichOneof("kind")
+    if kind == "address":
+        return ByAddress(ObjectAddress(message.address))
+    if kind == "kernel_offset":
+        in_kernel = message.kernel_offset
+        return ByKernel(in_kernel.kernel, KernelOffset(in_kernel.offset))
+    if kind == "section_offset":
+        in_section = message.section_offset
+        return BySection(from_section(in_section), SectionOffset(in_section.offset))
     raise BadQuery("a query has no address", hint="set address, kernel_offset or section_offset")
 
 

@@ -1,12 +1,64 @@
-"""A handful of answers that came spelled out, as columns."""
+"""A handful of answers that came spelled out, as a batch of answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from symd.model import Answer, Answers, Frame, Locations, Place
+from symd.model import U32, U64, Answer, Answers, Candidate, Frame, Locations, Place
+
+
+class SpelledOut(Answers):
+    """A handful of answers that came spelled out. Most who ask one question want its answer: columns are made for who
+    asks for columns."""
+
+    __slots__ = ("_answers", "_columns")
+    _answers: Sequence[Answer]
+    _columns: Answers
+
+    def __init__(self, answers: Sequence[Answer]) -> None:
+        object.__setattr__(self, "_answers", answers)
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._answers[at]
+
+    def __reduce__(self) -> tuple[type[SpelledOut], tuple[Sequence[Answer]]]:
+        return SpelledOut, (self._answers,)
+
+    @property
+    def columns(self) -> Answers:
+        if not hasattr(self, "_columns"):
+            object.__setattr__(self, "_columns", as_columns(self._answers))
+        return self._columns
+
+    @property
+    def location(self) -> U32:
+        return self.columns.location
+
+    @property
+    def place(self) -> U32:
+        return self.columns.place
+
+    @property
+    def offset(self) -> U64:
+        return self.columns.offset
+
+    @property
+    def locations(self) -> Locations:
+        return self.columns.locations
+
+    @property
+    def places(self) -> Sequence[Place]:
+        return self.columns.places
+
+    @property
+    def candidates(self) -> Mapping[int, tuple[Candidate, ...]]:
+        return self.columns.candidates
 
 
 def as_columns(answers: Sequence[Answer]) -> Answers:

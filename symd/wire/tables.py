@@ -41,7 +41,7 @@ class Named:
 
 @dataclass(slots=True)
 class _Met:
-    """A table that an answer pointed into; ``named`` from the second time on."""
+    """A table that answers pointed into, and its name, once it has one."""
 
     table: weakref.ref[Locations]
     named: Named | None = None
@@ -55,8 +55,8 @@ class _Met:
 
 
 class NamedTables:
-    """The daemon's names. What is met a second time is the table of a whole index, not of one answer; its message is
-    kept as long as the index stays open and ``budget`` bytes last. Safe to use from several threads."""
+    """The daemon's names. What is shared, or met a second time, is not the table of one answer; its message is kept
+    as long as the index stays open and ``budget`` bytes last. Safe to use from several threads."""
 
     def __init__(self, budget: int = BUDGET) -> None:
         self._budget = budget
@@ -67,25 +67,30 @@ class NamedTables:
     def message(self, locations: Locations, count: int, known: Collection[bytes], sent: set[bytes]) -> bytes | None:
         """How ``count`` answers that point into the table bring it: by name to one who knows it, whole (and from then
         on it is in ``sent``), or as None: only the part that they need, without a name."""
-        named = self._named(locations) if len(locations) >= SMALL else None
+        large = count * SHARE >= len(locations)
+        named = self._named(locations, large) if len(locations) >= SMALL else None
         if named is None:
             return None
         if named.name in sent or named.name in known:
             return named.name_only
-        if count * SHARE < len(locations):
+        if not large:
             return None
         sent.add(named.name)
         return named.whole
 
-    def _named(self, locations: Locations) -> Named | None:
+    def _named(self, locations: Locations, large: bool) -> Named | None:
+        """The table with its name. It gets one when the batch is ``large``, so that nobody writes what is not sent."""
         key = id(locations)
         with self._lock:
             self._forget_gone()
             met = self._met.get(key)
             if met is None or met.table() is not locations:
-                self._met[key] = _Met(weakref.ref(locations, lambda _table: self._gone.append(key)))
-                return None
+                met = self._met[key] = _Met(weakref.ref(locations, lambda _table: self._gone.append(key)))
+                if not locations.shared:
+                    return None
             self._met.move_to_end(key)
+        if not large and met.named is None:
+            return None
         named = met.again(locations)
         with self._lock:
             self._shrink()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from symd.config import Limits
-from symd.engine import build_index
 from symd.index import Index
+from symd.index.module import build_index
 from symd.model import Answer, LineTable, RowFlag
 from symd.query.lines import lines
 from symd.query.symbolize import symbolize_column

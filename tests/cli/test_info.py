@@ -103,6 +103,16 @@ def test_arguments_read_as_a_declaration(run: Run, fake: FakeSymbolizer, module:
         {"ordinal": 2, "size": 4},
     ]
     item = fake.summary.objects[0]
-    kernel = replace(item.kernels[0], facts={"arguments": arguments})
+    kernel = item.kernels[0]._replace(facts={"arguments": arguments})
     fake.summary = replace(fake.summary, objects=(replace(item, kernels=(kernel,)),))
     assert "arguments (global float* a, uint n, 4 bytes)" in run("info", module).out
+
+
+def test_a_damaged_metadata_note_is_shown_and_the_kernels_are_listed(symd: Run, tmp_path: Path):
+    data = (ROOT / "samples/amdgpu/bin/v4-gfx900.co").read_bytes()
+    path = tmp_path / "damaged.co"
+    path.write_bytes(data.replace(b"\xa5.args", b"\x90.args", 1))
+    shown = symd("info", path)
+    assert shown.code == 0
+    assert "metadata note: is not readable msgpack: unhashable type: 'list'" in shown.out
+    assert "shade" in shown.out

@@ -212,7 +212,7 @@ def test_symbol_names_that_overlap_beyond_measure_are_refused():
     table = image.by_name[".symtab"]
     strings = elf.Section(len(image.sections), "names", 3, 0, 0, 0, b"x" * 100_000)
     rows = b"".join(struct.pack("<IBBHQQ", number, 2, 0, 1, 0, 0) for number in range(5000))
-    forged = elf.replace(table, data=rows, link=strings.index)
+    forged = elf.replace(table, content=rows, link=strings.index)
     image = elf.replace(image, sections=(*image.sections, strings))
     with pytest.raises(Malformed, match="overlap"):
         image.symbols(forged)

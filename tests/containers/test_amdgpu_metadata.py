@@ -6,9 +6,12 @@ import msgpack
 import pytest
 import yaml
 
-from symd.containers import elf
+from symd.config import Limits
+from symd.containers import amdgpu_metadata, elf
 from symd.containers.amdgpu_metadata import Metadata, _take, metadata
 from symd.containers.elf import Note
+from symd.index import Index
+from symd.index.module import build_index
 from tests import tools
 from tests.containers import amd
 
@@ -145,3 +148,76 @@ def test_notes_of_other_owners_are_passed_over():
 def test_an_image_without_notes_has_empty_metadata():
     image = elf.replace(elf.parse(amd.sample("v4-gfx900.co"), amd.budget()), sections=(), segments=())
     assert metadata(image) == Metadata()
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The images whose metadata was read."""
+    seen = []
+
+    def counted(image):
+        seen.append(image)
+        return metadata(image)
+
+    monkeypatch.setattr(amdgpu_metadata, "metadata", counted)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "name", ["v4-gfx900.co", "v4-gfx900-sections.o", "v6-gfx942-xnack.co", "v4-gfx900-stripped.co"]
+)
+def test_opening_an_object_reads_no_metadata_until_somebody_looks(name, reads):
+    code = amd.code(name)
+    assert {"shade", "clear"} <= {kernel.name for kernel in code.kernels}
+    assert (code.target.startswith("gfx9"), len(reads)) == (True, 0)
+    assert all(kernel.facts["registers"] for kernel in code.kernels)
+    assert code.facts["metadata_version"]
+    assert code.warnings == ()
+    assert len(reads) == 1
+
+
+def renamed(data: bytes, old: bytes, new: bytes) -> bytes:
+    """The same with every string ``old`` of its string tables called ``new``."""
+    assert len(old) == len(new)
+    assert b"\0" + old + b"\0" in data
+    return data.replace(b"\0" + old + b"\0", b"\0" + new + b"\0")
+
+
+def test_a_kernel_that_only_the_metadata_names_is_found(reads):
+    """Its descriptor's symbol is called otherwise, so that the function alone has the kernel's name."""
+    whole, cut = amd.code("v4-gfx900.co"), amd.decode(renamed(amd.sample("v4-gfx900.co"), b"shade.kd", b"shade.kx"))
+    assert [(one.name, one.offset, one.size) for one in cut.kernels] == [
+        (one.name, one.offset, one.size) for one in whole.kernels
+    ]
+    described = {"dynamic_stack"}  # what only a descriptor says
+    assert cut.kernels[0].facts == {key: value for key, value in whole.kernels[0].facts.items() if key not in described}
+    assert cut.kernels[1].facts == whole.kernels[1].facts
+
+
+@pytest.mark.parametrize("few", [0, 16])
+def test_functions_that_no_metadata_names_are_no_kernels_however_many_they_are(few, monkeypatch):
+    monkeypatch.setattr(amdgpu_metadata, "_FEW", few)
+    code = amd.decode(renamed(amd.sample("v4-gfx900.co"), b"shade.kd", b"shade.kx"))
+    assert [one.name for one in code.kernels] == ["shade", "clear"]
+    assert "march" in {one.name for one in code.functions}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "warning"),
+    [
+        (b"\xa5.name", b"\xc1.name", "metadata note: is not readable msgpack: "),
+        (b"\xa5.args", b"\x90.args", "metadata note: is not readable msgpack: unhashable type: 'list'"),
+        (b"\xa5shade", b"\xa5\xffhade", "can't decode byte 0xff in position 0: invalid start byte"),
+        (b"\xa5shade", b"\xdbshade", "metadata note: is not readable msgpack: Unpack failed: incomplete input"),
+        (b"AMDGPU\0\0", b"amdgpu\0\0", None),
+    ],
+)
+def test_a_damaged_note_is_a_note_of_the_summary_and_costs_the_metadata_alone(old, new, warning):
+    data = amd.sample("v4-gfx900.co")
+    assert old in data
+    summary = Index(build_index(data.replace(old, new, 1), Limits())).summary
+    [item] = summary.objects
+    assert [one for one in item.notes if "metadata" in one] == ([] if warning is None else [item.notes[0]])
+    assert warning is None or warning in item.notes[0]
+    assert [kernel.name for kernel in item.kernels] == ["shade", "clear"]
+    assert set(item.kernels[0].facts) == {"shared_memory", "scratch", "kernarg_size", "simd_width", "dynamic_stack"}

@@ -14,9 +14,9 @@ from symd import containers
 from symd.config import MIB, Limits
 from symd.containers import amdgpu_slim
 from symd.containers.budget import Budget
-from symd.engine import build_index
 from symd.errors import NotFound, SymdError
 from symd.index import Index
+from symd.index.module import build_index
 from symd.model import U64, ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 from symd.query.breakpoints import SourceLine, locate, parse_source_line
 from symd.query.check import check

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from symd.config import MIB, Limits
-from symd.engine import build_index
 from symd.errors import SymdError
+from symd.index.module import build_index
 
 LIMITS = Limits(expansion=16 * MIB, object_count=2000)
 

@@ -13,7 +13,8 @@ from symd import containers
 from symd.config import Limits
 from symd.errors import SymdError
 from symd.index import Index, build
-from symd.index.excerpt import MANY, MOST, Excerpt, decoded
+from symd.index.excerpt import MANY, MOST, Excerpt
+from symd.index.module import decoded
 from symd.model import (
     ByAddress,
     ByKernel,
@@ -26,7 +27,7 @@ from symd.model import (
     Reason,
     SectionOffset,
 )
-from symd.query.symbolize import places, symbolize
+from symd.query.symbolize import symbolize
 from tests.builders import igc
 from tests.tools import require
 
@@ -63,11 +64,6 @@ def questions(objects: tuple[CodeObject, ...], seed: int) -> Iterator[tuple[Quer
         yield chance.choice(kinds), path
 
 
-def excerpt_of(excerpt: Excerpt, query: Query, path: str | None) -> Index | None:
-    where = places(excerpt.bare, [query], path)
-    return None if where is None else excerpt.index(*where)
-
-
 @pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(SAMPLES)) for path in FILES])
 def test_an_excerpt_answers_as_the_whole_index(path: Path) -> None:
     try:
@@ -76,7 +72,7 @@ def test_an_excerpt_answers_as_the_whole_index(path: Path) -> None:
         pytest.skip("is no module by itself")
     everything = whole(objects)
     for (query, at), _ in zip(questions(objects, 7), range(ASKED), strict=False):
-        found = excerpt_of(Excerpt(objects, NO_SUMMARY), query, at)
+        found = Excerpt(objects, NO_SUMMARY, parts=True).index([query])
         if found is not None:
             assert symbolize(found, [query], at)[0] == symbolize(everything, [query], at)[0], (query, at)
 
@@ -113,29 +109,29 @@ def units(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def test_units_that_nobody_asks_for_are_not_decoded(units: tuple[CodeObject, ...]) -> None:
     everything = whole(units)
-    excerpt = Excerpt(units, NO_SUMMARY)
+    excerpt = Excerpt(units, NO_SUMMARY, parts=True)
     for number in range(UNITS - 1):
         kernel = f"kernel_{number}"
         queries = [ByKernel(kernel, KernelOffset(offset)) for offset in range(0, 64, 4)]
         for query in queries:
-            found = excerpt_of(excerpt, query, None)
+            found = excerpt.index([query])
             assert found is not None
             answer = symbolize(found, [query])[0]
             assert answer == symbolize(everything, [query])[0]
             assert answer.frames[-1].function == kernel
         assert int(found.columns["object_rows"][0]) < int(everything.columns["object_rows"][0])
-    assert excerpt_of(excerpt, ByKernel(f"kernel_{UNITS - 1}", KernelOffset(0)), None) is None, "that would be all"
+    assert excerpt.index([ByKernel(f"kernel_{UNITS - 1}", KernelOffset(0))]) is None, "that would be all"
 
 
 def test_an_address_of_no_unit_is_left_to_the_whole_index(units: tuple[CodeObject, ...]) -> None:
     text = next(section for section in units[0].sections if section.executable and section.size)
     queries = [BySection(text.index, SectionOffset(place)) for place in range(0, text.size, 4)]
-    beyond = [query for query in queries if excerpt_of(Excerpt(units, NO_SUMMARY), query, None) is None]
+    beyond = [query for query in queries if Excerpt(units, NO_SUMMARY, parts=True).index([query]) is None]
     outside = BySection(text.index, SectionOffset(text.size))
-    where = places(Excerpt(units, NO_SUMMARY).bare, [outside])
-    assert where is not None
-    assert not len(where[0])
     everything = whole(units)
+    found = Excerpt(units, NO_SUMMARY, parts=True).index([outside])
+    assert found is not None
+    assert symbolize(found, [outside])[0] == symbolize(everything, [outside])[0]
     assert {answer.reason for answer in symbolize(everything, beyond)} <= {Reason.GAP}
 
 
@@ -148,32 +144,38 @@ def container(count: int) -> tuple[CodeObject, ...]:
 def test_of_many_code_objects_those_are_decoded_that_are_asked_for() -> None:
     objects = container(MANY)
     everything = whole(objects)
-    excerpt = Excerpt(objects, NO_SUMMARY)
+    excerpt = Excerpt(objects, NO_SUMMARY, parts=True)
     for number in range(MOST):
         query = ByKernel(f"ray_{number}", KernelOffset(16))
-        found = excerpt_of(excerpt, query, None)
+        found = excerpt.index([query])
         assert found is not None
         assert symbolize(found, [query])[0] == symbolize(everything, [query])[0]
         assert [bool(count) for count in found.columns["object_rows"].tolist()] == [
             other <= number for other in range(MANY)
         ]
-    assert excerpt_of(excerpt, ByKernel(f"ray_{MOST}", KernelOffset(16)), None) is None, "who asks on wants all"
-    assert excerpt_of(excerpt, ByKernel("ray_0", KernelOffset(16)), None) is not None
+    assert excerpt.index([ByKernel(f"ray_{MOST}", KernelOffset(16))]) is None, "who asks on wants all"
+    assert excerpt.index([ByKernel("ray_0", KernelOffset(16))]) is not None
 
 
-def test_an_ambiguous_address_has_the_candidates_of_the_whole_index() -> None:
+def test_an_address_of_many_code_objects_needs_all() -> None:
     objects = container(MANY)
     query = ByAddress(ObjectAddress(16))
-    where = places(Excerpt(objects, NO_SUMMARY).bare, [query])
-    assert where is not None
-    assert sorted(where[0].tolist()) == list(range(MANY))
-    assert excerpt_of(Excerpt(objects, NO_SUMMARY), query, None) is None, "so many that the whole index is as good"
+    assert Excerpt(objects, NO_SUMMARY, parts=True).index([query]) is None, "so many that the whole index is as good"
 
 
 def test_few_code_objects_are_decoded_whole_or_not_at_all() -> None:
     objects = container(MANY - 1)
-    assert excerpt_of(Excerpt(objects, NO_SUMMARY), ByKernel("ray_0", KernelOffset(16)), None) is None
+    assert Excerpt(objects, NO_SUMMARY, parts=True).index([ByKernel("ray_0", KernelOffset(16))]) is None
 
 
 def test_a_kernel_that_nobody_knows_yet_needs_all() -> None:
-    assert places(Excerpt(container(2), NO_SUMMARY).bare, [ByKernel("nobody", KernelOffset(0))]) is None
+    query = ByKernel("nobody", KernelOffset(0))
+    nameless = (
+        *container(2),
+        *opened((SAMPLES / "kernels" / "bin" / "raycast" / "dg2-opt-patch.raycast.elf").read_bytes()),
+    )
+    assert any(code.format == "igc-elf" and not code.kernels for code in nameless)
+    assert Excerpt(nameless, NO_SUMMARY, parts=True).index([query]) is None
+    found = Excerpt(container(2), NO_SUMMARY, parts=True).index([query])
+    assert found is not None
+    assert symbolize(found, [query])[0].reason is Reason.UNKNOWN_KERNEL

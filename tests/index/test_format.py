@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symd.config import Limits
-from symd.engine import Engine, build_index
+from symd.engine import Engine
 from symd.errors import DataLoss
 from symd.index import Index
 from symd.index.cover import Points
-from symd.index.distinct import combined, numbered, runs
+from symd.index.distinct import combined, grouped, numbered, runs
 from symd.index.format import compress, decode, decompress, encode, narrow
-from symd.index.packing import ROW_COLUMNS, Ranges, pack_ranges, pack_table, unpack_table
+from symd.index.locations import Located
+from symd.index.module import build_index
+from symd.index.packing import PAGE, ROW_COLUMNS, Ranges, pack_ranges, pack_table, unpack_table
 from symd.index.starts import Starts, encode_starts
 from symd.store import Store
 
@@ -43,9 +45,9 @@ def test_a_column_of_equal_entries_takes_the_place_of_one() -> None:
 
 def spread(shift: int) -> st.SearchStrategy[list[int]]:
     """Distinct starts: close together they become bits, far apart a sorted column."""
-    return st.sets(st.one_of(st.integers(0, 300), st.integers(0, 2**40)), min_size=1, max_size=60).map(
-        lambda found: sorted(number << shift for number in found)
-    )
+    far = st.sets(st.one_of(st.integers(0, 300), st.integers(0, 2**40)), min_size=1, max_size=60)
+    near = st.tuples(st.integers(1, 9), st.integers(0, 2000)).map(lambda by: {*range(0, by[0] * by[1] + 1, by[0])})
+    return st.one_of(far, near).map(lambda found: sorted(number << shift for number in found))
 
 
 @given(st.integers(0, 5).flatmap(spread), st.lists(st.integers(0, 2**45), max_size=30))
@@ -57,7 +59,6 @@ def test_a_position_is_found_as_a_search_would(starts: list[int], asked: list[in
     positions = np.array([*starts, *(start + 1 for start in starts), *asked], np.uint64)
     expected = np.maximum(np.searchsorted(column, positions, side="right") - 1, 0).tolist()
     assert found.find(positions).tolist() == expected
-    assert [found.find_one(int(position)) for position in positions] == expected
     many = np.tile(positions, 40 + 2**13 // max(len(positions), 1))
     assert found.find(many)[: len(positions)].tolist() == expected
 
@@ -67,19 +68,52 @@ ranges = st.lists(
 )
 
 
-@given(ranges)
+def packed(given_ranges: list[tuple[int, int, int, int]]) -> Ranges:
+    """Ranges of (frame, line, column, reason), written and read."""
+    frame, line, column, reason = (np.array([r[at] for r in given_ranges], np.uint32) for at in range(4))
+    base = np.full(401, 2**32 - 1, np.uint32)
+    np.minimum.at(base, frame, np.where(line > 0, line - 1, 2**32 - 1).astype(np.uint32))
+    base[base == 2**32 - 1] = 0
+    run = runs(frame)
+    start = np.arange(len(line), dtype=np.uint32)
+    reasons = reason.astype(np.uint8)
+    found = Located(start, line, column, reasons, run, frame[run].astype(np.int64), {"line": base}, {})
+    return Ranges(decode(encode({**pack_ranges(found), "frame_line": narrow(base)})))
+
+
+@given(ranges, st.integers(1, 3 << PAGE))
 @settings(max_examples=60)
-def test_packed_ranges_say_what_they_were_given(given_ranges: list[tuple[int, int, int, int]]) -> None:
-    frame, line, column, reason = (np.array([r[at] for r in given_ranges], np.int64) for at in range(4))
-    packed = pack_ranges(np.arange(len(frame), dtype=np.uint64), frame, line, column, reason, 401)
-    found = Ranges(decode(encode(packed)))
-    every = np.arange(len(frame))
-    at = found.frame(every)
-    assert at.tolist() == frame.tolist()
-    assert found.line(every, at).tolist() == line.tolist()
-    assert found.column(every).tolist() == column.tolist()
-    assert found.reason(every).tolist() == reason.tolist()
-    assert [found.one(number) for number in range(len(found))] == given_ranges
+def test_packed_ranges_say_what_they_were_given(given_ranges: list[tuple[int, int, int, int]], count: int) -> None:
+    given_ranges = (given_ranges * count)[:count]
+    found = packed(given_ranges)
+    every = np.arange(len(given_ranges))
+    columns = [find(every).tolist() for find in (found.frame, found.line, found.column, found.reason)]
+    assert list(zip(*columns, strict=True)) == given_ranges
+    assert len(found) == len(given_ranges)
+    again = packed(given_ranges)
+    some = range(0, len(given_ranges), 511)
+    assert [again.one(number) for number in some] == [given_ranges[number] for number in some]
+    assert again.line(every[-2:]).tolist() == [line for _, line, _, _ in given_ranges[-2:]]
+
+
+def test_ranges_that_contradict_each_other_are_refused() -> None:
+    columns = pack_ranges(
+        Located(
+            *[np.ones(9, np.uint32)] * 3,
+            np.ones(9, np.uint8),
+            np.zeros(1, int),
+            np.zeros(1, int),
+            {"line": np.zeros(1, int)},
+            {},
+        )
+    ) | {"frame_line": np.zeros(1, np.uint8)}
+    assert Ranges(columns).one(8) == (0, 1, 1, 1)
+    for name, value in (("range_count", [10**6]), ("page_width", [1, 3, 1]), ("page_width", [1])):
+        with pytest.raises(DataLoss):
+            Ranges(columns | {name: np.array(value)})
+    for name, value in (("range_count", [200]), ("page_width", [1, 2, 1])):
+        with pytest.raises(DataLoss):
+            Ranges(columns | {name: np.array(value)}).one(0)
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * len(ROW_COLUMNS)), max_size=40))
@@ -100,6 +134,17 @@ def test_entries_are_numbered_by_what_they_say(pairs: list[tuple[int, int]]) -> 
     assert [order[n] for n in number.tolist()] == pairs
     begins = [at for at, pair in enumerate(pairs) if at == 0 or pair != pairs[at - 1]]
     assert runs(first, second).tolist() == begins
+
+
+@given(st.lists(st.tuples(st.integers(-3, 2**61), st.integers(0, 3)), max_size=40))
+def test_groups_hold_the_entries_that_are_equal_in_their_order(pairs: list[tuple[int, int]]) -> None:
+    groups = grouped(*(np.array([pair[at] for pair in pairs], np.int64) for at in range(2)))
+    expected = {pair: [at for at, other in enumerate(pairs) if other == pair] for pair in sorted(set(pairs))}
+    stops = [*groups.first.tolist()[1:], len(pairs)]
+    found = [groups.order[a:b].tolist() for a, b in zip(groups.first.tolist(), stops, strict=False)]
+    assert found == list(expected.values())
+    assert [pairs[at] for at in groups.sample.tolist()] == list(expected)
+    assert groups.number.tolist() == [list(expected).index(pair) for pair in pairs]
 
 
 @given(st.lists(st.one_of(st.integers(0, 100), st.integers(0, 2**62)), min_size=1, max_size=30))

@@ -6,6 +6,7 @@ import numpy as np
 
 from symd.index import Index, build
 from symd.index.builder import Indexed
+from symd.index.format import decompress
 from symd.model import (
     NO_PARENT,
     ByKernel,
@@ -15,6 +16,7 @@ from symd.model import (
     KernelOffset,
     LineRows,
     ModuleSummary,
+    Reason,
     RowFlag,
     Scopes,
     Section,
@@ -55,10 +57,12 @@ def test_the_columns_are_those_of_the_page() -> None:
     assert columns["start_sorted"].tolist() == [0, 0x10, 0x20] or (
         columns["start_shift"].tolist() == [4] and columns["start_bits"].tolist() == [0b111]
     )
-    assert columns["range_slot"].tolist() == [0, 1, 0]
-    assert columns["range_position"].tolist() == [0, 0, 1]
-    assert columns["position_line"].tolist() == [1, 2]
-    assert columns["block_frame"].tolist() == [0, 1]
+    assert columns["range_count"].tolist() == [3]
+    assert columns["page_width"].tolist() == [1, 1, 1]
+    assert columns["page_frame"].tolist() == [0]
+    page = decompress(columns["page_data"])
+    assert page == bytes([0b111, 0, 1, 0xFF, 1, 1, 2, 0, 0, 0, *[Reason.EXACT] * 3])
+    assert columns["page_end"].tolist() == [len(columns["page_data"])]
     assert columns["frame_owner"].tolist() == [1, 2]
     assert columns["frame_line"].tolist() == [7, 2]
     assert columns["owner_parent"].tolist() == [0, 0, 1]

@@ -9,9 +9,9 @@ import pytest
 
 from symd import containers
 from symd.config import Limits
-from symd.engine import build_index
 from symd.errors import ObjectNotFound
 from symd.index import Index
+from symd.index.module import build_index
 from symd.model import ByAddress, ByKernel, BySection, CodeObject, KernelOffset, ObjectAddress, Reason, SectionOffset
 from symd.query.symbolize import symbolize
 from symd.query.variables import InScope, variables
@@ -101,7 +101,7 @@ def test_debug_data_that_cannot_be_trusted_is_malformed_and_the_note_says_why():
 def _without_units(code: CodeObject) -> CodeObject:
     from dataclasses import replace  # noqa: PLC0415 - used here alone
 
-    sections = [replace(one, data=b"\xff\xff") if one.name == ".debug_info" else one for one in code.sections]
+    sections = [replace(one, content=b"\xff\xff") if one.name == ".debug_info" else one for one in code.sections]
     return replace(code, sections=tuple(sections))
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.engine import Engine, build_index
+from symd.engine import Engine
 from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, SymdError, Unavailable
+from symd.index.module import build_index
 from symd.service.building import Workers
 from symd.store import Store
 

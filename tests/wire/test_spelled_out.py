@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import fields
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symd.model import Answer, ObjectAddress, Reason, SectionOffset
-from symd.wire.spelled_out import as_columns
+from symd.model import Answer, Answers, ObjectAddress, Reason, SectionOffset
+from symd.wire.spelled_out import SpelledOut, as_columns
 from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD, FakeEngine
 
 ADDRESSES = st.one_of(st.integers(0, 0x400), st.just(AMBIGUOUS), st.integers(0, 2**64 - 1))
@@ -19,8 +22,10 @@ def test_each_answer_is_what_it_was(addresses):
     engine = FakeEngine()
     engine.add(GOOD)
     before = engine.symbolize_column(DIGEST, np.array(addresses, np.uint64))
-    after = as_columns(list(before))
-    assert list(after) == list(before)
+    spelled, after = SpelledOut(list(before)), as_columns(list(before))
+    assert list(spelled) == list(after) == list(before)
+    assert list(Answers(**{field.name: getattr(spelled, field.name) for field in fields(Answers)})) == list(before)
+    assert list(copy.copy(spelled)) == list(before)
     assert (after.location.dtype, after.place.dtype, after.offset.dtype) == (np.uint32, np.uint32, np.uint64)
     for name in ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent"):
         assert getattr(after.locations, name).dtype == getattr(before.locations, name).dtype

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,6 +66,15 @@ def test_a_table_that_is_met_again_comes_whole_and_then_by_name():
     for name in COLUMNS:
         np.testing.assert_array_equal(getattr(pieces[1].locations, name), getattr(given.locations, name))
     assert list(join(pieces)) == list(given) * 3
+
+
+def test_a_table_that_is_shared_comes_whole_with_the_first_large_batch_and_then_by_name():
+    daemon, shared = Daemon(), replace(table(SMALL * SHARE), shared=True)
+    assert daemon.message(answers(shared, SMALL - 1)).locations.name == b""
+    first = daemon.message(answers(shared)).locations
+    assert (len(first.name), first.count) == (16, SMALL * SHARE)
+    few = daemon.message(answers(shared, 9), known=[first.name]).locations
+    assert few == location_pb2.LocationTable(name=first.name)
 
 
 def test_a_later_call_starts_with_the_tables_that_came():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +28,7 @@ NO_FILE = 0xFFFFFFFF
 
 
 class UnitColumns(NamedTuple):
-    """What the DIEs' units say, by unit number."""
+    """What the DIEs' units say, in the order of the units."""
 
     offset: U64
     address_size: U64
@@ -58,8 +57,7 @@ class UnitColumns(NamedTuple):
         return cls(*np.array(table, np.uint64).reshape(len(units), 8).T)
 
 
-@dataclass(slots=True)
-class ScopeAttributes:
+class ScopeAttributes(NamedTuple):
     """One entry a DIE: ``name``, ``linkage_name`` as ``strings.place``; ``origin``, ``specification`` as offsets in
     ``.debug_info`` or NO_REFERENCE; ``low``, ``high`` (an address, or a size where ``high_is_size``); ``ranges`` an
     offset in ``.debug_ranges`` or ``.debug_rnglists``; the ``has_*`` masks; the call site as it stands, without one
@@ -120,7 +118,8 @@ class AttributeReader:
     def read(self, shapes: list[DieShape], shape: NDArray[np.int32], at: Positions, unit: Positions) -> ScopeAttributes:
         """The attributes of DIEs with these shape numbers, first attribute bytes and unit numbers."""
         found = ScopeAttributes.blank(len(at))
-        order = np.argsort(shape, kind="stable")
+        # 16-bit numbers are sorted by radix.
+        order = np.argsort(shape.astype(np.int16) if len(shapes) < 1 << 15 else shape, kind="stable")
         for which in np.split(order, np.flatnonzero(np.diff(shape[order])) + 1) if len(order) else []:
             self._read_shape(shapes[int(shape[which[0]])], which, at[which], unit[which], found)
         return found

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.debuginfo.dwarf.gather import Positions, spread
 from symd.model import U8, U32, U64
 
 Sections = Mapping[str, bytes]
@@ -23,9 +24,10 @@ class LineColumns:
     sequences as they stand. Every sequence ends in its END_SEQUENCE row; none is empty.
 
     ``address`` u64; ``file`` u32 indexes ``files``, whose entry 0 is "" (no such file); ``line``, ``column`` u32;
-    ``flags`` u8, bits of ``symd.model.RowFlag``; ``unit`` u32 is the number of the table (its offset is
-    ``tables[unit]``); ``sequence`` u32 counts sequences over the whole object. ``discriminator`` and ``isa`` are
-    decoded and dropped.
+    ``flags`` u8, bits of ``symd.model.RowFlag``. ``discriminator`` and ``isa`` are decoded and dropped.
+
+    A sequence row: ``ends``, the number behind its last line row, and ``table`` u32, the number of its table (whose
+    offset is ``tables[table]``).
 
     ``context`` and ``name`` (u32, or None where no table has NVIDIA's extension) are as ``symd.model.LineRows`` has
     them: ``context`` is the row number, plus one, of the call site (0: not inlined), always an earlier row of the same
@@ -40,8 +42,8 @@ class LineColumns:
     line: U32
     column: U32
     flags: U8
-    unit: U32
-    sequence: U32
+    ends: Positions
+    table: U32
     context: U32 | None = None
     name: U32 | None = None
     files: tuple[str, ...] = ("",)
@@ -53,10 +55,32 @@ class LineColumns:
     def __len__(self) -> int:
         return len(self.address)
 
+    @property
+    def first(self) -> Positions:
+        """The number of the first line row of each sequence."""
+        return first_rows(self.ends)
+
+    @property
+    def unit(self) -> U32:
+        """The number of each line row's table."""
+        return spread(self.table, self.first, len(self))
+
+    @property
+    def sequence(self) -> U32:
+        """The number of each line row's sequence."""
+        return spread(np.arange(len(self.ends), dtype=np.uint32), self.first, len(self))
+
     @classmethod
     def empty(cls) -> LineColumns:
         u32 = np.zeros(0, np.uint32)
-        return cls(np.zeros(0, np.uint64), u32, u32, u32, np.zeros(0, np.uint8), u32, u32)
+        return cls(np.zeros(0, np.uint64), u32, u32, u32, np.zeros(0, np.uint8), np.zeros(0, np.int64), u32)
+
+
+def first_rows(ends: Positions) -> Positions:
+    """Stretches that lie one behind the other: where each begins, from where each ends."""
+    first = np.zeros_like(ends)
+    first[1:] = ends[:-1]
+    return first
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +128,10 @@ def look_up_files(maps: Sequence[U32], unit: NDArray[np.integer[Any]], register:
     nothing = np.zeros(1, np.uint32)
     table = np.concatenate([piece for entries in maps for piece in (entries, nothing)] or [nothing])
     if len(maps) <= 1:
-        return table[np.minimum(register, np.uint32(len(table) - 1))]
-    size = np.array([len(entries) for entries in maps], np.int64)
-    base = np.cumsum(size + 1) - (size + 1)
-    found: U32 = table[base[unit] + np.minimum(register, size[unit])]
-    return found
+        return table.take(np.minimum(register, np.uint32(len(table) - 1)))
+    size = np.array([len(entries) for entries in maps], np.uint32)
+    base = np.cumsum(size + np.uint32(1), dtype=np.uint32) - (size + np.uint32(1))
+    which = unit.astype(np.intp)
+    place = np.minimum(register, size.take(which))
+    place += base.take(which)
+    return table.take(place)

@@ -1,17 +1,14 @@
-"""Finds where the DIEs of a unit begin (DWARF 5, 7.5.2), without decoding them.
+"""Finds where the DIEs of units begin (DWARF 5, 7.5.2), without decoding them.
 
-A DIE's length follows from its abbreviation, so an abbreviation table compiles into a regular expression that splits
-a unit at C speed. A match is one DIE that matters (a function, an inlined call, anything with children), or a run of the
-null entries that end lists of children, and all the DIEs behind it that do not. Where the expression does not cover a unit to
-its last byte, the unit is walked DIE by DIE, which is the reference: any form, any block, and an error with its place.
+A DIE's length follows from its abbreviation, so DIEs are records that are passed many at once, those of several units
+together. A unit that cannot be split so, or has an error, is walked DIE by DIE, which is the reference: any form, any
+block, and an error with its place.
 """
 
 from __future__ import annotations
 
-import re
 from array import array
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,28 +18,28 @@ from symd.debuginfo.dwarf import forms
 from symd.debuginfo.dwarf.abbreviations import Attribute, DieShape, Shapes
 from symd.debuginfo.dwarf.cursor import Cursor
 from symd.debuginfo.dwarf.forms import Layout
-from symd.debuginfo.dwarf.gather import Positions, uleb_at
+from symd.debuginfo.dwarf.gather import Positions
+from symd.debuginfo.dwarf.records import MOST_CODES, Layouts, Records, merged
 from symd.debuginfo.dwarf.units import SECTION, Unit
+from symd.errors import Malformed
 from symd.model import U8
 
 SUBPROGRAM, INLINED_SUBROUTINE = 0x2E, 0x1D
 NULL = -1
 """The shape number of a null entry."""
-_WALKED_BYTES = 8_000
-"""A unit up to this size is walked: compiling an expression costs as much."""
-_LONGEST_BLOCK = 64
-_MOST_ABBREVIATIONS = 1000
-"""The expression tries one after the other; from here on walking is as fast."""
-_SPLIT_CODES = 0x4000
-"""Abbreviation codes that the expression knows: those of one or two bytes."""
-
-Layouts = tuple[int, ...]
+_STRANGE = -2
+"""The shape number of a DIE that only the walk understands."""
+_WALKED_BYTES = 16_000
+"""Units that together are this short are walked; splitting them costs as much."""
+_GROUP_BYTES = 2 << 20
+_GROUP_TABLES = 256
+"""Units that are split together: as many as fit the caches."""
 
 
 class Dies(NamedTuple):
     """The DIEs of one unit that matter, in order: where each begins in ``.debug_info``, its shape number (or NULL),
     where its attributes begin, and the depth it stands at (the unit's own DIE at 0). Null entries have no meaning beyond
-    that; some are left out."""
+    that; of several that stand together, those behind the first may be left out."""
 
     at: Positions
     shape: NDArray[np.int32]
@@ -52,12 +49,18 @@ class Dies(NamedTuple):
 
 def split(data: bytes, u8: U8, unit: Unit, shapes: Shapes) -> Dies:
     """The DIEs of ``unit``; ``u8`` is ``data`` as an array. Raises Malformed where its tree cannot be followed."""
-    table = shapes.table(unit.abbreviations, unit.widths)
-    if unit.end - unit.dies > _WALKED_BYTES:
-        dies = _split_by_expression(data, u8, unit, table)
-        if dies is not None:
-            return dies
-    return _walk(data, unit, table, shapes)
+    (dies,) = _split_together(u8, [unit], shapes)
+    return _walk(data, unit, shapes) if dies is None else dies
+
+
+def split_all(data: bytes, u8: U8, units: Sequence[Unit], shapes: Shapes) -> Iterator[tuple[Unit, Dies | Malformed]]:
+    """The DIEs of each unit, or what is wrong with its tree."""
+    for group in _groups(units):
+        for unit, dies in zip(group, _split_together(u8, group, shapes), strict=True):
+            try:
+                yield unit, _walk(data, unit, shapes) if dies is None else dies
+            except Malformed as error:
+                yield unit, error
 
 
 def matters(shape: DieShape) -> bool:
@@ -65,113 +68,88 @@ def matters(shape: DieShape) -> bool:
     return shape.has_children or shape.tag in (SUBPROGRAM, INLINED_SUBROUTINE)
 
 
-def _split_by_expression(data: bytes, u8: U8, unit: Unit, table: Mapping[int, DieShape]) -> Dies | None:
-    """None where the unit needs the walk."""
-    declared = tuple(sorted((code, matters(shape), layouts(shape)) for code, shape in table.items()))
-    if len(declared) > _MOST_ABBREVIATIONS:
-        return None
-    pieces = _expression(declared).findall(data, unit.dies, unit.end)
-    length = np.fromiter(map(len, pieces), np.int64, len(pieces))
-    behind = np.cumsum(length)
-    if not len(pieces) or behind[-1] != unit.end - unit.dies:
-        return None
-    at = behind - length
-    at += unit.dies
-    first, attributes = uleb_at(u8, at)
-    code = first.astype(np.int64)
-    numbers = np.full(min(max(table, default=0) + 1, _SPLIT_CODES), NULL, np.int32)
-    children = np.zeros(len(numbers), np.int32)
-    for number, shape in table.items():
-        if number < len(numbers):
-            numbers[number] = shape.number
-            children[number] = shape.has_children
-    change = children[code]
-    nulls = np.flatnonzero(code == 0)
-    change[nulls] = -_zeros_from(u8, at[nulls], unit.end)
-    depth = np.cumsum(change, dtype=np.int32)
-    closed = int(np.argmax(depth <= 0)) + 1
-    count = closed if depth[closed - 1] <= 0 else len(depth)
-    depth -= change
-    return Dies(at[:count], numbers[code[:count]], attributes[:count], depth[:count])
-
-
-def _zeros_from(u8: U8, at: Positions, end: int) -> NDArray[np.int32]:
-    """How many zero bytes stand at each position and behind it, before ``end``."""
-    count = np.zeros(len(at), np.int32)
-    going = np.arange(len(at))
-    while going.size:
-        going = going[u8[at[going] + count[going]] == 0]
-        count[going] += 1
-        going = going[at[going] + count[going] < end]
-    return count
-
-
 def layouts(shape: DieShape) -> Layouts:
     """The layouts of the attributes with neighbouring fixed sizes added up."""
-    merged: list[int] = []
-    for attribute in shape.attributes:
-        if attribute.layout >= 0 and merged and merged[-1] >= 0:
-            merged[-1] += attribute.layout
-        else:
-            merged.append(attribute.layout)
-    return tuple(size for size in merged if size)
+    return merged(attribute.layout for attribute in shape.attributes)
 
 
-@lru_cache(maxsize=64)
-def _expression(declared: tuple[tuple[int, bool, Layouts], ...]) -> re.Pattern[bytes]:
-    """The expression of a table given as (code, whether it matters, layouts)."""
-    kept: dict[Layouts, list[int]] = {}
-    passed: dict[Layouts, list[int]] = {}
-    for code, important, sizes in declared:
-        usable = 0 < code < _SPLIT_CODES and not {Layout.INDIRECT, Layout.UNKNOWN} & set(sizes)
-        if usable:
-            (kept if important else passed).setdefault(sizes, []).append(code)
-    tail = b"(?:" + b"|".join(_alternatives(passed)) + b")*+" if passed else b""
-    # What does not match is passed whole, as a match without a group: nothing is tried again one byte further on.
-    return re.compile(b"((?:" + b"|".join([b"\\x00++", *_alternatives(kept)]) + b")" + tail + b")|.++", re.DOTALL)
+def _groups(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+    group: list[Unit] = []
+    tables = set[int]()
+    for unit in units:
+        tables.add(unit.abbreviations)
+        if group and (unit.end - group[0].dies > _GROUP_BYTES or len(tables) > _GROUP_TABLES):
+            yield group
+            group, tables = [], {unit.abbreviations}
+        group.append(unit)
+    if group:
+        yield group
 
 
-def _alternatives(codes: Mapping[Layouts, list[int]]) -> list[bytes]:
-    return [
-        choice + b"".join(map(_layout_pattern, sizes)) for sizes, group in codes.items() for choice in _codes(group)
-    ]
+def _split_together(u8: U8, units: Sequence[Unit], shapes: Shapes) -> Sequence[Dies | None]:
+    """None for units that need the walk."""
+    if sum(unit.end - unit.dies for unit in units) <= _WALKED_BYTES:
+        return [None] * len(units)
+    declared = _Declared(u8, units, shapes)
+    begin, end = np.array([(unit.dies, unit.end) for unit in units], np.int64).T
+    found = declared.records.split(begin, end, np.array(declared.base))
+    if found is None:
+        return [None] * len(units)
+    return [declared.dies(*unit) for unit in zip(found, declared.base, end.tolist(), strict=True)]
 
 
-def _codes(codes: Iterable[int]) -> list[bytes]:
-    """Patterns that match the LEB128 of these codes: one for those of one byte, one for each first byte of two."""
-    by_head: dict[int, list[int]] = {}
-    for code in codes:
-        head, last = (-1, code) if code < 0x80 else (code & 0x7F | 0x80, code >> 7)
-        by_head.setdefault(head, []).append(last)
-    return [(b"" if head < 0 else _byte(head)) + _one_of(lasts) for head, lasts in by_head.items()]
+class _Declared:
+    """The abbreviations of some units as tables of records; ``base`` is each unit's table."""
+
+    def __init__(self, u8: U8, units: Sequence[Unit], shapes: Shapes) -> None:
+        self._u8 = u8
+        known: dict[tuple[tuple[int, int], ...], int] = {}
+        tables: list[dict[int, DieShape]] = []
+        which = []
+        for unit in units:
+            table = shapes.table(unit.abbreviations, unit.widths)
+            key = tuple((code, shape.number) for code, shape in table.items())
+            if key not in known:
+                known[key] = len(tables)
+                tables.append({code: shape for code, shape in table.items() if _is_plain(code, shape, len(table))})
+            which.append(known[key])
+        self.records = Records(u8, [{0: (), **{code: layouts(shape) for code, shape in t.items()}} for t in tables])
+        self.base = [int(self.records.base[number]) for number in which]
+        column = self.records.column
+        self._shape = column(
+            [{0: NULL, **{code: s.number for code, s in t.items()}} for t in tables], _STRANGE, np.int32
+        )
+        self._change = column([{0: -1, **{code: s.has_children for code, s in t.items()}} for t in tables], 0, np.int8)
+        self._matters = column([{0: True, **{code: matters(s) for code, s in t.items()}} for t in tables], 0, np.bool_)
+
+    def dies(self, at: Positions, base: int, end: int) -> Dies | None:
+        """The DIEs that begin at ``at``, of one unit; None where it needs the walk."""
+        rows = self.records.rows_at(at, base)
+        change = self._change.take(rows)
+        depth = np.cumsum(change, dtype=np.int32)
+        closing = depth <= 0
+        count = int(np.argmax(closing)) + 1 if closing.any() else len(depth)
+        at, rows = at[:count], rows[:count]
+        shape = self._shape.take(rows)
+        if not count or (shape == _STRANGE).any() or self.records.behind(at[-1:], rows[-1:])[0] > end:
+            return None
+        depth -= change
+        kept = self._matters.take(rows)
+        null = shape == NULL
+        kept[1:] &= ~(null[1:] & null[:-1])
+        which = np.flatnonzero(kept)
+        at = at.take(which)
+        return Dies(at, shape.take(which), at + 1 + (self._u8.take(at) >= 0x80), depth.take(which))
 
 
-def _byte(value: int) -> bytes:
-    return b"\\x%02x" % value
+def _is_plain(code: int, shape: DieShape, count: int) -> bool:
+    """Whether records can be passed by this declaration of a table of so many; far-off codes would make it large."""
+    unusual = {Layout.INDIRECT, Layout.UNKNOWN}
+    return 0 < code < min(MOST_CODES, 256 + 4 * count) and all(a.layout not in unusual for a in shape.attributes)
 
 
-def _one_of(values: list[int]) -> bytes:
-    return _byte(values[0]) if len(values) == 1 else b"[" + b"".join(map(_byte, values)) + b"]"
-
-
-def _bytes(count: int) -> bytes:
-    return b"." * count if count <= 8 else b".{%d}+" % count
-
-
-def _layout_pattern(size: int) -> bytes:
-    if size >= 0:
-        return _bytes(size)
-    if size == Layout.LEB:
-        return b"[\\x80-\\xff]*+[\\x00-\\x7f]"
-    if size == Layout.STRING:
-        return b"[^\\x00]*+\\x00"
-    # Every other length field is little-endian, so that its further bytes are 0 in the lengths that are covered.
-    rest = b"\\x00" * (forms.BLOCK_LENGTH.get(Layout(size), 1) - 1)
-    lengths = (_byte(length) + rest + _bytes(length) for length in range(_LONGEST_BLOCK))
-    return b"(?:" + b"|".join(lengths) + b")"
-
-
-def _walk(data: bytes, unit: Unit, table: Mapping[int, DieShape], shapes: Shapes) -> Dies:
+def _walk(data: bytes, unit: Unit, shapes: Shapes) -> Dies:
+    table = shapes.table(unit.abbreviations, unit.widths)
     cursor = Cursor(data, SECTION, unit.dies, unit.end)
     plans = {code: (layouts(shape), shape.number, matters(shape), shape.has_children) for code, shape in table.items()}
     found = array("q")

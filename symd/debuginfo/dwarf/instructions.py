@@ -10,13 +10,13 @@ of them ends in the wrong state the bytes up to the next "other" byte are turned
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.debuginfo.dwarf.gather import Positions, uleb_at
+from symd.debuginfo.dwarf.gather import Positions, spans, uleb_at
 from symd.debuginfo.dwarf.line_header import ProgramShape
 from symd.model import U8
 
@@ -25,6 +25,8 @@ SENTINEL = 0x01
 
 _STANDARD_OPERANDS = {1: 0, 2: 1, 3: 1, 4: 1, 5: 1, 6: 0, 7: 0, 8: 0, 10: 0, 11: 0, 12: 1}
 FIXED_ADVANCE_PC = 9
+Mask = NDArray[np.bool_]
+Runs = tuple[tuple[np.uint8, np.uint8], ...]
 
 
 def operand_count(shape: ProgramShape, opcode: int) -> int:
@@ -32,49 +34,56 @@ def operand_count(shape: ProgramShape, opcode: int) -> int:
     return _STANDARD_OPERANDS.get(opcode, shape.operand_counts[opcode - 1])
 
 
-@dataclass(frozen=True, slots=True)
-class Instructions:
-    """``at`` is where instructions begin, in order, the sentinels among them; ``extended`` the positions of the extended ones, ``payload`` where
-    their own opcode is and ``end`` where they end; ``sick`` positions where an instruction does not end inside its
-    program."""
+class Instructions(NamedTuple):
+    """``starts`` marks the bytes at which instructions begin, the sentinels among them; ``extended`` holds the positions
+    of the extended ones, ``payload`` where their own opcode is and ``end`` where they end; ``sick`` positions where an
+    instruction does not end inside its program."""
 
-    at: Positions
+    starts: Mask
     extended: Positions
     payload: Positions
     end: Positions
     sick: Positions
 
 
-@dataclass(frozen=True, slots=True)
-class _Irregular:
+class _Irregular(NamedTuple):
     """Candidates for irregular instructions: position, position behind the length or opcode, end, and whether it
     would pass the end of its program."""
 
     at: Positions
     payload: Positions
     end: Positions
-    sick: NDArray[np.bool_]
+    sick: Mask
 
 
 @lru_cache(maxsize=16)
-def _classes(counts: tuple[int, ...]) -> tuple[bytes, bytes, bytes]:
-    """Tables of 256: which bytes swap the states, which leave them as they are, which begin irregular instructions.
+def _classes(counts: tuple[int, ...]) -> tuple[Runs, Runs]:
+    """Opcodes that swap the states, and those that begin irregular instructions, as runs.
 
     ``counts`` are the operand counts of the standard opcodes 1, 2, ...; all of them are below 0x80.
     """
-    swap, keep, irregular = bytearray(256), bytearray(256), bytearray(256)
-    keep[0x80:] = b"\1" * 0x80
-    irregular[0] = 1
-    for opcode, count in enumerate(counts, 1):
-        if opcode == FIXED_ADVANCE_PC or count > 1:
-            irregular[opcode] = 1
-        elif count == 1:
-            swap[opcode] = keep[opcode] = 1
-    return bytes(swap), bytes(keep), bytes(irregular)
+    irregular = [opcode for opcode, count in enumerate(counts, 1) if opcode == FIXED_ADVANCE_PC or count > 1]
+    swap = [opcode for opcode, count in enumerate(counts, 1) if count == 1 and opcode not in irregular]
+    return _runs(swap), _runs([0, *irregular])
 
 
-def _states(swap: U8, keep: U8) -> U8:
-    """The state behind every byte: 1 where an operand comes.
+def _runs(opcodes: list[int]) -> Runs:
+    """Ascending numbers as (first, how many more) of every run."""
+    first = [opcode for opcode in opcodes if opcode - 1 not in opcodes]
+    last = [opcode for opcode in opcodes if opcode + 1 not in opcodes]
+    return tuple((np.uint8(a), np.uint8(b - a)) for a, b in zip(first, last, strict=True))
+
+
+def _among(code: U8, runs: Runs) -> Mask:
+    """Which bytes are in one of the runs: comparisons cost a tenth of a look-up."""
+    found = np.zeros(len(code), np.bool_)
+    for first, more in runs:
+        found |= code - first <= more
+    return found
+
+
+def _states(swap: Mask, keep: Mask) -> Mask:
+    """The state behind every byte: whether an operand comes.
 
     A byte's effect is "swap if ``swap``, then forget what was before unless ``keep``"; effects are joined over
     stretches of 1, 2, 4, ... bytes until every stretch has a byte that forgets.
@@ -85,7 +94,7 @@ def _states(swap: U8, keep: U8) -> U8:
         behind[width:] ^= state[:-width] & keep[width:]
         reach = keep.copy()
         reach[width:] &= keep[:-width]
-        reach[:width] = 0
+        reach[:width] = False
         state, keep = behind, reach
         width *= 2
     return state
@@ -94,21 +103,25 @@ def _states(swap: U8, keep: U8) -> U8:
 def find(code: bytes, shape: ProgramShape, stops: Positions) -> Instructions:
     """The instructions of programs that lie one behind the other, each with a SENTINEL behind it (at ``stops``)."""
     u8 = np.frombuffer(code, np.uint8)
-    counts = tuple(operand_count(shape, opcode) for opcode in range(1, shape.opcode_base))
-    swap, keep, irregular = (np.frombuffer(code.translate(t), np.uint8) for t in _classes(counts))
+    swapping, beginning = _classes(tuple(operand_count(shape, opcode) for opcode in range(1, shape.opcode_base)))
+    swap, irregular = _among(u8, swapping), _among(u8, beginning)
+    keep = swap | (u8 >= 0x80)
     states = _states(swap, keep)
-    candidates = _irregular(u8, shape, np.flatnonzero(irregular.view(np.bool_)), stops)
+    starts = np.empty(len(states), np.bool_)
+    starts[0] = True
+    np.logical_not(states[:-1], out=starts[1:])
+    candidates = _irregular(u8, shape, np.flatnonzero(irregular & starts), stops)
+    if states[candidates.end - 1].any():
+        candidates = _irregular(u8, shape, np.flatnonzero(irregular), stops)
     true = _walk(states, keep, candidates)
     at, end = candidates.at[true], candidates.end[true]
     states = _mend(states, keep, end)
-    starts = np.empty(len(states), np.bool_)
-    starts[0] = True
-    np.equal(states[:-1], 0, out=starts[1:])
+    np.logical_not(states[:-1], out=starts[1:])
     starts[_spans(at + 1, end)] = False
     starts[stops] = True
-    sick = np.concatenate([at[candidates.sick[true]], stops[states[stops - 1] != 0]])
+    sick = np.concatenate([at[candidates.sick[true]], stops[states[stops - 1]]])
     extended = u8[at] == 0
-    return Instructions(np.flatnonzero(starts), at[extended], candidates.payload[true][extended], end[extended], sick)
+    return Instructions(starts, at[extended], candidates.payload[true][extended], end[extended], sick)
 
 
 def _irregular(code: U8, shape: ProgramShape, at: Positions, stops: Positions) -> _Irregular:
@@ -140,19 +153,22 @@ def _behind_operands(code: U8, shape: ProgramShape, at: Positions) -> Positions:
     return behind
 
 
-def _walk(states: U8, keep: U8, candidates: _Irregular) -> NDArray[np.intp]:
-    """Which candidates are instructions: from one to the next that begins where an opcode is expected."""
+def _walk(states: Mask, keep: Mask, candidates: _Irregular) -> NDArray[np.intp]:
+    """Which candidates are instructions: from one to the next that begins where an opcode is expected.
+
+    They may leave out those that begin where an operand is, unless one of the others ends where an operand seems to come.
+    """
     at, end = candidates.at, candidates.end
     before = states[at - 1]
-    before[at == 0] = 0
-    free = np.flatnonzero(before == 0)
+    before[at == 0] = False
+    free = np.flatnonzero(~before)
     follow = np.append(free, len(at))
     step = follow[np.searchsorted(at[free], end)]
     turned = np.flatnonzero(states[end - 1])
     if turned.size:
         settled = _settled(keep, end[turned])
         number = np.minimum(np.searchsorted(at, settled), len(at) - 1)
-        hidden = (at[number] == settled) & (before[number] != 0)
+        hidden = (at[number] == settled) & before[number]
         step[turned] = np.where(hidden, number, follow[np.searchsorted(at[free], settled, side="right")])
     steps = step.tolist()
     found = []
@@ -163,26 +179,22 @@ def _walk(states: U8, keep: U8, candidates: _Irregular) -> NDArray[np.intp]:
     return np.array(found, np.intp)
 
 
-def _settled(keep: U8, at: Positions) -> Positions:
+def _settled(keep: Mask, at: Positions) -> Positions:
     """The first byte from each position on that leads to "opcode comes" whatever was before."""
-    settling = np.flatnonzero(keep == 0)
+    settling = np.flatnonzero(~keep)
     return settling[np.searchsorted(settling, at)]
 
 
-def _mend(states: U8, keep: U8, end: Positions) -> U8:
+def _mend(states: Mask, keep: Mask, end: Positions) -> Mask:
     """The states, turned round between an irregular instruction that seemed to end inside an operand and the next
     byte that settles them."""
-    turned = end[states[end - 1] != 0]
+    turned = end[states[end - 1]]
     if turned.size:
         states = states.copy()
-        states[_spans(turned - 1, _settled(keep, turned))] ^= 1
+        states[_spans(turned - 1, _settled(keep, turned))] ^= True
     return states
 
 
 def _spans(first: Positions, last: Positions) -> Positions:
     """Every number of the half-open spans, one span behind the other."""
-    length = np.maximum(last - first, 0)
-    behind = np.cumsum(length)
-    numbers: Positions = np.arange(int(behind[-1]) if behind.size else 0)
-    numbers += np.repeat(first - (behind - length), length)
-    return numbers
+    return spans(first, np.maximum(last - first, 0))[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from symd.debuginfo.dwarf.cursor import Cursor
 from symd.debuginfo.dwarf.strings import StringReader
@@ -14,8 +15,7 @@ DW_LNCT_DIRECTORY_INDEX = 2
 SECTION = ".debug_line"
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramShape:
+class ProgramShape(NamedTuple):
     """Everything of a header that the instructions' meaning depends on; programs of one shape are decoded together."""
 
     opcode_base: int

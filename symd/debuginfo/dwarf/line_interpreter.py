@@ -18,7 +18,9 @@ from symd.model import RowFlag
 _COLUMNS = 7
 _U32 = 0xFFFFFFFF
 _U64 = 0xFFFFFFFFFFFFFFFF
-_ROW_FLAGS = {7: RowFlag.BASIC_BLOCK, 10: RowFlag.PROLOGUE_END, 11: RowFlag.EPILOGUE_BEGIN}
+# Plain numbers: to combine enumeration members takes longer than all the rest of an instruction.
+_IS_STMT, _END_SEQUENCE = int(RowFlag.IS_STMT), int(RowFlag.END_SEQUENCE)
+_ROW_FLAGS = {7: int(RowFlag.BASIC_BLOCK), 10: int(RowFlag.PROLOGUE_END), 11: int(RowFlag.EPILOGUE_BEGIN)}
 
 
 @dataclass(slots=True)
@@ -52,7 +54,7 @@ class _Machine:
 
     def emit(self, flags: int = 0) -> None:
         s = self.state
-        flags |= s.flags | (RowFlag.IS_STMT if s.is_stmt else 0)
+        flags |= s.flags | (_IS_STMT if s.is_stmt else 0)
         self.rows.extend(
             (s.address & _U64, min(s.file, _U32), s.line & _U32, min(s.column, _U32), flags, s.context, s.name)
         )
@@ -102,7 +104,7 @@ class _Machine:
         opcode = operands.unsigned(1)
         state = self.state
         if opcode == 1:
-            self.emit(RowFlag.END_SEQUENCE)
+            self.emit(_END_SEQUENCE)
             self.ends.append(len(self.rows) // _COLUMNS)
             self.state = _State(self.header.shape.default_is_stmt)
         elif opcode == 2:
@@ -131,13 +133,13 @@ def run(data: bytes, header: LineHeader) -> ProgramRows:
     columns = rows.T.copy()
     inlined = bool(columns[5].any() or columns[6].any())
     return ProgramRows(
-        program=np.zeros(len(rows), np.uint32),
         address=columns[0],
         file=columns[1].astype(np.uint32),
         line=columns[2].astype(np.uint32),
         column=columns[3].astype(np.uint32),
         flags=columns[4].astype(np.uint8),
         ends=np.array(machine.ends, np.int64),
+        program=np.zeros(len(machine.ends), np.uint32),
         context=columns[5] if inlined else None,
         name=columns[6] if inlined else None,
         sick=sick,

@@ -4,20 +4,19 @@ forward fills do the rest (DWARF 5, 6.2.5)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from symd.debuginfo.dwarf import instructions
 from symd.debuginfo.dwarf.cursor import Cursor
-from symd.debuginfo.dwarf.gather import Positions, sleb_at, uleb_at, unsigned_at
+from symd.debuginfo.dwarf.gather import Positions, sleb_at, spread, uleb_at, unsigned_at
 from symd.debuginfo.dwarf.line_header import SECTION, LineHeader, ProgramShape, file_entry_directory
 from symd.errors import Malformed
 from symd.model import U8, U32, U64, RowFlag
 
-Totals = TypeVar("Totals", U8, U32, U64)
+Number = TypeVar("Number", np.uint32, np.uint64)
 
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _SET_COLUMN, _NEGATE_STMT = 1, 2, 3, 4, 5, 6
 _BASIC_BLOCK, _CONST_ADD_PC, _FIXED_ADVANCE_PC, _PROLOGUE_END, _EPILOGUE_BEGIN = 7, 8, 9, 10, 11
@@ -26,30 +25,29 @@ _ROW_FLAGS = (
     (_PROLOGUE_END, RowFlag.PROLOGUE_END),
     (_EPILOGUE_BEGIN, RowFlag.EPILOGUE_BEGIN),
 )
+_FREQUENT = (_ADVANCE_LINE, _SET_COLUMN, _NEGATE_STMT)
 _END_SEQUENCE, _SET_ADDRESS, _DEFINE_FILE, _NVIDIA_INLINED = 1, 2, 3, 0x90
 _ADDRESS_SIZES = (2, 4, 8)
-_NOTHING = np.zeros(0, np.int64)
 _LARGEST = np.uint64(0xFFFFFFFF)
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramRows:
+class ProgramRows(NamedTuple):
     """Rows of several programs, one program behind the other: equally long columns.
 
-    ``program`` numbers the programs as they were passed; ``file`` is the file register; it and ``column`` stop at
-    the largest u32, ``line`` counts modulo 2**32. ``ends`` holds
-    the row number behind each sequence. ``context`` (row number inside the sequence, from 1) and ``name`` (offset from
-    the header's base) are None where no program sets them. ``sick`` maps a program that was refused to the place and
-    the reason; ``open`` lists programs whose last sequence has no end and was left out.
+    ``file`` is the file register; it and ``column`` stop at the largest u32, ``line`` counts modulo 2**32. ``ends`` holds
+    the row number behind each sequence, ``program`` the number of the program of each sequence, as they were passed.
+    ``context`` (row number inside the sequence, from 1) and ``name`` (offset from the header's base) are None where no
+    program sets them. ``sick`` maps a program that was refused to the place and the reason; ``open`` lists programs whose
+    last sequence has no end and was left out.
     """
 
-    program: U32
     address: U64
     file: U32
     line: U32
     column: U32
     flags: U8
-    ends: NDArray[np.int64]
+    ends: Positions
+    program: U32
     context: U64 | None
     name: U64 | None
     sick: dict[int, tuple[int, str]]
@@ -89,58 +87,70 @@ class _Code:
         return kind
 
     def _find_rows(self) -> None:
-        """Number rows and sequences, and sort the other instructions by opcode. A sentinel is a row of its own."""
-        at = self.found.at
-        opcode = self.u8[at]
-        emits = (opcode >= self.shape.opcode_base) & (opcode != 0)
-        emits |= opcode == _COPY
-        ends = np.searchsorted(at, self.found.extended[self.kind == _END_SEQUENCE])
-        emits[ends] = True
-        self._before = np.cumsum(emits, dtype=np.int32)
-        rows = np.flatnonzero(emits)
-        self.row_at = at[rows]
-        self.row_opcode = opcode[rows]
-        self.end_rows = self._before[ends] - 1
-        self.stop_rows = self._before[np.searchsorted(at, self.stops)] - 1
-        closing = np.zeros(len(rows), np.bool_)
+        """Number rows and sequences. A sentinel is a row of its own."""
+        emits = self.u8 >= self.shape.opcode_base
+        emits |= self.u8 == _COPY
+        emits &= self.found.starts
+        closers = self.found.extended[self.kind == _END_SEQUENCE]
+        emits[closers] = True
+        # Twice as fast as cumsum(emits, dtype=np.int32).
+        self._rows = emits.astype(np.int32)
+        np.cumsum(self._rows, out=self._rows)
+        self.row_at = np.flatnonzero(emits)
+        self.row_opcode = self.u8.take(self.row_at)
+        self.end_rows = self._rows[closers] - 1
+        self.stop_rows = self._rows[self.stops] - 1
+        closing = np.zeros(len(self.row_at), np.bool_)
         closing[self.end_rows] = True
         closing[self.stop_rows] = True
         self.ends = np.flatnonzero(closing) + 1
         self.first = np.append(0, self.ends[:-1])
-        self.length = self.ends - self.first
-        self._others = np.flatnonzero(~emits)
-        self._other_opcode = opcode[self._others]
+        self._sort_others(self.found.starts ^ emits)
 
-    def opcode(self, opcode: int) -> tuple[Positions, NDArray[np.int32]]:
-        """Where a standard opcode stands, and the row that its effect reaches first."""
-        which = self._others[self._other_opcode == opcode] if opcode < self.shape.opcode_base else _NOTHING
-        return self.found.at[which], self._before[which]
+    def _sort_others(self, others: NDArray[np.bool_]) -> None:
+        """Tell instructions that add no row apart: the frequent ones as masks of bytes, the others as one list."""
+        self._frequent = {
+            opcode: (self.u8 == opcode) & others for opcode in _FREQUENT if opcode < self.shape.opcode_base
+        }
+        for mask in self._frequent.values():
+            others ^= mask
+        self._rare = np.flatnonzero(others)
+        self._rare_opcode = self.u8.take(self._rare)
 
-    def extended(self, kind: int) -> tuple[Positions, Positions, NDArray[np.int32]]:
+    def opcode(self, opcode: int) -> Positions:
+        """Where a standard opcode stands."""
+        if opcode in self._frequent:
+            return np.flatnonzero(self._frequent[opcode])
+        at: Positions = self._rare[self._rare_opcode == opcode]
+        return at
+
+    def negations(self) -> NDArray[np.int32]:
+        """How many DW_LNS_negate_stmt stand before each row."""
+        if _NEGATE_STMT not in self._frequent:
+            return np.zeros(len(self.row_at), np.int32)
+        count = self._frequent[_NEGATE_STMT].astype(np.int32)
+        np.cumsum(count, out=count)
+        before: NDArray[np.int32] = count.take(self.row_at)
+        return before
+
+    def row(self, at: Positions) -> Positions:
+        """The row that an instruction's effect reaches first."""
+        return self._rows.take(at).astype(np.intp)
+
+    def extended(self, kind: int) -> tuple[Positions, Positions, Positions]:
         """Where operands of an extended opcode begin and end, and the row that its effect reaches first."""
         which = np.flatnonzero(self.kind == kind)
-        row = self._before[np.searchsorted(self.found.at, self.found.extended[which])]
-        return self.found.payload[which] + 1, self.found.end[which], row
+        return self.found.payload[which] + 1, self.found.end[which], self.row(self.found.extended[which])
 
-    def since_sequence(self, total: Totals) -> Totals:
-        """Running totals over all rows, made totals since each sequence began, in place."""
-        base = np.zeros(len(self.first), total.dtype)
-        base[1:] = total[self.first[1:] - 1]
-        total -= np.repeat(base, self.length)
-        return total
+    def per_sequence(self, values: NDArray[Any]) -> NDArray[Any]:
+        """One value a sequence -> one a row."""
+        return spread(values, self.first, len(self.row_at))
 
-    def fill(
-        self, default: int | U64, rows: NDArray[np.int32], values: NDArray[Any], dtype: type[np.generic]
-    ) -> NDArray[Any]:
+    def fill(self, default: int, rows: Positions, values: NDArray[Any]) -> NDArray[Any]:
         """A register that every sequence begins with at ``default`` and that ``rows`` set, each to its value."""
-        known = np.zeros(len(self.row_at), np.bool_)
-        value = np.empty(len(self.row_at), dtype)
-        known[self.first] = True
-        value[self.first] = default
-        known[rows] = True
-        value[rows] = values
-        changes = np.flatnonzero(known)
-        return np.repeat(value[changes], np.diff(changes, append=len(known)))
+        slot = np.searchsorted(rows, self.first)
+        values = np.insert(values, slot, values.dtype.type(default))
+        return spread(values, np.insert(rows, slot, self.first), len(self.row_at))
 
 
 def run(data: bytes, headers: Sequence[LineHeader]) -> ProgramRows:
@@ -168,24 +178,17 @@ def is_regular(shape: ProgramShape) -> bool:
     return shape.max_ops == 1 and shape.opcode_base <= 0x80
 
 
-def _operands(code: _Code, opcode: int, *, signed: bool = False) -> tuple[U64, Positions, NDArray[np.int32]]:
-    """The operand, position and row of every instance of a standard opcode with one LEB128."""
-    at, rows = code.opcode(opcode)
-    # A sick program may hold an opcode whose operand is the sentinel; its rows are dropped.
-    return (sleb_at if signed else uleb_at)(code.u8, at + 1)[0], at, rows
-
-
 def _register(code: _Code, opcode: int, default: int) -> U32:
-    values, _, rows = _operands(code, opcode)
-    return code.fill(default, rows, np.minimum(values, _LARGEST).astype(np.uint32), np.uint32)
+    at = code.opcode(opcode)
+    # A sick program may hold an opcode whose operand is the sentinel; its rows are dropped.
+    values = uleb_at(code.u8, at + 1)[0]
+    return code.fill(default, code.row(at), np.minimum(values, _LARGEST).astype(np.uint32))
 
 
-def _add(totals: Totals, rows: NDArray[np.int32], values: Totals) -> None:
-    """Add to the rows, some of which may come twice."""
-    if (rows[1:] != rows[:-1]).all():
-        totals[rows] += values
-    else:
-        np.add.at(totals, rows, values)
+def _restart(deltas: NDArray[Number], first: Positions) -> None:
+    """Change the deltas so that their running total begins anew, with the row's own delta, at each of ``first``, which
+    begins with 0."""
+    deltas[first[1:]] -= np.add.reduceat(deltas, first)[:-1]
 
 
 def _lines(code: _Code) -> U32:
@@ -193,53 +196,53 @@ def _lines(code: _Code) -> U32:
     delta = np.zeros(256, np.int64)
     specials = np.arange(shape.opcode_base, 256)
     delta[specials] = shape.line_base + (specials - shape.opcode_base) % shape.line_range
-    line = delta.astype(np.uint32)[code.row_opcode]
-    operands, _, rows = _operands(code, _ADVANCE_LINE, signed=True)
-    _add(line, rows, operands.astype(np.uint32))
-    np.cumsum(line, out=line)
-    return code.since_sequence(line) + np.uint32(1)
+    line = delta.astype(np.uint32).take(code.row_opcode)
+    at = code.opcode(_ADVANCE_LINE)
+    np.add.at(line, code.row(at), sleb_at(code.u8, at + 1)[0].astype(np.uint32))
+    line[code.first] += np.uint32(1)
+    _restart(line, code.first)
+    return np.cumsum(line, out=line)
 
 
-def _advances(code: _Code) -> tuple[Positions, NDArray[np.int32], U64]:
-    """Position, row and byte count of everything but special opcodes that moves the address on, in order."""
+def _advances(code: _Code) -> tuple[Positions, U64]:
+    """Position and byte count of everything but special opcodes that moves the address on."""
     shape = code.shape
-    operands, moved, moved_rows = _operands(code, _ADVANCE_PC)
-    constant, constant_rows = code.opcode(_CONST_ADD_PC)
-    fixed, fixed_rows = code.opcode(_FIXED_ADVANCE_PC)
+    moved, constant, fixed = (code.opcode(opcode) for opcode in (_ADVANCE_PC, _CONST_ADD_PC, _FIXED_ADVANCE_PC))
     step = (255 - shape.opcode_base) // shape.line_range * shape.min_inst_length
     at = np.concatenate([moved, constant, fixed])
     count = np.concatenate(
         [
-            operands * np.uint64(shape.min_inst_length),
+            uleb_at(code.u8, moved + 1)[0] * np.uint64(shape.min_inst_length),
             np.full(len(constant), step, np.uint64),
             # A sick instruction may stand before the last byte; its rows are dropped.
             unsigned_at(code.u8, np.minimum(fixed + 1, len(code.u8) - 2), 2),
         ]
     )
-    order = np.argsort(at, kind="stable")
-    return at[order], np.concatenate([moved_rows, constant_rows, fixed_rows])[order], count[order]
+    return at, count
 
 
 def _addresses(code: _Code) -> U64:
+    """Deltas of rows, with an absolute address where a sequence begins or one is set, and their running totals."""
     shape = code.shape
     delta = np.zeros(256, np.uint64)
     specials = np.arange(shape.opcode_base, 256)
     delta[specials] = (specials - shape.opcode_base) // shape.line_range * shape.min_inst_length
-    address = delta[code.row_opcode]
-    at, rows, count = _advances(code)
-    _add(address, rows, count)
-    np.cumsum(address, out=address)
+    address = delta.take(code.row_opcode)
+    at, count = _advances(code)
+    rows = code.row(at)
     set_at, set_rows, values = _set_addresses(code)
-    before = np.zeros(len(code.first), np.uint64)
-    before[1:] = address[code.first[1:] - 1]
-    # What has been advanced before a set_address is taken back: in rows before its own, and in its own before it.
-    so_far = np.where(set_rows > 0, address[set_rows - 1], np.uint64(0))
-    if at.size and set_at.size:
-        running = np.append(np.uint64(0), np.cumsum(count))
-        row_begins = np.where(set_rows > 0, code.row_at[set_rows - 1], 0)
-        so_far += running[np.searchsorted(at, set_at)] - running[np.searchsorted(at, row_begins)]
-    address += code.fill(np.uint64(0) - before, set_rows, values - so_far, np.uint64)
-    return address
+    if set_at.size:
+        last = np.append(set_rows[1:] != set_rows[:-1], True)
+        set_at, set_rows, values = set_at[last], set_rows[last], values[last]
+        slot = np.searchsorted(set_rows, rows, side="right") - 1
+        undone = (set_rows[slot] == rows) & (set_at[slot] > at)
+        rows, count = rows[~undone], count[~undone]
+        address[set_rows] += values
+    np.add.at(address, rows, count)
+    begins = np.zeros(len(address), np.bool_)
+    begins[code.first] = begins[set_rows] = True
+    _restart(address, np.flatnonzero(begins))
+    return np.cumsum(address, out=address)
 
 
 def _set_addresses(code: _Code) -> tuple[Positions, NDArray[np.int32], U64]:
@@ -256,15 +259,15 @@ def _set_addresses(code: _Code) -> tuple[Positions, NDArray[np.int32], U64]:
 
 def _flags(code: _Code) -> U8:
     """is_stmt is the parity of its negations in the sequence; the others belong to the one row that follows."""
-    flags = np.zeros(len(code.row_at), np.uint8)
-    negated = code.opcode(_NEGATE_STMT)[1]
-    _add(flags, negated, np.ones(len(negated), np.uint8))
-    np.cumsum(flags, dtype=np.uint8, out=flags)
-    code.since_sequence(flags)
+    negated = code.negations()
+    before = np.append(0, negated.take(code.ends[:-1] - 1)) & 1
+    flags = negated.astype(np.uint8)
+    if before.any():
+        flags += code.per_sequence(before.astype(np.uint8))
     flags += np.uint8(code.shape.default_is_stmt)
     flags &= np.uint8(RowFlag.IS_STMT)
     for opcode, flag in _ROW_FLAGS:
-        flags[code.opcode(opcode)[1]] |= np.uint8(flag)
+        flags[code.row(code.opcode(opcode))] |= np.uint8(flag)
     flags[code.end_rows] |= np.uint8(RowFlag.END_SEQUENCE)
     return flags
 
@@ -279,7 +282,7 @@ def _inlined(code: _Code) -> tuple[U64 | None, U64 | None]:
     name = np.zeros(len(at), np.uint64)
     name[whole], behind[whole] = uleb_at(code.u8, behind[whole])
     code.refuse(at[~whole | (behind > end)], "an inlined call without its two operands")
-    return code.fill(0, rows, context, np.uint64), code.fill(0, rows, name, np.uint64)
+    return code.fill(0, rows, context), code.fill(0, rows, name)
 
 
 def _define_files(code: _Code) -> None:
@@ -297,17 +300,18 @@ def _define_files(code: _Code) -> None:
 def _keep(code: _Code, columns: dict[str, NDArray[Any]]) -> ProgramRows:
     """Leave out the sentinels, sequences without an end and sick programs."""
     program = np.searchsorted(code.stop_rows, code.first)
+    length = code.ends - code.first
     closed = np.zeros(len(code.row_at) + 1, np.bool_)
     closed[code.end_rows + 1] = True
-    kept = closed[code.ends] & ~np.isin(program, list(code.sick))
-    unfinished = np.unique(program[~closed[code.ends] & (code.length > 1)])
-    length = code.length[kept]
-    ends = np.cumsum(length)
-    rows = _selection(np.repeat(kept, code.length), int(length.sum()))
+    closed = closed[code.ends]
+    kept = closed & ~np.isin(program, list(code.sick))
+    unfinished = np.flatnonzero(np.bincount(program[~closed & (length > 1)]))
+    ends = np.cumsum(length[kept])
+    rows = _selection(code, kept)
     columns = {name: column[rows] for name, column in columns.items()}
     return ProgramRows(
-        program=np.repeat(program[kept].astype(np.uint32), length),
         ends=ends,
+        program=program[kept].astype(np.uint32),
         sick=code.sick,
         open=tuple(number for number in unfinished.tolist() if number not in code.sick),
         context=columns.pop("context", None),
@@ -316,6 +320,9 @@ def _keep(code: _Code, columns: dict[str, NDArray[Any]]) -> ProgramRows:
     )
 
 
-def _selection(mask: NDArray[np.bool_], count: int) -> slice | NDArray[np.intp]:
-    """The rows of ``mask``; a slice where they are the first ones, so that nothing is copied."""
-    return slice(count) if mask[:count].all() else np.flatnonzero(mask)
+def _selection(code: _Code, kept: NDArray[np.bool_]) -> slice | NDArray[np.intp]:
+    """The rows of the sequences that are kept; a slice where these are the first ones, so that nothing is copied."""
+    count = np.count_nonzero(kept)
+    if kept[:count].all():
+        return slice(int(code.ends[count - 1]) if count else 0)
+    return np.flatnonzero(code.per_sequence(kept))

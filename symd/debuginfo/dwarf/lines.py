@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.debuginfo.dwarf import line_interpreter, line_program
-from symd.debuginfo.dwarf.columns import LineColumns, Sections, look_up_files
+from symd.debuginfo.dwarf import line_program
+from symd.debuginfo.dwarf.columns import LineColumns, Sections, first_rows, look_up_files
 from symd.debuginfo.dwarf.cursor import Cursor
+from symd.debuginfo.dwarf.gather import Positions, spread
 from symd.debuginfo.dwarf.line_header import SECTION, LineHeader, ProgramShape, read_header
-from symd.debuginfo.dwarf.line_program import ProgramRows
 from symd.debuginfo.dwarf.paths import join
+from symd.debuginfo.dwarf.row_table import Part, RowTable
 from symd.debuginfo.dwarf.strings import NO_STRING, Names, StringReader, place
 from symd.debuginfo.dwarf.units import Unit, Units, read_units
 from symd.debuginfo.dwarf.warnings import Warnings
 from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
-from symd.model import U32, U64, RowFlag
+from symd.model import U32, U64
 
 _PATH_BYTES = 256 << 20
 """Bytes of all joined paths; a few long directories could make them many times as long as the section."""
+_GROUP_BYTES = 256 << 10
 _INTERPRETED_BYTES = 500
 """Programs of one shape that are together this short run faster one instruction at a time."""
 
@@ -42,22 +44,15 @@ def read_lines(sections: Sections, units: Units | None = None) -> LineColumns:
     strings = StringReader(sections)
     warnings = Warnings()
     headers = list(_headers(sections, strings, units.skipped_tables, warnings))
-    parts = [part for group in _groups(headers) for part in _run(sections[SECTION], headers, group)]
+    rows = RowTable()
+    parts = list(_run(sections.get(SECTION, b""), headers, rows))
     for part in parts:
         _complain(part, headers, warnings)
-    refused = {part.numbers[number] for part in parts for number in part.rows.sick}
+    refused = {part.numbers[number] for part in parts for number in part.sick}
     if warnings and len(refused) == len(headers):
         raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=SECTION)
     file_maps, files = _files(headers, units.units)
-    return _assemble(strings, headers, parts, file_maps, files, warnings)
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Rows of some programs; ``numbers`` are the programs' numbers in the object."""
-
-    rows: ProgramRows
-    numbers: list[int]
+    return _assemble(strings, headers, rows, parts, file_maps, files, warnings)
 
 
 def _headers(
@@ -86,25 +81,42 @@ def _headers(
 
 
 def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
-    """Numbers of headers that are run together."""
-    by_shape: dict[ProgramShape, list[int]] = {}
+    """Numbers of headers that are run together: of one shape, and not more than fit the caches with what is made of
+    them."""
+    groups: list[list[int]] = []
+    growing: dict[ProgramShape, tuple[list[int], int]] = {}
     for number, header in enumerate(headers):
-        by_shape.setdefault(header.shape, []).append(number)
-    return list(by_shape.values())
+        length = header.end - header.program
+        group, size = growing.get(header.shape, ([], 0))
+        if not group or size + length > _GROUP_BYTES:
+            group, size = [], 0
+            groups.append(group)
+        group.append(number)
+        growing[header.shape] = group, size + length
+    return groups
 
 
-def _run(data: bytes, headers: Sequence[LineHeader], group: list[int]) -> list[_Part]:
-    size = sum(headers[number].end - headers[number].program for number in group)
-    if line_program.is_regular(headers[group[0]].shape) and size > _INTERPRETED_BYTES:
-        return [_Part(line_program.run(data, [headers[number] for number in group]), group)]
-    return [_Part(line_interpreter.run(data, headers[number]), [number]) for number in group]
+def _run(data: bytes, headers: Sequence[LineHeader], rows: RowTable) -> Iterator[Part]:
+    """Run all programs into ``rows``."""
+    total, done = sum(header.end - header.program for header in headers), 0
+    for group in _groups(headers):
+        size = sum(headers[number].end - headers[number].program for number in group)
+        done += size
+        share = done / total if total else 1
+        if line_program.is_regular(headers[group[0]].shape) and size > _INTERPRETED_BYTES:
+            yield rows.add(line_program.run(data, [headers[number] for number in group]), group, share)
+        else:
+            from symd.debuginfo.dwarf import line_interpreter  # noqa: PLC0415 - large objects do not need it
+
+            for number in group:
+                yield rows.add(line_interpreter.run(data, headers[number]), [number], share)
 
 
-def _complain(part: _Part, headers: Sequence[LineHeader], warnings: Warnings) -> None:
-    for number, (at, why) in part.rows.sick.items():
+def _complain(part: Part, headers: Sequence[LineHeader], warnings: Warnings) -> None:
+    for number, (at, why) in part.sick.items():
         header = headers[part.numbers[number]]
         warnings.add(f"{SECTION}+{header.offset:#x}: line table left out: {SECTION}+{at:#x}: {why}")
-    for number in part.rows.open:
+    for number in part.open:
         at = headers[part.numbers[number]].offset
         warnings.add(f"{SECTION}+{at:#x}: the last sequence has no end and is left out")
 
@@ -143,50 +155,64 @@ def _paths(header: LineHeader, comp_dir: bytes) -> Iterator[bytes]:
 def _assemble(
     strings: StringReader,
     headers: Sequence[LineHeader],
-    parts: Sequence[_Part],
+    rows: RowTable,
+    parts: Sequence[Part],
     file_maps: Mapping[int, U32],
     files: tuple[str, ...],
     warnings: Warnings,
 ) -> LineColumns:
-    """Join the parts in the order of their tables, with numbers that count over the whole object."""
-    unit = _joined([np.array(part.numbers, np.uint32)[part.rows.program] for part in parts], np.uint32)
-    order = None if len(parts) < 2 else np.argsort(unit, kind="stable")
-
-    def column(name: str, dtype: type[np.generic]) -> NDArray[Any]:
-        found = [getattr(part.rows, name) for part in parts]
-        blank = [
-            np.zeros(len(part.rows.program), dtype) if col is None else col
-            for part, col in zip(parts, found, strict=True)
-        ]
-        joined = _joined(blank, dtype)
-        return joined if order is None else joined[order]
-
-    unit = unit if order is None else unit[order]
-    flags = column("flags", np.uint8)
-    ends = (flags & np.uint8(RowFlag.END_SEQUENCE)) != 0
-    sequence = np.cumsum(ends, dtype=np.uint32)
-    sequence -= ends
-    names = Names()
-    context = name = None
-    if any(part.rows.context is not None for part in parts):
-        context = _call_sites(column("context", np.uint64), ends, sequence)
-        name = _inline_names(strings, headers, unit, column("name", np.uint64), context, names)
-    return LineColumns(
-        address=column("address", np.uint64),
-        file=look_up_files([file_maps[h.offset] for h in headers], unit, column("file", np.uint32)),
-        line=column("line", np.uint32),
-        column=column("column", np.uint32),
-        flags=flags,
-        unit=unit,
-        sequence=sequence,
-        context=context,
-        name=name,
+    """The rows in the order of their tables, with numbers that count over the whole object."""
+    for part in parts:
+        maps = [file_maps[headers[number].offset] for number in part.numbers]
+        register = rows.column("file")[part.rows]
+        register[:] = look_up_files(maps, part.program_of_rows(), register)
+    ends, table, order = _sequences(parts)
+    lines = LineColumns(
+        address=rows.column("address")[order],
+        file=rows.column("file")[order],
+        line=rows.column("line")[order],
+        column=rows.column("column")[order],
+        flags=rows.column("flags")[order],
+        ends=ends,
+        table=table,
         files=files,
-        names=names.all(),
         tables=tuple(header.offset for header in headers),
         file_maps=file_maps,
         warnings=warnings.all(),
     )
+    if all(part.context is None for part in parts):
+        return lines
+    context = _joined([_or_zeros(part.context, len(part)) for part in parts], np.uint64)[order]
+    name = _joined([_or_zeros(part.name, len(part)) for part in parts], np.uint64)[order]
+    return _with_calls(lines, context, name, strings, headers)
+
+
+def _sequences(parts: Sequence[Part]) -> tuple[Positions, U32, Positions | slice]:
+    """For each sequence the row number behind it and its table, in the order of the tables; and the order of the rows."""
+    if len(parts) == 1:
+        (part,) = parts
+        return part.ends, np.array(part.numbers, np.uint32)[part.program], slice(None)
+    length = _joined([part.ends - first_rows(part.ends) for part in parts], np.int64)
+    table = _joined([np.array(part.numbers, np.uint32)[part.program] for part in parts], np.uint32)
+    if (table[1:] >= table[:-1]).all():
+        return np.cumsum(length), table, slice(None)
+    order = np.argsort(table, kind="stable")
+    rows = np.argsort(np.repeat(table, length), kind="stable")
+    return np.cumsum(length[order]), table[order], rows
+
+
+def _or_zeros(column: U64 | None, count: int) -> U64:
+    return np.zeros(count, np.uint64) if column is None else column
+
+
+def _with_calls(
+    lines: LineColumns, context: U64, name: U64, strings: StringReader, headers: Sequence[LineHeader]
+) -> LineColumns:
+    """The rows with what NVIDIA's extension says of them."""
+    names = Names()
+    sites = _call_sites(context, lines.first)
+    name_columns = _inline_names(strings, headers, lines.unit, name, sites, names)
+    return replace(lines, context=sites, name=name_columns, names=names.all())
 
 
 def _joined(columns: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
@@ -195,11 +221,12 @@ def _joined(columns: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any
     return np.concatenate(columns) if columns else np.zeros(0, dtype)
 
 
-def _call_sites(context: U64, ends: NDArray[np.bool_], sequence: U32) -> U32:
-    """Row numbers inside a sequence -> row numbers, plus one; 0 where the call site is not an earlier row."""
-    first = np.append(0, np.flatnonzero(ends) + 1)[sequence]
-    earlier = (context > 0) & (context <= (np.arange(len(context)) - first).astype(np.uint64))
-    return np.where(earlier, context + first.astype(np.uint64), np.uint64(0)).astype(np.uint32)
+def _call_sites(context: U64, first: Positions) -> U32:
+    """Row numbers inside a sequence -> row numbers, plus one; 0 where the call site is not an earlier row. The sequences
+    begin at ``first``."""
+    begin = spread(first, first, len(context))
+    earlier = (context > 0) & (context <= (np.arange(len(context)) - begin).astype(np.uint64))
+    return np.where(earlier, context + begin.astype(np.uint64), np.uint64(0)).astype(np.uint32)
 
 
 def _inline_names(

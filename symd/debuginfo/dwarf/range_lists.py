@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from symd.debuginfo.dwarf.attributes import AttributeReader
 from symd.debuginfo.dwarf.columns import Sections
-from symd.debuginfo.dwarf.gather import Positions, uleb_at, unsigned_at
+from symd.debuginfo.dwarf.forms import Layout
+from symd.debuginfo.dwarf.gather import Positions, spans, uleb_at, unsigned_at
+from symd.debuginfo.dwarf.records import Layouts, Records
 from symd.errors import LimitExceeded
 from symd.model import U8, U64
 
@@ -19,6 +22,8 @@ _BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR = 1, 2, 3, 4
 _BASE_ADDRESS, _START_END, _START_LENGTH = 5, 6, 7
 _DIRECT = (_BASE_ADDRESS, _START_END, _START_LENGTH)
 _INDEXED = (_BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH)
+_FEW = 16
+"""Lists that are followed one by one."""
 _LEB = b"[\\x80-\\xff]*+[\\x00-\\x7f]"
 
 
@@ -51,7 +56,7 @@ def read_lists(sections: Sections, reader: AttributeReader, offset: U64, unit: P
     parts = [Ranges(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))]
     bad = 0
     kind = size * np.uint64(2) + new
-    for width, is_new in (divmod(number, 2) for number in np.unique(kind).tolist()):
+    for width, is_new in (divmod(number, 2) for number in _different(kind)):
         those = np.flatnonzero(kind == 2 * width + is_new)
         if is_new:
             data = sections.get(".debug_rnglists", b"")
@@ -64,6 +69,12 @@ def read_lists(sections: Sections, reader: AttributeReader, offset: U64, unit: P
     return in_order(parts), bad
 
 
+def _different(small: NDArray[Any]) -> list[int]:
+    """The different values of a column of small numbers, ascending."""
+    numbers: list[int] = np.flatnonzero(np.bincount(small.astype(np.intp))).tolist()
+    return numbers
+
+
 def in_order(parts: list[Ranges]) -> Ranges:
     """Rows of several parts, by ``which``; those of one list stay as they are."""
     rows = Ranges._make(np.concatenate(column) for column in zip(*parts, strict=True))
@@ -71,16 +82,9 @@ def in_order(parts: list[Ranges]) -> Ranges:
     return Ranges._make(column[order] for column in rows)
 
 
-def spans(first: Positions, length: Positions) -> tuple[Positions, Positions]:
-    """Every number of the spans that begin at ``first``, and the number of its span."""
-    which = np.repeat(np.arange(len(first)), length)
-    behind = np.cumsum(length)
-    return np.arange(len(which)) + (first - (behind - length))[which], which
-
-
-def _check_budget(section: str, wanted: int, size: int) -> None:
-    if wanted > 4 * size + 65536:
-        raise LimitExceeded(f"range lists overlap without end: {wanted} bytes of lists", where=section)
+def _budget(size: int) -> int:
+    """Bytes that all lists of a section may have together."""
+    return 4 * size + 65536
 
 
 def _read_old(data: bytes, offset: U64, width: int) -> tuple[_Entries, int]:
@@ -88,7 +92,7 @@ def _read_old(data: bytes, offset: U64, width: int) -> tuple[_Entries, int]:
     offset = np.minimum(offset, np.uint64(len(data))).astype(np.int64)
     parts = []
     bad = 0
-    for phase in np.unique(offset % (2 * width)).tolist():
+    for phase in _different(offset % (2 * width)):
         those = np.flatnonzero(offset % (2 * width) == phase)
         usable = (len(data) - phase) // (2 * width) if phase <= len(data) else 0
         pairs = np.frombuffer(data, f"<u{width}", 2 * usable, phase if usable else 0).reshape(usable, 2)
@@ -98,7 +102,8 @@ def _read_old(data: bytes, offset: U64, width: int) -> tuple[_Entries, int]:
         whole = last < usable
         bad += int((~whole).sum())
         length = np.where(whole, last - first, 0)
-        _check_budget(".debug_ranges", int(length.sum()) * 2 * width, len(data))
+        if int(length.sum()) * 2 * width > _budget(len(data)):
+            raise LimitExceeded("range lists overlap without end", where=".debug_ranges")
         at, which = spans(first, length)
         start, end = pairs[at, 0].astype(np.uint64), pairs[at, 1].astype(np.uint64)
         base = start == np.uint64((1 << 8 * width) - 1)
@@ -133,75 +138,87 @@ def _resolve(entries: _Entries, default_base: U64) -> Ranges:
 def _read_new(data: bytes, reader: AttributeReader, offset: U64, unit: Positions, width: int) -> tuple[_Entries, int]:
     """Tagged entries up to DW_RLE_end_of_list."""
     u8 = np.frombuffer(data, np.uint8)
-    wanted = np.minimum(offset, np.uint64(len(data))).astype(np.int64)
-    split = _Splitter(data, width).split(wanted, unit)
-    numbers, which = spans(split.first, np.maximum(split.length, 0))
-    return _decode(u8, reader, split.at[numbers], which, unit[which], width), int((split.length < 0).sum())
+    at, length = _Lists(data, u8, width).entries(np.minimum(offset, np.uint64(len(data))).astype(np.int64))
+    which = np.repeat(np.arange(len(offset)), np.maximum(length, 0))
+    return _decode(u8, reader, at, which, unit[which], width), int((length < 0).sum())
 
 
-class _Split(NamedTuple):
-    """``at`` is where entries are; each list begins with entry ``first`` and has ``length`` entries before its end. A
-    list that is damaged has length -1."""
+class _Lists:
+    """Finds the entries of many lists at once, with a budget of bytes."""
 
-    at: Positions
-    first: Positions
-    length: Positions
-
-
-class _Splitter:
-    """Finds the entries of lists, with a budget of bytes."""
-
-    def __init__(self, data: bytes, width: int) -> None:
+    def __init__(self, data: bytes, u8: U8, width: int) -> None:
         self._data = data
-        self._u8 = np.frombuffer(data, np.uint8)
-        self._entry, self._run = _expressions(width)
-        self._read = 0
+        self._u8 = u8
+        self._width = width
+        self._budget = _budget(len(data))
 
-    def split(self, offset: Positions, unit: Positions) -> _Split:
-        """A unit's lists lie one behind the other, so they are split in one go; where they do not, each alone."""
-        parts = [np.zeros(0, np.int64)]
-        first, length = np.zeros(len(offset), np.int64), np.full(len(offset), -1, np.int64)
-        count = 0
-        order = np.lexsort((offset, unit))
-        for group in np.split(order, np.flatnonzero(np.diff(unit[order])) + 1) if len(order) else []:
-            for lists, at in self._together(offset, group) or self._alone(offset, group):
-                begin = np.searchsorted(at, offset[lists])
-                ends = np.flatnonzero(self._u8[at] == 0)
-                first[lists] = begin + count
-                length[lists] = ends[np.searchsorted(ends, begin)] - begin
-                parts.append(at)
-                count += len(at)
-                self._spend(int(length[lists].sum()))
-        return _Split(np.concatenate(parts), first, length)
+    def entries(self, offset: Positions) -> tuple[Positions, Positions]:
+        """Where the entries of the lists at each offset are, list by list, and how many each has; -1 for a list that is
+        damaged."""
+        length = np.full(len(offset), -1, np.int64)
+        pieces = [*self._step_by_step(offset, length)]
+        first = np.cumsum(np.maximum(length, 0)) - np.maximum(length, 0)
+        found = np.zeros(int(np.maximum(length, 0).sum()), np.int64)
+        for number, of_list, at in pieces:
+            whole = length[number] >= 0
+            found[(first[number] + of_list)[whole]] = at[whole]
+        return found, length
 
-    def _together(self, offset: Positions, group: Positions) -> list[tuple[Positions, Positions]]:
-        at = self._entries(offset[group])
-        return [] if at is None else [(group, at)]
+    def _step_by_step(self, at: Positions, length: Positions) -> Iterator[tuple[Positions, Positions | int, Positions]]:
+        """Pieces of entries: list, number in its list, position. Sets the lengths of lists that have an end."""
+        records = Records(self._u8, [_entry_layouts(self._width)])
+        number = np.arange(len(at))
+        step = 0
+        while len(at) > _FEW:
+            (inside,) = (at < len(self._u8)).nonzero()
+            at, number = at.take(inside), number.take(inside)
+            kind = self._u8.take(at).astype(np.int64)
+            length[number[kind == 0]] = step
+            (going,) = ((kind != 0) & (kind <= _START_LENGTH)).nonzero()
+            at, number = at.take(going), number.take(going)
+            yield number, step, at
+            behind = records.behind(at, kind.take(going))
+            self._spend(int((np.minimum(behind, len(self._u8)) - at).sum()))
+            at = behind
+            step += 1
+        for one, start in zip(number.tolist(), at.tolist(), strict=True):
+            rest = self._alone(start)
+            if rest is not None:
+                length[one] = step + len(rest)
+                yield np.full(len(rest), one), step + np.arange(len(rest)), rest
 
-    def _alone(self, offset: Positions, group: Positions) -> Iterator[tuple[Positions, Positions]]:
-        for number in range(len(group)):
-            yield from self._together(offset, group[number : number + 1])
-
-    def _entries(self, offset: Positions) -> Positions | None:
-        """Where the entries of the lists at ascending offsets are, if the lists lie one behind the other."""
-        start, last = int(offset[0]), int(offset[-1])
-        run = self._run.match(self._data, last)
-        stop = run.end() if run else last
+    def _alone(self, start: int) -> Positions | None:
+        """The entries of one list, which may be very long."""
+        entry, run = _expressions(self._width)
+        found = run.match(self._data, start)
+        stop = found.end() if found else start
         self._spend(stop + 1 - start)
         if self._data[stop : stop + 1] != b"\0":
             return None
-        sizes = np.fromiter(map(len, self._entry.findall(self._data, start, stop + 1)), np.int64)
-        at = np.cumsum(sizes) - sizes + start
-        number = np.minimum(np.searchsorted(at, offset), len(at) - 1)
-        return at if start + int(sizes.sum()) == stop + 1 and (at[number] == offset).all() else None
+        sizes = np.fromiter(map(len, entry.findall(self._data, start, stop)), np.int64)
+        return np.cumsum(sizes) - sizes + start
 
     def _spend(self, count: int) -> None:
-        self._read += count
-        _check_budget(".debug_rnglists", self._read, len(self._data))
+        self._budget -= count
+        if self._budget < 0:
+            raise LimitExceeded("range lists overlap without end", where=".debug_rnglists")
 
 
+def _entry_layouts(width: int) -> dict[int, Layouts]:
+    """What follows the kind of an entry."""
+    return {
+        0: (),
+        _BASE_ADDRESSX: (Layout.LEB,),
+        **dict.fromkeys((_STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR), (Layout.LEB, Layout.LEB)),
+        _BASE_ADDRESS: (width,),
+        _START_END: (2 * width,),
+        _START_LENGTH: (width, Layout.LEB),
+    }
+
+
+@lru_cache(maxsize=4)
 def _expressions(width: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """One entry or the end of a list (what is neither is passed whole, without the group); and entries up to an end."""
+    """One entry; and entries up to an end."""
     address = b".{%d}" % width
     going = (
         b"[\\x02-\\x04]" + _LEB + _LEB,
@@ -211,14 +228,14 @@ def _expressions(width: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
         b"\\x07" + address + _LEB,
     )
     some = b"|".join(going)
-    return re.compile(b"(" + some + b"|\\x00)|.++", re.DOTALL), re.compile(b"(?:" + some + b")*+", re.DOTALL)
+    return re.compile(some, re.DOTALL), re.compile(b"(?:" + some + b")*+", re.DOTALL)
 
 
 def _decode(u8: U8, reader: AttributeReader, at: Positions, which: Positions, unit: Positions, width: int) -> _Entries:
     kind = u8[at]
     start, end = np.zeros(len(at), np.uint64), np.zeros(len(at), np.uint64)
     valid = np.ones(len(at), np.bool_)
-    for number in np.unique(kind).tolist():
+    for number in _different(kind):
         those = np.flatnonzero(kind == number)
         start[those], end[those], valid[those] = _operands(u8, reader, number, at[those] + 1, unit[those], width)
     base = (kind == _BASE_ADDRESSX) | (kind == _BASE_ADDRESS)

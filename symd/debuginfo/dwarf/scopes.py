@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from symd.debuginfo.dwarf.columns import LineColumns, ScopeColumns, Sections, lo
 from symd.debuginfo.dwarf.die_split import INLINED_SUBROUTINE, NULL, SUBPROGRAM, Dies
 from symd.debuginfo.dwarf.gather import Positions
 from symd.debuginfo.dwarf.range_lists import Ranges, in_order, read_lists
-from symd.debuginfo.dwarf.strings import NO_STRING, Names, StringReader
+from symd.debuginfo.dwarf.strings import Names, StringReader
 from symd.debuginfo.dwarf.units import SECTION, Unit, Units, read_units
 from symd.debuginfo.dwarf.warnings import Warnings
 from symd.errors import Malformed
@@ -25,10 +26,10 @@ _NAME_STEPS = 32
 """References that are followed from a DIE to its name; more are a cycle."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Functions:
-    """The subprogram and inlined-subroutine DIEs of all trees, in order. ``around`` is the number of the nearest such
-    DIE around each (in these columns), or tree.NOBODY."""
+class _Functions(NamedTuple):
+    """The subprogram and inlined-subroutine DIEs of all trees, in order. ``unit`` is the place of each one's unit among
+    those that are read; ``around`` is the number of the nearest such DIE around each (in these columns), or
+    tree.NOBODY."""
 
     at: Positions
     attributes: Positions
@@ -36,9 +37,6 @@ class _Functions:
     unit: Positions
     inlined: NDArray[np.bool_]
     around: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.at)
 
 
 def read_scopes(sections: Sections, lines: LineColumns, units: Units | None = None) -> ScopeColumns:
@@ -68,15 +66,17 @@ def read_scopes(sections: Sections, lines: LineColumns, units: Units | None = No
     found = reader.read(units.shapes.all, functions.shape, functions.attributes, functions.unit)
     ranges, bad_lists = code_ranges(sections, reader, found, functions.unit)
     names = Names(lines.names)
-    name, nameless = _names(strings, functions, found, found.name, names)
-    linkage_name, linkless = _names(strings, functions, found, found.linkage_name, names)
+    links = [_links(functions.at, reference) for reference in (found.specification, found.origin)]
+    name, nameless = _names(strings, found.name, links, names)
+    linkage_name, linkless = _names(strings, found.linkage_name, links, names)
     call_file = _call_files(lines, units.units, functions.unit, found.call_file)
     lost = reader.missing | {"range sections": bad_lists, "string sections": nameless + linkless}
     for place, count in lost.items():
         if count:
             warnings.add(f"{count} references lead out of {place} and are left out")
     columns = _columns(functions, found, ranges, name, linkage_name, call_file)
-    return replace(columns, names=names.all(), warnings=warnings.all())
+    unit = np.array([unit.number for unit in units.units], np.uint32)[columns.unit]
+    return replace(columns, unit=unit, names=names.all(), warnings=warnings.all())
 
 
 def _columns(
@@ -101,23 +101,23 @@ def _columns(
     )
 
 
-def _split(data: bytes, u8: U8, units: Units, warnings: Warnings) -> list[tuple[Unit, Dies]]:
-    """The DIEs of every unit that can be followed."""
+def _split(data: bytes, u8: U8, units: Units, warnings: Warnings) -> list[tuple[int, Dies]]:
+    """The DIEs of every unit that can be followed, with the unit's place among ``units``."""
     trees = []
-    for unit in units.units:
-        try:
-            trees.append((unit, die_split.split(data, u8, unit, units.shapes)))
-        except Malformed as error:
-            warnings.add(f"{SECTION}+{unit.offset:#x}: unit left out: {error}")
+    for place, (unit, dies) in enumerate(die_split.split_all(data, u8, units.units, units.shapes)):
+        if isinstance(dies, Malformed):
+            warnings.add(f"{SECTION}+{unit.offset:#x}: unit left out: {dies}")
+        else:
+            trees.append((place, dies))
     return trees
 
 
-def _functions(trees: Sequence[tuple[Unit, Dies]], shapes: Sequence[DieShape]) -> _Functions:
+def _functions(trees: Sequence[tuple[int, Dies]], shapes: Sequence[DieShape]) -> _Functions:
     """Join the trees, find who stands around whom, and keep the functions and inlined calls."""
     kind = np.array([_KINDS.get(shape.tag, _OTHER) for shape in shapes] + [_OTHER], np.uint8)
     children = np.array([shape.has_children for shape in shapes] + [False], np.bool_)
     count = [len(dies.at) for _, dies in trees]
-    unit = np.repeat(np.array([unit.number for unit, _ in trees], np.int64), count)
+    unit = np.repeat(np.array([place for place, _ in trees], np.int64), count)
     dies = Dies._make(np.concatenate(column) for column in zip(_NO_DIES, *(dies for _, dies in trees), strict=True))
     real = np.flatnonzero(dies.shape != NULL)
     at, shape, attributes, depth = dies.at[real], dies.shape[real], dies.attributes[real], dies.depth[real]
@@ -156,38 +156,46 @@ def _with_callers(functions: _Functions, stated: NDArray[np.bool_]) -> NDArray[n
     inner = np.flatnonzero(kept & functions.inlined)
     while inner.size:
         outer = functions.around[inner]
-        outer = np.unique(outer[outer >= 0])
-        new = outer[~kept[outer]]
-        kept[new] = True
-        inner = new[functions.inlined[new]]
+        new = np.zeros(len(kept), np.bool_)
+        new[outer[outer >= 0]] = True
+        new &= ~kept
+        kept |= new
+        inner = np.flatnonzero(new & functions.inlined)
     return kept
 
 
 def _names(
-    strings: StringReader, functions: _Functions, found: ScopeAttributes, own: U64, names: Names
+    strings: StringReader, own: U64, links: Sequence[tuple[Positions, Positions]], names: Names
 ) -> tuple[U32, int]:
-    """Each DIE's own string, or that of the DIE it refers to, and so on."""
-    if not own.any():
-        return np.zeros(len(own), np.uint32), 0
-    links = [_targets(functions.at, reference) for reference in (found.specification, found.origin)]
-    places = own.copy()
+    """Each DIE's own string, or that of the DIE it refers to, and so on; and how many places have no string. ``links`` are
+    pairs of DIEs: those that refer, and those referred to."""
+    (stated,) = own.nonzero()  # NO_STRING is 0
+    number = np.zeros(len(own), np.uint32)
+    if not stated.size:
+        return number, 0
+    number[stated], missing = names.intern(strings, own[stated])
+    known = np.zeros(len(own), np.bool_)
+    known[stated] = True
     for _ in range(_NAME_STEPS):
-        nameless = np.flatnonzero(places == NO_STRING)
-        before = len(nameless)
-        for target in links:
-            linked = nameless[target[nameless] >= 0]
-            places[linked] = np.where(places[linked] == NO_STRING, places[target[linked]], places[linked])
-        if before == np.count_nonzero(places == NO_STRING):
+        before = np.count_nonzero(known)
+        for which, target in links:
+            useful = np.flatnonzero(known[target] & ~known[which])
+            number[which[useful]] = number[target[useful]]
+            known[which[useful]] = True
+        if before == np.count_nonzero(known):
             break
-    return names.intern(strings, places)
+    return number, missing
 
 
-def _targets(at: Positions, reference: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of the DIE that begins at each reference, or NOBODY."""
-    if not at.size:
-        return reference
-    number = np.minimum(np.searchsorted(at, reference), len(at) - 1)
-    return np.where(at[number] == reference, number, tree.NOBODY)
+def _links(at: Positions, reference: Positions) -> tuple[Positions, Positions]:
+    """The numbers of the DIEs that refer to one of these DIEs, and of those they refer to."""
+    which = np.flatnonzero(reference >= 0)
+    if not which.size:
+        return which, which
+    target = np.searchsorted(at, reference[which])
+    target[target == len(at)] = 0
+    real = np.flatnonzero(at[target] == reference[which])
+    return which[real], target[real]
 
 
 def _call_files(lines: LineColumns, units: Sequence[Unit], unit: Positions, register: U64) -> U32:

@@ -3,32 +3,56 @@ Each vendor has a scheme of its own; adding one is one new module and one line i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Callable, Iterator, Mapping
 
 from symd.debuginfo.layout import Layout
-from symd.debuginfo.relocation import amdgpu, cuda, igc, zebin
 from symd.errors import Unsupported
-from symd.model import CodeObject
+from symd.model import CodeObject, Section
 
 __all__ = ("SCHEMES", "DebugSections", "relocated")
 
-DebugSections = dict[str, bytes]
+DebugSections = Mapping[str, bytes]
 """Section name (".debug_line") to content, relocated."""
 
 
 def plain(code: CodeObject, layout: Layout) -> DebugSections:
-    """Linked objects: the debug sections as they stand."""
+    """Linked objects: the debug sections as they stand, each read when somebody looks."""
     del layout
-    return {section.name: section.data for section in code.sections if section.name.startswith(".debug_")}
+    return _AsTheyStand({section.name: section for section in code.sections if section.name.startswith(".debug_")})
+
+
+class _AsTheyStand(Mapping[str, bytes]):
+    def __init__(self, sections: Mapping[str, Section]) -> None:
+        self._sections = sections
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._sections[name].data
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sections)
+
+    def __len__(self) -> int:
+        return len(self._sections)
+
+
+def _module(name: str) -> Callable[[CodeObject, Layout], DebugSections]:
+    """``relocate`` of one of these modules, which is imported when an object needs it."""
+
+    def relocate(code: CodeObject, layout: Layout) -> DebugSections:
+        found: DebugSections = importlib.import_module(f"{__name__}.{name}").relocate(code, layout)
+        return found
+
+    return relocate
 
 
 SCHEMES: Mapping[str, Callable[[CodeObject, Layout], DebugSections]] = {
     "none": plain,
-    "igc": igc.relocate,
-    "x86-64": igc.relocate,
-    "zebin": zebin.relocate,
-    "amdgpu": amdgpu.relocate,
-    "cuda": cuda.relocate,
+    "igc": _module("igc"),
+    "x86-64": _module("igc"),
+    "zebin": _module("zebin"),
+    "amdgpu": _module("amdgpu"),
+    "cuda": _module("cuda"),
 }
 """By ``CodeObject.relocation``."""
 

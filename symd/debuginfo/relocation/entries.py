@@ -4,7 +4,7 @@ Source: System V ABI, chapter 4, "Relocation" (Elf64_Rel, Elf64_Rela)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ _RELA = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("adden
 _REL = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4")])
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(NamedTuple):
     """Relocations of one section: equally long columns; ``addend`` is 0 for SHT_REL, where it stands in place."""
 
     offset: U64

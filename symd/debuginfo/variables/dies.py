@@ -14,6 +14,7 @@ from symd.debuginfo.dwarf.abbreviations import DieShape
 from symd.debuginfo.dwarf.columns import Sections
 from symd.debuginfo.dwarf.cursor import Cursor
 from symd.debuginfo.dwarf.forms import Layout
+from symd.debuginfo.dwarf.records import Layouts
 from symd.debuginfo.dwarf.strings import StringReader
 from symd.debuginfo.dwarf.units import SECTION, Unit, Units
 from symd.debuginfo.variables.skeleton import Skeleton
@@ -65,7 +66,7 @@ class Dies:
         self._strings = StringReader(sections)
         self._known: dict[int, Die | None] = {}
         self._ends = dict(zip(skeleton.at.tolist(), skeleton.behind.tolist(), strict=True))
-        self._sizes: dict[int, die_split.Layouts] = {}
+        self._sizes: dict[int, Layouts] = {}
         self._starts = np.array([unit.offset for unit in units.units], np.int64)
 
     def at(self, offset: int) -> Die | None:

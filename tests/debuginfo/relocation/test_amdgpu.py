@@ -142,7 +142,7 @@ def relocation(offset: int, kind: int, symbol: int, addend: int = 0) -> bytes:
     ],
 )
 def test_what_cannot_be_applied_is_refused(entry, error, says):
-    code = changed(amd.code("v4-gfx900.o"), ".rela.debug_line", data=entry)
+    code = changed(amd.code("v4-gfx900.o"), ".rela.debug_line", content=entry)
     with pytest.raises(error, match=says):
         relocated(code)
 
@@ -152,7 +152,7 @@ def test_a_32_bit_place_for_a_code_address_is_refused():
     symbols = code.section(".symtab").data
     text = next(at for at in range(len(symbols) // 24) if symbols[24 * at + 6 : 24 * at + 8] == b"\x02\0")
     with pytest.raises(Unsupported, match="32-bit"):
-        relocated(changed(code, ".rela.debug_line", data=relocation(0, 6, text)))
+        relocated(changed(code, ".rela.debug_line", content=relocation(0, 6, text)))
 
 
 def test_debug_sections_of_one_name_are_put_end_to_end():

@@ -8,17 +8,17 @@ import pytest
 
 from symd import containers
 from symd.config import Limits
-from symd.engine import Engine, build_index
+from symd.engine import Engine
 from symd.index import VERSION, Index
-from symd.index.shelf import Shelf
-from symd.index.sketch import LEAST, MOST
+from symd.index.excerpt import MANY, MOST
+from symd.index.module import build_index
 from symd.model import ByKernel, KernelOffset, Reason
 from symd.query.symbolize import symbolize
 from symd.store import Store
 from tests.builders import igc
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
-COUNT = LEAST + 20
+COUNT = MANY + 20
 
 
 @pytest.fixture(scope="module")
@@ -57,19 +57,3 @@ def test_who_asks_for_many_kernels_gets_the_whole_index(container: bytes, tmp_pa
 
 def index_version() -> int:
     return VERSION
-
-
-def test_the_shelf_keeps_what_fits_and_always_the_last() -> None:
-    index = Index(build_index((BIN / "raycast" / "dg2-opt.dbg").read_bytes(), Limits()))
-    shelf = Shelf(index.weight * 2)
-    for name in ("a", "b", "c"):
-        shelf.put(name, index)
-    assert [shelf.get(name) is not None for name in ("a", "b", "c")] == [False, True, True]
-    shelf.get("b")
-    shelf.put("d", index)
-    assert [shelf.get(name) is not None for name in ("b", "c", "d")] == [True, False, True]
-    tiny = Shelf(1)
-    tiny.put("a", index)
-    tiny.put("b", index)
-    assert len(tiny) == 1
-    assert tiny.get("b") is index

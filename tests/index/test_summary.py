@@ -1,0 +1,107 @@
+"""A module's description in and out of an index file."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import replace
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symd.containers.late import Facts, Texts
+from symd.errors import DataLoss
+from symd.index.summary import pack, unpack
+from symd.model import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec=None)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+FACTS = st.dictionaries(st.text(st.characters(codec=None)), VALUES, max_size=4)
+KERNEL = KernelSummary("shade", ".text", 7, 256, 180, {"registers": 21})
+OBJECT = ObjectSummary("a/b", "amdgpu", "gfx900", 99, "ab" * 32, "dwarf-5", (KERNEL,), {"os": "amdhsa"}, ("a note",))
+MODULE = ModuleSummary("cd" * 32, 1 << 40, "archive", (OBJECT,), ("left out",), (ContainerSummary("", "archive", 7),))
+
+
+def with_facts(facts) -> ModuleSummary:
+    return replace(MODULE, objects=(replace(OBJECT, facts=facts, kernels=(KERNEL._replace(facts=facts),)),))
+
+
+@pytest.mark.parametrize(
+    "summary", [MODULE, ModuleSummary("", 0, "spirv"), replace(MODULE, objects=(replace(OBJECT, target=None),))]
+)
+def test_a_summary_comes_back(summary):
+    assert unpack(pack(summary)) == summary
+
+
+@given(FACTS)
+def test_facts_come_back_whatever_they_hold(facts):
+    """Whole numbers of any size, halves of surrogate pairs; the keys in their order."""
+    back = unpack(pack(with_facts(facts))).objects[0]
+    assert back.facts == facts == back.kernels[0].facts
+    assert repr(back.facts) == repr(facts)  # True is not 1, and 1 is not 1.0
+
+
+@pytest.mark.parametrize(
+    "number", [1 << 63, (1 << 64) - 1, 1 << 64, -(1 << 63), -(1 << 63) - 1, 10**20, -(10**20), -(1 << 127)]
+)
+def test_whole_numbers_of_more_than_64_bits_come_back(number):
+    assert unpack(pack(with_facts({"n": [number]}))).objects[0].facts == {"n": [number]}
+
+
+def test_numbers_that_are_none_come_back_so():
+    assert math.isnan(unpack(pack(with_facts({"n": math.nan}))).objects[0].facts["n"])
+
+
+def test_facts_and_notes_that_waited_are_read():
+    late = replace(with_facts(Facts(lambda: {"registers": 3, "arguments": [{"size": 8}]})))
+    late = replace(late, objects=(replace(late.objects[0], notes=Texts(lambda: ("a", "b"))),))
+    [item] = unpack(pack(late)).objects
+    assert (item.notes, item.facts) == (("a", "b"), {"registers": 3, "arguments": [{"size": 8}]})
+    assert type(item.facts) is dict is type(item.kernels[0].facts)
+
+
+def test_what_is_not_json_is_refused_with_its_type():
+    with pytest.raises(TypeError, match="facts hold a set"):
+        pack(with_facts({"n": {1}}))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xc1",
+        b"{}",
+        msgpack.packb(None),
+        msgpack.packb({}),
+        msgpack.packb(["", 0, "", [], []]),
+        msgpack.packb(["", 0, "", [["", "", None]], [], []]),
+        msgpack.packb(["", 0, "", [["", "", None, 0, "", "", [[1]], {}, []]], [], []]),
+        msgpack.packb(["", 0, "", 5, [], []]),
+        msgpack.packb(["", msgpack.ExtType(9, b""), "", [], [], []]),
+        pack(MODULE) + b"\0",
+    ],
+)
+def test_what_is_no_summary_is_lost_data(data):
+    with pytest.raises(DataLoss, match="summary"):
+        unpack(data)
+
+
+def test_a_summary_that_was_cut_is_lost_data():
+    whole = pack(MODULE)
+    for length in range(len(whole)):
+        with pytest.raises(DataLoss):
+            unpack(whole[:length])
+
+
+@given(st.data())
+def test_damage_costs_an_answer_or_lost_data(data):
+    damaged = bytearray(pack(MODULE))
+    at = data.draw(st.integers(0, len(damaged) - 1))
+    damaged[at] = data.draw(st.integers(0, 255))
+    with suppress(DataLoss):
+        unpack(bytes(damaged))
