@@ -3,6 +3,7 @@ It imports only what the job needs, so that it also runs where symd is not insta
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import time
@@ -16,6 +17,8 @@ def index(path: Path) -> int:
 
     def work() -> int:
         return len(build_index(path.read_bytes(), Limits()))
+
+    gc.disable()  # as the process does that indexes for the daemon (symd/service/worker.py)
 
     return report(work)
 

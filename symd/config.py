@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MIB = 1 << 20
 
@@ -50,19 +53,25 @@ class Limits:
 def default_socket() -> Path:
     """$XDG_RUNTIME_DIR/symd/symd.sock, or the same below the cache folder where there is no runtime folder."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return (Path(runtime) / "symd" if runtime else _cache()) / "symd.sock"
+    return (_path(runtime) / "symd" if runtime else _cache()) / "symd.sock"
 
 
 def default_store() -> Path:
     """$SYMD_STORE, or symd's folder below the user's cache."""
     chosen = os.environ.get("SYMD_STORE")
-    return Path(chosen) if chosen else _cache() / "store"
+    return _path(chosen) if chosen else _cache() / "store"
 
 
 def _cache() -> Path:
     import platformdirs  # noqa: PLC0415 - not needed by commands that read one file
 
-    return Path(platformdirs.user_cache_dir("symd"))
+    return _path(platformdirs.user_cache_dir("symd"))
+
+
+def _path(text: str) -> Path:
+    from pathlib import Path  # noqa: PLC0415 - likewise
+
+    return Path(text)
 
 
 @dataclass(frozen=True, slots=True)

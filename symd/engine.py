@@ -464,7 +464,7 @@ class Engine:
         if len(unpacked.objects) < MANY:
             return None
         bare = [Indexed(code, None) for code in unpacked.objects]
-        made = Excerpt(unpacked.objects, described(owned, unpacked, bare), parts=False)
+        made = Excerpt(unpacked.objects, described(owned, digest, unpacked, bare), parts=False)
         while len(self._excerpts) >= _EXCERPTS:
             self._excerpts.pop(next(iter(self._excerpts)), None)
         self._excerpts[digest] = made

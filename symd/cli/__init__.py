@@ -7,7 +7,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn, TextIO
@@ -15,6 +14,7 @@ from typing import NoReturn, TextIO
 import click
 from click.shell_completion import shell_complete
 
+from symd.cli.collector import kept
 from symd.errors import BuildFailed, SymdError
 
 VERBS: tuple[tuple[str, str], ...] = (
@@ -52,10 +52,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in (verb for verb, _ in VERBS):
             return None
-        gc.disable()  # what is imported stays: looking through it again and again finds nothing
-        command: click.Command = import_module(f"symd.cli.{cmd_name}").command
-        gc.freeze()
-        gc.enable()
+        with kept():
+            command: click.Command = import_module(f"symd.cli.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
@@ -127,6 +125,8 @@ def _invoke(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception:  # noqa: BLE001 - a defect is shown whole, and must not exit with the code of "no"
+        import traceback  # noqa: PLC0415 - hopefully never
+
         traceback.print_exc()
         return DEFECT
 

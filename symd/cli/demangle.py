@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from symd.errors import DriverFailed, DriverMissing
 from symd.model import Answer, Frame
@@ -40,11 +39,11 @@ class Demangler:
     def answers(self, answers: Sequence[Answer]) -> list[Answer]:
         """The answers with each frame's function as its linkage name says it, where that is a mangled one."""
         self.learn(_mangled(frame) for answer in answers for frame in answer.frames)
-        return [replace(answer, frames=tuple(map(self._frame, answer.frames))) for answer in answers]
+        return [answer._replace(frames=tuple(map(self._frame, answer.frames))) for answer in answers]
 
     def _frame(self, frame: Frame) -> Frame:
         readable = self._known.get(_mangled(frame))
-        return replace(frame, function=readable) if readable else frame
+        return frame._replace(function=readable) if readable else frame
 
     def _ask(self, names: list[str]) -> list[str]:
         text = "\n".join(names) + "\n"

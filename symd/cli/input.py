@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
+import stat
 import sys
-from pathlib import Path
-from typing import BinaryIO
+from collections.abc import Callable
+from typing import BinaryIO, cast
 
 from symd.config import Limits
 from symd.containers import uri
 from symd.errors import InvalidInput, LimitExceeded
 
+_HEAD = 64
+"""Bytes from which a format may be known."""
 _NAME = re.compile(r"modules/([0-9a-f]{64})")
 
 
@@ -21,15 +25,25 @@ def module_digest(file: str) -> str | None:
     return named[1] if named else None
 
 
-def read_input(file: str, limits: Limits) -> bytes:
+def read_input(file: str, limits: Limits, mappable: Callable[[bytes], bool] | None = None) -> bytes:
     """The bytes of a file, of the part that a code object URI names, or of standard input for "-". Raises
-    ``InvalidInput``, ``LimitExceeded``, and ``Unsupported`` for a URI into a process."""
+    ``InvalidInput``, ``LimitExceeded``, and ``Unsupported`` for a URI into a process.
+
+    A file of whose first bytes ``mappable`` holds is mapped rather than read: its slices are bytes, itself it can be asked
+    for its length only.
+    """
     if file == "-":
         return _bounded(sys.stdin.buffer, "standard input", limits)
     place = uri.parse(file) if uri.is_uri(file) else uri.CodeObjectUri(file)
     try:
-        with Path(place.path).open("rb") as stream:
-            return _bounded(stream, file, limits) if place.size is None else _cut(stream, place, file, limits)
+        with open(place.path, "rb") as stream:  # noqa: PTH123 - pathlib is slow to load, and not needed for one file
+            if place.size is not None:
+                return _cut(stream, place, file, limits)
+            if mappable and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                if mappable(stream.read(_HEAD)):
+                    return _mapped(stream, file, limits)
+                stream.seek(0)
+            return _bounded(stream, file, limits)
     except (OSError, ValueError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InvalidInput(f"cannot read the file: {(reason or 'unknown reason').lower()}", where=file) from error
@@ -45,6 +59,12 @@ def _cut(stream: BinaryIO, place: uri.CodeObjectUri, name: str, limits: Limits) 
         raise _too_large(name, limits)
     stream.seek(offset)
     return stream.read(size)
+
+
+def _mapped(stream: BinaryIO, name: str, limits: Limits) -> bytes:
+    if os.fstat(stream.fileno()).st_size > limits.module_size:
+        raise _too_large(name, limits)
+    return cast("bytes", mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _bounded(stream: BinaryIO, name: str, limits: Limits) -> bytes:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from symd import containers
+from symd.cli.collector import kept
 from symd.cli.input import read_input
 from symd.config import Limits
+from symd.containers import amdgpu
 from symd.errors import SymdError
 from symd.index import Index, build
 from symd.index.excerpt import Excerpt
-from symd.index.module import decoded
+from symd.index.module import decoded, keep_freed_memory
 from symd.model import Answers, ModuleSummary, Query
 from symd.query.symbolize import symbolize
 
@@ -23,9 +25,11 @@ class OneFile:
     """Raises ``SymdError`` where ``file`` (as for ``read_input``) cannot be read or opened."""
 
     def __init__(self, file: str, limits: Limits) -> None:
-        data = read_input(file, limits)
+        data = read_input(file, limits, amdgpu.claims)  # can be large; its reader takes sections alone
+        keep_freed_memory()
         try:
-            unpacked = containers.unpack(data, limits)
+            with kept():
+                unpacked = containers.unpack(data, limits)
         except SymdError as error:
             raise error.at("standard input" if file == "-" else file) from None
         self._objects = unpacked.objects
@@ -36,8 +40,13 @@ class OneFile:
         return symbolize(self._index(queries), queries, path)
 
     def _index(self, queries: Sequence[Query]) -> Index:
-        some = None if "_whole" in vars(self) or len(queries) > FEW else self._excerpt.index(queries)
-        return some or self._whole
+        if "_whole" in vars(self):
+            return self._whole
+        with kept():
+            return self._some(queries) or self._whole
+
+    def _some(self, queries: Sequence[Query]) -> Index | None:
+        return self._excerpt.index(queries) if len(queries) <= FEW else None
 
     @cached_property
     def _excerpt(self) -> Excerpt:

@@ -10,12 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from symd import debuginfo
+from symd.debuginfo import window
+from symd.debuginfo.window import Window
 from symd.errors import SymdError
 from symd.index.builder import build
 from symd.index.joined import Indexed
 from symd.index.lookup import Index
 from symd.index.module import decoded
 from symd.model import ByAddress, ByKernel, CodeObject, ModuleSummary, Query
+
+Places = Sequence[tuple[int, int]]
+"""Section numbers and offsets in them."""
 
 MANY = 16
 """From so many code objects on it is worth while to decode some of them whole."""
@@ -45,22 +50,27 @@ class Excerpt:
                 return None
             for spot in self._texts.meant(query):
                 spots.setdefault(spot.object, []).append((spot.section, spot.offset))
+        kernels = {query.kernel for query in queries if isinstance(query, ByKernel)}
         with self._lock:
-            if not all(self._has(self._items[number], places) for number, places in spots.items()):
+            if not all(self._has(self._items[number], places, kernels) for number, places in spots.items()):
                 return None
             if self._index is None:
                 self._index = Index(build([item.indexed for item in self._items], self.summary))
             return self._index
 
-    def _has(self, item: _Item, places: Sequence[tuple[int, int]]) -> bool:
+    def _has(self, item: _Item, places: Places, kernels: set[str]) -> bool:
         """Whether the item has what these places need, decoded now if that is not too much."""
-        if item.holds(places):
+        if item.has(places, kernels):
             return True
-        self._count += 1
-        if self._count > MOST:
-            return False
         self._index = None
-        return (self._parts and item.decode_part(places)) or (len(self._items) >= MANY and item.decode())
+        if not item.part_holds(places):
+            self._count += 1
+            if self._count > MOST:
+                return False
+            if not (self._parts and item.decode_part(places)):
+                return len(self._items) >= MANY and item.decode()
+        item.narrow(places, kernels)
+        return True
 
 
 class _Spot(NamedTuple):
@@ -113,32 +123,47 @@ class _Texts:
 
 
 class _Item:
-    """A code object and what is decoded of it."""
+    """A code object and what of it is decoded, or indexed."""
 
     def __init__(self, code: CodeObject) -> None:
         self.code = code
         self.indexed = Indexed(code, None)
         self._part: debuginfo.Part | None = None
-        self._asked: list[tuple[int, int]] = []
+        self._window: Window | None = None
+        self._places: list[tuple[int, int]] = []
+        self._kernels: set[str] = set()
 
-    def holds(self, places: Sequence[tuple[int, int]]) -> bool:
-        """Whether these places (section numbers, offsets in them) can be answered."""
-        if self._part is None:
-            return self.indexed.debug is not None
-        return all(self._part.holds(section, offset) for section, offset in places)
+    def has(self, places: Places, kernels: set[str]) -> bool:
+        """Whether ``indexed`` answers for these places, of kernels of these names."""
+        if self._window is not None:
+            return kernels <= self._kernels and all(self._window.holds(*place) for place in places)
+        return self.part_holds(places) if self._part is not None else self.indexed.debug is not None
 
-    def decode_part(self, places: Sequence[tuple[int, int]]) -> bool:
-        """Decode what these places and those before them need; False where that is all."""
-        self._asked += places
-        section, offset = zip(*self._asked, strict=True)
+    def part_holds(self, places: Places) -> bool:
+        return self._part is not None and all(self._part.holds(*place) for place in places)
+
+    def decode_part(self, places: Places) -> bool:
+        """Decode what these places and those before them need; False, and nothing changes, where that is all."""
+        section, offset = zip(*self._places, *places, strict=True)
         try:
-            self._part = debuginfo.read_part(self.code, np.array(section, np.uint32), np.array(offset, np.uint64))
+            part = debuginfo.read_part(self.code, np.array(section, np.uint32), np.array(offset, np.uint64))
         except SymdError:
-            self._part = None
-        if self._part is not None:
-            self.indexed = Indexed(self.code, self._part.debug)
-        return self._part is not None
+            return False
+        self._part = part or self._part
+        return part is not None
+
+    def narrow(self, places: Places, kernels: set[str]) -> None:
+        """Of the part that is decoded, index what these places and those before them need."""
+        assert self._part is not None  # noqa: S101 - it holds the places
+        self._places += places
+        self._kernels |= kernels
+        debug = self._part.debug
+        self._window = window.around(debug, self._places)
+        if self._window is None:
+            self.indexed = Indexed(self.code, debug)
+        else:
+            self.indexed = Indexed(*window.narrowed(self.code, debug, self._window, self._kernels))
 
     def decode(self) -> bool:
-        self._part, self.indexed = None, decoded(self.code)
+        self._part, self._window, self.indexed = None, None, decoded(self.code)
         return True

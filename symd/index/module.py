@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,18 +14,25 @@ from symd.index.joined import Indexed
 from symd.model import CodeObject, DebugInfo, KernelSummary, ModuleSummary, ObjectSummary
 
 _KEPT_BYTES = 24 << 20
-"""Freed memory that the process keeps: what the columns of a few hundred thousand rows take."""
+"""What the columns of a few hundred thousand rows take."""
+_LARGE = 4 << 20
+"""Bytes of a module of so many rows, which no thread of a daemon indexes."""
 
 
 def build_index(data: bytes, limits: Limits) -> bytes:
     """Module bytes to index file: opened, decoded, merged. Raises what opening raises; a code object whose debug data
     cannot be decoded is kept with its names, and the reason becomes a note."""
-    # glibc hands large blocks back to the system until one as large as this was freed; then their pages are used again,
-    # which saves a tenth of a first index.
-    np.empty(_KEPT_BYTES, np.uint8)
+    if len(data) > _LARGE:
+        keep_freed_memory()
     unpacked = containers.unpack(data, limits)
     indexed = [decoded(code) for code in unpacked.objects]
-    return build(indexed, described(data, unpacked, indexed))
+    return build(indexed, described(data, _digest(data), unpacked, indexed))
+
+
+def keep_freed_memory() -> None:
+    """Let the process keep what it frees from here on: glibc hands large blocks back to the system, page by page, until
+    one as large as this was freed. Saves a tenth of a first index."""
+    np.empty(_KEPT_BYTES, np.uint8)
 
 
 def decoded(code: CodeObject) -> Indexed:
@@ -38,9 +44,8 @@ def decoded(code: CodeObject) -> Indexed:
     return Indexed(debuginfo.named(code, debug), debug)
 
 
-def described(data: bytes, unpacked: containers.Unpacked, indexed: Sequence[Indexed]) -> ModuleSummary:
-    """The module's summary."""
-    digest = hashlib.sha256(data).hexdigest()
+def described(data: bytes, digest: str, unpacked: containers.Unpacked, indexed: Sequence[Indexed]) -> ModuleSummary:
+    """The module's summary; ``digest`` is that of ``data``."""
     return ModuleSummary(
         digest,
         len(data),
@@ -67,9 +72,15 @@ def _object_summary(item: Indexed, digest: str | None) -> ObjectSummary:
         code.format,
         code.target,
         len(code.data),
-        digest or hashlib.sha256(code.data).hexdigest(),
+        digest or _digest(code.data),
         code.debug,
         kernels,
         code.facts,
         (*code.warnings, *notes) if notes else code.warnings,
     )
+
+
+def _digest(data: bytes) -> str:
+    import hashlib  # noqa: PLC0415 - slow to load, and one question of one file needs no digest
+
+    return hashlib.sha256(data).hexdigest()

@@ -4,7 +4,7 @@ debug data about variables, which no index holds, is read from the code object i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from symd.debuginfo.variables import Visible, visible_at
 from symd.errors import ObjectNotFound, SymdError
@@ -40,4 +40,4 @@ def variables(index: Index, query: Query, codes: CodeObjects, path: str | None =
     try:
         return InScope(at, visible_at(code, at.section_index, at.section_offset))
     except SymdError as error:
-        return InScope(replace(at, reason=Reason.MALFORMED), Visible(notes=(str(error),)))
+        return InScope(at._replace(reason=Reason.MALFORMED), Visible(notes=(str(error),)))

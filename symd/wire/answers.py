@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -76,11 +75,11 @@ def add_answer(rows: Any, answer: Answer) -> answer_pb2.Answer:
 def _encodable(answer: Answer) -> Answer:
     """The answer with texts that Protocol Buffers take."""
     frames = tuple(
-        replace(frame, function=utf8(frame.function), linkage_name=utf8(frame.linkage_name), file=utf8(frame.file))
+        frame._replace(function=utf8(frame.function), linkage_name=utf8(frame.linkage_name), file=utf8(frame.file))
         for frame in answer.frames
     )
     texts = utf8(answer.object), utf8(answer.kernel), utf8(answer.section)
-    return replace(answer, object=texts[0], kernel=texts[1], section=texts[2], frames=frames)
+    return answer._replace(object=texts[0], kernel=texts[1], section=texts[2], frames=frames)
 
 
 def from_answer(message: answer_pb2.Answer) -> Answer:

@@ -1,7 +1,6 @@
 """symd extract."""
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 from symd.cli.extract import file_names
@@ -65,7 +64,7 @@ def test_a_folder_that_cannot_be_is_exit_code_3(run: Run, fake: FakeSymbolizer, 
 
 
 def test_objects_are_asked_for_by_their_path(run: Run, fake: FakeSymbolizer, module: Path, tmp_path: Path):
-    fake.summary = replace(fake.summary, objects=(summary("one"), summary("two")))
+    fake.summary = fake.summary._replace(objects=(summary("one"), summary("two")))
     fake.data = {"one": b"1", "two": b"2"}
     outcome = run("extract", module, tmp_path / "out")
     assert [Path(line).read_bytes() for line in outcome.out.splitlines()] == [b"1", b"2"]

@@ -1,6 +1,5 @@
 """symd info."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,7 @@ def test_text_is_plain_outside_a_terminal_and_says_everything(run: Run, fake: Fa
 
 
 def test_control_characters_of_a_module_do_not_reach_the_terminal(run: Run, fake: FakeSymbolizer, module: Path):
-    fake.summary = replace(fake.summary, notes=("evil \x1b[2J\r\n note",))
+    fake.summary = fake.summary._replace(notes=("evil \x1b[2J\r\n note",))
     assert r"evil \x1b[2J\r\n note" in run("info", module).out
 
 
@@ -104,7 +103,7 @@ def test_arguments_read_as_a_declaration(run: Run, fake: FakeSymbolizer, module:
     ]
     item = fake.summary.objects[0]
     kernel = item.kernels[0]._replace(facts={"arguments": arguments})
-    fake.summary = replace(fake.summary, objects=(replace(item, kernels=(kernel,)),))
+    fake.summary = fake.summary._replace(objects=(item._replace(kernels=(kernel,)),))
     assert "arguments (global float* a, uint n, 4 bytes)" in run("info", module).out
 
 

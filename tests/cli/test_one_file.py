@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from symd import containers
 from symd.cli.one_file import FEW, OneFile
 from symd.config import Limits
 from symd.engine import Engine
-from symd.errors import InvalidInput, ObjectNotFound, SymdError, UnknownFormat
+from symd.errors import InvalidInput, LimitExceeded, ObjectNotFound, SymdError, UnknownFormat
 from symd.model import Answer, ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.store import Store
 from tests.builders.hostile import flips, truncations
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
 FILES = [BIN / "raycast" / name for name in ("dg2-opt.dbg", "dg2-opt.zebin", "driver-l0-igc2-dg2-opt.debug-zebin")]
+
+AMD = sorted(BIN.parents[1].glob("amdgpu/bin/v*.co"))[:12] + sorted(BIN.parents[1].glob("amdgpu/bin/v*.o"))[:4]
 
 
 def engines_answers(data: bytes, queries: list[Query]) -> list[Answer]:
@@ -30,6 +35,32 @@ def test_the_answers_are_the_engines(path: Path, count: int) -> None:
     queries.append(ByKernel("raycast", KernelOffset(16)))
     answers = list(OneFile(str(path), Limits()).symbolize(queries))
     assert answers == engines_answers(path.read_bytes(), queries)
+
+
+@pytest.mark.parametrize("path", AMD, ids=[path.name for path in AMD])
+def test_what_is_mapped_is_answered_like_what_is_read(path: Path) -> None:
+    data = path.read_bytes()
+    [code] = containers.unpack(data, Limits()).objects
+    texts = [section for section in code.sections if section.executable and section.size]
+    queries: list[Query] = [
+        BySection(text.index, SectionOffset(at)) for text in texts[:8] for at in range(0, text.size, text.size // 6 + 1)
+    ]
+    queries += [ByKernel(kernel.name, KernelOffset(4)) for kernel in code.kernels[:8]]
+    assert list(OneFile(str(path), Limits()).symbolize(queries[:FEW])) == engines_answers(data, queries[:FEW])
+    with pytest.raises(LimitExceeded):
+        OneFile(str(path), Limits(module_size=len(data) - 1))
+
+
+def test_a_pipe_is_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    data = FILES[0].read_bytes()
+    writer = threading.Thread(target=pipe.write_bytes, args=(data,))
+    writer.start()
+    queries: list[Query] = [ByKernel("raycast", KernelOffset(16))]
+    answers = list(OneFile(str(pipe), Limits()).symbolize(queries))
+    writer.join()
+    assert answers == engines_answers(data, queries)
 
 
 def test_batches_one_after_the_other_are_answered_alike() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import replace
 
 import msgpack
 import pytest
@@ -28,11 +27,11 @@ MODULE = ModuleSummary("cd" * 32, 1 << 40, "archive", (OBJECT,), ("left out",), 
 
 
 def with_facts(facts) -> ModuleSummary:
-    return replace(MODULE, objects=(replace(OBJECT, facts=facts, kernels=(KERNEL._replace(facts=facts),)),))
+    return MODULE._replace(objects=(OBJECT._replace(facts=facts, kernels=(KERNEL._replace(facts=facts),)),))
 
 
 @pytest.mark.parametrize(
-    "summary", [MODULE, ModuleSummary("", 0, "spirv"), replace(MODULE, objects=(replace(OBJECT, target=None),))]
+    "summary", [MODULE, ModuleSummary("", 0, "spirv"), MODULE._replace(objects=(OBJECT._replace(target=None),))]
 )
 def test_a_summary_comes_back(summary):
     assert unpack(pack(summary)) == summary
@@ -58,8 +57,8 @@ def test_numbers_that_are_none_come_back_so():
 
 
 def test_facts_and_notes_that_waited_are_read():
-    late = replace(with_facts(Facts(lambda: {"registers": 3, "arguments": [{"size": 8}]})))
-    late = replace(late, objects=(replace(late.objects[0], notes=Texts(lambda: ("a", "b"))),))
+    late = with_facts(Facts(lambda: {"registers": 3, "arguments": [{"size": 8}]}))
+    late = late._replace(objects=(late.objects[0]._replace(notes=Texts(lambda: ("a", "b"))),))
     [item] = unpack(pack(late)).objects
     assert (item.notes, item.facts) == (("a", "b"), {"registers": 3, "arguments": [{"size": 8}]})
     assert type(item.facts) is dict is type(item.kernels[0].facts)

@@ -32,7 +32,7 @@ class Selection(NamedTuple):
 def covering(sections: Sections, units: Units, addresses: U64) -> Selection | None:
     """The units whose own ranges (DW_AT_ranges, or DW_AT_low_pc with DW_AT_high_pc) hold one of ``addresses``, and all
     units that state none. None where that leaves out nothing, or where what is left out could matter: an address that
-    no unit claims, names that stand in another unit, a line table with code outside its unit."""
+    no unit claims, code that two claim, names that stand in another unit, a line table with code outside its unit."""
     spans = _stated(sections, units)
     held = None if spans is None else _holders(spans, addresses)
     if spans is None or held is None:
@@ -43,9 +43,11 @@ def covering(sections: Sections, units: Units, addresses: U64) -> Selection | No
     passed = [unit for unit in units.units if unit.number in left_out and unit.stmt_list not in tables]
     if not left_out or _refer_elsewhere(units, chosen) or not all(_begins_inside(sections, u, spans) for u in passed):
         return None
+    mine = np.array([number in held for number in spans.which.tolist()], np.bool_)
+    if _overlap(spans.start[mine], spans.end[mine], spans.start[~mine], spans.end[~mine]):
+        return None
     kept = tuple(replace(unit, number=number) for number, unit in enumerate(chosen))
     skipped = frozenset(unit.stmt_list for unit in passed if unit.stmt_list is not None)
-    mine = np.array([number in held for number in spans.which.tolist()], np.bool_)
     return Selection(replace(units, units=kept, skipped_tables=skipped), spans.start[mine], spans.end[mine])
 
 
@@ -69,6 +71,14 @@ def _holders(spans: Ranges, addresses: U64) -> set[int] | None:
     """The numbers of the units that hold an address; None when nobody holds one of them."""
     found = [spans.which[(spans.start <= address) & (address < spans.end)].tolist() for address in addresses]
     return {number for numbers in found for number in numbers} if all(found) else None
+
+
+def _overlap(start: U64, end: U64, other_start: U64, other_end: U64) -> bool:
+    """Whether one of the first stretches shares an address with one of the others."""
+    order = np.argsort(start)
+    furthest = np.maximum.accumulate(np.append(np.uint64(0), end[order]))
+    before = np.searchsorted(start[order], other_end)
+    return bool(np.any(furthest[before] > other_start))
 
 
 def _shapes(units: Units, unit: Unit) -> Mapping[int, DieShape]:

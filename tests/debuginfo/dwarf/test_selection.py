@@ -73,6 +73,24 @@ def test_an_address_that_nobody_claims_needs_all(version: int) -> None:
     assert selected(sections, 0x1000, 0x3000) is None, "nothing is left out"
 
 
+def test_code_that_two_units_claim_needs_all() -> None:
+    def sections(low: int, high: int) -> dict[str, bytes]:
+        return build_dwarf(
+            [
+                unit(4, "a", low_high(0x1000, 0x2000), [function("a", 0x1000)]),
+                unit(4, "b", low_high(low, high), [function("b", low)]),
+                unit(4, "c", low_high(0x8000, 0x9000), [function("c", 0x8000)]),
+            ]
+        ).sections
+
+    assert names(selected(sections(0x2000, 0x3000), 0x1000)) == ["a"]
+    assert names(selected(sections(0x800, 0x1000), 0x1000)) == ["a"]
+    for low, high in ((0x1FFF, 0x3000), (0x800, 0x1001), (0x1400, 0x1500)):
+        assert selected(sections(low, high), 0x1100) is None
+        assert names(selected(sections(low, high), 0x8000)) == ["c"]
+    assert names(selected(sections(0x800, 0x3000), 0x1100)) == ["a", "b"], "both are asked"
+
+
 def test_names_in_other_units_need_all() -> None:
     def sections(form: str) -> dict[str, bytes]:
         origin = Die("subprogram", [At("name", "string", "far"), At("inline", "data1", 1)], (), "far")

@@ -1,17 +1,34 @@
 """The value types every room shares: what a code object is, what a line row, a scope and a frame are, and why an
-address may have no exact answer. Nothing here knows a file format, a file or a socket."""
+address may have no exact answer. Nothing here knows a file format, a file or a socket.
+
+Those that one question of one file does not need are made when they are first asked for: a dataclass takes half a
+millisecond, and a command is a process a question."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum, IntFlag, StrEnum
+from enum import IntEnum, IntFlag
 from functools import cached_property
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any, NamedTuple, NewType, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, NewType, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from symd.model.contexts import Alias as Alias
+    from symd.model.contexts import Context as Context
+    from symd.model.contexts import ContextRecord as ContextRecord
+    from symd.model.contexts import Load as Load
+    from symd.model.contexts import Segment as Segment
+    from symd.model.contexts import Unload as Unload
+    from symd.model.grabs import Grabbed as Grabbed
+    from symd.model.grabs import GrabRequest as GrabRequest
+    from symd.model.tables import Instructions as Instructions
+    from symd.model.tables import LineLevel as LineLevel
+    from symd.model.tables import LineTable as LineTable
 
 ObjectAddress = NewType("ObjectAddress", int)
 """An address inside one code object, as its ELF says it (sh_addr + offset)."""
@@ -21,11 +38,9 @@ SectionOffset = NewType("SectionOffset", int)
 """Bytes from the start of a section."""
 DeviceAddress = NewType("DeviceAddress", int)
 """Where the device fetched the instruction: load base + object address."""
-
 U8 = NDArray[np.uint8]
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]
-
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -205,8 +220,7 @@ class DebugInfo:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One level of a location; ``line`` 0 and ``file`` None mean that nothing is known of the position."""
 
     function: str | None
@@ -243,8 +257,7 @@ class BySection:
 Query = ByAddress | ByKernel | BySection
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One of several places that an ambiguous query could mean."""
 
     object: str
@@ -254,8 +267,7 @@ class Candidate:
     kernel: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The answer to one query; ``frames`` are innermost first. Where the query names no place in any text,
     ``object``, ``section`` and the rest are None."""
 
@@ -270,8 +282,7 @@ class Answer:
     candidates: tuple[Candidate, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A section of a code object, as answers name it."""
 
     object: str
@@ -370,58 +381,6 @@ def _has_frames(locations: Locations, number: int) -> bool:
     return bool(locations.function[number] or locations.file[number])
 
 
-class LineLevel(StrEnum):
-    """Which lines a line table speaks of: those of the source, or those of the PTX that it was compiled through."""
-
-    SOURCE = "source"
-    PTX = "ptx"
-
-
-@dataclass(frozen=True, slots=True)
-class LineTable:
-    """The decoded line table of one code object, in table order: equally long columns.
-
-    ``place`` indexes ``places``; ``kernel``, ``function`` and ``file`` index ``strings`` (entry 0: absent); ``flags``
-    are RowFlag bits; an address is ``places[place].address + offset``. ``text``, which only the PTX level has, indexes
-    ``strings`` too: the line itself.
-    """
-
-    object: str
-    target: str | None
-    place: U32
-    offset: U64
-    kernel: U32
-    function: U32
-    file: U32
-    line: U32
-    column: U32
-    flags: U8
-    places: Sequence[Place]
-    strings: Sequence[str]
-    text: U32 | None = None
-
-    def __len__(self) -> int:
-        return len(self.offset)
-
-
-@dataclass(frozen=True, slots=True)
-class Instructions:
-    """Machine code as text: equally long columns, in the order of the code, each instruction once.
-
-    ``section`` holds ELF section indexes, ``offset`` bytes from that section's start, ``size`` bytes. ``disassembler``
-    names what wrote the text.
-    """
-
-    section: U32
-    offset: U64
-    size: U32
-    text: Sequence[str]
-    disassembler: str
-
-    def __len__(self) -> int:
-        return len(self.offset)
-
-
 class KernelSummary(NamedTuple):
     name: str
     section: str | None
@@ -431,8 +390,7 @@ class KernelSummary(NamedTuple):
     facts: Mapping[str, Any] = NO_FACTS
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectSummary:
+class ObjectSummary(NamedTuple):
     """A code object described, without its bytes. ``notes`` are warnings a reader should see."""
 
     object: str
@@ -442,23 +400,21 @@ class ObjectSummary:
     sha256: str
     debug: str
     kernels: tuple[KernelSummary, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = NO_FACTS
     notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSummary:
+class ContainerSummary(NamedTuple):
     """A container that was opened on the way to the code objects: its nesting ``path`` ("" for the module itself), its
     ``size`` in bytes, and what it says of itself, such as the ``entries`` of a fat binary, those without code included."""
 
     path: str
     format: str
     size: int
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = NO_FACTS
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleSummary:
+class ModuleSummary(NamedTuple):
     """A module described. ``sha256`` is its name; ``format`` is the outermost container's."""
 
     sha256: str
@@ -469,8 +425,7 @@ class ModuleSummary:
     containers: tuple[ContainerSummary, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleRecord:
+class ModuleRecord(NamedTuple):
     """A line of the module catalogue. ``label`` is what the one who brought it called it; ``added`` is seconds since
     the epoch; ``failure`` is the remembered reason why it cannot be read ("" when it can, or was not tried)."""
 
@@ -482,109 +437,17 @@ class ModuleRecord:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GrabRequest:
-    """What to build with which real driver. ``kind`` of input: "source" (OpenCL C, OpenCL only), "spirv" or "native".
-
-    ``simulate`` names a product ("skl", "tgllp", "dg2", "pvc", ...) to run the real driver without hardware;
-    ``driver_root`` is a folder holding another driver generation (None: the system's); ``timeout`` is in seconds.
-    """
-
-    api: str
-    kind: str
-    data: bytes = field(repr=False)
-    build_flags: str = ""
-    device: int = 0
-    simulate: str | None = None
-    driver_root: str | None = None
-    timeout: float = 60.0
-    label: str = ""
+_LATER = {
+    "tables": ("LineLevel", "LineTable", "Instructions"),
+    "grabs": ("GrabRequest", "Grabbed"),
+    "contexts": ("Context", "ContextRecord", "Segment", "Load", "Unload", "Alias"),
+}
+"""Value types in modules of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grabbed:
-    """What the driver gave: ``debug_data`` (b"" when it has none), ``native`` (the binary it would load), the kernel
-    names and the build log; ``driver`` and ``device`` as they call themselves."""
-
-    debug_data: bytes = field(repr=False)
-    native: bytes = field(repr=False)
-    kernels: tuple[str, ...]
-    build_log: str
-    driver: str
-    device: str
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """Where device addresses mean something: one device as one process sees it. Equal contexts are the same one, so a
-    process number that the system uses again needs an attribute that tells the two apart (such as its start time).
-
-    ``clock`` names the clock whose nanoseconds all times of the context count. ``address_bits`` is 64 where addresses
-    are taken as they are; 48 or 57 where they are canonical: then an address with its sign extended and the same one
-    with zeros above that many bits are one address.
-    """
-
-    host: str = ""
-    process: int = 0
-    device: str = ""
-    clock: str = ""
-    address_bits: int = 64
-    attributes: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ContextRecord:
-    """A known context. ``id`` follows from what it says; ``added`` is seconds since the epoch."""
-
-    id: str
-    context: Context
-    added: float
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """``size`` bytes of device memory at ``address``; its first byte is ``place`` of the module that is loaded (in the
-    code object ``object``, or any when None). Size 0: to the end of the kernel or section that ``place`` names."""
-
-    address: DeviceAddress
-    size: int
-    place: Query
-    object: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """A module came to device memory at ``time`` (nanoseconds): at ``segments``, or when there are none, whole at load
-    base ``base`` (device address = base + object address modulo 2^64; ``object`` names one code object of several).
-
-    ``key`` names the load until its unload, as a driver's handle does; "" lets it be named after what it says.
-    ``until`` is when it was unloaded, where that is known already.
-    """
-
-    module: str
-    time: int
-    segments: tuple[Segment, ...] = ()
-    base: int | None = None
-    object: str | None = None
-    key: str = ""
-    until: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unload:
-    """What was loaded under ``key`` went at ``time`` (nanoseconds): from then on it is not there."""
-
-    key: str
-    time: int
-
-
-@dataclass(frozen=True, slots=True)
-class Alias:
-    """Another name of a module, or of the code object ``object`` in it: ``key``, of a kind such as "build-id",
-    "amd-uri", "cupti-crc"; unique in ``context`` (an id), or everywhere when that is ""."""
-
-    kind: str
-    key: str
-    module: str
-    object: str | None = None
-    context: str = ""
+def __getattr__(name: str) -> Any:
+    for home, names in _LATER.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"symd.model.{home}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

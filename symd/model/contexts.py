@@ -1,0 +1,84 @@
+"""Where device addresses mean something, what is loaded there when, and other names of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from symd.model import DeviceAddress, Query
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where device addresses mean something: one device as one process sees it. Equal contexts are the same one, so a
+    process number that the system uses again needs an attribute that tells the two apart (such as its start time).
+
+    ``clock`` names the clock whose nanoseconds all times of the context count. ``address_bits`` is 64 where addresses
+    are taken as they are; 48 or 57 where they are canonical: then an address with its sign extended and the same one
+    with zeros above that many bits are one address.
+    """
+
+    host: str = ""
+    process: int = 0
+    device: str = ""
+    clock: str = ""
+    address_bits: int = 64
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRecord:
+    """A known context. ``id`` follows from what it says; ``added`` is seconds since the epoch."""
+
+    id: str
+    context: Context
+    added: float
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """``size`` bytes of device memory at ``address``; its first byte is ``place`` of the module that is loaded (in the
+    code object ``object``, or any when None). Size 0: to the end of the kernel or section that ``place`` names."""
+
+    address: DeviceAddress
+    size: int
+    place: Query
+    object: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A module came to device memory at ``time`` (nanoseconds): at ``segments``, or when there are none, whole at load
+    base ``base`` (device address = base + object address modulo 2^64; ``object`` names one code object of several).
+
+    ``key`` names the load until its unload, as a driver's handle does; "" lets it be named after what it says.
+    ``until`` is when it was unloaded, where that is known already.
+    """
+
+    module: str
+    time: int
+    segments: tuple[Segment, ...] = ()
+    base: int | None = None
+    object: str | None = None
+    key: str = ""
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    """What was loaded under ``key`` went at ``time`` (nanoseconds): from then on it is not there."""
+
+    key: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another name of a module, or of the code object ``object`` in it: ``key``, of a kind such as "build-id",
+    "amd-uri", "cupti-crc"; unique in ``context`` (an id), or everywhere when that is ""."""
+
+    kind: str
+    key: str
+    module: str
+    object: str | None = None
+    context: str = ""

@@ -1,0 +1,37 @@
+"""What a driver is asked to build, and what it gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class GrabRequest:
+    """What to build with which real driver. ``kind`` of input: "source" (OpenCL C, OpenCL only), "spirv" or "native".
+
+    ``simulate`` names a product ("skl", "tgllp", "dg2", "pvc", ...) to run the real driver without hardware;
+    ``driver_root`` is a folder holding another driver generation (None: the system's); ``timeout`` is in seconds.
+    """
+
+    api: str
+    kind: str
+    data: bytes = field(repr=False)
+    build_flags: str = ""
+    device: int = 0
+    simulate: str | None = None
+    driver_root: str | None = None
+    timeout: float = 60.0
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Grabbed:
+    """What the driver gave: ``debug_data`` (b"" when it has none), ``native`` (the binary it would load), the kernel
+    names and the build log; ``driver`` and ``device`` as they call themselves."""
+
+    debug_data: bytes = field(repr=False)
+    native: bytes = field(repr=False)
+    kernels: tuple[str, ...]
+    build_log: str
+    driver: str
+    device: str
