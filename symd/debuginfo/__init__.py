@@ -14,6 +14,7 @@ from symd.debuginfo.dwarf.gather import Positions, spread
 from symd.debuginfo.kernel_names import named, nameless
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import DebugSections, relocated
+from symd.debuginfo.window import Window
 from symd.model import U32, U64, CodeObject, DebugInfo, LineRows, Scopes
 
 __all__ = ("Part", "named", "nameless", "read", "read_part")
@@ -34,18 +35,11 @@ def read(code: CodeObject) -> DebugInfo:
 
 
 class Part(NamedTuple):
-    """What was decoded of a code object for some places: all that there is to say about section offsets from ``start``
-    to ``end`` (in ``section``; equally long), and nothing of the rest."""
+    """What was decoded of a code object for some places: all that there is to say about the text in ``window``, and
+    nothing of the rest."""
 
     debug: DebugInfo
-    section: U32
-    start: U64
-    end: U64
-
-    def holds(self, section: int, offset: int) -> bool:
-        """Whether it says all about this place."""
-        at = np.uint64(offset)
-        return bool(np.any((self.section == section) & (self.start <= at) & (at < self.end)))
+    window: Window
 
 
 def read_part(code: CodeObject, section: U32, offset: U64) -> Part | None:
@@ -64,7 +58,7 @@ def read_part(code: CodeObject, section: U32, offset: U64) -> Part | None:
     if debug.rows.context is not None or not len(debug.rows):
         return None
     number, start, found = space.locate(chosen.start)
-    return Part(debug, number[found], start[found], (start + (chosen.end - chosen.start))[found])
+    return Part(debug, Window(number[found], start[found], (start + (chosen.end - chosen.start))[found]))
 
 
 def _decoded(code: CodeObject, space: Layout, sections: DebugSections, units: Units) -> DebugInfo:

@@ -29,7 +29,7 @@ class Window(NamedTuple):
         return bool(np.any((self.section == section) & (self.start <= at) & (at < self.end)))
 
     def meets(self, section: U32, start: U64, end: U64) -> Flags:
-        """For each of many stretches whether it has a byte in the window."""
+        """For each of many stretches whether some of it is in the window; an empty one counts as its place."""
         found = np.zeros(len(start), np.bool_)
         for number, first, last in zip(self.section, self.start, self.end, strict=True):
             found |= (section == number) & (start < last) & (end > first)

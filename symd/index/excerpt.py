@@ -140,7 +140,7 @@ class _Item:
         return self.part_holds(places) if self._part is not None else self.indexed.debug is not None
 
     def part_holds(self, places: Places) -> bool:
-        return self._part is not None and all(self._part.holds(*place) for place in places)
+        return self._part is not None and all(self._part.window.holds(*place) for place in places)
 
     def decode_part(self, places: Places) -> bool:
         """Decode what these places and those before them need; False, and nothing changes, where that is all."""
