@@ -44,13 +44,15 @@ class Excerpt:
     def index(self, queries: Sequence[Query]) -> Index | None:
         """An index that answers ``queries`` as the whole one does, and knows sections and kernels alone elsewhere; None
         when the whole one is as good, or must say what a kernel is that nobody knows yet."""
-        spots: dict[int, list[tuple[int, int]]] = {}
+        kernels = {query.kernel for query in queries if isinstance(query, ByKernel)}
+        if self._texts.nameless and not kernels <= self._texts.kernels.keys():
+            return None
+        spots: dict[int, list[tuple[int, int]]] = {
+            spot.object: [] for kernel in kernels for spot in self._texts.kernels.get(kernel, ())
+        }
         for query in queries:
-            if isinstance(query, ByKernel) and query.kernel not in self._texts.kernels and self._texts.nameless:
-                return None
             for spot in self._texts.meant(query):
                 spots.setdefault(spot.object, []).append((spot.section, spot.offset))
-        kernels = {query.kernel for query in queries if isinstance(query, ByKernel)}
         with self._lock:
             if not all(self._has(self._items[number], places, kernels) for number, places in spots.items()):
                 return None
@@ -134,10 +136,12 @@ class _Item:
         self._kernels: set[str] = set()
 
     def has(self, places: Places, kernels: set[str]) -> bool:
-        """Whether ``indexed`` answers for these places, of kernels of these names."""
+        """Whether ``indexed`` has these places and kernels."""
         if self._window is not None:
             return kernels <= self._kernels and all(self._window.holds(*place) for place in places)
-        return self.part_holds(places) if self._part is not None else self.indexed.debug is not None
+        if self._part is not None:
+            return self.part_holds(places)
+        return self.indexed.debug is not None or not places
 
     def part_holds(self, places: Places) -> bool:
         return self._part is not None and all(self._part.window.holds(*place) for place in places)

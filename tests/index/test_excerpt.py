@@ -124,6 +124,18 @@ def test_units_that_nobody_asks_for_are_not_decoded(units: tuple[CodeObject, ...
     assert excerpt.index([ByKernel(f"kernel_{UNITS - 1}", KernelOffset(0))]) is None, "that would be all"
 
 
+def test_a_kernel_is_known_wherever_its_offset_leads(units: tuple[CodeObject, ...]) -> None:
+    everything = whole(units)
+    far = ByKernel("kernel_1", KernelOffset(1 << 40))
+    for queries in ([far], [ByKernel("kernel_0", KernelOffset(8)), far]):
+        excerpt = Excerpt(units, NO_SUMMARY, parts=True)
+        for query in queries:
+            found = excerpt.index([query])
+            assert found is not None
+            assert symbolize(found, [query])[0] == symbolize(everything, [query])[0]
+        assert symbolize(found, [far])[0].reason is Reason.OUTSIDE_TEXT
+
+
 def test_an_address_of_no_unit_is_left_to_the_whole_index(units: tuple[CodeObject, ...]) -> None:
     text = next(section for section in units[0].sections if section.executable and section.size)
     queries = [BySection(text.index, SectionOffset(place)) for place in range(0, text.size, 4)]
