@@ -43,9 +43,9 @@ class Excerpt:
 
     def index(self, queries: Sequence[Query]) -> Index | None:
         """An index that answers ``queries`` as the whole one does, and knows sections and kernels alone elsewhere; None
-        when the whole one is as good, or must say what a kernel is that nobody knows yet."""
+        when the whole one is as good, or must say which kernels there are."""
         kernels = {query.kernel for query in queries if isinstance(query, ByKernel)}
-        if self._texts.nameless and not kernels <= self._texts.kernels.keys():
+        if kernels and self._texts.nameless:
             return None
         spots: dict[int, list[tuple[int, int]]] = {
             spot.object: [] for kernel in kernels for spot in self._texts.kernels.get(kernel, ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,16 @@ def test_a_kernel_that_nobody_knows_yet_needs_all() -> None:
     found = Excerpt(container(2), NO_SUMMARY, parts=True).index([query])
     assert found is not None
     assert symbolize(found, [query])[0].reason is Reason.UNKNOWN_KERNEL
+
+
+def test_a_name_that_one_kernel_has_may_be_that_of_another_which_nobody_knows_yet() -> None:
+    dump = (SAMPLES / "kernels" / "bin" / "raycast" / "dg2-opt-patch.raycast.elf").read_bytes()
+    objects = (*container(MANY), *opened(dump))
+    known = next(kernel.name for code in objects for kernel in code.kernels)
+    renamed = tuple(
+        replace(code, kernels=tuple(k._replace(name="raycast") if k.name == known else k for k in code.kernels))
+        for code in objects
+    )
+    query = ByKernel("raycast", KernelOffset(16))
+    assert symbolize(whole(renamed), [query])[0].reason is Reason.AMBIGUOUS
+    assert Excerpt(renamed, NO_SUMMARY, parts=True).index([query]) is None

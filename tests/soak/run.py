@@ -24,6 +24,8 @@ KILL_EVERY = 3.0
 """Seconds between two clients' deaths, about."""
 GROWTH = 64 * MIB
 """What the daemon may take more at the end than when it was warm, beside the indexes that it keeps open."""
+WARM = 160 * MIB
+"""What it takes once each of its threads has done everything, which a short soak does not see at its beginning."""
 FILES = 48
 """Files it may hold open more: indexes that are mapped, the catalogue's connections."""
 
@@ -139,7 +141,7 @@ def _excess(usages: list[Usage], daemon: Daemon, count: int) -> list[str]:
     bounds = {
         "threads": (last.threads, config.workers + config.streams + config.watches + 2 * count + 16),
         "files": (last.files, first.files + FILES),
-        "bytes of memory": (last.memory, first.memory + GROWTH + 2 * indexes),
+        "bytes of memory": (last.memory, max(first.memory, WARM) + GROWTH + 2 * indexes),
         "children": (last.children, config.builders + 1),
     }
     return [f"the daemon holds {held} {what}, at most {most}" for what, (held, most) in bounds.items() if held > most]
