@@ -425,9 +425,11 @@ class Engine:
         if stored is None:
             return None
         try:
-            return Index(bytes(stored) if len(stored) < _COPIED else stored)
+            found = Index(bytes(stored) if len(stored) < _COPIED else stored)
+            found.check()
         except DataLoss:
             return None
+        return found
 
     def _built(self, digest: str) -> Index:
         self._refuse_known_failure(digest)

@@ -44,8 +44,8 @@ class Part(NamedTuple):
 
 def read_part(code: CodeObject, section: U32, offset: U64) -> Part | None:
     """Decode only the units of ``.debug_info`` that hold these places (section numbers and offsets in them). None where
-    all must be read: few units, units without rows, debug data that names the kernels or has its inlined calls in the
-    line table. Raises what ``read`` raises."""
+    all must be read: few units, units without rows, places in no function of theirs, debug data that names the kernels or
+    has its inlined calls in the line table. Raises what ``read`` raises."""
     if not code.debug.startswith("dwarf") or nameless(code):
         return None
     space = layout.assign(code)
@@ -58,7 +58,19 @@ def read_part(code: CodeObject, section: U32, offset: U64) -> Part | None:
     if debug.rows.context is not None or not len(debug.rows):
         return None
     number, start, found = space.locate(chosen.start)
-    return Part(debug, Window(number[found], start[found], (start + (chosen.end - chosen.start))[found]))
+    spans = Window(number[found], start[found], (start + (chosen.end - chosen.start))[found])
+    held = _functions(code, debug.scopes).inside(spans)
+    return Part(debug, held) if all(map(held.holds, section.tolist(), offset.tolist())) else None
+
+
+def _functions(code: CodeObject, scopes: Scopes) -> Window:
+    """The text of functions, by debug data or symbols. What is said of text of nobody may come from anywhere."""
+    symbols = np.array([each[1:4] for each in code.functions], np.uint64).reshape(-1, 3)
+    return Window(
+        np.append(scopes.range_section, symbols[:, 0].astype(np.uint32)),
+        np.append(scopes.range_offset, symbols[:, 1]),
+        np.append(scopes.range_end, symbols[:, 1] + symbols[:, 2]),
+    )
 
 
 def _decoded(code: CodeObject, space: Layout, sections: DebugSections, units: Units) -> DebugInfo:

@@ -35,6 +35,17 @@ class Window(NamedTuple):
             found |= (section == number) & (start < last) & (end > first)
         return found
 
+    def inside(self, other: Window) -> Window:
+        """The stretches that lie in one of ``other`` each; where ``other`` overlaps itself, not all of them."""
+        found = np.zeros(len(self.start), np.bool_)
+        for number in set(other.section.tolist()):
+            mine, theirs = self.section == number, other.section == number
+            order = np.argsort(other.start[theirs], kind="stable")
+            first, last = other.start[theirs][order], other.end[theirs][order]
+            at = np.searchsorted(first, self.start[mine], side="right") - 1
+            found[mine] = (at >= 0) & (self.end[mine] <= last[at])
+        return Window(self.section[found], self.start[found], self.end[found])
+
 
 def around(debug: DebugInfo, places: Sequence[tuple[int, int]]) -> Window | None:
     """All text of the outermost functions that hold ``places`` (section numbers, offsets in them) and of what is inlined

@@ -131,12 +131,21 @@ class Stored(Mapping[str, Column]):
         if at < 0 or at % _COLUMN.size:
             raise KeyError(name)
         _, kind, offset, entries, stored = _COLUMN.unpack_from(self._table, at)
+        return self._sound(name, kind, offset, entries, stored), offset, entries, stored
+
+    def _sound(self, name: str, kind: bytes, offset: int, entries: int, stored: int) -> np.dtype[Any]:
+        """The type of a column that is described so."""
         dtype = _DTYPES.get(kind)
         if dtype is None or (stored != entries and (stored != 1 or entries >= _LARGEST)):
             raise DataLoss(f"describes column {name!r} in no known way", where="index file")
         if offset + stored * dtype.itemsize > len(self._buffer) or offset % dtype.itemsize:
             raise DataLoss(f"ends inside column {name!r}", where="index file")
-        return dtype, offset, entries, stored
+        return dtype
+
+    def check(self) -> None:
+        """Raises DataLoss for the first column that cannot be."""
+        for name, *described in _COLUMN.iter_unpack(self._table):
+            self._sound(name.rstrip(b"\0").decode("ascii", "replace"), *described)
 
 
 class Compressor:

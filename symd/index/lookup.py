@@ -66,6 +66,11 @@ class Index:
         except (KeyError, IndexError) as error:
             raise DataLoss(f"lacks column {error}", where="index file") from None
 
+    def check(self) -> None:
+        """Look now at what else the first questions find: whether all columns are in the file, and starts and ranges are
+        equally many. Raises DataLoss. Numbers in columns may still contradict each other."""
+        self.columns.check()
+
     @cached_property
     def strings(self) -> Strings:
         return Strings(self.columns["string_ends"], self.columns["string_data"])

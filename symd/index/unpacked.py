@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from symd.errors import DataLoss
 from symd.index.distinct import Numbers
 from symd.index.format import Column, Stored, narrow
 from symd.index.packing import FUNCTION_COLUMNS, ROW_COLUMNS, Ranges, unpack_table
@@ -103,6 +104,15 @@ class Unpacked(Mapping[str, Column]):
     @cached_property
     def packed(self) -> Packed:
         return Packed(self._stored, self.ranges)
+
+    def check(self) -> None:
+        """Raises DataLoss where a stored column cannot be, or starts and ranges are not equally many."""
+        self._stored.check()
+        try:
+            if self.starts.count != len(self.ranges):
+                raise DataLoss("has starts and ranges that contradict each other", where="index file")
+        except (KeyError, IndexError) as error:
+            raise DataLoss(f"lacks column {error}", where="index file") from None
 
     def __getitem__(self, name: str) -> Column:
         found = self._columns.get(name)

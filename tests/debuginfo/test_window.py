@@ -122,3 +122,17 @@ def test_symbols_that_have_nothing_there_are_left_out_but_for_kernels_that_are_n
     code, _ = cut((1, 13), kernels=("other",))
     assert [kernel.name for kernel in code.kernels] == ["g", "other"]
     assert [function.name for function in code.functions] == ["g", "empty"], "a place inside is enough"
+
+
+def test_stretches_inside_others_are_those_that_one_of_them_holds() -> None:
+    spans = Window(u32(1, 2, 1), u64(20, 0, 0), u64(30, 8, 10))
+    many = Window(u32(1, 1, 1, 1, 2, 2, 3), u64(0, 2, 8, 20, 0, 4, 0), u64(10, 12, 10, 29, 8, 9, 4))
+    found = many.inside(spans)
+    assert list(zip(found.section.tolist(), found.start.tolist(), found.end.tolist(), strict=True)) == [
+        (1, 0, 10),
+        (1, 8, 10),
+        (1, 20, 29),
+        (2, 0, 8),
+    ]
+    assert not len(Window(u32(), u64(), u64()).inside(spans).start)
+    assert not len(many.inside(Window(u32(), u64(), u64())).start)

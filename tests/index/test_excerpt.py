@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from symd import containers
 from symd.config import Limits
+from symd.debuginfo import read_part
 from symd.errors import SymdError
 from symd.index import Index, build
 from symd.index.excerpt import MANY, MOST, Excerpt
 from symd.index.module import decoded
 from symd.model import (
+    U32,
+    U64,
     ByAddress,
     ByKernel,
     BySection,
@@ -206,3 +210,24 @@ def test_a_name_that_one_kernel_has_may_be_that_of_another_which_nobody_knows_ye
     query = ByKernel("raycast", KernelOffset(16))
     assert symbolize(whole(renamed), [query])[0].reason is Reason.AMBIGUOUS
     assert Excerpt(renamed, NO_SUMMARY, parts=True).index([query]) is None
+
+
+def test_text_of_no_function_needs_all(units: tuple[CodeObject, ...]) -> None:
+    """A row without a line is given an earlier one of the same owner, which may be nobody, in whichever unit."""
+    query = ByKernel("kernel_0", KernelOffset(0))
+    bare = tuple(replace(code, functions=()) for code in units)
+    assert Excerpt(bare, NO_SUMMARY, parts=True).index([query]) is not None, "the debug data has the function"
+    (code,) = units
+    found = read_part(code, *places(code, 0))
+    assert found is not None
+    scopes = found.debug.scopes
+    start, end = scopes.range_offset.tolist(), scopes.range_end.tolist()
+    held = set(zip(scopes.range_section.tolist(), start, end, strict=True))
+    held |= {(each.section_index, each.offset, each.offset + each.size) for each in code.functions}
+    part = zip(found.window.section.tolist(), found.window.start.tolist(), found.window.end.tolist(), strict=True)
+    assert set(part) <= held
+
+
+def places(code: CodeObject, offset: int) -> tuple[U32, U64]:
+    kernel = code.kernels[0]
+    return np.array([kernel.section_index], np.uint32), np.array([kernel.offset + offset], np.uint64)

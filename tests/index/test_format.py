@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from symd.index.locations import Located
 from symd.index.module import build_index
 from symd.index.packing import PAGE, ROW_COLUMNS, Ranges, pack_ranges, pack_table, unpack_table
 from symd.index.starts import Starts, encode_starts
+from symd.model import ByKernel, KernelOffset
 from symd.store import Store
 
 RAYCAST = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.dbg"
@@ -194,3 +197,34 @@ def test_a_damaged_index_in_the_store_is_made_again(tmp_path: Path) -> None:
     with Engine(Store(tmp_path)) as engine:
         assert engine.module(digest).sha256 == digest
     assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("what", ["a column that is not in the file", "one range less than starts"])
+def test_an_index_in_the_store_that_is_whole_and_cannot_be_is_made_again(tmp_path: Path, what: str) -> None:
+    with Engine(Store(tmp_path)) as engine:
+        digest = engine.add(RAYCAST.read_bytes()).sha256
+    (path,) = tmp_path.glob(f"index/*/*/{digest}.idx")
+    whole = path.read_bytes()
+    path.write_bytes(_outside(whole) if "column" in what else _a_range_less(whole))
+    with Engine(Store(tmp_path)) as engine:
+        assert engine.symbolize(digest, [ByKernel("raycast", KernelOffset(16))])[0].frames
+    assert path.read_bytes() == whole
+
+
+def _outside(whole: bytes) -> bytes:
+    """The column row_data, which few questions need, moved behind the end."""
+    damaged = bytearray(whole)
+    at = whole.index(b"row_data\0") + 40
+    damaged[at : at + 8] = struct.pack("<Q", len(whole))
+    return _resummed(damaged)
+
+
+def _a_range_less(whole: bytes) -> bytes:
+    columns = dict(decode(whole))
+    return encode(columns | {"range_count": narrow(columns["range_count"] - columns["range_count"].dtype.type(1))})
+
+
+def _resummed(damaged: bytearray) -> bytes:
+    """With the checksum of what is there now."""
+    damaged[16:20] = struct.pack("<I", zlib.crc32(damaged[24:]))
+    return bytes(damaged)

@@ -32,15 +32,18 @@ class Selection(NamedTuple):
 def covering(sections: Sections, units: Units, addresses: U64) -> Selection | None:
     """The units whose own ranges (DW_AT_ranges, or DW_AT_low_pc with DW_AT_high_pc) hold one of ``addresses``, and all
     units that state none. None where that leaves out nothing, or where what is left out could matter: an address that
-    no unit claims, code that two claim, names that stand in another unit, a line table with code outside its unit."""
+    no unit claims, code that two claim, names that stand in another unit, a line table with code outside its unit or of
+    several units."""
     spans = _stated(sections, units)
     held = None if spans is None else _holders(spans, addresses)
     if spans is None or held is None:
         return None
     left_out = set(spans.which.tolist()) - held
     chosen = [unit for unit in units.units if unit.number not in left_out]
-    tables = {unit.stmt_list for unit in chosen}
-    passed = [unit for unit in units.units if unit.number in left_out and unit.stmt_list not in tables]
+    passed = [unit for unit in units.units if unit.number in left_out]
+    tables = {unit.stmt_list for unit in chosen} - {None}
+    if tables.intersection(unit.stmt_list for unit in passed):
+        return None
     if not left_out or _refer_elsewhere(units, chosen) or not all(_begins_inside(sections, u, spans) for u in passed):
         return None
     mine = np.array([number in held for number in spans.which.tolist()], np.bool_)

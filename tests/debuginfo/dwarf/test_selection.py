@@ -128,6 +128,19 @@ def test_a_line_table_with_code_outside_its_unit_needs_all(begins: int, outcome:
     assert names(selected(sections, 0x1000)) == outcome
 
 
+def test_a_line_table_that_two_units_share_needs_all() -> None:
+    table = build_line_program(
+        [[Row(low, line=7), Row(low + 4, end_sequence=True)] for low in (0x1000, 0x3000)], shape=Shape(version=4)
+    )
+    sections = build_dwarf(
+        [
+            unit(4, "a", low_high(0x1000, 0x2000), [function("a", 0x1000)], 0),
+            unit(4, "b", low_high(0x3000, 0x4000), [function("b", 0x3000)], 0),
+        ]
+    ).sections | {".debug_line": table.data}
+    assert selected(sections, 0x1000) is None
+
+
 def test_the_units_chosen_decode_to_what_they_are_among_all() -> None:
     tables = [
         build_line_program([[Row(low, line=line), Row(low + 32, end_sequence=True)]], shape=Shape(version=4))
