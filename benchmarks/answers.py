@@ -67,15 +67,15 @@ def _reopened(path: Path, text: Text, folder: Path, rounds: int) -> Iterator[Row
 
 def _command(path: Path, text: Text, rounds: int) -> Iterator[Row]:
     address = int(text.addresses(1, 11)[0])
-    symd = [str(installed.python()), "-m", "symd"]
-    command = [*symd, "symbolize", str(path), hex(address)]
+    symd = str(installed.command())
+    command = [symd, "symbolize", str(path), hex(address)]
     subprocess.run(command, capture_output=True, check=True)  # what it imports is on disk for the first time
     mine, theirs = [], []
     for _ in range(rounds):
         mine.append(timed(lambda: subprocess.run(command, capture_output=True, check=True)))
         theirs.append(timed(lambda: peers.llvm(path, [address])))
     slower = statistics.median(my / their for my, their in zip(mine, theirs, strict=True))
-    idle = timed(lambda: subprocess.run([*symd, "--version"], capture_output=True, check=True))
+    idle = timed(lambda: subprocess.run([symd, "--version"], capture_output=True, check=True))
     yield Row("symd symbolize on an unseen file, whole process, vs llvm-symbolizer", slower, 5, 2, False,
               f"{_ms(mine)}, llvm-symbolizer {_ms(theirs)}; symd --version {idle * 1e3:.0f} ms")  # fmt: skip
 

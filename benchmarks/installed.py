@@ -13,8 +13,18 @@ from benchmarks.peers import CACHE
 SOURCE = Path(__file__).parents[1] / "symd"
 
 
-def python() -> Path:
-    """The interpreter of an environment with a copy of symd as it is now; what symd depends on is shared."""
+SCRIPT = """\
+#!{python}
+import sys
+from symd.cli import main
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+"""What pip makes of the entry point in pyproject.toml."""
+
+
+def command() -> Path:
+    """``symd`` in an environment with a copy of symd as it is now; what symd depends on is shared."""
     folder = CACHE / "installed"
     interpreter = folder / "bin" / "python"
     if not interpreter.exists():
@@ -24,4 +34,7 @@ def python() -> Path:
     shutil.rmtree(packages / "symd", ignore_errors=True)
     shutil.copytree(SOURCE, packages / "symd", ignore=shutil.ignore_patterns("__pycache__"))
     compileall.compile_dir(packages / "symd", quiet=1)
-    return interpreter
+    script = folder / "bin" / "symd"
+    script.write_text(SCRIPT.format(python=interpreter), encoding="utf-8")
+    script.chmod(0o755)
+    return script

@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import NoReturn, TextIO
 
 import click
-from click.shell_completion import shell_complete
 
 from symd.cli.collector import kept
 from symd.errors import BuildFailed, SymdError
@@ -92,9 +91,12 @@ def main() -> NoReturn:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's linear algebra starts threads, and nobody here has any
     instruction = os.environ.get("_SYMD_COMPLETE")
     if instruction:
+        from click.shell_completion import shell_complete  # noqa: PLC0415 - a command does without
+
         sys.exit(shell_complete(GROUP, {}, "symd", "_SYMD_COMPLETE", instruction))
     code = run(sys.argv[1:])
-    gc.freeze()  # the process gives all its memory back at once
+    gc.freeze()  # the process gives all its memory back at once: nothing is looked through before
+    gc.disable()
     sys.exit(code)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,8 @@ WIDEST = 100_000
 
 def to_json(value: Any) -> str:
     """One line of JSON; text stays readable."""
+    import json  # noqa: PLC0415 - most commands write text
+
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -3,7 +3,8 @@ the only function that opens nesting is here."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from symd.config import Limits
 from symd.containers import (
@@ -48,8 +49,7 @@ FORMATS: tuple[Format, ...] = (
 """Asked in this order; the first that claims the bytes reads them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unpacked:
+class Unpacked(NamedTuple):
     """A module opened: the outermost format, every code object with its nesting path, what was sick, and the containers
     in the order in which they were opened."""
 

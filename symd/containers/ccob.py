@@ -49,7 +49,7 @@ def read(part: Part, budget: Budget) -> Contents:
         raise Malformed("the compressed bundle does not expand to an offload bundle")
     inner = offload_bundle.read(replace(part, data=raw), budget)
     facts = {**inner.facts, "compression": _METHODS[head.method], "bundle_version": head.version}
-    return replace(inner, notes=_hash_notes(raw, head) + inner.notes, facts=facts, format=offload_bundle.NAME)
+    return inner._replace(notes=_hash_notes(raw, head) + inner.notes, facts=facts, format=offload_bundle.NAME)
 
 
 def _hash_notes(raw: bytes, head: Header) -> tuple[str, ...]:

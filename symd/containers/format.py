@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from symd.containers.budget import Budget
-from symd.model import CodeObject
+from symd.model import NO_FACTS, CodeObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,14 @@ class Part:
     target: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(NamedTuple):
     """What a format module found: ``parts`` of a container, or the one ``object``; ``notes`` are warnings. Facts that
     concern the container itself, JSON-ready, are in ``facts``."""
 
     parts: tuple[Part, ...] = ()
     object: CodeObject | None = None
     notes: tuple[str, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = NO_FACTS
     format: str | None = None
     """Overrides the module's NAME where one module reads several dialects."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -35,8 +34,7 @@ class Spot(NamedTuple):
     room: int
 
 
-@dataclass(frozen=True, slots=True)
-class KernelEntry:
+class KernelEntry(NamedTuple):
     """A kernel in the index: ``place`` is its text section, ``offset`` counts from that section's start."""
 
     name: str

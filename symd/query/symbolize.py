@@ -4,7 +4,7 @@ gather; every query has its own reason."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -79,8 +79,7 @@ def symbolize_column(
     return batch.answers()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A column of a batch: ``values`` of the queries ``numbers``, as ``symbolize_column`` takes them."""
 
     numbers: Column
