@@ -40,13 +40,8 @@ class OneFile:
         return symbolize(self._index(queries), queries, path)
 
     def _index(self, queries: Sequence[Query]) -> Index:
-        if "_whole" in vars(self):
-            return self._whole
-        with kept():
-            return self._some(queries) or self._whole
-
-    def _some(self, queries: Sequence[Query]) -> Index | None:
-        return self._excerpt.index(queries) if len(queries) <= FEW else None
+        some = None if "_whole" in vars(self) or len(queries) > FEW else self._excerpt.index(queries)
+        return some or self._whole
 
     @cached_property
     def _excerpt(self) -> Excerpt:

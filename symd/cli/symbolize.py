@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from symd.cli.answers import UNANSWERED, answer_json, answer_text
+from symd.cli.collector import kept
 from symd.cli.input import module_digest
 from symd.cli.one_file import OneFile
 from symd.cli.options import debug_option, example, file_verb, object_option
@@ -63,7 +64,8 @@ def command(
     with _answering(file, server, limits, debug, path) as ask:
         session = Session(ask, as_json, _demangler() if demangle else None)
         if asked:
-            session.answer(queries, asked)
+            with kept():  # the process ends behind the answer; a session goes on and collects
+                session.answer(queries, asked)
         else:
             session.follow(_arriving_lines(sys.stdin.fileno()))
     return session.finish()

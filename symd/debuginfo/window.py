@@ -24,9 +24,14 @@ class Window(NamedTuple):
     start: U64
     end: U64
 
-    def holds(self, section: int, offset: int) -> bool:
+    def around(self, section: int, offset: int) -> Flags:
+        """For each stretch whether it holds a place."""
         at = np.uint64(offset)
-        return bool(np.any((self.section == section) & (self.start <= at) & (at < self.end)))
+        found: Flags = (self.section == section) & (self.start <= at) & (at < self.end)
+        return found
+
+    def holds(self, section: int, offset: int) -> bool:
+        return bool(self.around(section, offset).any())
 
     def meets(self, section: U32, start: U64, end: U64) -> Flags:
         """For each of many stretches whether some of it is in the window; an empty one counts as its place."""
@@ -51,19 +56,18 @@ def around(debug: DebugInfo, places: Sequence[tuple[int, int]]) -> Window | None
     """All text of the outermost functions that hold ``places`` (section numbers, offsets in them) and of what is inlined
     into them. None where a place is in no function, or in several."""
     scopes = debug.scopes
+    ranges = Window(scopes.range_section, scopes.range_offset, scopes.range_end)
     outermost = _outermost(scopes)
     owners = set()
     for section, offset in places:
-        at = np.uint64(offset)
-        inside = (scopes.range_section == section) & (scopes.range_offset <= at) & (at < scopes.range_end)
-        holders = scopes.range_scope[inside]
+        holders = scopes.range_scope[ranges.around(section, offset)]
         if len({*outermost[holders].tolist()}) != 1 or not (scopes.parent[holders] == NO_PARENT).any():
             return None
         owners.add(int(outermost[holders[0]]))
     wanted = np.zeros(len(scopes), np.bool_)
     wanted[list(owners)] = True
     mine = wanted[outermost[scopes.range_scope]]
-    return Window(scopes.range_section[mine], scopes.range_offset[mine], scopes.range_end[mine])
+    return Window(ranges.section[mine], ranges.start[mine], ranges.end[mine])
 
 
 def narrowed(

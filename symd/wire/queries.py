@@ -76,15 +76,9 @@ def from_section(message: query_pb2.SectionOffset | query_pb2.SectionOffsetColum
     raise BadQuery("a section offset names no section", hint="set section_name or section_index")
 
 
-def to_column(column: Column) -> query_pb2.QueryColumn:
-    """The packed column, in 4 bytes a number where they fit. Raises ``BadQuery`` for a name or number that cannot be."""
-    message = query_pb2.QueryColumn()
-    write_column(message, column)
-    return message
-
-
 def write_column(message: query_pb2.QueryColumn, column: Column) -> None:
-    """The same into an empty message."""
+    """The packed column into an empty message, in 4 bytes a number where they fit. Raises ``BadQuery`` for a name or number
+    that cannot be."""
     width = 4 if not len(column.values) or column.values.max() < NARROW else 8
     packed = column.values.astype(WIDTHS[width], copy=False).tobytes()
     message.width = width

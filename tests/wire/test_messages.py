@@ -17,7 +17,7 @@ from symd.wire.grabs import from_grab_request, to_grab_request
 from symd.wire.line_tables import from_chunks, from_level, to_chunks, to_level
 from symd.wire.modules import from_module, from_record, to_code_object, to_container, to_kernel, to_module, to_record
 from symd.wire.names import module_digest, module_name
-from symd.wire.queries import Column, column_length, from_column, from_query, to_column, to_query
+from symd.wire.queries import Column, column_length, from_column, from_query, to_query, write_column
 from tests.service.fakes import GOOD, line_table, summary
 
 JSON = st.recursive(
@@ -105,7 +105,8 @@ def test_a_query_without_an_address_is_refused(message):
 )
 def test_a_column_of_queries_comes_back(numbers, which):
     column = Column(np.array(numbers, np.uint64), *which)
-    message = to_column(column)
+    message = query_pb2.QueryColumn()
+    write_column(message, column)
     back = from_column(query_pb2.QueryColumn.FromString(message.SerializeToString()))
     assert (back.values.tolist(), back.kernel, back.section) == (numbers, *which)
     assert column_length(message) == len(numbers)
