@@ -8,7 +8,7 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 
 from benchmarks import peers
-from symd.model import Answers
+from symd.model.answers import Answers
 
 MOST = 0.95
 """symbolic merges neighbouring ranges and may have other frames than LLVM and symd somewhere; at so many it must agree."""

@@ -18,7 +18,7 @@ from symd import Client, containers
 from symd.config import Limits
 from symd.engine import Engine
 from symd.index.module import build_index
-from symd.model import ByAddress, ByKernel, KernelOffset, ObjectAddress
+from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.store import Store
 
 MANY = 10_000_000

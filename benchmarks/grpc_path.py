@@ -23,7 +23,9 @@ import grpc
 import numpy as np
 
 from symd import Client
-from symd.model import ByAddress, ByKernel, KernelOffset, ModuleSummary, Reason
+from symd.model.addresses import ByAddress, ByKernel, KernelOffset
+from symd.model.answers import Reason
+from symd.model.summaries import ModuleSummary
 
 PEER = "llvm-symbolizer-14"
 MANY = 1_000_000

@@ -12,7 +12,7 @@ from symd import containers, debuginfo, index
 from symd.config import Limits
 from symd.index.builder import Indexed
 from symd.index.module import build_index
-from symd.model import ModuleSummary
+from symd.model.summaries import ModuleSummary
 
 TIMES = 5
 

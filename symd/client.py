@@ -12,37 +12,22 @@ import grpc
 import numpy as np
 from grpc_status import rpc_status
 
+from symd.api import AliasVerbs, ContextVerbs
 from symd.config import MIB, Config
 from symd.errors import BadQuery, BuildFailed, DeadlineExceeded, ServerUnavailable, SymdError
-from symd.model import (
-    U64,
-    Alias,
-    Answer,
-    Answers,
-    ByAddress,
-    Context,
-    ContextRecord,
-    Grabbed,
-    GrabRequest,
-    LineLevel,
-    LineTable,
-    Load,
-    ModuleRecord,
-    ModuleSummary,
-    Query,
-    Unload,
-)
-from symd.query.addresses import WHOLE as WHOLE_ADDRESS
-from symd.query.addresses import AddressForm
-from symd.query.breakpoints import Located, SourceLine
-from symd.query.contexts import AliasVerbs, ContextVerbs, Times
-from symd.query.device import DeviceAnswers
-from symd.query.listing import WHOLE, Listing, Part
-from symd.query.names import Named, Wanted
-from symd.query.paths import PathRule
-from symd.query.source_text import SourceText
-from symd.query.variables import InScope
-from symd.query.watch import Breakpoint, Watch, check_breakpoints
+from symd.model.addresses import ByAddress, Query
+from symd.model.answers import Answer, Answers
+from symd.model.breakpoints import Breakpoint, Located, SourceLine, Watch, check_breakpoints
+from symd.model.columns import U64
+from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
+from symd.model.device import DeviceAnswers
+from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.line_tables import LineLevel, LineTable
+from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
+from symd.model.names import NamedItem, NameQuery
+from symd.model.sources import PathRule, SourceText
+from symd.model.summaries import ModuleRecord, ModuleSummary
+from symd.model.variables import InScope
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, ListAliasesRequest, ResolveAliasRequest
 from symd.v1.alias_service_pb2_grpc import AliasServiceStub
@@ -85,14 +70,7 @@ from symd.v1.variable_service_pb2_grpc import VariableServiceStub
 from symd.wire.answers import FEW, from_answer, from_columns
 from symd.wire.breakpoints import from_answer as from_places
 from symd.wire.breakpoints import from_events, to_breakpoint
-from symd.wire.contexts import (
-    from_alias,
-    from_context_record,
-    from_load,
-    to_alias,
-    to_context,
-    to_event,
-)
+from symd.wire.contexts import from_alias, from_context_record, from_load, to_alias, to_context, to_event
 from symd.wire.device import from_device_columns, join_device
 from symd.wire.device import to_request as to_device_request
 from symd.wire.failures import from_failure, from_status, rebuilt
@@ -305,7 +283,7 @@ class Client:
         messages = self._messages(call)
         return Watch(from_events(messages, {each.id: each.where for each in breakpoints}), call.cancel)
 
-    def names(self, digest: str, wanted: Wanted, path: str | None = None) -> Sequence[Named]:
+    def names(self, digest: str, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""
         request = to_wanted(wanted, checked_module_name(digest), path)
         return [from_entry(each) for page in self._pages(self._names.FindNames, request) for each in page.names]
@@ -315,7 +293,7 @@ class Client:
         request = to_variables_request(checked_digest(digest), query, path)
         return from_variables_response(self._call(self._variables.GetVariables, request))
 
-    def listing(self, digest: str, part: Part = WHOLE) -> Iterator[Listing]:
+    def listing(self, digest: str, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, disassembled where the daemon is."""
         request = to_listing_request(checked_digest(digest), part)
         return from_listing_chunks(self._stream(self._listings.GetListing, request))

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from symd import containers, index
+from symd.api import AliasVerbs, ContextVerbs, Receiving
 from symd.config import Limits
+from symd.contexts.verbs import Contexts, StoredAliases
 from symd.errors import (
     DataLoss,
     DriverMissing,
@@ -25,139 +27,33 @@ from symd.errors import (
     Unsupported,
 )
 from symd.index import Index
-from symd.index.excerpt import MANY, Excerpt
-from symd.index.joined import Indexed
+from symd.index.cache import IndexCache
 from symd.index.module import build_index, described
-from symd.index.shelf import Shelf
-from symd.model import (
-    U64,
-    Answer,
-    Answers,
-    ByKernel,
-    CodeObject,
-    Grabbed,
-    GrabRequest,
-    KernelOffset,
-    LineLevel,
-    LineTable,
-    ModuleRecord,
-    ModuleSummary,
-    Query,
-)
-from symd.query.breakpoints import Located, SourceLine, locate
-from symd.query.contexts import AliasVerbs, Contexts, ContextVerbs, StoredAliases
+from symd.index.module_tables import Indexed
+from symd.index.partial import MANY, PartialIndex
+from symd.model.addresses import ByKernel, KernelOffset, Query
+from symd.model.answers import Answer, Answers
+from symd.model.breakpoints import Breakpoint, Event, Located, SourceLine, Watch, Watching, check_breakpoints
+from symd.model.code import CodeObject
+from symd.model.columns import U64
+from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.line_tables import LineLevel, LineTable
+from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
+from symd.model.names import NamedItem, NameQuery
+from symd.model.sources import PathRule, SourceText
+from symd.model.summaries import ModuleRecord, ModuleSummary
+from symd.model.variables import InScope
+from symd.query.breakpoints import locate
 from symd.query.lines import lines
-from symd.query.listing import WHOLE, Disassemble, Listing, Part, chosen, listings
-from symd.query.names import Named, Wanted, find_names
-from symd.query.paths import PathRule
+from symd.query.listing import Disassemble, chosen, listings
+from symd.query.names import find_names
 from symd.query.ptx_lines import ptx_table
-from symd.query.source_text import SourceText, from_module
+from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
-from symd.query.variables import InScope, variables
-from symd.query.watch import Breakpoint, Event, Watch, Watching, check_breakpoints, resolved
+from symd.query.variables import variables
+from symd.query.watch import resolved
 from symd.store import Store, Upload
 from symd.store.arrivals import Arrivals, Listener
-
-
-class Symbolizer(Protocol):
-    """What the in-process engine and the client over gRPC both do, with the same words and the same answers.
-
-    Digests are lower-case hexadecimal SHA-256 of the module's bytes. All methods raise ``SymdError``.
-    """
-
-    @property
-    def contexts(self) -> ContextVerbs:
-        """Device addresses as of a time: contexts, what was loaded in them, and questions about that."""
-        ...
-
-    @property
-    def aliases(self) -> AliasVerbs:
-        """Other names of modules."""
-        ...
-
-    def missing(self, digests: Sequence[str]) -> list[str]:
-        """Those of ``digests`` that are not in the store, in the order given."""
-        ...
-
-    def add(self, data: bytes, label: str = "") -> ModuleSummary:
-        """Store a module and index it. Adding what is there already is cheap and changes nothing."""
-        ...
-
-    def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
-        """Build a module with a real driver, take its debug data and add that."""
-        ...
-
-    def modules(self) -> Iterator[ModuleRecord]:
-        """The catalogue, oldest first."""
-        ...
-
-    def module(self, digest: str) -> ModuleSummary:
-        """One module described: code objects, kernels, notes."""
-        ...
-
-    def object_data(self, digest: str, path: str) -> bytes:
-        """The bytes of the code object at nesting path ``path``."""
-        ...
-
-    def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
-        """The decoded line table of one level, one for each code object that has it (or only the one at ``path``)."""
-        ...
-
-    def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
-        """Frames for each query, in order; ``path`` restricts all of them to one code object."""
-        ...
-
-    def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
-        """The same for one query, by the shortest way."""
-        ...
-
-    def symbolize_column(
-        self,
-        digest: str,
-        values: U64,
-        *,
-        kernel: str | None = None,
-        section: str | int | None = None,
-        path: str | None = None,
-    ) -> Answers:
-        """The same for a column of numbers: kernel offsets when ``kernel`` is given, section offsets when ``section``
-        is, object addresses otherwise."""
-        ...
-
-    def locate(
-        self,
-        digest: str,
-        where: SourceLine,
-        path: str | None = None,
-        *,
-        every: bool = False,
-        rules: Sequence[PathRule] = (),
-    ) -> Located:
-        """The addresses for a breakpoint at a source line, or why there are none (``symd.query.breakpoints.locate``)."""
-        ...
-
-    def watch(self, breakpoints: Sequence[Breakpoint], *, known: bool = True) -> Watch:
-        """Breakpoints that wait: what each module answers, first those that are there (``known``), then ``Watching``,
-        then each that is added, as soon as it is. Ends when it is closed."""
-        ...
-
-    def names(self, digest: str, wanted: Wanted, path: str | None = None) -> Sequence[Named]:
-        """Kernels, functions and files by name (``symd.query.names.find_names``)."""
-        ...
-
-    def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
-        """The variables in scope at one place, with their types and locations (``symd.query.variables``)."""
-        ...
-
-    def listing(self, digest: str, part: Part = WHOLE) -> Iterator[Listing]:
-        """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``)."""
-        ...
-
-    def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
-        """The texts of source files, named as frames name them, in order (``symd.query.source_text``). The engine knows
-        what modules carry; a daemon looks on its disk too, where it was allowed to."""
-        ...
-
 
 Grabber = Callable[[GrabRequest, Limits], Grabbed]
 Builder = Callable[[bytes, Limits], bytes]
@@ -168,38 +64,6 @@ _COPIED = 1 << 18
 _EXCERPTS = 4
 """Modules of many code objects that are kept open while their indexes are made."""
 _ELF = b"\x7fELF"
-
-
-class Receiving(Protocol):
-    """A module that arrives in pieces; a context manager that forgets what was not committed."""
-
-    @property
-    def size(self) -> int:
-        """Bytes written so far."""
-        ...
-
-    def write(self, chunk: bytes) -> None:
-        """Append."""
-        ...
-
-    def commit(self, expected_digest: str) -> ModuleSummary:
-        """Index the whole and keep it. Raises ``HashMismatch`` when it is not what was announced; after any error the
-        store is as it was before."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class Host(Symbolizer, Protocol):
-    """A symbolizer that a service may stand on: it also takes modules piece by piece."""
-
-    def receive(self, label: str = "") -> Receiving:
-        """Begin to take a module."""
-        ...
 
 
 class Engine:
@@ -224,11 +88,11 @@ class Engine:
         self._grab = grab
         self._disassemble = disassemble
         self._build = build
-        self._indexes = Shelf(self.limits.open_indexes)
-        self._excerpts: dict[str, Excerpt] = {}
+        self._indexes = IndexCache(self.limits.open_indexes)
+        self._excerpts: dict[str, PartialIndex] = {}
         self._arrivals = Arrivals()
-        self.contexts: ContextVerbs = Contexts(store.epochs, self._index)
-        self.aliases: AliasVerbs = StoredAliases(store.aliases, store.epochs)
+        self.contexts: ContextVerbs = Contexts(store.context_log, self._index)
+        self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
 
     def __enter__(self) -> Self:
         return self
@@ -361,13 +225,13 @@ class Engine:
     ) -> Located:
         return locate(self._index(digest), where, path, every=every, rules=rules)
 
-    def names(self, digest: str, wanted: Wanted, path: str | None = None) -> Sequence[Named]:
+    def names(self, digest: str, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
         return find_names(self._index(digest), wanted, path)
 
     def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
         return variables(self._index(digest), query, lambda: self._objects(digest), path)
 
-    def listing(self, digest: str, part: Part = WHOLE) -> Iterator[Listing]:
+    def listing(self, digest: str, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
         if self._disassemble is None:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
         codes = chosen(self._objects(digest), part)
@@ -452,7 +316,7 @@ class Engine:
             found = excerpt.index(queries) if excerpt else None
         return found or self._index(digest)
 
-    def _excerpt(self, digest: str) -> Excerpt | None:
+    def _excerpt(self, digest: str) -> PartialIndex | None:
         """The module opened and not decoded; None when it has an index, or is of few code objects."""
         known = self._excerpts.get(digest)
         if known is not None or self.store.index(digest, index.VERSION) is not None:
@@ -466,7 +330,7 @@ class Engine:
         if len(unpacked.objects) < MANY:
             return None
         bare = [Indexed(code, None) for code in unpacked.objects]
-        made = Excerpt(unpacked.objects, described(owned, digest, unpacked, bare), parts=False)
+        made = PartialIndex(unpacked.objects, described(owned, digest, unpacked, bare), parts=False)
         while len(self._excerpts) >= _EXCERPTS:
             self._excerpts.pop(next(iter(self._excerpts)), None)
         self._excerpts[digest] = made

@@ -129,9 +129,9 @@ def null_headers(folder: Path) -> bytes:
 
 def packed(folder: Path) -> bytes:
     """All three steps, by this project."""
+    from symd.budget import Budget  # noqa: PLC0415
     from symd.config import Limits  # noqa: PLC0415 - the compilers' samples do not need the project
-    from symd.containers.amdgpu_slim import slim  # noqa: PLC0415
-    from symd.containers.budget import Budget  # noqa: PLC0415
+    from symd.split_debug.slim import slim  # noqa: PLC0415
 
     return slim((folder / "v2-scale.co").read_bytes(), Budget(Limits())).data
 

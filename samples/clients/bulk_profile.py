@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from symd import Client
-from symd.model import Answers
+from symd.model.answers import Answers
 
 
 def hottest(answers: Answers, count: int) -> list[tuple[int, str]]:

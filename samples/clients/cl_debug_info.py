@@ -13,7 +13,7 @@ from pathlib import Path
 from line_report import line_report
 
 from symd import Client
-from symd.model import GrabRequest
+from symd.model.grabs import GrabRequest
 
 
 def main() -> None:

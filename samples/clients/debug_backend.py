@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from symd import Client
-from symd.model import BySection, Reason
-from symd.query.breakpoints import Spot, parse_source_line
-from symd.query.listing import Part
+from symd.model.addresses import BySection
+from symd.model.answers import Reason
+from symd.model.breakpoints import BreakpointLocation
+from symd.model.listings import ListingPart
+from symd.query.breakpoints import parse_source_line
 
 
 class Backend:
@@ -24,40 +26,40 @@ class Backend:
         self.symd = symd
         self.digest = symd.add(module.read_bytes(), module.name).sha256
 
-    def breakpoints(self, line: str) -> tuple[Spot, ...]:
+    def breakpoints(self, line: str) -> tuple[BreakpointLocation, ...]:
         """One place for each function and inlined copy that has the line."""
         located = self.symd.locate(self.digest, parse_source_line(line))
         if located.refusal is not None:
             raise SystemExit(f"{line}: {located.refusal.name} {', '.join(located.candidates)}".rstrip())
         return located.spots
 
-    def stopped_at(self, spot: Spot) -> BySection:
+    def stopped_at(self, spot: BreakpointLocation) -> BySection:
         """The address as a query that only it can mean."""
         return BySection(spot.section or spot.section_index, spot.section_offset)
 
-    def stack(self, spot: Spot) -> Iterator[str]:
+    def stack(self, spot: BreakpointLocation) -> Iterator[str]:
         answer = self.symd.symbolize_one(self.digest, self.stopped_at(spot), spot.object)
         for depth, frame in enumerate(answer.frames):
             where = f"{frame.file}:{frame.line}" if frame.file else "no line"
             yield f"#{depth} {frame.function} at {where}{' (inlined)' if frame.inlined else ''}"
 
-    def variables(self, spot: Spot) -> Iterator[str]:
+    def variables(self, spot: BreakpointLocation) -> Iterator[str]:
         """By name, innermost scope first, with what lives where."""
         found = self.symd.variables(self.digest, self.stopped_at(spot), spot.object)
         for variable in found.visible.variables:
             yield f"{variable.type} {variable.name} = {variable.location or 'optimized out'}"
 
-    def source(self, spot: Spot) -> str:
+    def source(self, spot: BreakpointLocation) -> str:
         (found,) = self.symd.sources(self.digest, [spot.file])
         if found.text is None:
             return f"({found.problem})"
         lines = found.text.splitlines()
         return lines[spot.line - 1].strip() if spot.line <= len(lines) else "(the file is shorter)"
 
-    def instructions(self, spot: Spot) -> Iterator[str]:
+    def instructions(self, spot: BreakpointLocation) -> Iterator[str]:
         """Those of the line, in the function or inlined copy that the place is in."""
         stack = self.symd.symbolize_one(self.digest, self.stopped_at(spot), spot.object).frames
-        part = Part(spot.object, spot.kernel)
+        part = ListingPart(spot.object, spot.kernel)
         for listing in self.symd.listing(self.digest, part):
             for answer, text in zip(listing.answers, listing.text, strict=True):
                 same = answer.section_index == spot.section_index and answer.reason is Reason.EXACT

@@ -13,7 +13,8 @@ import numpy as np
 
 from symd import Client
 from symd.errors import ServerUnavailable
-from symd.model import GrabRequest, ModuleSummary
+from symd.model.grabs import GrabRequest
+from symd.model.summaries import ModuleSummary
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 DEVICE = "dg2"

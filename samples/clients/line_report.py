@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from symd.model import LineTable, RowFlag
+from symd.model.debug_info import RowFlag
+from symd.model.line_tables import LineTable
 
 
 def line_report(tables: Iterable[LineTable], source: Sequence[str]) -> str:

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from symd import Client
+from symd.api import Symbolizer
 from symd.config import Limits
-from symd.engine import Engine, Symbolizer
+from symd.engine import Engine
 from symd.profiles import Offered, Resolver, symbolize
 from symd.profiles.protobuf_wire import fields, length_field, number_field, varint
 from symd.store import Store

@@ -9,7 +9,8 @@ import argparse
 from pathlib import Path
 
 from symd import Client
-from symd.model import Answer, ByKernel, KernelOffset, Reason
+from symd.model.addresses import ByKernel, KernelOffset
+from symd.model.answers import Answer, Reason
 
 
 def describe(answer: Answer) -> str:

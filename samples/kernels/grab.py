@@ -18,7 +18,7 @@ from pathlib import Path
 
 from symd.config import Limits
 from symd.drivers import grab
-from symd.model import Grabbed, GrabRequest
+from symd.model.grabs import Grabbed, GrabRequest
 
 HERE = Path(__file__).resolve().parent
 PRODUCTS = ("tgllp", "dg2", "pvc", "bmg")

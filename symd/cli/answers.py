@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from symd.cli.output import printable
-from symd.model import Answer, Candidate, Frame, Reason
+from symd.model.answers import Answer, Candidate, Frame, Reason
 
 UNANSWERED = frozenset({Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE})
 """Reasons that say: what you name does not exist."""

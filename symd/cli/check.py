@@ -14,7 +14,7 @@ from symd.cli.output import write_json, write_line
 from symd.cli.subject import opened
 from symd.config import Limits
 from symd.errors import InvalidInput
-from symd.query.check import CheckReport, Device, Violation, check
+from symd.spirv_check import CheckReport, Device, Violation, check
 
 REFUSED = 1
 _STORED = re.compile(r"modules/[0-9a-f]{64}")

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 
 from symd.errors import DriverFailed, DriverMissing
-from symd.model import Answer, Frame
+from symd.model.answers import Answer, Frame
 
 PROGRAMS = ("c++filt", "llvm-cxxfilt", *(f"llvm-cxxfilt-{version}" for version in range(21, 13, -1)))
 SECONDS = 30.0

@@ -13,7 +13,7 @@ from symd.cli.output import write_json, write_line
 from symd.cli.subject import opened
 from symd.config import Limits
 from symd.errors import InvalidInput, StoreUnavailable
-from symd.model import ObjectSummary
+from symd.model.summaries import ObjectSummary
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 LONGEST = 150

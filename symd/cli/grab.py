@@ -14,9 +14,9 @@ from symd.cli.output import printable, write_json, write_line
 from symd.config import Limits
 from symd.containers.uri import is_uri
 from symd.errors import InvalidInput, NoDebugData, StoreUnavailable, UnknownFormat
-from symd.model import Grabbed, GrabRequest
-from symd.query.check import Device, check
-from symd.query.check.products import PRODUCTS
+from symd.model.grabs import Grabbed, GrabRequest
+from symd.spirv_check import Device, check
+from symd.spirv_check.products import PRODUCTS
 
 KINDS = ("source", "spirv", "native")
 MAGICS: tuple[tuple[bytes, str], ...] = (

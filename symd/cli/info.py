@@ -13,7 +13,7 @@ from symd.cli.options import example, file_verb
 from symd.cli.output import printable, to_json, write_json, write_rich
 from symd.cli.subject import opened
 from symd.config import Limits
-from symd.model import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
+from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 
 
 @click.command("info", epilog=example("symd info program.bin\nsymd info --json libkernels.so"))

@@ -13,7 +13,8 @@ from symd.cli.output import printable, to_json, write_line
 from symd.cli.subject import Subject, opened
 from symd.config import Limits
 from symd.errors import NoDebugData
-from symd.model import LineLevel, LineTable, RowFlag
+from symd.model.debug_info import RowFlag
+from symd.model.line_tables import LineLevel, LineTable
 
 CHUNK = 10_000
 """Rows turned into text at a time."""

@@ -18,9 +18,9 @@ from symd.cli.output import write_line
 from symd.cli.subject import Subject, opened
 from symd.config import Limits
 from symd.errors import NoDebugData
-from symd.query.listing import Listing, Part
-from symd.query.paths import PathRule
-from symd.query.source_text import Allowed, SourceText, completed
+from symd.model.listings import Listing, ListingPart
+from symd.model.sources import PathRule, SourceText
+from symd.query.source_text import Allowed, completed
 from symd.store.source_files import read_below
 
 _JSON_HELP = """\b
@@ -76,7 +76,7 @@ def command(
     Needs the disassembler of the code's vendor, here or where the daemon is: symd doctor says what to install.
     """
     allowed = _allowed(roots, rules)
-    part = Part(path, kernel, target)
+    part = ListingPart(path, kernel, target)
     with opened(file, server, limits) as subject:
         found = -1
         for found, listing in enumerate(subject.symbolizer.listing(subject.digest, part)):

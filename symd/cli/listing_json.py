@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from symd.cli.answers import frame_json
 from symd.cli.output import to_json
-from symd.model import Answer, Reason
-from symd.query.listing import Listing
-from symd.query.source_text import SourceText
+from symd.model.answers import Answer, Reason
+from symd.model.listings import Listing
+from symd.model.sources import SourceText
 
 
 def instruction_lines(listing: Listing, sources: Mapping[str, SourceText]) -> Iterator[str]:

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from symd.cli.output import printable
-from symd.model import Answers, Frame, Reason
-from symd.query.listing import Listing
+from symd.model.answers import Answers, Frame, Reason
+from symd.model.listings import Listing
+from symd.model.sources import Origin, SourceText
 from symd.query.paths import base_name
-from symd.query.source_text import Origin, SourceText
 
 Lines = Iterator[tuple[str, str]]
 """(style, line) in order; styles are keys of STYLES."""

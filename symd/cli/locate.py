@@ -12,8 +12,10 @@ from symd.cli.options import example, file_verb, object_option
 from symd.cli.output import write_json, write_line
 from symd.cli.subject import opened
 from symd.config import Limits
-from symd.query.breakpoints import Located, Refusal, Spot, parse_source_line
-from symd.query.paths import PathRule, parse_rule
+from symd.model.breakpoints import BreakpointLocation, Located, Refusal
+from symd.model.sources import PathRule
+from symd.query.breakpoints import parse_source_line
+from symd.query.paths import parse_rule
 
 NO = 1
 
@@ -130,13 +132,13 @@ def _alternatives(answer: Located) -> Sequence[str]:
     return answer.candidates if answer.refusal in (Refusal.NO_SUCH_FILE, Refusal.AMBIGUOUS_FILE) else ()
 
 
-def _place(spot: Spot) -> str:
+def _place(spot: BreakpointLocation) -> str:
     kernel = f" in {spot.kernel}" if spot.kernel else ""
     of = f" of {spot.object}" if spot.object and spot.object != spot.kernel else ""
     return f"{spot.address:#x} ({spot.section or f'#{spot.section_index}'})+{spot.section_offset:#x}{kernel}{of}"
 
 
-def _frame(spot: Spot, names: dict[str, str]) -> str:
+def _frame(spot: BreakpointLocation, names: dict[str, str]) -> str:
     function = names.get(spot.function or "", spot.function) or "(unnamed)"
     position = f"{spot.file}:{spot.line}:{spot.column}" if spot.column else f"{spot.file}:{spot.line}"
     marks = "".join([" (inlined)" * spot.inlined, " (slid)" * spot.slid])

@@ -13,7 +13,7 @@ from symd.cli.output import to_json, write_json, write_line
 from symd.cli.subject import opened
 from symd.config import Limits
 from symd.errors import NotFound
-from symd.query.names import Match, Named, NameKind, Wanted
+from symd.model.names import Match, NamedItem, NameKind, NameQuery
 
 KINDS = [kind.name.lower() for kind in NameKind]
 
@@ -48,7 +48,7 @@ def command(
     if prefix and exact:
         raise click.UsageError("--prefix and --exact exclude each other")
     match = Match.PREFIX if prefix else Match.GLOB if set("*?[") & set(pattern) and not exact else Match.EXACT
-    wanted = Wanted(pattern, match, frozenset(NameKind[kind.upper()] for kind in kinds))
+    wanted = NameQuery(pattern, match, frozenset(NameKind[kind.upper()] for kind in kinds))
     with opened(file, server, limits) as subject:
         found = list(subject.symbolizer.names(subject.digest, wanted, path))
     if not found:
@@ -62,11 +62,11 @@ def command(
             write_line(named_text(each, shown))
 
 
-def _mangled(found: Named) -> str:
+def _mangled(found: NamedItem) -> str:
     return found.linkage_name or found.name
 
 
-def named_json(found: Named, name: str) -> dict[str, Any]:
+def named_json(found: NamedItem, name: str) -> dict[str, Any]:
     return {
         "kind": found.kind.name.lower(),
         "name": name,
@@ -82,11 +82,11 @@ def named_json(found: Named, name: str) -> dict[str, Any]:
     }
 
 
-def named_text(found: Named, name: str) -> str:
+def named_text(found: NamedItem, name: str) -> str:
     return "  ".join(part for part in (f"{found.kind.name.lower():<8}", name, *_details(found)) if part)
 
 
-def _details(found: Named) -> list[str]:
+def _details(found: NamedItem) -> list[str]:
     linkage = f"[{found.linkage_name}]" if found.linkage_name else ""
     place = ""
     if found.section_offset is not None:

@@ -9,12 +9,14 @@ from symd import containers
 from symd.cli.collector import kept
 from symd.cli.input import read_input
 from symd.config import Limits
-from symd.containers import amdgpu
+from symd.containers.amd import code_object
 from symd.errors import SymdError
 from symd.index import Index, build
-from symd.index.excerpt import Excerpt
 from symd.index.module import decoded, keep_freed_memory
-from symd.model import Answers, ModuleSummary, Query
+from symd.index.partial import PartialIndex
+from symd.model.addresses import Query
+from symd.model.answers import Answers
+from symd.model.summaries import ModuleSummary
 from symd.query.symbolize import symbolize
 
 FEW = 64
@@ -25,7 +27,7 @@ class OneFile:
     """Raises ``SymdError`` where ``file`` (as for ``read_input``) cannot be read or opened."""
 
     def __init__(self, file: str, limits: Limits) -> None:
-        data = read_input(file, limits, amdgpu.claims)  # can be large; its reader takes sections alone
+        data = read_input(file, limits, code_object.claims)  # can be large; its reader takes sections alone
         keep_freed_memory()
         try:
             with kept():
@@ -44,8 +46,8 @@ class OneFile:
         return some or self._whole
 
     @cached_property
-    def _excerpt(self) -> Excerpt:
-        return Excerpt(self._objects, self._summary, parts=True)
+    def _excerpt(self) -> PartialIndex:
+        return PartialIndex(self._objects, self._summary, parts=True)
 
     @cached_property
     def _whole(self) -> Index:

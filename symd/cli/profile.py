@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from symd import profiles
+from symd.api import Symbolizer
 from symd.cli.demangle import Demangler
 from symd.cli.input import read_input
 from symd.cli.options import example, json_option, limit_option
@@ -22,7 +23,6 @@ from symd.cli.output import printable, write_json
 from symd.cli.subject import added, symbolizing
 from symd.config import Limits
 from symd.containers import uri as uris
-from symd.engine import Symbolizer
 from symd.errors import BadQuery, DriverMissing, InvalidInput, StoreUnavailable
 from symd.profiles import Offered, Report, Resolver
 

@@ -12,7 +12,7 @@ from symd.cli.locate import rules_option
 from symd.cli.options import example, limit_option
 from symd.cli.output import write_line
 from symd.config import Config, Limits, default_store
-from symd.query.paths import PathRule
+from symd.model.sources import PathRule
 
 _DEFAULTS = Config()
 

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import click
 
+from symd.budget import Budget
 from symd.cli.input import read_input
 from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
-from symd.containers import amdgpu, identify, uri
-from symd.containers.amdgpu_slim import Slimmed, slim
-from symd.containers.budget import Budget
+from symd.containers import identify, uri
+from symd.containers.amd import code_object
 from symd.errors import InvalidInput, StoreUnavailable, SymdError, UnknownFormat, Unsupported
+from symd.split_debug.slim import Slimmed, slim
 
 
 @click.command(
@@ -51,7 +52,7 @@ def command(file: str, output: Path, debug_out: Path | None, limits: Limits, as_
 def _slimmed(file: str, limits: Limits) -> Slimmed:
     data = read_input(file, limits)
     try:
-        if not amdgpu.claims(data):
+        if not code_object.claims(data):
             raise _refusal(data)
         return slim(data, Budget(limits))
     except SymdError as error:

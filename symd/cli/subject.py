@@ -8,14 +8,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from symd.api import Symbolizer
+from symd.budget import Budget
 from symd.cli.input import module_digest, read_input
 from symd.config import Limits
-from symd.containers.amdgpu_joined import joined
-from symd.containers.budget import Budget
 from symd.disasm import disassemble
-from symd.engine import Engine, Symbolizer
+from symd.engine import Engine
 from symd.errors import InvalidInput, ObjectNotFound, SymdError
-from symd.model import ModuleSummary
+from symd.model.summaries import ModuleSummary
+from symd.split_debug.join import joined
 from symd.store import Store
 
 

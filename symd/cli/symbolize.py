@@ -20,7 +20,8 @@ from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import printable, write_json
 from symd.config import Limits
 from symd.errors import BadQuery, LimitExceeded
-from symd.model import Answer, Query
+from symd.model.addresses import Query
+from symd.model.answers import Answer
 from symd.query.syntax import parse_query
 
 if TYPE_CHECKING:

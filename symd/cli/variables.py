@@ -15,9 +15,9 @@ from symd.cli.output import printable, write_json, write_line
 from symd.cli.subject import opened
 from symd.config import Limits
 from symd.debuginfo.variables import TypeInfo, Variable, Visible
-from symd.model import Reason
+from symd.model.answers import Reason
+from symd.model.variables import InScope
 from symd.query.syntax import parse_query
-from symd.query.variables import InScope
 
 NO = 1
 _ANSWERED = frozenset({Reason.EXACT, Reason.APPROXIMATE, Reason.NO_LINE})

@@ -9,9 +9,9 @@ import click
 from symd.cli.demangle import Demangler
 from symd.cli.locate import demangle_option, readable, rules_option, write_answer
 from symd.cli.options import example, json_option
+from symd.model.breakpoints import Breakpoint, Resolved
+from symd.model.sources import PathRule
 from symd.query.breakpoints import parse_source_line
-from symd.query.paths import PathRule
-from symd.query.watch import Breakpoint, Resolved
 
 
 @click.command("watch", epilog=example("symd watch vadd.cl:8\nsymd watch --only-new --json vadd.cl:8 reduce.cl:20"))

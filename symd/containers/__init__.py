@@ -6,27 +6,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import (
-    amdgpu,
-    archive,
-    ccob,
-    cubin,
-    cuda_fatbin,
-    host_elf,
-    igc_debug,
-    igc_elf,
-    neo_elf,
-    offload_binary,
-    offload_bundle,
-    patch_tokens,
-    spirv,
-    zebin,
-)
-from symd.containers.budget import Budget
+from symd.containers import archive, host_elf
+from symd.containers.amd import code_object
 from symd.containers.format import Contents, Format, Part
+from symd.containers.intel import igc_debug, igc_elf, neo_elf, patch_tokens, zebin
+from symd.containers.khronos import spirv
+from symd.containers.llvm import compressed_bundle, offload_binary, offload_bundle
+from symd.containers.nvidia import cubin, fatbin
 from symd.errors import LimitExceeded, SymdError, UnknownFormat
-from symd.model import CodeObject, ContainerSummary
+from symd.model.code import CodeObject
+from symd.model.summaries import ContainerSummary
 
 __all__ = ("FORMATS", "Unpacked", "identify", "unpack")
 
@@ -36,11 +27,11 @@ FORMATS: tuple[Format, ...] = (
     neo_elf,
     zebin,
     igc_elf,
-    amdgpu,
+    code_object,
     cubin,
-    cuda_fatbin,
+    fatbin,
     offload_bundle,
-    ccob,
+    compressed_bundle,
     offload_binary,
     spirv,
     archive,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from symd.containers.budget import Budget
+from symd.budget import Budget
 from symd.containers.format import Contents, Part
 from symd.errors import Malformed, Unsupported
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from symd.model import Section
+from symd.model.code import Section
 
 
 def kind(sections: Iterable[Section]) -> str:

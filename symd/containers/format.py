@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from symd.containers.budget import Budget
-from symd.model import NO_FACTS, CodeObject
+from symd.budget import Budget
+from symd.model.code import NO_FACTS, CodeObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symd.containers import ccob, elf, igc_elf, offload_bundle
-from symd.containers.budget import Budget
+from symd.budget import Budget
 from symd.containers.format import Contents, Part
+from symd.containers.intel import igc_elf
+from symd.containers.llvm import compressed_bundle, offload_bundle
+from symd.elf import reader
 from symd.errors import SymdError, Unsupported
-from symd.model import Section
+from symd.model.code import Section
 
 NAME = "host-elf"
 MACHINES = {
@@ -30,7 +32,7 @@ _BUNDLED = "__CLANG_OFFLOAD_BUNDLE__"
 
 def claims(data: bytes) -> bool:
     """An ELF image for a processor that hosts GPUs, unless it is one of Intel's dumps in that disguise."""
-    if data[:4] != elf.MAGIC or int.from_bytes(data[18:20], "little") not in MACHINES:
+    if data[:4] != reader.MAGIC or int.from_bytes(data[18:20], "little") not in MACHINES:
         return False
     return not igc_elf.claims(data)
 
@@ -41,7 +43,7 @@ def read(part: Part, budget: Budget) -> Contents:
     An object without device code inside an archive has no parts; alone it raises Unsupported. Raises Malformed where the
     image contradicts itself.
     """
-    image = elf.parse(part.data, budget)
+    image = reader.parse(part.data, budget)
     notes: list[str] = []
     parts = [found for section in image.sections for found in _parts(section, notes)]
     machine = MACHINES[image.machine]
@@ -87,7 +89,7 @@ def _next(data: bytes, at: int) -> int:
     """Where the next bundle begins, -1 without one."""
     raw = data.find(offload_bundle.MAGIC, at)
     while True:
-        packed = data.find(ccob.MAGIC, at, raw if raw >= 0 else len(data))
+        packed = data.find(compressed_bundle.MAGIC, at, raw if raw >= 0 else len(data))
         if packed < 0 or _plausible(data, packed):
             break
         at = packed + 1
@@ -96,7 +98,7 @@ def _next(data: bytes, at: int) -> int:
 
 def _plausible(data: bytes, start: int) -> bool:
     try:
-        ccob.header(data[start : start + 32])
+        compressed_bundle.header(data[start : start + 32])
     except SymdError:
         return False
     return True
@@ -105,9 +107,9 @@ def _plausible(data: bytes, start: int) -> bool:
 def _extent(data: bytes, start: int) -> int:
     """Bytes that the bundle at ``start`` takes: 0 when it is damaged. Version 1 of the compressed kind does not say, and
     reaches to the next bundle or the end."""
-    if data[start : start + 4] != ccob.MAGIC:
+    if data[start : start + 4] != compressed_bundle.MAGIC:
         return offload_bundle.extent(data, start)
-    head = ccob.header(data[start : start + 32])
+    head = compressed_bundle.header(data[start : start + 32])
     if head.size is None:
         behind = _next(data, start + head.length)
         return (behind if behind >= 0 else len(data)) - start

@@ -8,14 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.debuginfo import dwarf, layout
-from symd.debuginfo.dwarf import LineColumns, ScopeColumns, Units
-from symd.debuginfo.dwarf.gather import Positions, spread
+from symd import dwarf
+from symd.debuginfo import layout
 from symd.debuginfo.kernel_names import named, nameless
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import DebugSections, relocated
-from symd.debuginfo.window import Window
-from symd.model import U32, U64, CodeObject, DebugInfo, LineRows, Scopes
+from symd.debuginfo.text_ranges import Window
+from symd.dwarf import LineColumns, ScopeColumns, Units
+from symd.dwarf.bulk_read import Positions, spread
+from symd.model.code import CodeObject
+from symd.model.columns import U32, U64
+from symd.model.debug_info import DebugInfo, LineRows, Scopes
 
 __all__ = ("Part", "named", "nameless", "read", "read_part")
 
@@ -26,7 +29,7 @@ def read(code: CodeObject) -> DebugInfo:
     if code.debug == "none":
         return DebugInfo(LineRows.empty(), Scopes.empty())
     if code.debug == "spirv":
-        from symd.debuginfo import spirv_lines  # noqa: PLC0415 - a fresh process reads one kind of debug data
+        from symd.debuginfo.spirv import lines as spirv_lines  # noqa: PLC0415 - a fresh process reads one kind of debug data
 
         return spirv_lines.read(code)
     space = layout.assign(code)
@@ -86,9 +89,9 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
     """Line tables that carry inlining themselves (NVIDIA's): their call sites become scopes."""
     if info.rows.context is None or not np.any(info.rows.context):
         return info
-    from symd.debuginfo import inlined_rows  # noqa: PLC0415 - only for NVIDIA's images with lines alone
+    from symd.debuginfo import nvidia_inlining  # noqa: PLC0415 - only for NVIDIA's images with lines alone
 
-    found = inlined_rows.scopes(info.rows, info.names, code.functions)
+    found = nvidia_inlining.scopes(info.rows, info.names, code.functions)
     return replace(info, scopes=found.scopes, names=found.names, warnings=(*info.warnings, *found.warnings))
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from symd.model import NO_PARENT, CodeObject, DebugInfo, Kernel
+from symd.model.code import CodeObject, Kernel
+from symd.model.debug_info import NO_PARENT, DebugInfo
 
 
 def nameless(code: CodeObject) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import Malformed
-from symd.model import U32, U64, CodeObject
+from symd.model.code import CodeObject
+from symd.model.columns import U32, U64
 
 FIRST_BASE = 1 << 40
 """Far above every address an unlinked object can hold, so that what relocation did not touch falls on no section."""

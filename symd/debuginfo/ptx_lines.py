@@ -12,10 +12,12 @@ from posixpath import basename
 
 import numpy as np
 
-from symd.debuginfo.dwarf import LineColumns, read_lines
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import cuda
-from symd.model import U64, CodeObject, LineRows
+from symd.dwarf import LineColumns, read_lines
+from symd.model.code import CodeObject
+from symd.model.columns import U64
+from symd.model.debug_info import LineRows
 
 TEXT = ".nv_debug_ptx_txt"
 

@@ -11,7 +11,8 @@ from symd.disasm import iga, llvm, nvidia
 from symd.disasm.spans import spans
 from symd.disasm.task import Clock, Decoded, Disassembler, Outcome, Task
 from symd.errors import DriverFailed, SymdError, Unsupported
-from symd.model import CodeObject, Instructions
+from symd.model.code import CodeObject
+from symd.model.listings import Instructions
 
 __all__ = ("DISASSEMBLERS", "disassemble")
 

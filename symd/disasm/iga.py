@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from symd.containers.gen_target import product_core
+from symd.containers.intel.targets import product_core
 from symd.disasm import process
 from symd.disasm.task import Clock, Decoded, Outcome, Task
 from symd.disasm.tools import chosen_folders
 from symd.errors import DriverFailed, SymdError, ToolMissing, Unsupported
-from symd.model import CodeObject
+from symd.model.code import CodeObject
 
 NAME = "IGA"
 LIBRARIES = ("libiga64.so.2", "libiga64.so.1")

@@ -15,7 +15,7 @@ from symd.disasm.process import Ran
 from symd.disasm.task import Clock, Decoded, Outcome, Task
 from symd.disasm.tools import programs
 from symd.errors import ToolMissing, Unsupported
-from symd.model import CodeObject
+from symd.model.code import CodeObject
 
 NAME = "LLVM"
 PROGRAM = "llvm-objdump"

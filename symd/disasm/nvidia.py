@@ -13,7 +13,7 @@ from symd.disasm.process import Ran
 from symd.disasm.task import Clock, Decoded, Outcome, Task
 from symd.disasm.tools import programs
 from symd.errors import DriverFailed, SymdError, ToolMissing, Unsupported
-from symd.model import CodeObject
+from symd.model.code import CodeObject
 
 NAME = "nvdisasm"
 INSTALL = "install the CUDA toolkit, or pip install triton"

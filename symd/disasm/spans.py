@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from symd.errors import KernelNotFound
-from symd.model import CodeObject, Section
+from symd.model.code import CodeObject, Section
 
 MOST = 10_000
 """Runs in one section; where symbols make more of them, the section is taken from the first to the last."""

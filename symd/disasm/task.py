@@ -10,7 +10,7 @@ from typing import Protocol
 from symd.disasm.process import Allowance
 from symd.disasm.spans import Span
 from symd.errors import DeadlineExceeded, SymdError
-from symd.model import CodeObject
+from symd.model.code import CodeObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from symd.errors import (
     SymdError,
     by_reason,
 )
-from symd.model import Grabbed, GrabRequest
+from symd.model.grabs import Grabbed, GrabRequest
 
 # The packages' own initialisation is left out: no NumPy and no gRPC beside a driver.
 _START: Final = """\

@@ -10,12 +10,12 @@ import numpy as np
 from symd.index.format import Column, compress, encode, encode_strings, narrow
 from symd.index.functions import module_functions
 from symd.index.interner import Interner
-from symd.index.joined import Indexed, Joined, Rows, joined
 from symd.index.locations import located
+from symd.index.module_tables import Indexed, Joined, Rows, joined
 from symd.index.packing import FUNCTION_COLUMNS, pack_ranges, pack_table
 from symd.index.starts import encode_starts
 from symd.index.summary import pack
-from symd.model import ModuleSummary
+from symd.model.summaries import ModuleSummary
 
 __all__ = ("Indexed", "build")
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from symd.index.distinct import runs
 from symd.index.format import Column
 from symd.index.starts import alignment
-from symd.model import NO_PARENT
+from symd.model.debug_info import NO_PARENT
 
 Numbers = NDArray[np.int64]
 _MAX_LEVELS = 64

@@ -9,8 +9,8 @@ import numpy as np
 
 from symd.index.distinct import Numbers, grouped
 from symd.index.format import Column
-from symd.index.joined import Joined, Named
-from symd.model import NO_PARENT
+from symd.index.module_tables import Joined, Named
+from symd.model.debug_info import NO_PARENT
 
 COLUMNS = ("object", "name", "linkage_name", "owner", "symbol", "place", "offset", "size", "copies")
 

@@ -8,7 +8,7 @@ from itertools import count
 
 import numpy as np
 
-from symd.model import U32
+from symd.model.columns import U32
 
 
 class Interner:

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from symd.index.cover import Points, innermost, smallest_cover, spread
 from symd.index.distinct import Groups, Numbers, combined, grouped, runs
 from symd.index.format import Column
-from symd.index.joined import Joined, Rows, Texts
-from symd.model import NO_PARENT, U32, Reason, RowFlag
+from symd.index.module_tables import Joined, Rows, Texts
+from symd.model.answers import Reason
+from symd.model.columns import U32
+from symd.model.debug_info import NO_PARENT, RowFlag
 
 _NO_LINE = 0xFFFFFFFF
 

@@ -11,10 +11,13 @@ import numpy as np
 
 from symd.errors import DataLoss
 from symd.index.format import Column, Strings, decode, decompress
-from symd.index.one import KEPT, KEPT_BYTES, Leaves
+from symd.index.point_lookup import KEPT, KEPT_BYTES, Leaves
 from symd.index.summary import unpack
 from symd.index.unpacked import RESERVED, Unpacked
-from symd.model import U32, U64, Candidate, Locations, ModuleSummary, Place, SectionOffset
+from symd.model.addresses import SectionOffset
+from symd.model.answers import Candidate, Locations, TextSection
+from symd.model.columns import U32, U64
+from symd.model.summaries import ModuleSummary
 
 _UNPACKED = 35
 """Bytes that a range takes once all locations and the table of starts were wanted."""
@@ -28,7 +31,7 @@ class Spot(NamedTuple):
     """The first byte of a kernel: ``place``, the offset in it, the position in the linear space, and how many bytes
     there are to the end of the place."""
 
-    place: Place
+    place: TextSection
     offset: int
     position: int
     room: int
@@ -95,11 +98,11 @@ class Index:
         return [self.strings[number] or None for number in self.columns["object_target"].tolist()]
 
     @cached_property
-    def places(self) -> list[Place]:
+    def places(self) -> list[TextSection]:
         """The text sections, by place number."""
         columns = (self.columns.numbers(f"place_{name}").tolist() for name in ("object", "section", "index", "address"))
         return [
-            Place(self.objects[owner], self.strings[name] or None, index, address)
+            TextSection(self.objects[owner], self.strings[name] or None, index, address)
             for owner, name, index, address in zip(*columns, strict=True)
         ]
 

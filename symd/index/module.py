@@ -10,8 +10,10 @@ from symd import containers, debuginfo
 from symd.config import Limits
 from symd.errors import SymdError
 from symd.index.builder import build
-from symd.index.joined import Indexed
-from symd.model import CodeObject, DebugInfo, KernelSummary, ModuleSummary, ObjectSummary
+from symd.index.module_tables import Indexed
+from symd.model.code import CodeObject
+from symd.model.debug_info import DebugInfo
+from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 
 _KEPT_BYTES = 24 << 20
 """What the columns of a few hundred thousand rows take."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from symd.errors import DataLoss
 from symd.index.format import Column, narrow
-from symd.model import U64
+from symd.model.columns import U64
 
 Numbers = NDArray[np.int64]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgpack
 
-from symd.containers.late import Facts, Texts
+from symd.containers.lazy import LazyMapping, LazySequence
 from symd.errors import DataLoss
-from symd.model import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
+from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 
 _INTEGER = 1
 """The extension type of an integer that takes more than 64 bits: its bytes, little-endian, two's complement."""
@@ -41,7 +41,7 @@ def _object_fields(item: ObjectSummary) -> tuple[Any, ...]:
 
 def _plain(value: object) -> Any:
     """What msgpack does not know, in terms of what it does."""
-    if isinstance(value, Facts | Texts):
+    if isinstance(value, LazyMapping | LazySequence):
         return value.plain()
     if isinstance(value, Mapping):
         return dict(value)

@@ -13,7 +13,7 @@ from symd.index.distinct import Numbers
 from symd.index.format import Column, Stored, narrow
 from symd.index.packing import FUNCTION_COLUMNS, ROW_COLUMNS, Ranges, unpack_table
 from symd.index.starts import Starts
-from symd.model import Reason
+from symd.model.answers import Reason
 
 RESERVED = max(Reason) + 1
 """Locations 1 to 11 carry a reason alone, under its own number; behind them stands one for each call that was inlined,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from symd.model import DeviceAddress, Query
+from symd.model.addresses import DeviceAddress, Query
+from symd.model.columns import I64
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +84,17 @@ class Alias:
     module: str
     object: str | None = None
     context: str = ""
+
+
+class AddressForm(NamedTuple):
+    """How numbers are written: a number is (device address >> ``shift``), of which only the low ``bits`` of the address
+    are known. Intel's EU-stall samples hold 29-bit instruction pointers in units of 8 bytes: ``AddressForm(3, 32)``."""
+
+    shift: int = 0
+    bits: int = 64
+
+
+WHOLE_ADDRESS = AddressForm()
+
+Times = I64 | int | None
+"""Nanoseconds of a context's clock: one for each address, one for all, or None for after everything that was told."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from symd.errors import Malformed
-from symd.model import Reason
+from symd.model.answers import Reason
 from symd.profiles import json_text
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.frame_json import frames_json

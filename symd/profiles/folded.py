@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from symd.model import Frame, Reason
+from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.questions import Questions, Resolved

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from symd.config import Limits
-from symd.model import Reason
+from symd.model.answers import Reason
 from symd.profiles.resolver import Resolver
 
 Progress = Callable[[str, int, int], None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from symd.model import Frame
+from symd.model.answers import Frame
 
 
 def frames_json(frames: Sequence[Frame]) -> str:

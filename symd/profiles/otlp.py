@@ -11,7 +11,7 @@ KeyValueAndUnit: key_strindex 1, value 2. AnyValue: string_value 1, string_value
 from __future__ import annotations
 
 from symd.errors import Malformed, SymdError, Unsupported
-from symd.model import Reason
+from symd.model.answers import Reason
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.mapped import Layouts, MappedRange, Placed
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from symd.errors import Malformed, SymdError
-from symd.model import Frame, Reason
+from symd.model.answers import Frame, Reason
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.mapped import Layouts, MappedRange, Placed, Ranges
 from symd.profiles.protobuf_wire import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symd.model import Answers, Frame, Reason
+from symd.model.answers import Answers, Frame, Reason
 from symd.profiles.format import Progress
 from symd.profiles.resolver import Resolver, Target
 

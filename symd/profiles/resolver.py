@@ -10,8 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
-from symd.engine import Symbolizer
-from symd.model import U64, Answers, ModuleSummary, ObjectSummary, Reason
+from symd.api import Symbolizer
+from symd.model.answers import Answers, Reason
+from symd.model.columns import U64
+from symd.model.summaries import ModuleSummary, ObjectSummary
 
 Demangle = Callable[[Sequence[str]], Mapping[str, str]]
 """Mangled names to readable ones; a name that is not mangled may be missing in the answer."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from symd.containers import uri as uris
 from symd.errors import Malformed, SymdError
-from symd.model import Reason
+from symd.model.answers import Reason
 from symd.profiles import json_text
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.frame_json import frames_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symd.model import Frame
+from symd.model.answers import Frame
 from symd.profiles.protobuf_wire import length_field, number_field
 
 FunctionKey = tuple[int, int, int, int]

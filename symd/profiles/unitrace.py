@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from symd.model import Frame, Reason
+from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import Place

@@ -5,78 +5,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
-from symd.model import ObjectAddress, RowFlag, SectionOffset
+from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine
+from symd.model.debug_info import RowFlag
+from symd.model.sources import PathRule
 from symd.query.owners import Owners
-from symd.query.paths import PathRule, base_name, matching, remapped
+from symd.query.paths import base_name, matching, remapped
 
 MAX_CANDIDATES = 64
 """So many candidates a refusal names."""
 
 Numbers = NDArray[np.int64]
 _LINE = re.compile(r"[0-9]{1,10}", re.ASCII)
-
-
-class Refusal(IntEnum):
-    """Why a source line has no address. The numbers travel on the wire."""
-
-    NO_SUCH_FILE = 1
-    """No file of the module ends with that path; candidates are files of that name in other folders."""
-    AMBIGUOUS_FILE = 2
-    """Several files do; they are the candidates."""
-    NO_CODE_AT_LINE = 3
-    """The file is known, and the line (with ``every``) or the whole file has no statement."""
-    PAST_END = 4
-    """The line lies behind the last one that has a statement."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """A line of a file: ``file`` is a path or its last components, ``line`` counts from 1."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """An address at which a source line begins. ``line`` is where it really is: that which was asked for, the one it
-    slid to, or the first behind the prologue of the function that the line opens."""
-
-    object: str
-    kernel: str | None
-    function: str | None
-    section: str | None
-    section_index: int
-    section_offset: SectionOffset
-    address: ObjectAddress
-    file: str
-    line: int
-    column: int
-    inlined: bool
-    slid: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """The answer to one source line: ``spots`` by kernel and address, or a refusal. ``last_line`` is the last line of
-    the file that has a statement, where a refusal knows it."""
-
-    requested: SourceLine
-    spots: tuple[Spot, ...] = ()
-    refusal: Refusal | None = None
-    candidates: tuple[str, ...] = ()
-    last_line: int | None = None
 
 
 def parse_source_line(text: str) -> SourceLine:
@@ -174,11 +120,11 @@ class _Spots:
         self.frame = _frames(index, self.rows, self.leaf)
         self.owner = self.owners.of(self.frame, self.position)
 
-    def every(self) -> tuple[Spot, ...]:
+    def every(self) -> tuple[BreakpointLocation, ...]:
         """Every address once."""
         return self._sorted(map(self._spot, range(len(self.rows))))
 
-    def chosen(self) -> tuple[Spot, ...]:
+    def chosen(self) -> tuple[BreakpointLocation, ...]:
         """The lowest address of each owner, behind the prologue where it is the owner's first. What nobody owns counts
         by its kernel."""
         nobody = self.owner == 0
@@ -187,7 +133,7 @@ class _Spots:
         first = np.unique(key, axis=1, return_index=True)[1]
         return self._sorted(map(self._entered, first.tolist()))
 
-    def _entered(self, at: int) -> Spot:
+    def _entered(self, at: int) -> BreakpointLocation:
         """The spot of row ``at``; behind the prologue when the row stands where its function begins."""
         extent, position = self.owners.extent(int(self.owner[at])), int(self.position[at])
         if extent is None or extent.start != position:
@@ -195,13 +141,13 @@ class _Spots:
         behind = self.owners.prologue_end(extent)
         return self._spot(at) if behind in (None, position) else self._behind(at, behind - position)
 
-    def _spot(self, at: int) -> Spot:
+    def _spot(self, at: int) -> BreakpointLocation:
         """The spot of a row, with the row's own position."""
         row = int(self.rows[at])
         file, line, column = (int(self.columns[f"row_{name}"][row]) for name in ("file", "line", "column"))
         return self._made(at, int(self.offset[at]), int(self.leaf[at]), int(self.frame[at]), (file, line, column))
 
-    def _behind(self, at: int, distance: int) -> Spot:
+    def _behind(self, at: int, distance: int) -> BreakpointLocation:
         """The spot so many bytes behind a row, with the position that the row's function has there."""
         offset = int(self.offset[at]) + distance
         leaf = int(self.index.locate(self.place[at : at + 1], np.array([offset], np.uint64))[0])
@@ -214,11 +160,11 @@ class _Spots:
     def _owner_of(self, frame: int) -> int:
         return int(self.owners.of(np.array([frame]), np.array([-1]))[0])
 
-    def _made(self, at: int, offset: int, leaf: int, frame: int, position: tuple[int, int, int]) -> Spot:
+    def _made(self, at: int, offset: int, leaf: int, frame: int, position: tuple[int, int, int]) -> BreakpointLocation:
         where, strings = self.index.places[int(self.place[at])], self.index.strings
         file, line, column = position
         extent = self.owners.extent(int(self.owner[at]))
-        return Spot(
+        return BreakpointLocation(
             where.object,
             strings[int(self.columns["location_kernel"][leaf])] or None,
             extent.name if extent else strings[int(self.columns["location_function"][frame])] or None,
@@ -233,7 +179,7 @@ class _Spots:
             self.slid,
         )
 
-    def _sorted(self, spots: Iterable[Spot]) -> tuple[Spot, ...]:
+    def _sorted(self, spots: Iterable[BreakpointLocation]) -> tuple[BreakpointLocation, ...]:
         number = {path: at for at, path in enumerate(self.index.objects)}
         return tuple(sorted(spots, key=lambda s: (s.kernel or "", number[s.object], s.section_index, s.section_offset)))
 

@@ -9,7 +9,8 @@ import numpy as np
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
-from symd.model import LineTable, RowFlag
+from symd.model.debug_info import RowFlag
+from symd.model.line_tables import LineTable
 
 
 def lines(index: Index, path: str | None = None) -> Iterator[LineTable]:

@@ -4,7 +4,7 @@ with the frames that it comes from. What disassembles is given; nothing here run
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,47 +12,16 @@ from numpy.typing import NDArray
 from symd.config import Limits
 from symd.errors import KernelNotFound, ObjectNotFound, SymdError, Unsupported
 from symd.index import Index
-from symd.model import U32, U64, Answers, CodeObject, Instructions
+from symd.model.answers import Answers
+from symd.model.code import CodeObject
+from symd.model.columns import U64
+from symd.model.listings import Instructions, Listing, ListingPart
 
 Disassemble = Callable[[Sequence[CodeObject], str | None, Limits], list[Instructions | SymdError]]
 """For each code object its instructions (of one kernel, where one is named), or why there are none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What of a module to list: the code object at ``object`` (None: all but the SPIR-V that machine code was made from),
-    and in it ``kernel`` (None: everything). ``target`` is the device of code objects that do not say theirs."""
-
-    object: str | None = None
-    kernel: str | None = None
-    target: str | None = None
-
-
-WHOLE = Part()
-"""Everything."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The instructions of one code object: equally long columns.
-
-    ``answers[i]`` says where instruction i is and its frames, innermost first; ``size`` is in bytes; ``text`` is the
-    disassembler's. Where there are none, ``problem`` says why.
-    """
-
-    object: str
-    target: str | None
-    disassembler: str
-    answers: Answers
-    size: U32
-    text: Sequence[str] = field(repr=False)
-    problem: str = ""
-
-    def __len__(self) -> int:
-        return len(self.size)
-
-
-def chosen(codes: Sequence[CodeObject], part: Part) -> list[CodeObject]:
+def chosen(codes: Sequence[CodeObject], part: ListingPart) -> list[CodeObject]:
     """The code objects to disassemble. Raises ObjectNotFound, KernelNotFound."""
     found = [code for code in codes if code.path == part.object or (part.object is None and not _is_input(code))]
     if part.object is not None and not found:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
 from fnmatch import translate
 from typing import Any, overload
 
@@ -14,6 +12,7 @@ import numpy as np
 
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
+from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.query.mangled import qualified_name
 from symd.query.paths import ends_with, normal
 
@@ -21,54 +20,7 @@ LONGEST = 1000
 """Characters of a pattern."""
 
 
-class NameKind(IntEnum):
-    """What a name is of, in the order of answers. The numbers travel on the wire."""
-
-    KERNEL = 1
-    FUNCTION = 2
-    FILE = 3
-
-
-class Match(IntEnum):
-    """How a pattern is meant. The numbers travel on the wire."""
-
-    EXACT = 1
-    """The whole name, with or without namespaces and template arguments; a file's last components."""
-    PREFIX = 2
-    """The beginning of the name, the linkage name or the part behind the last "::" or "/"."""
-    GLOB = 3
-    """``*``, ``?`` and ``[...]`` over the whole of any of these."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to look for: ``kinds`` empty means all."""
-
-    pattern: str
-    match: Match = Match.EXACT
-    kinds: frozenset[NameKind] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A kernel, a function or a source file. ``size`` is in bytes of text. A function that only stands inlined in others,
-    like a file, has no section, offset and address; ``copies`` counts the inlined copies of the function in its code
-    object. ``facts`` is what the format says of a kernel."""
-
-    kind: NameKind
-    name: str
-    object: str
-    linkage_name: str | None = None
-    section: str | None = None
-    section_index: int | None = None
-    section_offset: int | None = None
-    address: int | None = None
-    size: int = 0
-    copies: int = 0
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-def find_names(index: Index, wanted: Wanted, path: str | None = None) -> Sequence[Named]:
+def find_names(index: Index, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
     """Kernels, then functions, then files, each in the order of the module; a function that is a kernel is given as one.
 
     ``path`` restricts to one code object. The entries are made when they are looked at. Raises ``BadQuery`` for a pattern
@@ -88,7 +40,7 @@ _Entry = tuple[NameKind, int, int]
 """Kind, number of the code object, row in the kind's table."""
 
 
-class _Found(Sequence[Named]):
+class _Found(Sequence[NamedItem]):
     def __init__(self, index: Index, entries: Sequence[_Entry]) -> None:
         self._index = index
         self._entries = entries
@@ -97,10 +49,10 @@ class _Found(Sequence[Named]):
         return len(self._entries)
 
     @overload
-    def __getitem__(self, at: int) -> Named: ...
+    def __getitem__(self, at: int) -> NamedItem: ...
     @overload
-    def __getitem__(self, at: slice) -> Sequence[Named]: ...
-    def __getitem__(self, at: int | slice) -> Named | Sequence[Named]:
+    def __getitem__(self, at: slice) -> Sequence[NamedItem]: ...
+    def __getitem__(self, at: int | slice) -> NamedItem | Sequence[NamedItem]:
         if isinstance(at, slice):
             return _Found(self._index, self._entries[at])
         kind, number, row = self._entries[at]
@@ -108,7 +60,7 @@ class _Found(Sequence[Named]):
 
 
 class _Search:
-    def __init__(self, index: Index, wanted: Wanted, path: str | None) -> None:
+    def __init__(self, index: Index, wanted: NameQuery, path: str | None) -> None:
         self.index = index
         self.kinds = wanted.kinds or frozenset(NameKind)
         self.fits = _matcher(wanted)
@@ -170,7 +122,7 @@ def _is_kernel(index: Index) -> Any:
     )
 
 
-def _matcher(wanted: Wanted) -> Callable[[str, str], bool]:
+def _matcher(wanted: NameQuery) -> Callable[[str, str], bool]:
     """A test of a function's name and linkage name."""
     fits = _text_matcher(wanted)
 
@@ -192,7 +144,7 @@ def _without_arguments(name: str) -> str:
     return name[: name.index("<")] if name.endswith(">") and not name.startswith("<") else name
 
 
-def _text_matcher(wanted: Wanted) -> Callable[[str], Any]:
+def _text_matcher(wanted: NameQuery) -> Callable[[str], Any]:
     if wanted.match is Match.GLOB:
         return re.compile(translate(wanted.pattern)).match
     if wanted.match is Match.PREFIX:
@@ -200,7 +152,7 @@ def _text_matcher(wanted: Wanted) -> Callable[[str], Any]:
     return lambda text: text == wanted.pattern
 
 
-def _file_matcher(wanted: Wanted) -> Callable[[str], Any]:
+def _file_matcher(wanted: NameQuery) -> Callable[[str], Any]:
     """A test of a path."""
     fits = _text_matcher(wanted)
     if wanted.match is Match.EXACT:
@@ -208,7 +160,7 @@ def _file_matcher(wanted: Wanted) -> Callable[[str], Any]:
     return lambda path: fits(path) or fits(normal(path).rpartition("/")[2])
 
 
-def _kernel(index: Index, number: int, row: int) -> Named:
+def _kernel(index: Index, number: int, row: int) -> NamedItem:
     kernel = index.summary.objects[number].kernels[row]
     address = next(
         (
@@ -218,7 +170,7 @@ def _kernel(index: Index, number: int, row: int) -> Named:
         ),
         None,
     )
-    return Named(
+    return NamedItem(
         NameKind.KERNEL,
         kernel.name,
         index.objects[number],
@@ -232,13 +184,13 @@ def _kernel(index: Index, number: int, row: int) -> Named:
     )
 
 
-def _function(index: Index, number: int, row: int) -> Named:
+def _function(index: Index, number: int, row: int) -> NamedItem:
     columns, strings = index.columns, index.strings
     name, linkage, place, offset, size, copies = (
         int(columns[f"function_{each}"][row]) for each in ("name", "linkage_name", "place", "offset", "size", "copies")
     )
     where = index.places[place - 1] if place else None
-    return Named(
+    return NamedItem(
         NameKind.FUNCTION,
         strings[name] or strings[linkage],
         index.objects[number],
@@ -252,11 +204,11 @@ def _function(index: Index, number: int, row: int) -> Named:
     )
 
 
-def _file(index: Index, number: int, row: int) -> Named:
-    return Named(NameKind.FILE, index.strings[int(index.columns["file_name"][row])], index.objects[number])
+def _file(index: Index, number: int, row: int) -> NamedItem:
+    return NamedItem(NameKind.FILE, index.strings[int(index.columns["file_name"][row])], index.objects[number])
 
 
-_MAKERS: Mapping[NameKind, Callable[[Index, int, int], Named]] = {
+_MAKERS: Mapping[NameKind, Callable[[Index, int, int], NamedItem]] = {
     NameKind.KERNEL: _kernel,
     NameKind.FUNCTION: _function,
     NameKind.FILE: _file,

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from symd.index import Index
 from symd.index.format import Column
-from symd.model import U64, RowFlag
+from symd.model.columns import U64
+from symd.model.debug_info import RowFlag
 
 Numbers = NDArray[np.int64]
 

@@ -6,21 +6,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from symd.errors import BadQuery
+from symd.model.sources import PathRule
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _UPWARD = re.compile(r"\A(\.\./)+")
-
-
-@dataclass(frozen=True, slots=True)
-class PathRule:
-    """Paths that begin with the folder ``prefix`` begin with ``replacement`` here. An empty prefix means relative
-    paths."""
-
-    prefix: str
-    replacement: str
 
 
 def parse_rule(text: str) -> PathRule:

@@ -9,7 +9,11 @@ import numpy as np
 
 from symd.debuginfo import layout, ptx_lines
 from symd.debuginfo.ptx_lines import PtxLines
-from symd.model import U32, CodeObject, Function, Kernel, LineRows, LineTable, Place, RowFlag
+from symd.model.answers import TextSection
+from symd.model.code import CodeObject, Function, Kernel
+from symd.model.columns import U32
+from symd.model.debug_info import LineRows, RowFlag
+from symd.model.line_tables import LineTable
 
 
 def ptx_table(code: CodeObject) -> LineTable | None:
@@ -42,7 +46,7 @@ class _Table:
             line=rows.line,
             column=rows.column,
             flags=rows.flags,
-            places=[Place(code.path, section.name, section.index, section.address) for section in texts],
+            places=[TextSection(code.path, section.name, section.index, section.address) for section in texts],
             text=self._texts(rows),
             strings=list(self.strings),
         )

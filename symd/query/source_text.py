@@ -7,43 +7,13 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from dataclasses import dataclass, replace
 
-from symd.debuginfo.carried_sources import Carried, carried
+from symd.debuginfo.embedded_sources import Carried, carried
 from symd.errors import ObjectNotFound
-from symd.model import CodeObject
-from symd.query.paths import PathRule, normal, remapped
-
-
-class Origin(IntEnum):
-    """Where a text is from. The numbers travel on the wire."""
-
-    NONE = 0
-    """Nobody has it; ``SourceText.problem`` says why."""
-    MODULE = 1
-    DISK = 2
-
-
-@dataclass(frozen=True, slots=True)
-class SourceText:
-    """What is known of one source file.
-
-    ``file`` is its name in frames; ``path`` where it was read from on disk; ``md5`` what the compiler says of the file
-    that it read (16 bytes), None where it says nothing; ``problem`` why there is no text ("" when there is).
-    """
-
-    file: str
-    text: str | None = field(default=None, repr=False)
-    origin: Origin = Origin.NONE
-    path: str | None = None
-    md5: bytes | None = None
-    problem: str = ""
-
-    @property
-    def verified(self) -> bool:
-        """Whether the text is known to be the compiler's: it came with the module, or its MD5 is right."""
-        return self.text is not None and (self.origin is Origin.MODULE or self.md5 is not None)
+from symd.model.code import CodeObject
+from symd.model.sources import Origin, PathRule, SourceText
+from symd.query.paths import normal, remapped
 
 
 @dataclass(frozen=True, slots=True)

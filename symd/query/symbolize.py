@@ -11,20 +11,9 @@ import numpy as np
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
-from symd.model import (
-    U64,
-    Answer,
-    Answers,
-    ByAddress,
-    ByKernel,
-    BySection,
-    Candidate,
-    ObjectAddress,
-    Place,
-    Query,
-    Reason,
-    SectionOffset,
-)
+from symd.model.addresses import ByAddress, ByKernel, BySection, ObjectAddress, Query, SectionOffset
+from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
+from symd.model.columns import U64
 
 MAX_CANDIDATES = 64
 """So many candidates an ambiguous answer names."""
@@ -54,7 +43,7 @@ def symbolize_one(index: Index, query: Query, path: str | None = None) -> Answer
     )
 
 
-def _plain(index: Index, query: Query, path: str | None) -> tuple[Place, int, int] | None:
+def _plain(index: Index, query: Query, path: str | None) -> tuple[TextSection, int, int] | None:
     """(place, offset in it, position in the linear space) of a query that means exactly one place and lies in it."""
     if isinstance(query, ByAddress):
         found = index.address_map(path).one(query.address)

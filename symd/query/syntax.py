@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from symd.errors import BadQuery
-from symd.model import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII)
 _INDEX = re.compile(r"#([0-9]{1,10})", re.ASCII)

@@ -4,25 +4,18 @@ debug data about variables, which no index holds, is read from the code object i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from symd.debuginfo.variables import Visible, visible_at
 from symd.errors import ObjectNotFound, SymdError
 from symd.index import Index
-from symd.model import Answer, CodeObject, Query, Reason
+from symd.model.addresses import Query
+from symd.model.answers import Reason
+from symd.model.code import CodeObject
+from symd.model.variables import InScope
 from symd.query.symbolize import symbolize
 
 CodeObjects = Callable[[], Sequence[CodeObject]]
 """Opens the module again; called only when the query names a place."""
-
-
-@dataclass(frozen=True, slots=True)
-class InScope:
-    """``at`` is the place as ``symbolize`` answers it, with its reason, its frames, and the candidates of an ambiguous
-    query; ``visible`` is what is in scope there, nothing where the query names no place."""
-
-    at: Answer
-    visible: Visible = field(default_factory=Visible)
 
 
 def variables(index: Index, query: Query, codes: CodeObjects, path: str | None = None) -> InScope:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from symd.errors import InvalidInput, LimitExceeded
-from symd.model import U64, Answer, Answers
+from symd.model.answers import Answer, Answers
+from symd.model.columns import U64
 from symd.service.parts import Parts
 from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS, ANSWER_FORM_ROWS, SymbolizeRequest, SymbolizeResponse
 from symd.wire.answers import FEW, add_answer, write_columns

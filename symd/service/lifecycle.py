@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
+from symd.api import Host
 from symd.config import Config
-from symd.engine import Engine, Host
+from symd.engine import Engine
 from symd.service.addresses import UNIX, is_local, listening
 from symd.service.building import Workers
 from symd.service.server import build_daemon

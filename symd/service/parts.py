@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from symd.api import Host
 from symd.config import Config
-from symd.engine import Host
 from symd.errors import LimitExceeded, Unavailable
 from symd.service.watches import Watches
 from symd.wire.tables import NamedTables

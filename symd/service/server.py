@@ -10,8 +10,8 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from symd.api import Host
 from symd.config import Config
-from symd.engine import Host
 from symd.service.parts import MAX_REQUEST, Parts, Slots
 from symd.service.table import register, services
 from symd.service.watches import Watches

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-from symd.model import Alias
+from symd.model.contexts import Alias
 from symd.store import catalogue as rows
 from symd.store.catalogue import Catalogue
 from symd.store.layout import checked, not_found

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
-from symd.model import ModuleRecord
+from symd.model.summaries import ModuleRecord
 from symd.store.files import FILE_MODE, disk, locked
 
 MIGRATIONS: tuple[str, ...] = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from symd.model import ModuleRecord
+from symd.model.summaries import ModuleRecord
 from symd.store import catalogue as rows
 from symd.store.catalogue import Catalogue
 from symd.store.files import make_folder, sha256_of, size_of, sweep

@@ -15,12 +15,13 @@ from typing import Self
 
 from symd.config import Limits
 from symd.errors import DataLoss, SymdError
-from symd.model import Alias, ModuleRecord
+from symd.model.contexts import Alias
+from symd.model.summaries import ModuleRecord
 from symd.store import catalogue as rows
 from symd.store import failures
 from symd.store.aliases import Aliases
 from symd.store.catalogue import Catalogue
-from symd.store.epochs import Epochs
+from symd.store.context_log import ContextLog
 from symd.store.files import IncomingFile, disk, mapped, size_of, sync_folder
 from symd.store.layout import Layout, checked, digest_of, not_found
 from symd.store.recovery import recover
@@ -46,7 +47,7 @@ class Store:
         self._catalogue = Catalogue(self._layout.catalogue, durable=durable)
         self.aliases = Aliases(self._catalogue)
         """Other names of modules."""
-        self.epochs = Epochs(self._catalogue, self._limits)
+        self.context_log = ContextLog(self._catalogue, self._limits)
         """Contexts, and what was loaded in them when."""
         with disk(root):
             self.recovery = recover(self._layout, self._catalogue)

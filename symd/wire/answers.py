@@ -10,19 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import Malformed
-from symd.model import (
-    U32,
-    U64,
-    Answer,
-    Answers,
-    Candidate,
-    Frame,
-    Locations,
-    ObjectAddress,
-    Place,
-    Reason,
-    SectionOffset,
-)
+from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, Reason, TextSection
+from symd.model.columns import U32, U64
 from symd.v1 import answer_pb2, location_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeResponse
 from symd.wire.columns import pack, unpack
@@ -126,7 +116,7 @@ def from_candidate(message: answer_pb2.Candidate) -> Candidate:
     )
 
 
-def to_place(place: Place) -> location_pb2.Place:
+def to_place(place: TextSection) -> location_pb2.Place:
     return location_pb2.Place(
         object=utf8(place.object),
         section=utf8(place.section),
@@ -135,9 +125,9 @@ def to_place(place: Place) -> location_pb2.Place:
     )
 
 
-def from_place(message: location_pb2.Place) -> Place:
+def from_place(message: location_pb2.Place) -> TextSection:
     section = message.section if message.HasField("section") else None
-    return Place(message.object, section, message.section_index, message.address)
+    return TextSection(message.object, section, message.section_index, message.address)
 
 
 def to_columns(answers: Answers, values: U64 | None = None) -> answer_pb2.AnswerColumns:

@@ -6,10 +6,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from symd.errors import BadQuery, Malformed
-from symd.model import ObjectAddress, SectionOffset
-from symd.query.breakpoints import Located, Refusal, SourceLine, Spot
-from symd.query.paths import PathRule
-from symd.query.watch import Breakpoint, Event, Resolved, Watching
+from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.breakpoints import (
+    Breakpoint,
+    BreakpointLocation,
+    Event,
+    Located,
+    Refusal,
+    Resolved,
+    SourceLine,
+    Watching,
+)
+from symd.model.sources import PathRule
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.wire.names import module_digest, module_name
 from symd.wire.text import utf8, utf8s
@@ -49,7 +57,7 @@ def _line(number: int) -> int:
     return number
 
 
-def to_spot(spot: Spot) -> pb.BreakpointPlace:
+def to_spot(spot: BreakpointLocation) -> pb.BreakpointPlace:
     return pb.BreakpointPlace(
         object=utf8(spot.object),
         kernel=utf8(spot.kernel),
@@ -66,8 +74,8 @@ def to_spot(spot: Spot) -> pb.BreakpointPlace:
     )
 
 
-def from_spot(message: pb.BreakpointPlace) -> Spot:
-    return Spot(
+def from_spot(message: pb.BreakpointPlace) -> BreakpointLocation:
+    return BreakpointLocation(
         message.object,
         message.kernel if message.HasField("kernel") else None,
         message.function if message.HasField("function") else None,
@@ -126,7 +134,7 @@ def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
 
 def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str, SourceLine]) -> Iterator[Event]:
     """The events of a watch on ``lines`` by id, each whole. Raises ``Malformed``."""
-    spots: tuple[Spot, ...] = ()
+    spots: tuple[BreakpointLocation, ...] = ()
     for message in messages:
         if message.WhichOneof("event") != "answer":
             yield Watching()

@@ -8,7 +8,8 @@ from typing import TypeVar
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from symd.errors import BadQuery
-from symd.model import Alias, Context, ContextRecord, DeviceAddress, Load, Segment, Unload
+from symd.model.addresses import DeviceAddress
+from symd.model.contexts import Alias, Context, ContextRecord, Load, Segment, Unload
 from symd.v1 import alias_service_pb2, context_pb2
 from symd.wire.names import context_id, context_name, module_digest, module_name
 from symd.wire.queries import from_query, to_query

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import BadQuery
-from symd.model import U64, DeviceAddress
-from symd.query.addresses import AddressForm
-from symd.query.device import DeviceAnswers, Meaning
+from symd.model.addresses import DeviceAddress
+from symd.model.columns import U64
+from symd.model.contexts import AddressForm
+from symd.model.device import DeviceAnswers, DeviceCandidate
 from symd.v1 import context_pb2
 from symd.v1.context_service_pb2 import SymbolizeAddressesRequest
 from symd.wire.answers import from_columns, to_columns
@@ -108,7 +109,7 @@ def _times(request: SymbolizeAddressesRequest) -> I64 | int | None:
     return np.frombuffer(request.times, WIDTHS[8]).astype(np.uint64, copy=False).view(np.int64)
 
 
-def _to_meaning(meaning: Meaning) -> context_pb2.Meaning:
+def _to_meaning(meaning: DeviceCandidate) -> context_pb2.Meaning:
     return context_pb2.Meaning(
         address=meaning.address,
         module=module_name(meaning.module),
@@ -117,6 +118,8 @@ def _to_meaning(meaning: Meaning) -> context_pb2.Meaning:
     )
 
 
-def _from_meaning(message: context_pb2.Meaning) -> Meaning:
+def _from_meaning(message: context_pb2.Meaning) -> DeviceCandidate:
     path = message.object if message.HasField("object") else None
-    return Meaning(DeviceAddress(message.address), module_digest(message.module), path, from_query(message.place))
+    return DeviceCandidate(
+        DeviceAddress(message.address), module_digest(message.module), path, from_query(message.place)
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from symd.errors import BadQuery
-from symd.query.names import Match, Named, NameKind, Wanted
+from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.v1 import name_service_pb2 as pb
 from symd.wire.facts import from_facts, to_facts
 from symd.wire.text import utf8
 
 
-def to_wanted(wanted: Wanted, name: str, path: str | None) -> pb.FindNamesRequest:
+def to_wanted(wanted: NameQuery, name: str, path: str | None) -> pb.FindNamesRequest:
     return pb.FindNamesRequest(
         name=name,
         pattern=utf8(wanted.pattern),
@@ -19,15 +19,15 @@ def to_wanted(wanted: Wanted, name: str, path: str | None) -> pb.FindNamesReques
     )
 
 
-def from_wanted(message: pb.FindNamesRequest) -> Wanted:
+def from_wanted(message: pb.FindNamesRequest) -> NameQuery:
     """Raises ``BadQuery`` for a way to match or a kind that there is not."""
     try:
-        return Wanted(message.pattern, Match(message.match or Match.EXACT), frozenset(map(NameKind, message.kinds)))
+        return NameQuery(message.pattern, Match(message.match or Match.EXACT), frozenset(map(NameKind, message.kinds)))
     except ValueError as error:
         raise BadQuery(str(error), hint="see NameMatch and NameKind") from None
 
 
-def to_entry(found: Named) -> pb.NameEntry:
+def to_entry(found: NamedItem) -> pb.NameEntry:
     return pb.NameEntry(
         kind=int(found.kind),  # type: ignore[arg-type] # the enum's numbers are NameKind's own
         name=utf8(found.name),
@@ -43,9 +43,9 @@ def to_entry(found: Named) -> pb.NameEntry:
     )
 
 
-def from_entry(message: pb.NameEntry) -> Named:
+def from_entry(message: pb.NameEntry) -> NamedItem:
     known = {field.name: value for field, value in message.ListFields()}
-    return Named(
+    return NamedItem(
         NameKind(message.kind),
         message.name,
         message.object,

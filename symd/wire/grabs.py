@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from symd.errors import InvalidInput
-from symd.model import Grabbed, GrabRequest, ModuleSummary
+from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.summaries import ModuleSummary
 from symd.v1.module_service_pb2 import GrabModuleRequest, GrabModuleResponse, GrabResult
 from symd.wire.modules import to_module
 from symd.wire.text import utf8, utf8s

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.model import U32, Answers, Candidate, Locations, Place
+from symd.model.answers import Answers, Candidate, Locations, TextSection
+from symd.model.columns import U32
 
 
 def join(pieces: Sequence[Answers]) -> Answers:
@@ -32,7 +33,7 @@ class Joined:
         self._filled = 0
         self._tables: dict[int, tuple[int, Locations]] = {}
         self._table_end = 0
-        self._places: dict[Place, int] = {}
+        self._places: dict[TextSection, int] = {}
         self._candidates: dict[int, tuple[Candidate, ...]] = {}
 
     def add(self, piece: Answers) -> None:

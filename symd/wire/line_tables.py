@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import InvalidInput, Malformed
-from symd.model import LineLevel, LineTable
+from symd.model.line_tables import LineLevel, LineTable
 from symd.v1 import line_table_pb2, symbol_service_pb2
 from symd.wire.answers import from_place, to_place
 from symd.wire.columns import pack, unpack

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import Malformed
-from symd.model import Answers
-from symd.query.listing import Listing, Part
+from symd.model.answers import Answers
+from symd.model.listings import Listing, ListingPart
 from symd.v1 import listing_service_pb2 as pb
 from symd.wire.answers import from_columns, to_columns
 from symd.wire.columns import pack, unpack
@@ -25,13 +25,13 @@ TEXT = 1 << 20
 """or fewer, so that their text has about so many characters."""
 
 
-def to_request(digest: str, part: Part) -> pb.GetListingRequest:
+def to_request(digest: str, part: ListingPart) -> pb.GetListingRequest:
     return pb.GetListingRequest(name=module_name(digest), object=part.object, kernel=part.kernel, target=part.target)
 
 
-def from_request(request: pb.GetListingRequest) -> Part:
+def from_request(request: pb.GetListingRequest) -> ListingPart:
     given = {name: getattr(request, name) for name in ("object", "kernel", "target") if request.HasField(name)}
-    return Part(**given)
+    return ListingPart(**given)
 
 
 def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:

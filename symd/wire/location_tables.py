@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.model import U32, Locations
+from symd.model.answers import Locations
+from symd.model.columns import U32
 from symd.v1 import location_pb2
 from symd.wire.columns import pack, unpack
 from symd.wire.text import utf8s

@@ -7,7 +7,7 @@ from itertools import islice
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from symd.model import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.v1 import module_pb2
 from symd.wire.facts import from_facts, to_facts
 from symd.wire.names import module_name

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symd.errors import BadQuery
-from symd.model import U64, ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.model.columns import U64
 from symd.v1 import query_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeRequest
 from symd.wire.columns import WIDTHS

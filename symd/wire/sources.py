@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from symd.query.source_text import Origin, SourceText
+from symd.model.sources import Origin, SourceText
 from symd.v1 import listing_service_pb2 as pb
 from symd.wire.pieces import pieces
 from symd.wire.text import utf8

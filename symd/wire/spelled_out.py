@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from symd.model import U32, U64, Answer, Answers, Candidate, Frame, Locations, Place
+from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
+from symd.model.columns import U32, U64
 
 
 class SpelledOut(Answers):
@@ -53,7 +54,7 @@ class SpelledOut(Answers):
         return self.columns.locations
 
     @property
-    def places(self) -> Sequence[Place]:
+    def places(self) -> Sequence[TextSection]:
         return self.columns.places
 
     @property
@@ -64,7 +65,7 @@ class SpelledOut(Answers):
 def as_columns(answers: Sequence[Answer]) -> Answers:
     """The same answers; a location that several have is there several times. Made for few: it works one by one."""
     table = _Table()
-    places: dict[Place, int] = {}
+    places: dict[TextSection, int] = {}
     location = [table.add(answer) for answer in answers]
     place = [
         places.setdefault(_place(answer), len(places) + 1) if answer.address is not None else 0 for answer in answers
@@ -75,9 +76,9 @@ def as_columns(answers: Sequence[Answer]) -> Answers:
     return Answers(*columns, table.locations(), list(places), candidates)
 
 
-def _place(answer: Answer) -> Place:
+def _place(answer: Answer) -> TextSection:
     start = (answer.address or 0) - (answer.section_offset or 0)
-    return Place(answer.object or "", answer.section, answer.section_index or 0, start)
+    return TextSection(answer.object or "", answer.section, answer.section_index or 0, start)
 
 
 class _Table:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from symd.errors import Malformed
-from symd.model import Locations
+from symd.model.answers import Locations
 from symd.v1 import location_pb2
 from symd.wire.location_tables import from_table, write_table
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from symd.debuginfo.variables import Kind, Member, TypeInfo, Variable, Visible
 from symd.errors import Malformed
-from symd.model import Query
-from symd.query.variables import InScope
+from symd.model.addresses import Query
+from symd.model.variables import InScope
 from symd.v1 import variable_service_pb2 as pb
 from symd.wire.answers import from_answer, to_answer
 from symd.wire.names import module_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from symd.index import Index
-from symd.model import Answer, Reason
+from symd.model.answers import Answer, Reason
 from tests.agreement import llvm, oracle_elf, ours
 
 IGC_LINE = {1: 8}

@@ -7,7 +7,9 @@ import numpy as np
 from symd.config import Limits
 from symd.index import Index
 from symd.index.module import build_index
-from symd.model import Answer, LineTable, RowFlag
+from symd.model.answers import Answer
+from symd.model.debug_info import RowFlag
+from symd.model.line_tables import LineTable
 from symd.query.lines import lines
 from symd.query.symbolize import symbolize_column
 from tests.agreement.llvm import Frame, Row

@@ -9,25 +9,25 @@ import re
 import numpy as np
 import pytest
 
-from symd.model import Answer, Reason
+from symd.model.answers import Answer, Reason
 from symd.query.lines import lines
 from symd.query.symbolize import symbolize_column
 from tests import tools
 from tests.agreement import ours
-from tests.containers import amd
+from tests.containers.amd import objects
 
 STEP = 4
 """AMDGPU instructions start at multiples of 4 bytes."""
-NO_DEBUG = {name for name in amd.OBJECTS if amd.code(name).debug == "none"}
-LINKED = [name for name in amd.LINKED if name not in NO_DEBUG]
-OBJECTS = [name for name in amd.OBJECTS if name not in NO_DEBUG]
+NO_DEBUG = {name for name in objects.OBJECTS if objects.code(name).debug == "none"}
+LINKED = [name for name in objects.LINKED if name not in NO_DEBUG]
+OBJECTS = [name for name in objects.OBJECTS if name not in NO_DEBUG]
 _ROW = re.compile(r"^0x([0-9a-f]{16}) +(\d+) +(\d+) +\d+ +\d+ +\d+ +\d+((?: +\w+)*) *$", re.MULTILINE)
 
 
 def llvm_frames(name: str, addresses: list[int]) -> list[list[tuple]]:
     text = tools.output(
         tools.require("llvm-symbolizer-22"),
-        f"--obj={amd.path(name)}",
+        f"--obj={objects.path(name)}",
         "--inlines",
         "--no-demangle",
         "--output-style=JSON",
@@ -42,11 +42,11 @@ def llvm_frames(name: str, addresses: list[int]) -> list[list[tuple]]:
 @pytest.mark.parametrize("name", OBJECTS)
 def test_rows_are_those_of_dwarfdump(name):
     """In table order; addresses of relocatable objects count from their section, as LLVM puts them."""
-    text = tools.output(tools.require("llvm-dwarfdump-22"), "--debug-line", amd.path(name))
+    text = tools.output(tools.require("llvm-dwarfdump-22"), "--debug-line", objects.path(name))
     theirs = [(int(a, 16), int(line), int(column), set(flags.split())) for a, line, column, flags in _ROW.findall(text)]
-    linked = amd.code(name).linked
+    linked = objects.code(name).linked
     mine = []
-    for table in lines(ours.index(amd.sample(name))):
+    for table in lines(ours.index(objects.sample(name))):
         for number in range(len(table)):
             row = ours._row(table, number)
             base = table.places[table.place[number]].address if linked else 0
@@ -57,10 +57,10 @@ def test_rows_are_those_of_dwarfdump(name):
 
 @pytest.mark.parametrize("name", LINKED)
 def test_frames_are_those_of_symbolizer_at_every_instruction_slot(name):
-    code = amd.code(name)
+    code = objects.code(name)
     text = code.section(".text")
     addresses = list(range(text.address, text.address + text.size, STEP))
-    answers = symbolize_column(ours.index(amd.sample(name)), np.array(addresses, np.uint64))
+    answers = symbolize_column(ours.index(objects.sample(name)), np.array(addresses, np.uint64))
     compared = 0
     for address, answer, other in zip(addresses, answers, llvm_frames(name, addresses), strict=True):
         assert agrees(answer, other), f"{address:#x}: {answer} != {other}"

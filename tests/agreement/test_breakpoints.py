@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from symd.index import Index
-from symd.model import CodeObject, Function
-from symd.query.breakpoints import Located, Refusal, SourceLine, Spot, locate
+from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine
+from symd.model.code import CodeObject, Function
+from symd.query.breakpoints import locate
 from tests.agreement import die_tree, gdb, llvm, oracle_elf, ours
 from tests.agreement.comparison import IGC_LINE
 from tests.agreement.die_tree import Oracle
 from tests.agreement.samples import Sample, samples
-from tests.containers import amd
+from tests.containers.amd import objects
 from tests.golden.cuda import positions
 from tests.golden.cuda import samples as cuda
 
@@ -34,7 +35,7 @@ def compare(
     found: Index,
     expected: Oracle,
     path: str | None = None,
-    where: Callable[[Spot], int] = lambda spot: spot.section_offset,
+    where: Callable[[BreakpointLocation], int] = lambda spot: spot.section_offset,
 ) -> int:
     """Every line of every file; returns how many breakpoints there were. ``where`` says where LLVM has a spot."""
     count = 0
@@ -57,7 +58,7 @@ def compare(
     return count
 
 
-def as_set(answer: Located, where: Callable[[Spot], int]) -> set[die_tree.Breakpoint]:
+def as_set(answer: Located, where: Callable[[BreakpointLocation], int]) -> set[die_tree.Breakpoint]:
     places = [(where(spot), spot.function, spot.inlined) for spot in answer.spots]
     assert len(set(places)) == len(places)
     return set(places)
@@ -87,19 +88,19 @@ def test_a_zebin(sample: Sample, tmp_path: Path) -> None:
     assert compare(found, oracle(elf, tmp_path), "", lambda spot: bases[spot.section or ""] + spot.section_offset) > 0
 
 
-AMD = [name for name in amd.LINKED if amd.code(name).debug.startswith("dwarf") and "zstd" not in name]
+AMD = [name for name in objects.LINKED if objects.code(name).debug.startswith("dwarf") and "zstd" not in name]
 """LLVM 14 does not read zstd."""
 
 
 @pytest.mark.parametrize("name", AMD)
 def test_an_amd_code_object(name: str, tmp_path: Path) -> None:
     """Functions that have no DIE are known by their symbols, which stand in for it here."""
-    expected = oracle(amd.sample(name), tmp_path)
-    code = amd.code(name)
+    expected = oracle(objects.sample(name), tmp_path)
+    code = objects.code(name)
     begun = {low for scope in expected.tree for low, _ in scope.spans if not scope.inlined}
     symbols = [(one.name, *placed(code, one)) for one in code.functions]
     expected.tree += [die_tree.of_symbol(*symbol) for symbol in symbols if symbol[1] not in begun]
-    assert compare(ours.index(amd.sample(name)), expected, None, lambda spot: spot.address) > 0
+    assert compare(ours.index(objects.sample(name)), expected, None, lambda spot: spot.address) > 0
 
 
 def placed(code: CodeObject, function: Function) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.model import Reason
+from symd.model.answers import Reason
 from tests.agreement import oracle_elf, ours
 from tests.agreement.comparison import IGC_LINE, STEP, compare, compare_container, compare_zebin
 from tests.agreement.samples import KERNELS, Sample, samples

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from symd.index import Index
-from symd.model import Answer, BySection, Reason, SectionOffset
+from symd.model.addresses import BySection, SectionOffset
+from symd.model.answers import Answer, Reason
 from symd.query.symbolize import symbolize
 from tests.agreement import ours
 from tests.golden.cuda import make, positions, samples

@@ -9,13 +9,13 @@ import pytest
 
 from symd import containers
 from symd.debuginfo.variables import VariableReader
-from symd.model import CodeObject, Section
+from symd.model.code import CodeObject, Section
 from tests.agreement import dwarfdump_dies, oracle_cubin, oracle_elf
 from tests.agreement.comparison import IGC_LINE
 from tests.agreement.dwarfdump_dies import Die, Shown, Tree
 from tests.agreement.samples import Sample, samples
 from tests.agreement.test_intel import dumps_of
-from tests.containers import amd
+from tests.containers.amd import objects
 from tests.golden.cuda import samples as cuda
 
 
@@ -116,13 +116,13 @@ def test_variables_of_a_dumped_kernel_are_those_of_dwarfdump(sample: Sample, tmp
         compare_one_text(code, elf, tmp_path, text)
 
 
-@pytest.mark.parametrize("name", amd.OBJECTS)
+@pytest.mark.parametrize("name", objects.OBJECTS)
 def test_variables_of_an_amd_object_are_those_of_dwarfdump(name: str, tmp_path: Path) -> None:
     """LLVM relocates the relocatable ones; with a section a function each begins at 0, named after its function."""
-    code = amd.code(name)
+    code = objects.code(name)
     if not code.debug.startswith("dwarf"):
         return
-    comparison = Comparison(code, amd.sample(name), tmp_path)
+    comparison = Comparison(code, objects.sample(name), tmp_path)
     texts = [section for section in code.sections if section.executable and section.size]
     for text in texts:
         mine = [

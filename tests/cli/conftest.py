@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from symd import cli
-from symd.model import Answer, Query
+from symd.model.addresses import Query
+from symd.model.answers import Answer
 from tests.cli.fake import FakeSymbolizer
 
 ROOT = Path(__file__).parent.parent.parent

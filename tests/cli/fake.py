@@ -5,22 +5,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from symd.errors import ObjectNotFound
-from symd.model import (
-    Answer,
-    ByKernel,
-    BySection,
-    Candidate,
-    Frame,
-    KernelSummary,
-    LineLevel,
-    LineTable,
-    ModuleSummary,
-    ObjectSummary,
-    Place,
-    Query,
-    Reason,
-    RowFlag,
-)
+from symd.model.addresses import ByKernel, BySection, Query
+from symd.model.answers import Answer, Candidate, Frame, Reason, TextSection
+from symd.model.debug_info import RowFlag
+from symd.model.line_tables import LineLevel, LineTable
+from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 
 DIGEST = "1" * 64
 HELPER = Frame("helper", None, "/src/vadd.cl", 3, 23, inlined=True)
@@ -44,7 +33,7 @@ def line_table(path: str = "", section: str | None = ".text.vadd") -> LineTable:
         line,
         column,
         flags,
-        (Place(path, section, 1, 0),),
+        (TextSection(path, section, 1, 0),),
         ("", "vadd", "/src/vadd.cl"),
     )
 

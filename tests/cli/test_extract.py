@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from symd.cli.extract import file_names
-from symd.model import ObjectSummary
+from symd.model.summaries import ObjectSummary
 from tests.cli.conftest import Run
 from tests.cli.fake import FakeSymbolizer
 

@@ -8,7 +8,7 @@ import pytest
 from symd.cli.grab import naming_source, sniff
 from symd.config import Limits
 from symd.errors import BuildFailed, DriverMissing, UnknownFormat
-from symd.model import Grabbed, GrabRequest
+from symd.model.grabs import Grabbed, GrabRequest
 from tests.cli.conftest import ROOT, Run
 
 LOG = "1:1: error: no\nsource line\n   ^\n"

@@ -11,9 +11,9 @@ import pytest
 
 from symd.cli.listing_text import Printer
 from symd.errors import ToolMissing
-from symd.model import Answers, Locations, Place, Reason
-from symd.query.listing import Listing, Part
-from symd.query.source_text import Origin, SourceText
+from symd.model.answers import Answers, Locations, Reason, TextSection
+from symd.model.listings import Listing, ListingPart
+from symd.model.sources import Origin, SourceText
 from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer
 from tests.tools import output, require
@@ -33,7 +33,7 @@ TABLE = (
 )
 KINDS = (np.uint8, *([np.uint32] * 6), np.uint8, np.uint32)
 LOCATIONS = Locations(*(np.array(c, k) for c, k in zip(zip(*TABLE, strict=True), KINDS, strict=True)), STRINGS)
-PLACES = (Place("", ".text.vadd", 1, 0x100),)
+PLACES = (TextSection("", ".text.vadd", 1, 0x100),)
 WHERE = [1, 3, 2, 5, 1, 6, 7, 8]
 
 
@@ -134,7 +134,7 @@ def test_json_has_one_instruction_a_line(listed, run: Run, module: Path) -> None
 def test_what_is_asked_for_reaches_the_engine(listed, run: Run, module: Path) -> None:
     run("listing", "--object", "a/b", "--kernel", "vadd", "--target", "dg2", module)
     run("listing", module)
-    assert listed.parts == [Part("a/b", "vadd", "dg2"), Part()]
+    assert listed.parts == [ListingPart("a/b", "vadd", "dg2"), ListingPart()]
 
 
 def test_a_code_object_without_disassembler_is_told_beside_the_others(listed, run: Run, module: Path) -> None:

@@ -13,7 +13,8 @@ from symd.cli.one_file import FEW, OneFile
 from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import InvalidInput, LimitExceeded, ObjectNotFound, SymdError, UnknownFormat
-from symd.model import Answer, ByKernel, BySection, KernelOffset, Query, SectionOffset
+from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
+from symd.model.answers import Answer
 from symd.store import Store
 from tests.builders.hostile import flips, truncations
 

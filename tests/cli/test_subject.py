@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.budget import Budget
-from symd.containers.offload_bundle import entries
+from symd.containers.llvm.offload_bundle import entries
 from tests.cli.conftest import ROOT, Run
 
 BIN = ROOT / "samples" / "amdgpu" / "bin"

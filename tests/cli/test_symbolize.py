@@ -11,7 +11,7 @@ import pytest
 from symd.cli.demangle import Demangler
 from symd.cli.symbolize import _arriving_lines
 from symd.errors import DriverMissing
-from symd.model import Answer, Frame, Reason
+from symd.model.answers import Answer, Frame, Reason
 from tests.cli.conftest import SYMD, Run
 from tests.cli.fake import FakeSymbolizer
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from symd.debuginfo.variables import Member, TypeInfo, Variable, Visible
-from symd.model import Answer, Candidate, Reason, SectionOffset
-from symd.query.variables import InScope
+from symd.model.addresses import SectionOffset
+from symd.model.answers import Answer, Candidate, Reason
+from symd.model.variables import InScope
 from tests.cli.conftest import Run
 from tests.cli.fake import FakeSymbolizer
 

@@ -15,10 +15,9 @@ from symd import Client
 from symd.config import Config, Limits
 from symd.engine import Engine
 from symd.errors import BadQuery, LimitExceeded, ModuleNotFound, ObjectNotFound, Unavailable
-from symd.query.breakpoints import Refusal, SourceLine
-from symd.query.names import Match, NameKind, Wanted
-from symd.query.paths import PathRule
-from symd.query.watch import Breakpoint, Resolved, Watching
+from symd.model.breakpoints import Breakpoint, Refusal, Resolved, SourceLine, Watching
+from symd.model.names import Match, NameKind, NameQuery
+from symd.model.sources import PathRule
 from symd.service.addresses import listening
 from symd.service.server import Daemon, build_daemon
 from symd.store import Store
@@ -84,9 +83,9 @@ def test_every_line_and_name_is_answered_as_in_process(both: Both, name: str) ->
         mine = both.engine.locate(digest, wanted, rules=rules)
         assert both.client.locate(digest, wanted, rules=rules) == mine
     for wanted in (
-        Wanted("*", Match.GLOB),
-        Wanted("b", Match.PREFIX),
-        Wanted("*", Match.GLOB, frozenset({NameKind.FILE})),
+        NameQuery("*", Match.GLOB),
+        NameQuery("b", Match.PREFIX),
+        NameQuery("*", Match.GLOB, frozenset({NameKind.FILE})),
     ):
         assert list(both.client.names(digest, wanted)) == list(both.engine.names(digest, wanted))
 
@@ -99,7 +98,7 @@ def test_what_cannot_be_asked_is_refused_alike(both: Both) -> None:
         with pytest.raises(ObjectNotFound):
             asked.locate(digest, SourceLine("vadd.cl", 1), "nowhere")
         with pytest.raises(BadQuery):
-            asked.names(digest, Wanted(""))
+            asked.names(digest, NameQuery(""))
         with pytest.raises(BadQuery):
             asked.watch([])
         with pytest.raises(BadQuery):

@@ -14,8 +14,10 @@ import pytest
 import symd
 import symd.client
 from symd import Client, errors
-from symd.engine import Symbolizer
-from symd.model import Answers, ByAddress, ByKernel, BySection, GrabRequest, Locations, Place
+from symd.api import Symbolizer
+from symd.model.addresses import ByAddress, ByKernel, BySection
+from symd.model.answers import Answers, Locations, TextSection
+from symd.model.grabs import GrabRequest
 from tests.service.fakes import AMBIGUOUS, CANDIDATES, DIGEST, GOOD, line_table, summary
 
 ABSENT = "0" * 64
@@ -143,7 +145,9 @@ def large_answers(count):
 
     def ask(_digest, values, **_):
         place = np.ones(len(values), np.uint32)
-        return Answers(values.astype(np.uint32), place, values.astype(np.uint64), table, (Place("", ".text", 1, 0),))
+        return Answers(
+            values.astype(np.uint32), place, values.astype(np.uint64), table, (TextSection("", ".text", 1, 0),)
+        )
 
     return ask
 

@@ -10,22 +10,13 @@ import numpy as np
 import pytest
 
 from symd import Client
+from symd.api import AliasVerbs, ContextVerbs
 from symd.config import Config, Limits
 from symd.engine import Engine
 from symd.errors import BadQuery, ContextNotFound, KernelNotFound, LimitExceeded, ModuleNotFound, SymdError
-from symd.model import (
-    Alias,
-    ByAddress,
-    ByKernel,
-    BySection,
-    Context,
-    Load,
-    Reason,
-    Segment,
-    Unload,
-)
-from symd.query.addresses import AddressForm
-from symd.query.contexts import AliasVerbs, ContextVerbs
+from symd.model.addresses import ByAddress, ByKernel, BySection
+from symd.model.answers import Reason
+from symd.model.contexts import AddressForm, Alias, Context, Load, Segment, Unload
 from symd.service.addresses import listening
 from symd.service.paging import to_token
 from symd.service.server import build_daemon

@@ -11,7 +11,8 @@ from symd import Client
 from symd.config import Config, Limits
 from symd.engine import Engine
 from symd.errors import InvalidInput, ModuleNotFound, ObjectNotFound, SymdError
-from symd.model import ByAddress, ByKernel, BySection, Reason
+from symd.model.addresses import ByAddress, ByKernel, BySection
+from symd.model.answers import Reason
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from symd.store import Store

@@ -8,8 +8,9 @@ import pytest
 
 from symd.debuginfo.variables import Member, TypeInfo, Variable, Visible
 from symd.errors import ModuleNotFound, ObjectNotFound
-from symd.model import Answer, ByKernel, BySection, KernelOffset, Reason, SectionOffset
-from symd.query.variables import InScope
+from symd.model.addresses import ByKernel, BySection, KernelOffset, SectionOffset
+from symd.model.answers import Answer, Reason
+from symd.model.variables import InScope
 from symd.wire.variables import from_response, to_response
 from tests.client.test_end_to_end import both  # noqa: F401 - the fixture: an engine and a client of its daemon
 

@@ -8,7 +8,7 @@ from symd.containers import archive, unpack
 from symd.containers.format import Part
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from tests import tools
-from tests.containers import amd
+from tests.containers.amd import objects
 
 FORMATS = ["gnu", "bsd", "darwin"]
 LONG = "a-member-name-of-more-than-sixteen-characters.o"
@@ -22,36 +22,36 @@ def member(name: str, data: bytes, size: object = None) -> bytes:
 @pytest.mark.parametrize("kind", FORMATS)
 def test_members_are_those_that_went_in_under_every_naming_scheme(kind, tmp_path):
     tool = tools.require("llvm-ar-19", "llvm-ar")
-    contents = {"short.o": b"odd", LONG: b"even", "c.co": amd.sample("v4-gfx900.co")}
+    contents = {"short.o": b"odd", LONG: b"even", "c.co": objects.sample("v4-gfx900.co")}
     for name, data in contents.items():
         (tmp_path / name).write_bytes(data)
     made = tmp_path / "made.a"
     tools.output(tool, f"--format={kind}", "rcD", made, *(tmp_path / name for name in contents))
-    parts = amd.contents(archive, made.read_bytes()).parts
+    parts = objects.contents(archive, made.read_bytes()).parts
     # BSD's writers pad a member to eight bytes and count the padding
     assert {part.name: part.data.rstrip(b"\n") for part in parts} == contents
 
 
 def test_the_sample_library_holds_its_objects():
-    parts = amd.contents(archive, amd.sample("libhost.a")).parts
+    parts = objects.contents(archive, objects.sample("libhost.a")).parts
     assert [(part.name, part.data) for part in parts] == [
-        ("host-first.o", amd.sample("host-first.o")),
-        ("host-second.o", amd.sample("host-second.o")),
+        ("host-first.o", objects.sample("host-first.o")),
+        ("host-second.o", objects.sample("host-second.o")),
     ]
 
 
 def test_claims_are_by_the_magic_line():
-    assert archive.claims(amd.sample("libhost.a"))
+    assert archive.claims(objects.sample("libhost.a"))
     assert not archive.claims(b"!<arch>")
 
 
 def test_a_thin_archive_says_that_its_members_are_elsewhere():
     with pytest.raises(Unsupported, match="thin"):
-        amd.contents(archive, b"!<thin>\n")
+        objects.contents(archive, b"!<thin>\n")
 
 
 def test_an_empty_archive_has_no_parts():
-    assert amd.contents(archive, b"!<arch>\n").parts == ()
+    assert objects.contents(archive, b"!<arch>\n").parts == ()
 
 
 @pytest.mark.parametrize(
@@ -65,37 +65,37 @@ def test_an_empty_archive_has_no_parts():
 )
 def test_damage_at_the_first_member_is_malformed(body, says):
     with pytest.raises(Malformed, match=says):
-        amd.contents(archive, b"!<arch>\n" + body)
+        objects.contents(archive, b"!<arch>\n" + body)
 
 
 def test_damage_behind_a_healthy_member_is_a_note():
-    found = amd.contents(archive, b"!<arch>\n" + member("a/", b"data") + b"rubbish")
+    found = objects.contents(archive, b"!<arch>\n" + member("a/", b"data") + b"rubbish")
     assert [(part.name, part.data) for part in found.parts] == [("a", b"data")]
     assert "rest of the archive" in found.notes[0]
 
 
 def test_names_cannot_lead_out_of_a_folder():
-    found = amd.contents(archive, b"!<arch>\n" + member("../../x/", b"data"))
+    found = objects.contents(archive, b"!<arch>\n" + member("../../x/", b"data"))
     assert found.parts[0].name == ".._.._x"
 
 
 @pytest.mark.parametrize("name", ["/99999999", "#1/99999999", "/"])
 def test_names_that_lead_nowhere_are_harmless(name):
-    amd.survives(lambda: amd.contents(archive, b"!<arch>\n" + member(name, b"data")))
+    objects.survives(lambda: objects.contents(archive, b"!<arch>\n" + member(name, b"data")))
 
 
 def test_more_members_than_the_budget_are_refused():
     with pytest.raises(LimitExceeded, match="object_count"):
-        archive.read(Part("", b"!<arch>\n" + member("a/", b"") * 11), amd.budget(object_count=10))
+        archive.read(Part("", b"!<arch>\n" + member("a/", b"") * 11), objects.budget(object_count=10))
 
 
 def test_truncated_archives_cost_an_error_or_what_is_left():
-    for data in amd.truncations(amd.sample("libhost.a"))[1:]:
-        assert amd.survives(lambda data=data: amd.contents(archive, data)) in {"Malformed", "answered"}
+    for data in objects.truncations(objects.sample("libhost.a"))[1:]:
+        assert objects.survives(lambda data=data: objects.contents(archive, data)) in {"Malformed", "answered"}
 
 
 def test_archives_inside_archives_are_opened_down_to_the_limit():
-    data = amd.sample("v4-gfx900.co")
+    data = objects.sample("v4-gfx900.co")
     for _ in range(3):
         data = b"!<arch>\n" + member("inner/", data)
     assert [one.path for one in unpack(data).objects] == ["inner/inner/inner"]
@@ -106,7 +106,7 @@ def test_archives_inside_archives_are_opened_down_to_the_limit():
 
 
 def test_every_image_of_the_sample_library_is_found_with_its_path():
-    paths = [one.path for one in unpack(amd.sample("libhost.a")).objects]
+    paths = [one.path for one in unpack(objects.sample("libhost.a")).objects]
     assert paths == [
         "host-first.o/.hip_fatbin/hipv4-amdgcn-amd-amdhsa--gfx1100",
         "host-first.o/.hip_fatbin/hipv4-amdgcn-amd-amdhsa--gfx900",

@@ -7,7 +7,7 @@ import yaml
 
 from symd.containers import bounded_yaml
 from symd.errors import Malformed
-from tests.containers import amd
+from tests.containers.amd import objects
 
 DOCUMENT = """\
 ---
@@ -40,7 +40,7 @@ def test_what_cannot_be_read_is_malformed(text):
 
 def test_aliases_of_aliases_take_no_more_room_than_their_text():
     text = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
-    assert amd.survives(lambda: bounded_yaml.load(text), 4 << 20) == "answered"
+    assert objects.survives(lambda: bounded_yaml.load(text), 4 << 20) == "answered"
 
 
 def test_an_alias_of_its_own_surroundings_does_not_recurse():

@@ -7,11 +7,12 @@ import struct
 
 import pytest
 
-from symd.containers import ccob, host_elf, offload_bundle
+from symd.containers import host_elf
+from symd.containers.llvm import compressed_bundle, offload_bundle
 from symd.errors import Malformed, Unsupported
 from tests import tools
 from tests.builders.elf import Section, build_elf
-from tests.containers import amd
+from tests.containers.amd import objects as amd
 
 HOSTS = ["host", "host.so", "host-first.o", "host-second.o", "host-offloading.o", "offloading.o", "host-plain.o"]
 BUNDLE = amd.sample("odd.bundle")
@@ -26,7 +27,7 @@ def images(data: bytes) -> list[bytes]:
     """Every device image in a host file, opened through its bundles."""
     found = []
     for part in amd.contents(host_elf, data).parts:
-        reader = ccob if ccob.claims(part.data) else offload_bundle
+        reader = compressed_bundle if compressed_bundle.claims(part.data) else offload_bundle
         found += [one.data for one in reader.read(part, amd.budget()).parts]
     return found
 

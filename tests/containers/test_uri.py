@@ -7,7 +7,7 @@ import pytest
 from symd.containers import uri
 from symd.containers.uri import CodeObjectUri
 from symd.errors import BadQuery, Malformed, Unsupported
-from tests.containers import amd
+from tests.containers.amd import objects
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_is_uri_tells_uris_from_paths():
 
 
 def test_a_uri_into_a_host_program_cuts_out_the_code_object():
-    host = amd.sample("host-offloading.o")
-    wanted = amd.sample("v4-gfx900.co")
+    host = objects.sample("host-offloading.o")
+    wanted = objects.sample("v4-gfx900.co")
     found = uri.parse(f"file:///host#offset={host.index(wanted):#x}&size={len(wanted)}")
     assert found.cut(host) == wanted
     assert uri.parse("file:///host").cut(host) == host

@@ -13,7 +13,9 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from symd.errors import BuildFailed, ModuleNotFound, ObjectNotFound, SymdError
-from symd.model import ByKernel, GrabRequest, KernelOffset, Reason
+from symd.model.addresses import ByKernel, KernelOffset
+from symd.model.answers import Reason
+from symd.model.grabs import GrabRequest
 from symd.v1 import module_service_pb2, module_service_pb2_grpc, symbol_service_pb2, symbol_service_pb2_grpc
 from tests.builders.igc import broken_containers
 from tests.daemon.conftest import Daemon

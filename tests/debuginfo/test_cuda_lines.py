@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from symd.debuginfo import layout
-from symd.debuginfo.dwarf import LineColumns, read_lines, read_scopes
 from symd.debuginfo.relocation import cuda
-from symd.model import NO_PARENT, RowFlag
+from symd.dwarf import LineColumns, read_lines, read_scopes
+from symd.model.debug_info import NO_PARENT, RowFlag
 from tests.debuginfo import slow_lines
 from tests.golden.cuda import positions, samples
 

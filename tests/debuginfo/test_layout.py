@@ -7,7 +7,7 @@ import pytest
 
 from symd.debuginfo import layout
 from symd.errors import Malformed
-from symd.model import CodeObject, Section
+from symd.model.code import CodeObject, Section
 
 
 def text(index: int, size: int) -> Section:

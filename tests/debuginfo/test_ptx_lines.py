@@ -7,7 +7,7 @@ import bisect
 import pytest
 
 from symd.debuginfo import layout, ptx_lines
-from symd.model import RowFlag
+from symd.model.debug_info import RowFlag
 from tests.golden.cuda import positions, samples
 
 WITH_LINES = [name for name in samples.CUBINS if ".none." not in name]

@@ -8,7 +8,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from symd import containers
-from symd.model import CodeObject, Function, Kernel, Section
+from symd.model.code import CodeObject, Function, Kernel, Section
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TEXT = 0x6  # SHF_ALLOC | SHF_EXECINSTR

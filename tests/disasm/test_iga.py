@@ -15,7 +15,9 @@ from symd.disasm import disassemble, iga, process
 from symd.disasm.process import Ran
 from symd.disasm.spans import spans
 from symd.errors import DriverCrashed, DriverFailed, SymdError, ToolMissing, Unsupported
-from symd.model import CodeObject, Function, Instructions, RowFlag
+from symd.model.code import CodeObject, Function
+from symd.model.debug_info import RowFlag
+from symd.model.listings import Instructions
 from tests.disasm.objects import SAMPLES, made, objects, texts
 from tests.tools import output, require
 

@@ -16,7 +16,9 @@ from symd.disasm import disassemble, llvm
 from symd.disasm.spans import Span, spans
 from symd.disasm.task import Task
 from symd.errors import DeadlineExceeded, DriverCrashed, DriverFailed, LimitExceeded, ToolMissing, Unsupported
-from symd.model import Function, Instructions, Kernel, RowFlag
+from symd.model.code import Function, Kernel
+from symd.model.debug_info import RowFlag
+from symd.model.listings import Instructions
 from tests.disasm.objects import SAMPLES, made, objects
 from tests.tools import find, output, require
 

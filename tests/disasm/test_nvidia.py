@@ -15,7 +15,7 @@ from symd.disasm import disassemble, nvidia
 from symd.disasm.spans import spans
 from symd.disasm.tools import programs
 from symd.errors import DriverCrashed, DriverFailed, ToolMissing, Unsupported
-from symd.model import Instructions
+from symd.model.listings import Instructions
 from tests.disasm.objects import SAMPLES, made, objects
 
 BIN = SAMPLES / "cuda" / "bin"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from symd.disasm.spans import MOST, Span, spans
 from symd.errors import KernelNotFound
-from symd.model import CodeObject, Function, Kernel
+from symd.model.code import CodeObject, Function, Kernel
 from tests.disasm.objects import made
 
 DATA = bytes(range(200))

@@ -15,7 +15,7 @@ from symd.config import Limits
 from symd.drivers import grab, runner, survey
 from symd.drivers.apis import Api
 from symd.drivers.library import Library
-from symd.model import GrabRequest
+from symd.model.grabs import GrabRequest
 
 SPIRV = bytes.fromhex("03022307") + bytes(16)
 SYSTEM_LOADER = Path("/lib64/ld-linux-x86-64.so.2")

@@ -16,7 +16,7 @@ from symd import errors
 from symd.config import Limits
 from symd.drivers import grab, runner
 from symd.drivers.frames import CALL, read_frames, write_frame
-from symd.model import GrabRequest
+from symd.model.grabs import GrabRequest
 
 LIMITS = Limits(module_size=1 << 20)
 SOURCE = b"kernel void k(global int *a) { a[0] = 1; }"

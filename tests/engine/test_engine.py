@@ -12,7 +12,9 @@ from symd import containers
 from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import DriverMissing, LimitExceeded, ModuleNotFound, NoDebugData, ObjectNotFound, UnknownFormat
-from symd.model import ByKernel, Grabbed, GrabRequest, KernelOffset, Reason
+from symd.model.addresses import ByKernel, KernelOffset
+from symd.model.answers import Reason
+from symd.model.grabs import Grabbed, GrabRequest
 from symd.store import Store
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"

@@ -10,9 +10,10 @@ from symd import containers
 from symd.config import Limits
 from symd.engine import Engine
 from symd.index import VERSION, Index
-from symd.index.excerpt import MANY, MOST
 from symd.index.module import build_index
-from symd.model import ByKernel, KernelOffset, Reason
+from symd.index.partial import MANY, MOST
+from symd.model.addresses import ByKernel, KernelOffset
+from symd.model.answers import Reason
 from symd.query.symbolize import symbolize
 from symd.store import Store
 from tests.builders import igc

@@ -11,22 +11,25 @@ from typing import TypeVar
 import numpy as np
 
 from symd import containers
+from symd.budget import Budget
 from symd.config import MIB, Limits
-from symd.containers import amdgpu_slim
-from symd.containers.budget import Budget
 from symd.errors import NotFound, SymdError
 from symd.index import Index
 from symd.index.module import build_index
-from symd.model import U64, ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
-from symd.query.breakpoints import SourceLine, locate, parse_source_line
-from symd.query.check import check
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.model.breakpoints import SourceLine
+from symd.model.columns import U64
+from symd.model.names import Match, NameQuery
+from symd.query.breakpoints import locate, parse_source_line
 from symd.query.lines import lines
-from symd.query.names import Match, Wanted, find_names
+from symd.query.names import find_names
 from symd.query.ptx_lines import ptx_table
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
 from symd.query.syntax import parse_query
 from symd.query.variables import variables
+from symd.spirv_check import check
+from symd.split_debug import slim
 
 LIMITS = Limits(expansion=32 * MIB, object_count=2000)
 REFUSED = {"INVALID_ARGUMENT", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}
@@ -45,7 +48,7 @@ class BadRefusal(AssertionError):
 def ask_everything(data: bytes) -> bool:
     """Whether the bytes were taken as a module. Raises whatever is not a fitting refusal."""
     _try(lambda: check(data))
-    _try(lambda: amdgpu_slim.slim(data, Budget(LIMITS)))
+    _try(lambda: slim.slim(data, Budget(LIMITS)))
     _try(lambda: _written_queries(data))
     index = _try(lambda: Index(build_index(data, LIMITS)))
     if index is None:
@@ -98,8 +101,8 @@ def _some(size: int) -> U64:
 
 def _names(index: Index) -> None:
     for match in Match:
-        _all(find_names(index, Wanted("*", match)))
-    _all(find_names(index, Wanted("*[!v]?*", Match.GLOB)))
+        _all(find_names(index, NameQuery("*", match)))
+    _all(find_names(index, NameQuery("*[!v]?*", Match.GLOB)))
     for file in {table.strings[number] for table in lines(index) for number in table.file[:_FEW].tolist()} - {""}:
         for line in (1, 10, (1 << 32) - 1):
             locate(index, SourceLine(file, line))

@@ -19,7 +19,7 @@ from grpc_status import rpc_status
 
 from symd.config import Config
 from symd.errors import DriverFailed, by_reason
-from symd.model import Context
+from symd.model.contexts import Context
 from symd.service.table import services
 from tests.fuzz.messages import Words, request
 from tests.fuzz.watchdog import Defect

@@ -13,7 +13,7 @@ from symd.config import Limits
 from symd.errors import InvalidInput, LimitExceeded, Malformed, SymdError, UnknownFormat, Unsupported
 from symd.index import Index
 from symd.index.module import build_index
-from symd.model import U64
+from symd.model.columns import U64
 from symd.query.lines import lines
 from symd.query.symbolize import symbolize_column
 

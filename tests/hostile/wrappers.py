@@ -11,10 +11,10 @@ import zstandard
 
 from tests.builders.elf import AX, COMPRESSED, Section, build_elf
 from tests.builders.igc import DEVICE_DEBUG, DebugRecord, debug_container, neo_elf
+from tests.containers.llvm.test_offload_binary import binary, compressed
+from tests.containers.llvm.test_offload_bundle import DEVICE, bundle, packed
+from tests.containers.nvidia.test_fatbin import LZ4, ZSTD, container, entry
 from tests.containers.test_archive import member
-from tests.containers.test_cuda_fatbin import LZ4, ZSTD, container, entry
-from tests.containers.test_offload_binary import binary, compressed
-from tests.containers.test_offload_bundle import DEVICE, bundle, packed
 
 SPIRV_SECTION = 0xFF000009
 

@@ -25,7 +25,7 @@ SAMPLES = [
 
 
 def modules_with_the_three_names() -> set[str]:
-    found = (import_module(f"symd.containers.{info.name}") for info in pkgutil.iter_modules(containers.__path__))
+    found = (import_module(info.name) for info in pkgutil.walk_packages(containers.__path__, "symd.containers."))
     return {module.__name__ for module in found if all(hasattr(module, name) for name in ("NAME", "claims", "read"))}
 
 

@@ -23,7 +23,7 @@ from symd.index.locations import Located
 from symd.index.module import build_index
 from symd.index.packing import PAGE, ROW_COLUMNS, Ranges, pack_ranges, pack_table, unpack_table
 from symd.index.starts import Starts, encode_starts
-from symd.model import ByKernel, KernelOffset
+from symd.model.addresses import ByKernel, KernelOffset
 from symd.store import Store
 
 RAYCAST = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.dbg"

@@ -13,19 +13,10 @@ from symd.index import Index, build
 from symd.index.builder import Indexed
 from symd.index.cover import Points, _contradicting, innermost, last_cover, spread
 from symd.index.format import decode, encode, narrow
-from symd.model import (
-    NO_PARENT,
-    CodeObject,
-    DebugInfo,
-    Function,
-    Kernel,
-    LineRows,
-    ModuleSummary,
-    Reason,
-    RowFlag,
-    Scopes,
-    Section,
-)
+from symd.model.answers import Reason
+from symd.model.code import CodeObject, Function, Kernel, Section
+from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
+from symd.model.summaries import ModuleSummary
 from symd.query.symbolize import symbolize_column
 
 SIZE = 48

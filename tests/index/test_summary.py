@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.containers.late import Facts, Texts
+from symd.containers.lazy import Facts, Texts
 from symd.errors import DataLoss
 from symd.index.summary import pack, unpack
-from symd.model import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
+from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec=None)),

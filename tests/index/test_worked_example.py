@@ -7,20 +7,11 @@ import numpy as np
 from symd.index import Index, build
 from symd.index.builder import Indexed
 from symd.index.format import decompress
-from symd.model import (
-    NO_PARENT,
-    ByKernel,
-    CodeObject,
-    DebugInfo,
-    Kernel,
-    KernelOffset,
-    LineRows,
-    ModuleSummary,
-    Reason,
-    RowFlag,
-    Scopes,
-    Section,
-)
+from symd.model.addresses import ByKernel, KernelOffset
+from symd.model.answers import Reason
+from symd.model.code import CodeObject, Kernel, Section
+from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
+from symd.model.summaries import ModuleSummary
 from symd.query.symbolize import symbolize_one
 
 

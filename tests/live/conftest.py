@@ -19,7 +19,7 @@ import pytest
 from symd.config import Limits
 from symd.drivers import PRODUCTS, grab, survey
 from symd.drivers.discover import DriverReport
-from symd.model import Grabbed, GrabRequest
+from symd.model.grabs import Grabbed, GrabRequest
 from tests.tools import require
 
 _ROOT = os.environ.get("SYMD_LIVE_NEW_ROOT")

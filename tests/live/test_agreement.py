@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.model import Grabbed
+from symd.model.grabs import Grabbed
 from tests.agreement.comparison import FUNCTIONS_ONLY, compare_container, compare_zebin
 from tests.agreement.samples import KERNELS
 from tests.live.conftest import Target, demand

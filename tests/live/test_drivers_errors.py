@@ -11,7 +11,7 @@ import pytest
 from symd import errors
 from symd.config import Limits
 from symd.drivers import NEWER_PRODUCTS, PRODUCTS, grab
-from symd.model import GrabRequest
+from symd.model.grabs import GrabRequest
 from tests.live.conftest import Target, demand, reports
 
 KERNEL = "kernel void alone(global int *a) { a[get_global_id(0)] *= 7; }\n"

@@ -8,7 +8,7 @@ import pytest
 
 from symd import profiles
 from symd.errors import Malformed
-from symd.model import Reason
+from symd.model.answers import Reason
 from symd.profiles import Resolver
 from tests.profiles.conftest import offered
 from tests.profiles.modules import CUBIN, CUBIN_CRC, of_cubin

@@ -6,7 +6,7 @@ import pytest
 
 from symd import profiles
 from symd.errors import UnknownFormat
-from symd.model import Reason
+from symd.model.answers import Reason
 from symd.profiles import Resolver, folded
 from tests.profiles.conftest import offered
 from tests.profiles.modules import AMD, ZEBIN, of_kernel, of_object
@@ -60,7 +60,7 @@ def test_a_name_of_a_module_and_of_a_kernel_is_not_guessed(engine):
 
 def test_names_from_debug_data_cannot_break_a_line(engine):
     frame = folded._frame
-    from symd.model import Frame  # noqa: PLC0415
+    from symd.model.answers import Frame  # noqa: PLC0415
 
     assert frame(Frame("a;b\n c", None, None, 0, 0, inlined=True)) == "a,b c (no line)_[i]"
     assert frame(Frame("f+0x10", None, None, 0, 0, inlined=False)) == "f+0x10 (no line)"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd import profiles
-from symd.containers.elf import section_offsets
+from symd.elf.reader import section_offsets
 from symd.profiles import Offered, Resolver
 from symd.profiles.mapped import MappedRange, Ranges
 from tests.profiles.modules import AMD, CUBIN, PRUNED, ZEBIN

@@ -8,7 +8,7 @@ import pytest
 
 from symd import profiles
 from symd.errors import Malformed, Unsupported
-from symd.model import Reason
+from symd.model.answers import Reason
 from symd.profiles import Resolver, otlp
 from symd.profiles.format import Options
 from symd.profiles.protobuf_wire import length_field, number_field

@@ -13,7 +13,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from symd import profiles
 from symd.errors import Malformed
-from symd.model import Answers, KernelSummary, Locations, ModuleSummary, ObjectSummary, Place, Reason
+from symd.model.answers import Answers, Locations, Reason, TextSection
+from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 from symd.profiles import Offered, Resolver, pprof
 from symd.profiles.format import Options
 from symd.profiles.protobuf_wire import length_field, number_field
@@ -213,7 +214,7 @@ class TwoNames:
             ("", "first", "/src/k.cl"),
         )  # fmt: skip
         ones = np.ones(len(values), np.uint32)
-        return Answers(ones, ones, np.asarray(values, np.uint64), locations, (Place("", ".text", 1, 0),))
+        return Answers(ones, ones, np.asarray(values, np.uint64), locations, (TextSection("", ".text", 1, 0),))
 
 
 def test_code_that_two_kernels_share_is_marked_as_folded():

@@ -10,7 +10,7 @@ import pytest
 from symd import profiles
 from symd.config import Limits
 from symd.errors import Malformed, Unsupported
-from symd.model import Reason
+from symd.model.answers import Reason
 from symd.profiles import Resolver, rocprofv3
 from symd.profiles.format import Options
 from tests.profiles.conftest import offered

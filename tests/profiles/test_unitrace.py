@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from symd import profiles
-from symd.model import Reason
+from symd.model.answers import Reason
 from symd.profiles import Resolver, unitrace
 from tests.profiles.conftest import offered
 from tests.profiles.modules import AMD, FILTERS, ZEBIN, of_kernel

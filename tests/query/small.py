@@ -8,19 +8,9 @@ import numpy as np
 
 from symd.index import Index, build
 from symd.index.builder import Indexed
-from symd.model import (
-    NO_PARENT,
-    CodeObject,
-    DebugInfo,
-    Function,
-    Kernel,
-    LineRows,
-    ModuleSummary,
-    ObjectSummary,
-    RowFlag,
-    Scopes,
-    Section,
-)
+from symd.model.code import CodeObject, Function, Kernel, Section
+from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
+from symd.model.summaries import ModuleSummary, ObjectSummary
 
 S, P, E = RowFlag.IS_STMT, RowFlag.IS_STMT | RowFlag.PROLOGUE_END, RowFlag.END_SEQUENCE
 

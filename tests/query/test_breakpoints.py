@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import BadQuery, ObjectNotFound
-from symd.query.breakpoints import Located, Refusal, SourceLine, locate, parse_source_line
-from symd.query.paths import PathRule
+from symd.model.breakpoints import Located, Refusal, SourceLine
+from symd.model.sources import PathRule
+from symd.query.breakpoints import locate, parse_source_line
 from tests.query.small import E, Object, P, S, Scope, index
 
 TWICE_ON_ONE_LINE = Object(

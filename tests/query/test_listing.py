@@ -10,8 +10,11 @@ import pytest
 from symd import containers
 from symd.engine import Engine
 from symd.errors import KernelNotFound, ObjectNotFound, SymdError, ToolMissing, Unsupported
-from symd.model import BySection, CodeObject, Instructions, Reason, SectionOffset
-from symd.query.listing import WHOLE, Part, chosen
+from symd.model.addresses import BySection, SectionOffset
+from symd.model.answers import Reason
+from symd.model.code import CodeObject
+from symd.model.listings import WHOLE_MODULE, Instructions, ListingPart
+from symd.query.listing import chosen
 from symd.store import Store
 from tests.disasm.objects import SAMPLES, made
 
@@ -69,19 +72,19 @@ def test_one_code_object_that_cannot_be_disassembled_is_told_and_the_others_are_
 def test_where_nothing_can_be_disassembled_the_reason_is_raised(engine: Engine) -> None:
     digest = engine.add(PARTICLES.read_bytes()).sha256
     with pytest.raises(ToolMissing):
-        engine.listing(digest, Part(object="debug/emit")).__next__()
+        engine.listing(digest, ListingPart(object="debug/emit")).__next__()
 
 
 def test_a_part_is_one_object_one_kernel_and_a_device_for_those_that_name_none() -> None:
     codes = list(containers.unpack(PARTICLES.read_bytes()).objects)
-    assert [code.path for code in chosen(codes, Part(kernel="attract"))] == ["debug/attract"]
-    assert [code.path for code in chosen(codes, Part(object="spirv"))] == ["spirv"]
-    assert {code.target for code in chosen(codes, Part(target="dg2"))} == {"gen9"}
-    assert [code.target for code in chosen([made(b"", target=None)], Part(target="dg2"))] == ["dg2"]
+    assert [code.path for code in chosen(codes, ListingPart(kernel="attract"))] == ["debug/attract"]
+    assert [code.path for code in chosen(codes, ListingPart(object="spirv"))] == ["spirv"]
+    assert {code.target for code in chosen(codes, ListingPart(target="dg2"))} == {"gen9"}
+    assert [code.target for code in chosen([made(b"", target=None)], ListingPart(target="dg2"))] == ["dg2"]
     with pytest.raises(KernelNotFound):
-        chosen(codes, Part(kernel="nowhere"))
+        chosen(codes, ListingPart(kernel="nowhere"))
     with pytest.raises(ObjectNotFound):
-        chosen(codes, Part(object="nowhere"))
+        chosen(codes, ListingPart(object="nowhere"))
 
 
 def test_an_engine_without_disassemblers_refuses(tmp_path: Path) -> None:
@@ -98,7 +101,7 @@ def test_spirv_alone_has_no_machine_code(tmp_path: Path) -> None:
     with Engine(Store(tmp_path), disassemble=refuse) as engine:
         digest = engine.add((KERNELS / "vadd" / "opt.spv").read_bytes()).sha256
         with pytest.raises(Unsupported):
-            next(engine.listing(digest, WHOLE))
+            next(engine.listing(digest, WHOLE_MODULE))
 
 
 def test_code_without_debug_information_is_listed_with_the_names_of_its_symbols(engine: Engine) -> None:

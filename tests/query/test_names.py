@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import BadQuery, ObjectNotFound
-from symd.query.names import LONGEST, Match, Named, NameKind, Wanted, find_names
+from symd.model.names import Match, NamedItem, NameKind, NameQuery
+from symd.query.names import LONGEST, find_names
 from tests.agreement import ours
 from tests.agreement.samples import Sample, samples
-from tests.containers import amd
+from tests.containers.amd import objects
 from tests.query.small import E, Object, S, Scope, index
 from tests.tools import output, require
 
@@ -31,7 +32,7 @@ MODULE = index(
 
 
 def names(pattern: str, match: Match = Match.EXACT, *kinds: NameKind, path: str | None = None) -> list[str]:
-    return [each.name for each in find_names(MODULE, Wanted(pattern, match, frozenset(kinds)), path)]
+    return [each.name for each in find_names(MODULE, NameQuery(pattern, match, frozenset(kinds)), path)]
 
 
 @pytest.mark.parametrize("pattern", ["march<float>", "march", "shading::march", "_ZN7shading5marchIfEET_S1_i"])
@@ -73,19 +74,19 @@ def test_files_are_found_by_their_last_components() -> None:
 
 
 def test_what_stands_inlined_only_has_no_place_and_is_counted() -> None:
-    (march,) = find_names(MODULE, Wanted("march"))
+    (march,) = find_names(MODULE, NameQuery("march"))
     linkage = "_ZN7shading5marchIfEET_S1_i"
-    assert march == Named(NameKind.FUNCTION, "march<float>", "one", linkage, copies=2)
+    assert march == NamedItem(NameKind.FUNCTION, "march<float>", "one", linkage, copies=2)
 
 
 def test_a_function_has_its_place() -> None:
-    (blend,) = find_names(MODULE, Wanted("blend"))
+    (blend,) = find_names(MODULE, NameQuery("blend"))
     assert (blend.section, blend.section_offset, blend.address, blend.size) == (".text", 0x40, 0x1040, 0x10)
     assert (blend.object, blend.linkage_name, blend.copies) == ("one", "_ZN7shading5blendEff", 0)
 
 
 def test_answers_are_made_page_by_page() -> None:
-    found = find_names(MODULE, Wanted("*", Match.GLOB))
+    found = find_names(MODULE, NameQuery("*", Match.GLOB))
     assert [each.name for each in found[1:3]] == ["blend", "_Z4toneff"]
     assert len(found) == 7
 
@@ -103,15 +104,15 @@ def test_a_pattern_of_many_stars_costs_no_time() -> None:
 NOT_READ_BY_NM = ("zstd", "stripped", "headers-cut", "scale")
 
 
-@pytest.mark.parametrize("name", [name for name in amd.LINKED if not any(word in name for word in NOT_READ_BY_NM)])
+@pytest.mark.parametrize("name", [name for name in objects.LINKED if not any(word in name for word in NOT_READ_BY_NM)])
 def test_each_function_symbol_of_an_amd_object_is_found_where_nm_has_it(name: str) -> None:
     """But for labels, which have no size."""
-    found = ours.index(amd.sample(name))
-    lines = output(require("llvm-nm"), "--print-size", "--defined-only", amd.path(name)).splitlines()
+    found = ours.index(objects.sample(name))
+    lines = output(require("llvm-nm"), "--print-size", "--defined-only", objects.path(name)).splitlines()
     symbols = [words for words in map(str.split, lines) if len(words) == 4 and words[2] in "tT" and int(words[1], 16)]
     assert symbols
     for address, size, _, symbol in symbols:
-        places = {(each.address, each.size) for each in find_names(found, Wanted(symbol))}
+        places = {(each.address, each.size) for each in find_names(found, NameQuery(symbol))}
         assert (int(address, 16), int(size, 16)) in places, symbol
 
 
@@ -119,7 +120,7 @@ def test_each_function_symbol_of_an_amd_object_is_found_where_nm_has_it(name: st
 def test_each_kernel_of_a_sample_is_found_once(sample: Sample) -> None:
     found = ours.index(sample.data)
     for kernel in sample.kernels:
-        (one,) = find_names(found, Wanted(kernel, Match.EXACT, frozenset({NameKind.KERNEL})))
+        (one,) = find_names(found, NameQuery(kernel, Match.EXACT, frozenset({NameKind.KERNEL})))
         assert (one.name, one.size > 0, one.address is not None) == (kernel, True, True)
         assert one.facts == next(
             each.facts for item in found.summary.objects for each in item.kernels if each.name == kernel

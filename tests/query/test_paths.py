@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import BadQuery
-from symd.query.paths import PathRule, matching, normal, parse_rule, remapped
+from symd.model.sources import PathRule
+from symd.query.paths import matching, normal, parse_rule, remapped
 
 PATHS = ["/src/a/vadd.cl", "/src/b/vadd.cl", "/src/b/./x/../reduce.cl", "kernels/blur.cl", "C:\\work\\Tone.cl"]
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd import containers, debuginfo
-from symd.debuginfo.carried_sources import carried
+from symd.debuginfo.embedded_sources import carried
 from symd.errors import ObjectNotFound
-from symd.model import CodeObject
-from symd.query.paths import PathRule
-from symd.query.source_text import Allowed, Origin, SourceText, completed, from_module, places
+from symd.model.code import CodeObject
+from symd.model.sources import Origin, PathRule, SourceText
+from symd.query.source_text import Allowed, completed, from_module, places
 from tests.disasm.objects import SAMPLES
 from tests.tools import output, require
 

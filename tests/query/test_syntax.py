@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import BadQuery
-from symd.model import ByAddress, ByKernel, BySection
+from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.query.syntax import parse_query
 
 

@@ -12,9 +12,12 @@ from symd.config import Limits
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.index.module import build_index
-from symd.model import ByAddress, ByKernel, BySection, CodeObject, KernelOffset, ObjectAddress, Reason, SectionOffset
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, SectionOffset
+from symd.model.answers import Reason
+from symd.model.code import CodeObject
+from symd.model.variables import InScope
 from symd.query.symbolize import symbolize
-from symd.query.variables import InScope, variables
+from symd.query.variables import variables
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 VADD = "kernels/bin/vadd/dg2-opt.dbg"

@@ -20,7 +20,8 @@ from symd.errors import (
     ObjectNotFound,
     UnknownFormat,
 )
-from symd.model import LineLevel, Reason
+from symd.model.answers import Reason
+from symd.model.line_tables import LineLevel
 
 STRINGS = ("", "vadd", "helper", "/src/vadd.cl", "unused", "_Z6helperi", "/src/inc.h")
 

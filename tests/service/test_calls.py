@@ -13,7 +13,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from symd.model import Answers
+from symd.model.answers import Answers
 from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q
 from symd.v1 import server_service_pb2, server_service_pb2_grpc

@@ -13,8 +13,8 @@ from symd import Client
 from symd.config import Config, Limits
 from symd.engine import Engine
 from symd.errors import KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNotFound, ToolMissing
-from symd.query.listing import Part
-from symd.query.source_text import Origin
+from symd.model.listings import ListingPart
+from symd.model.sources import Origin
 from symd.service.addresses import listening
 from symd.service.rpc import read_sources
 from symd.service.server import build_daemon
@@ -75,13 +75,13 @@ def test_listings_are_those_of_the_engine(both, data):
 def test_a_part_is_asked_for_by_name(both):
     _, client = both
     digest = client.add(PARTICLES).sha256
-    assert [each.object for each in client.listing(digest, Part(kernel="attract"))] == ["debug/attract"]
+    assert [each.object for each in client.listing(digest, ListingPart(kernel="attract"))] == ["debug/attract"]
     with pytest.raises(KernelNotFound):
-        [*client.listing(digest, Part(kernel="nowhere"))]
+        [*client.listing(digest, ListingPart(kernel="nowhere"))]
     with pytest.raises(ObjectNotFound):
-        [*client.listing(digest, Part(object="nowhere"))]
+        [*client.listing(digest, ListingPart(object="nowhere"))]
     with pytest.raises(ToolMissing, match="not installed"):
-        [*client.listing(digest, Part(object="debug/emit"))]
+        [*client.listing(digest, ListingPart(object="debug/emit"))]
     with pytest.raises(ModuleNotFound):
         [*client.listing("0" * 64)]
 

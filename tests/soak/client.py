@@ -26,8 +26,10 @@ from symd import Client
 from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import DeadlineExceeded, SymdError, Unavailable
-from symd.model import U64, ByKernel, KernelOffset, LineTable, Query
-from symd.query.names import Match, Wanted
+from symd.model.addresses import ByKernel, KernelOffset, Query
+from symd.model.columns import U64
+from symd.model.line_tables import LineTable
+from symd.model.names import Match, NameQuery
 from symd.store import Store
 from symd.v1.module_service_pb2 import UploadHeader, UploadModuleRequest
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
@@ -112,7 +114,7 @@ class Worker:
 
     def names(self) -> None:
         digest = self.module()
-        self.same(lambda to: list(to.names(digest, Wanted("*", Match.GLOB))))
+        self.same(lambda to: list(to.names(digest, NameQuery("*", Match.GLOB))))
 
     def describe(self) -> None:
         digest = self.module()

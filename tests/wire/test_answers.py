@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symd.errors import Malformed
-from symd.model import Answers, ByAddress, Place, Reason
+from symd.model.addresses import ByAddress
+from symd.model.answers import Answers, Reason, TextSection
 from symd.v1 import answer_pb2
 from symd.wire.answers import FEW, from_columns, to_answer, to_columns
 from symd.wire.joined import join
@@ -80,7 +81,7 @@ def test_an_offset_that_wraps_below_zero_still_follows_from_its_base():
     """A section address above the value asked: the base is taken modulo 2^64."""
     count = 2 * FEW
     values = np.arange(count, dtype=np.uint64)
-    place = Place("", ".text", 1, 0)
+    place = TextSection("", ".text", 1, 0)
     one, offset = np.ones(count, np.uint32), values + np.uint64(0x40)
     before = Answers(one, one, offset, LOCATIONS, (place,))
     message = to_columns(before, values)
@@ -91,7 +92,7 @@ def test_an_offset_that_wraps_below_zero_still_follows_from_its_base():
 def test_offsets_that_do_not_follow_travel():
     values = np.zeros(2 * FEW, np.uint64)
     one, offset = np.ones(2 * FEW, np.uint32), np.arange(2 * FEW, dtype=np.uint64)
-    before = Answers(one, one, offset, LOCATIONS, (Place("", ".text", 1, 0),))
+    before = Answers(one, one, offset, LOCATIONS, (TextSection("", ".text", 1, 0),))
     assert not to_columns(before, values).HasField("base")
     assert travelled(before, values).offset.tolist() == offset.tolist()
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from symd.errors import BadQuery, Malformed
-from symd.query.breakpoints import Located, Refusal, SourceLine
-from symd.query.names import Match, Wanted
-from symd.query.paths import PathRule
-from symd.query.watch import Breakpoint, Resolved, Watching
+from symd.model.breakpoints import Breakpoint, Located, Refusal, Resolved, SourceLine, Watching
+from symd.model.names import Match, NameQuery
+from symd.model.sources import PathRule
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.v1 import name_service_pb2
 from symd.wire.breakpoints import from_answer, from_breakpoint, from_events, to_breakpoint, to_events
@@ -63,4 +62,4 @@ def test_ways_to_match_that_there_are_not_are_refused(fields: dict[str, object])
 
 
 def test_no_match_is_an_exact_one() -> None:
-    assert from_wanted(name_service_pb2.FindNamesRequest(pattern="a")) == Wanted("a", Match.EXACT)
+    assert from_wanted(name_service_pb2.FindNamesRequest(pattern="a")) == NameQuery("a", Match.EXACT)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from symd.errors import Malformed
-from symd.model import Answers
-from symd.query.listing import Listing, Part
-from symd.query.source_text import Origin, SourceText
+from symd.model.answers import Answers
+from symd.model.listings import Listing, ListingPart
+from symd.model.sources import Origin, SourceText
 from symd.v1 import listing_service_pb2 as pb
 from symd.wire import listings, sources
 from tests.service.fakes import LOCATIONS, PLACES
@@ -62,7 +62,7 @@ def test_long_texts_make_small_chunks():
 
 
 def test_a_part_comes_back():
-    for part in (Part(), Part("", "k", "dg2"), Part("a/b")):
+    for part in (ListingPart(), ListingPart("", "k", "dg2"), ListingPart("a/b")):
         assert listings.from_request(listings.to_request("a" * 64, part)) == part
 
 

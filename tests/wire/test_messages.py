@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import BadQuery, InvalidInput, Malformed
-from symd.model import ByAddress, ByKernel, BySection, GrabRequest, LineLevel, ModuleRecord
+from symd.model.addresses import ByAddress, ByKernel, BySection
+from symd.model.grabs import GrabRequest
+from symd.model.line_tables import LineLevel
+from symd.model.summaries import ModuleRecord
 from symd.v1 import fact_pb2, module_service_pb2, query_pb2
 from symd.wire.facts import from_facts, to_facts, to_value
 from symd.wire.grabs import from_grab_request, to_grab_request

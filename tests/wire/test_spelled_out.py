@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symd.model import Answer, Answers, ObjectAddress, Reason, SectionOffset
+from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.answers import Answer, Answers, Reason
 from symd.wire.spelled_out import SpelledOut, as_columns
 from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD, FakeEngine
 

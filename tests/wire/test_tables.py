@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from symd.errors import Malformed
-from symd.model import Answers, Locations, Place
+from symd.model.answers import Answers, Locations, TextSection
 from symd.v1 import answer_pb2, location_pb2
 from symd.wire.answers import from_columns, write_columns
 from symd.wire.joined import join
 from symd.wire.tables import SHARE, SMALL, KeptTables, NamedTables
 
-PLACES = (Place("", ".text", 1, 0x1000),)
+PLACES = (TextSection("", ".text", 1, 0x1000),)
 COLUMNS = ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from symd.debuginfo.layout import Layout
 from symd.errors import Unsupported
-from symd.model import CodeObject, Section
+from symd.model.code import CodeObject, Section
 
 __all__ = ("SCHEMES", "DebugSections", "relocated")
 

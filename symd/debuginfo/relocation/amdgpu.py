@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from symd.containers.elf import SHT_SYMTAB, read_symbols
 from symd.debuginfo.layout import FIRST_BASE, Layout
 from symd.debuginfo.relocation import entries
+from symd.elf.reader import SHT_SYMTAB, read_symbols
 from symd.errors import Malformed, Unsupported
-from symd.model import U64, CodeObject, Section
+from symd.model.code import CodeObject, Section
+from symd.model.columns import U64
 
 _WIDTHS = {1: 4, 3: 8, 6: 4}
 _RESERVED = 0xFF00

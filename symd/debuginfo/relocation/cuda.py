@@ -9,11 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.containers.elf import read_symbols
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import entries
+from symd.elf.reader import read_symbols
 from symd.errors import Malformed, Unsupported
-from symd.model import U64, CodeObject, Section
+from symd.model.code import CodeObject, Section
+from symd.model.columns import U64
 
 R_CUDA_NONE, R_CUDA_32, R_CUDA_64, R_CUDA_G32, R_CUDA_G64, R_CUDA_UNUSED_CLEAR64 = 0, 1, 2, 3, 4, 73
 WIDTHS = {R_CUDA_32: 4, R_CUDA_G32: 4, R_CUDA_64: 8, R_CUDA_G64: 8}

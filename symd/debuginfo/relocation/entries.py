@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import Malformed
-from symd.model import U32, U64, CodeObject, Section
+from symd.model.code import CodeObject, Section
+from symd.model.columns import U32, U64
 
 SHT_RELA, SHT_REL = 4, 9
 _RELA = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from symd.containers.elf import read_symbols
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import entries
+from symd.elf.reader import read_symbols
 from symd.errors import Unsupported
-from symd.model import U64, CodeObject, Section
+from symd.model.code import CodeObject, Section
+from symd.model.columns import U64
 
 _WIDTHS = {"igc": {1: 8}, "x86-64": {1: 8, 10: 4, 11: 4}}
 

@@ -12,12 +12,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from symd.containers.elf import read_symbols, string_at
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import entries
 from symd.debuginfo.relocation.units import Unit, units
+from symd.elf.reader import read_symbols, string_at
 from symd.errors import Malformed, Unsupported
-from symd.model import U64, CodeObject, Section
+from symd.model.code import CodeObject, Section
+from symd.model.columns import U64
 
 _NONE, _TEXT_ADDRESS, _SECTION_OFFSET = 0, 1, 2
 

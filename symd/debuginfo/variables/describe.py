@@ -10,18 +10,7 @@ from typing import Literal, NamedTuple
 
 from symd.debuginfo.variables.expression import Outcome
 from symd.debuginfo.variables.machine import Piece
-from symd.debuginfo.variables.terms import (
-    Apply,
-    Bits,
-    Implicit,
-    Load,
-    Number,
-    Register,
-    Sum,
-    Symbol,
-    Term,
-    Valued,
-)
+from symd.debuginfo.variables.terms import Apply, Bits, Implicit, Load, Number, Register, Sum, Symbol, Term, Valued
 
 _DEEPEST, _MOST_NODES = 40, 400
 

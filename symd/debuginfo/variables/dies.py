@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.debuginfo.dwarf import die_split, forms
-from symd.debuginfo.dwarf.abbreviations import DieShape
-from symd.debuginfo.dwarf.columns import Sections
-from symd.debuginfo.dwarf.cursor import Cursor
-from symd.debuginfo.dwarf.forms import Layout
-from symd.debuginfo.dwarf.records import Layouts
-from symd.debuginfo.dwarf.strings import StringReader
-from symd.debuginfo.dwarf.units import SECTION, Unit, Units
-from symd.debuginfo.variables.skeleton import Skeleton
+from symd.debuginfo.variables.die_extents import Skeleton
+from symd.dwarf import die_split, forms
+from symd.dwarf.abbreviations import DieShape
+from symd.dwarf.bulk_records import Layouts
+from symd.dwarf.columns import Sections
+from symd.dwarf.cursor import Cursor
+from symd.dwarf.forms import Layout
+from symd.dwarf.strings import StringReader
+from symd.dwarf.units import SECTION, Unit, Units
 
 NAME, BYTE_SIZE, LANGUAGE, CONST_VALUE, LOW_PC, TYPE = 0x03, 0x0B, 0x13, 0x1C, 0x11, 0x49
 ABSTRACT_ORIGIN, DECLARATION, SPECIFICATION = 0x31, 0x3C, 0x47

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from symd.debuginfo.dwarf.cursor import Cursor
 from symd.debuginfo.variables.machine import WHERE, Context, Machine, Piece
 from symd.debuginfo.variables.operations import INTEL_OPERATIONS, OPERATIONS
 from symd.debuginfo.variables.registers import Vendor
+from symd.dwarf.cursor import Cursor
 from symd.errors import Malformed, Unsupported
 
 MOST_LANES = 64

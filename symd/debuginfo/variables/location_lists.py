@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from symd.debuginfo.dwarf.columns import Sections
-from symd.debuginfo.dwarf.cursor import Cursor
+from symd.dwarf.columns import Sections
+from symd.dwarf.cursor import Cursor
 from symd.errors import LimitExceeded
 
 OLD, NEW = ".debug_loc", ".debug_loclists"

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.debuginfo.dwarf.units import Unit
 from symd.debuginfo.layout import FIRST_BASE, Layout
 from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.constants import Reading, constant_text
@@ -26,8 +25,9 @@ from symd.debuginfo.variables.registers import (
 )
 from symd.debuginfo.variables.sass_registers import machine_registers
 from symd.debuginfo.variables.scopes import Span
+from symd.dwarf.units import Unit
 from symd.errors import LimitExceeded, Malformed
-from symd.model import CodeObject
+from symd.model.code import CodeObject
 
 LOCATION = 0x02
 _FRAME_BASE, _ADDRESS_CLASS, _LOCLISTS_BASE = 0x40, 0x33, 0x8C

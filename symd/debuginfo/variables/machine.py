@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from symd.debuginfo.dwarf.cursor import Cursor
-from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.variables.registers import Vendor
 from symd.debuginfo.variables.terms import Bits, Implicit, Load, Number, Register, Term, Valued, bare, number
+from symd.dwarf.cursor import Cursor
+from symd.dwarf.forms import Widths
 from symd.errors import Malformed, Unsupported
 
 MOST_STEPS = 2000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from symd.model import CodeObject
+from symd.model.code import CodeObject
 
 
 class Vendor(Enum):

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.debuginfo.dwarf.attributes import AttributeReader
-from symd.debuginfo.dwarf.range_lists import read_lists
-from symd.debuginfo.dwarf.units import SECTION
 from symd.debuginfo.variables.dies import Die, Dies
+from symd.dwarf.attributes import AttributeReader
+from symd.dwarf.range_lists import read_lists
+from symd.dwarf.units import SECTION
 
 SUBPROGRAM, INLINED_SUBROUTINE = 0x2E, 0x1D
 _UNITS = frozenset({0x11, 0x3C, 0x4A})  # compile, partial and skeleton unit

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from symd.debuginfo.dwarf import forms
-from symd.debuginfo.dwarf.cursor import Cursor
 from symd.debuginfo.variables import type_names as tags
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.dies import BYTE_SIZE, CONST_VALUE, DECLARATION, Die, Dies, Value
-from symd.debuginfo.variables.model import Member, TypeInfo
 from symd.debuginfo.variables.registers import Vendor, address_space
 from symd.debuginfo.variables.type_names import TypeNames, bounds, default_lower_bound
+from symd.dwarf import forms
+from symd.dwarf.cursor import Cursor
 from symd.errors import Malformed
+from symd.model.variables import Member, TypeInfo
 
 MOST_TYPES = 4096
 MOST_PARTS = 4096

@@ -8,18 +8,18 @@ from itertools import islice
 import numpy as np
 
 from symd.debuginfo import layout
-from symd.debuginfo.dwarf.units import read_units
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.variables import skeleton
+from symd.debuginfo.variables import die_extents
 from symd.debuginfo.variables.dies import ABSTRACT_ORIGIN, DECLARATION, Die, Dies
 from symd.debuginfo.variables.locations import LOCATION, Locator
-from symd.debuginfo.variables.model import Kind, Variable, Visible
 from symd.debuginfo.variables.registers import vendor_of
 from symd.debuginfo.variables.scopes import INLINED_SUBROUTINE, Scope, ScopeFinder, Span
 from symd.debuginfo.variables.type_names import NAMESPACE, TypeNames
 from symd.debuginfo.variables.types import TypeTable
+from symd.dwarf.units import read_units
 from symd.errors import Malformed
-from symd.model import CodeObject
+from symd.model.code import CodeObject
+from symd.model.variables import Kind, Variable, Visible
 
 MOST_VARIABLES = 10_000
 _FORMAL_PARAMETER, _VARIABLE = 0x05, 0x34
@@ -54,7 +54,7 @@ class VariableReader:
         units = read_units(sections)
         if units.warnings and not units.units:
             raise Malformed(f"no unit can be read: {units.warnings[0]}", where=".debug_info")
-        bones = skeleton.read(sections, units)
+        bones = die_extents.read(sections, units)
         self.dies = Dies(sections, units, bones)
         self.names = TypeNames(self.dies)
         self.finder = ScopeFinder(self.dies)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import grpc
 
 from symd.errors import BuildFailed, InvalidInput
-from symd.model import Grabbed
+from symd.model.grabs import Grabbed
 from symd.service.guard import check_deadline, while_wanted
 from symd.service.parts import Parts
 from symd.v1.module_service_pb2 import GrabModuleRequest, GrabModuleResponse

@@ -6,7 +6,7 @@ from itertools import islice
 
 import grpc
 
-from symd.model import Alias
+from symd.model.contexts import Alias
 from symd.service.paging import bad_token, from_token, page_size, to_token
 from symd.service.parts import Parts
 from symd.v1.alias_service_pb2 import ListAliasesRequest, ListAliasesResponse

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import grpc
 
 from symd.errors import ObjectNotFound
-from symd.model import KernelSummary, ModuleSummary
+from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.service.paging import slice_page
 from symd.service.parts import Parts
 from symd.v1.module_service_pb2 import ListKernelsRequest, ListKernelsResponse

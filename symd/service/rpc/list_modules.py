@@ -6,7 +6,7 @@ from itertools import dropwhile, islice
 
 import grpc
 
-from symd.model import ModuleRecord
+from symd.model.summaries import ModuleRecord
 from symd.service.paging import bad_token, from_token, page_size, to_token
 from symd.service.parts import Parts
 from symd.v1.module_service_pb2 import ListModulesRequest, ListModulesResponse

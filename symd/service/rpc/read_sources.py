@@ -8,7 +8,7 @@ from functools import partial
 import grpc
 
 from symd.errors import LimitExceeded
-from symd.query.paths import PathRule
+from symd.model.sources import PathRule
 from symd.query.source_text import Allowed, completed
 from symd.service.guard import check_deadline, while_wanted
 from symd.service.parts import Parts

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import grpc
 
+from symd.api import Receiving
 from symd.config import Limits
-from symd.engine import Receiving
 from symd.errors import HashMismatch, InvalidInput, LimitExceeded
 from symd.service.guard import check_deadline
 from symd.service.parts import Parts

@@ -15,9 +15,9 @@ from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFI
 from symd.debuginfo.layout import FIRST_BASE, Layout, assign
 from symd.debuginfo.relocation import amdgpu
 from symd.errors import Malformed, Unsupported
-from symd.model import CodeObject, Section
+from symd.model.code import CodeObject, Section
 from tests import tools
-from tests.containers import amd
+from tests.containers.amd import objects
 
 OBJECTS = ["v4-gfx900.o", "v4-gfx900-sections.o", "v4-gfx900-sections-dwarf4-zlib.o", "v2-scale.o", "v4-scale.o"]
 NAMES = [
@@ -73,14 +73,14 @@ def our_rows(code: CodeObject) -> list[tuple[int, int, int, int]]:
 
 def their_rows(name: str) -> list[tuple[int, int, int]]:
     """(address, line, column) that llvm-dwarfdump prints."""
-    text = tools.output(tools.require("llvm-dwarfdump-14"), "--debug-line", amd.path(name))
+    text = tools.output(tools.require("llvm-dwarfdump-14"), "--debug-line", objects.path(name))
     found = re.findall(r"^(0x[0-9a-f]{16}) +(\d+) +(\d+) +\d+ ", text, re.MULTILINE)
     return [(int(address, 16), int(line), int(column)) for address, line, column in found]
 
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_line_rows_are_those_of_dwarfdump(name):
-    rows = our_rows(amd.code(name))
+    rows = our_rows(objects.code(name))
     assert len(rows) > 5
     assert [row[1:] for row in rows] == their_rows(name)
 
@@ -88,7 +88,7 @@ def test_line_rows_are_those_of_dwarfdump(name):
 @pytest.mark.parametrize("name", ["v4-gfx900-sections.o", "v4-gfx900-sections-dwarf4-zlib.o"])
 def test_sequences_that_all_begin_at_0_go_to_their_own_functions(name):
     """march is declared on line 3 of the source, shade on 17, clear on 28."""
-    code = amd.code(name)
+    code = objects.code(name)
     firsts: dict[str, int] = {}
     for section, _, line, _ in our_rows(code):
         firsts.setdefault(code.sections[section].name, line)
@@ -97,7 +97,7 @@ def test_sequences_that_all_begin_at_0_go_to_their_own_functions(name):
 
 @pytest.mark.parametrize("name", ["v4-gfx900.o", "v4-gfx900-sections.o", "v4-gfx900-sections-dwarf4-zlib.o"])
 def test_subprograms_begin_at_the_symbols_of_their_names(name):
-    code = amd.code(name)
+    code = objects.code(name)
     sections, layout = relocated(code)
     places = {one.name: layout.base_of(one.section_index) + one.offset for one in code.functions}
     found = {}
@@ -110,16 +110,16 @@ def test_subprograms_begin_at_the_symbols_of_their_names(name):
 
 def test_rows_relative_to_their_functions_are_those_of_the_linked_object():
     """v4-gfx900.co is the same compile, linked: .text is laid out alike."""
-    linked = amd.code("v4-gfx900.co")
+    linked = objects.code("v4-gfx900.co")
     base = linked.section(".text").address
-    assert [row[1:] for row in our_rows(amd.code("v4-gfx900.o"))] == [
+    assert [row[1:] for row in our_rows(objects.code("v4-gfx900.o"))] == [
         (address - base, line, column) for address, line, column in their_rows("v4-gfx900.co")
     ]
 
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_nothing_in_text_is_left_below_the_first_base(name):
-    code = amd.code(name)
+    code = objects.code(name)
     _, layout = relocated(code)
     assert all(base >= FIRST_BASE for base in layout.base.tolist())
 
@@ -142,13 +142,13 @@ def relocation(offset: int, kind: int, symbol: int, addend: int = 0) -> bytes:
     ],
 )
 def test_what_cannot_be_applied_is_refused(entry, error, says):
-    code = changed(amd.code("v4-gfx900.o"), ".rela.debug_line", content=entry)
+    code = changed(objects.code("v4-gfx900.o"), ".rela.debug_line", content=entry)
     with pytest.raises(error, match=says):
         relocated(code)
 
 
 def test_a_32_bit_place_for_a_code_address_is_refused():
-    code = amd.code("v4-gfx900.o")
+    code = objects.code("v4-gfx900.o")
     symbols = code.section(".symtab").data
     text = next(at for at in range(len(symbols) // 24) if symbols[24 * at + 6 : 24 * at + 8] == b"\x02\0")
     with pytest.raises(Unsupported, match="32-bit"):

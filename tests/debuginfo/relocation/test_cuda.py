@@ -11,7 +11,7 @@ import pytest
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import cuda
 from symd.errors import Malformed, SymdError, Unsupported
-from symd.model import CodeObject
+from symd.model.code import CodeObject
 from tests.builders.elf import AX, ET_EXEC, FUNC, GLOBAL, Relocation, Section, Symbol, build_elf
 from tests.debuginfo import slow_lines
 from tests.golden.cuda import make, positions, samples

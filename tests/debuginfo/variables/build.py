@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symd.debuginfo.variables import Variable, Visible, visible_at
-from symd.model import CodeObject, Section
+from symd.model.code import CodeObject, Section
 from tests.builders.dwarf import At, Die, Unit, build_dwarf
 
 TEXT = 1

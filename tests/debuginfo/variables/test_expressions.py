@@ -7,12 +7,12 @@ import random
 
 import pytest
 
-from symd.debuginfo.dwarf.forms import Widths
 from symd.debuginfo.variables.constants import Reading, constant_text
 from symd.debuginfo.variables.describe import Words, describe
 from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.machine import Context
 from symd.debuginfo.variables.registers import Vendor, address_space, register_name
+from symd.dwarf.forms import Widths
 from tests.builders.leb128 import sleb, uleb
 
 INTEL, AMD, NVIDIA, OTHER = Vendor.INTEL, Vendor.AMD, Vendor.NVIDIA, Vendor.OTHER

@@ -12,10 +12,10 @@ from symd import containers
 from symd.debuginfo.variables import visible_at
 from symd.debuginfo.variables.visible import MOST_VARIABLES
 from symd.errors import SymdError
-from symd.model import CodeObject
+from symd.model.code import CodeObject
 from tests.agreement.samples import KERNELS
 from tests.builders.dwarf import At, Die, Locations, Ref
-from tests.containers import amd
+from tests.containers.amd import objects
 from tests.debuginfo.variables.build import BASE, code, function, span, unit, variable, visible
 from tests.golden.cuda import samples as cuda
 
@@ -31,8 +31,8 @@ def intel(path: str) -> CodeObject:
 SAMPLES = {
     "intel container": lambda: intel("tonemap/dg2-opt.dbg"),
     "intel zebin": lambda: intel("mandelbrot/igc2-dg2-opt.zebin"),
-    "amd 5": lambda: amd.code("v6-gfx942-xnack.co"),
-    "amd 2": lambda: amd.code("v4-gfx900-dwarf2.co"),
+    "amd 5": lambda: objects.code("v6-gfx942-xnack.co"),
+    "amd 2": lambda: objects.code("v4-gfx900-dwarf2.co"),
     "nvidia": lambda: cuda.code("raycast.sm_90.debug.cubin"),
 }
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from symd.debuginfo.variables.model import Member
 from symd.debuginfo.variables.type_names import DEEPEST, LONGEST
-from symd.model import CodeObject
+from symd.model.code import CodeObject
+from symd.model.variables import Member
 from tests import tools
 from tests.builders.dwarf import At, Die, Ref
 from tests.builders.elf import Section, build_elf

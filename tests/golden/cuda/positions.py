@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from symd.model import CodeObject, Section
+from symd.model.code import CodeObject, Section
 from tests.golden.cuda import make
 
 Chain = list[tuple[str, int]]

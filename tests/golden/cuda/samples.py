@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import cubin, cuda_fatbin
-from symd.containers.budget import Budget
 from symd.containers.format import Contents, Part
-from symd.model import CodeObject
+from symd.containers.nvidia import cubin, fatbin
+from symd.model.code import CodeObject
 
 FOLDER = Path(__file__).parents[3] / "samples" / "cuda" / "bin"
 CUBINS = sorted(path.name for path in FOLDER.glob("*.cubin"))
@@ -33,4 +33,4 @@ def read_cubin(content: bytes, target: str | None = None) -> CodeObject:
 
 
 def read_fatbin(content: bytes, limits: Limits | None = None) -> Contents:
-    return cuda_fatbin.read(Part("", content), Budget(limits or Limits()))
+    return fatbin.read(Part("", content), Budget(limits or Limits()))

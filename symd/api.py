@@ -1,0 +1,207 @@
+"""The verbs that the in-process engine and the client over gRPC both offer, so that commands and tests take either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from symd.model.addresses import Query
+from symd.model.answers import Answer, Answers
+from symd.model.breakpoints import Breakpoint, Located, SourceLine, Watch
+from symd.model.columns import U64
+from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
+from symd.model.device import DeviceAnswers
+from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.line_tables import LineLevel, LineTable
+from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
+from symd.model.names import NamedItem, NameQuery
+from symd.model.sources import PathRule, SourceText
+from symd.model.summaries import ModuleRecord, ModuleSummary
+from symd.model.variables import InScope
+
+
+class ContextVerbs(Protocol):
+    """Contexts and what was loaded in them. A context is named by the id that ``add`` gives; methods that take one
+    raise ``ContextNotFound``."""
+
+    def add(self, context: Context) -> str:
+        """Make a context known. The id follows from what it says: adding it again changes nothing."""
+        ...
+
+    def get(self, name: str) -> ContextRecord:
+        """One context."""
+        ...
+
+    def all(self, after: str = "") -> Iterator[ContextRecord]:
+        """Every context, oldest first; only those behind the one with the id ``after``."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Forget a context with its loads, unloads and aliases."""
+        ...
+
+    def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
+        """Keep what happened, in any order; on an error nothing of it. The key of each event comes back. Telling an
+        event twice is telling it once."""
+        ...
+
+    def loads(self, name: str, after: int = 0) -> Iterator[tuple[int, Load]]:
+        """Every load with its segments, its key and, when it has ended, its end, in the order they were told; each with
+        its number. Only those behind number ``after``."""
+        ...
+
+    def symbolize(
+        self, name: str, values: U64, times: Times = None, form: AddressForm = WHOLE_ADDRESS
+    ) -> DeviceAnswers:
+        """Frames at device addresses, each as of its time, all as of one, or (None) after everything that was told."""
+        ...
+
+
+class AliasVerbs(Protocol):
+    """Other names of modules and code objects, in both directions."""
+
+    def add(self, aliases: Sequence[Alias]) -> None:
+        """Make names known, all or on an error none; the last one told wins. Raises ``ModuleNotFound`` and
+        ``ContextNotFound``."""
+        ...
+
+    def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
+        """What a name means in a context, or else everywhere. None: nobody told."""
+        ...
+
+    def of(self, digest: str, after: Alias | None = None) -> Iterator[Alias]:
+        """All names of a module, by context, kind and key; only those behind ``after``."""
+        ...
+
+
+class Symbolizer(Protocol):
+    """What the in-process engine and the client over gRPC both do, with the same words and the same answers.
+
+    Digests are lower-case hexadecimal SHA-256 of the module's bytes. All methods raise ``SymdError``.
+    """
+
+    @property
+    def contexts(self) -> ContextVerbs:
+        """Device addresses as of a time: contexts, what was loaded in them, and questions about that."""
+        ...
+
+    @property
+    def aliases(self) -> AliasVerbs:
+        """Other names of modules."""
+        ...
+
+    def missing(self, digests: Sequence[str]) -> list[str]:
+        """Those of ``digests`` that are not in the store, in the order given."""
+        ...
+
+    def add(self, data: bytes, label: str = "") -> ModuleSummary:
+        """Store a module and index it. Adding what is there already is cheap and changes nothing."""
+        ...
+
+    def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
+        """Build a module with a real driver, take its debug data and add that."""
+        ...
+
+    def modules(self) -> Iterator[ModuleRecord]:
+        """The catalogue, oldest first."""
+        ...
+
+    def module(self, digest: str) -> ModuleSummary:
+        """One module described: code objects, kernels, notes."""
+        ...
+
+    def object_data(self, digest: str, path: str) -> bytes:
+        """The bytes of the code object at nesting path ``path``."""
+        ...
+
+    def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
+        """The decoded line table of one level, one for each code object that has it (or only the one at ``path``)."""
+        ...
+
+    def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
+        """Frames for each query, in order; ``path`` restricts all of them to one code object."""
+        ...
+
+    def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
+        """The same for one query, by the shortest way."""
+        ...
+
+    def symbolize_column(
+        self,
+        digest: str,
+        values: U64,
+        *,
+        kernel: str | None = None,
+        section: str | int | None = None,
+        path: str | None = None,
+    ) -> Answers:
+        """The same for a column of numbers: kernel offsets when ``kernel`` is given, section offsets when ``section``
+        is, object addresses otherwise."""
+        ...
+
+    def locate(
+        self,
+        digest: str,
+        where: SourceLine,
+        path: str | None = None,
+        *,
+        every: bool = False,
+        rules: Sequence[PathRule] = (),
+    ) -> Located:
+        """The addresses for a breakpoint at a source line, or why there are none (``symd.query.breakpoints.locate``)."""
+        ...
+
+    def watch(self, breakpoints: Sequence[Breakpoint], *, known: bool = True) -> Watch:
+        """Breakpoints that wait: what each module answers, first those that are there (``known``), then ``Watching``,
+        then each that is added, as soon as it is. Ends when it is closed."""
+        ...
+
+    def names(self, digest: str, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
+        """Kernels, functions and files by name (``symd.query.names.find_names``)."""
+        ...
+
+    def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
+        """The variables in scope at one place, with their types and locations (``symd.query.variables``)."""
+        ...
+
+    def listing(self, digest: str, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
+        """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``)."""
+        ...
+
+    def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
+        """The texts of source files, named as frames name them, in order (``symd.query.source_text``). The engine knows
+        what modules carry; a daemon looks on its disk too, where it was allowed to."""
+        ...
+
+
+class Receiving(Protocol):
+    """A module that arrives in pieces; a context manager that forgets what was not committed."""
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        ...
+
+    def write(self, chunk: bytes) -> None:
+        """Append."""
+        ...
+
+    def commit(self, expected_digest: str) -> ModuleSummary:
+        """Index the whole and keep it. Raises ``HashMismatch`` when it is not what was announced; after any error the
+        store is as it was before."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Host(Symbolizer, Protocol):
+    """A symbolizer that a service may stand on: it also takes modules piece by piece."""
+
+    def receive(self, label: str = "") -> Receiving:
+        """Begin to take a module."""
+        ...

@@ -1,0 +1,156 @@
+"""AMDGPU code objects, version 2 to 6, linked or relocatable, whole or pruned: target, kernels with what their descriptor
+and their metadata say, functions from symbols.
+
+Source: LLVM's AMDGPU usage guide, "ELF Code Object"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from symd.budget import Budget
+from symd.containers import dwarf_version
+from symd.containers.amd import kernel_descriptor, segments, target_id
+from symd.containers.amd.metadata import Notes
+from symd.containers.amd.symbols import STT_HSA_KERNEL, Descriptor, Placed, Symbols
+from symd.containers.format import Contents, Part
+from symd.containers.lazy import LazyMapping, LazySequence
+from symd.elf import reader
+from symd.elf.reader import Elf
+from symd.errors import Malformed
+from symd.model.code import CodeObject, Kernel
+
+NAME = "amdgpu"
+EM_AMDGPU = 224
+_OSABI = {64: "amdhsa", 65: "amdpal", 66: "mesa3d"}
+
+
+def claims(data: bytes) -> bool:
+    """An ELF image of e_machine 224."""
+    return data[:4] == reader.MAGIC and data[18:20] == EM_AMDGPU.to_bytes(2, "little")
+
+
+def read(part: Part, budget: Budget) -> Contents:
+    """One code object. Where the section table is missing or lost, sections are made from the segments, with a warning.
+    Notes and descriptors are read when somebody looks at facts or warnings. Raises Malformed where no section table and
+    no segment leads anywhere."""
+    image, warnings = _image(part.data, budget)
+    version = image.abi_version + 2
+    notes = Notes(image)
+    symbols = Symbols(image)
+    if not symbols.code:
+        warnings.append("holds no symbol of any code: neither kernels nor functions can be named")
+    code = CodeObject(
+        path="",
+        format=NAME,
+        target=_target(image, version, notes) or part.target,
+        data=part.data,
+        sections=image.sections,
+        kernels=_kernels(symbols, notes),
+        functions=symbols.functions(),
+        relocation="amdgpu" if symbols.relocatable else "none",
+        linked=not symbols.relocatable,
+        debug=dwarf_version.kind(image.sections),
+        facts=LazyMapping(partial(_facts, image, version, notes)),
+        warnings=LazySequence(lambda: (*warnings, *image.warnings, *notes.metadata.warnings)),
+    )
+    return Contents(object=code)
+
+
+def _image(data: bytes, budget: Budget) -> tuple[Elf, list[str]]:
+    try:
+        image = reader.parse(data, budget)
+    except Malformed as error:
+        image = reader.parse(_without_section_table(data, error), budget)
+        lost = f"the section table cannot be used ({error})"
+    else:
+        lost = "there is no section table"
+        if image.sections:
+            return image, []
+    restored = segments.with_sections(image)
+    if not any(section.executable and section.data for section in restored.sections):
+        raise Malformed(f"{lost}, and no program header leads to code")
+    return restored, [f"{lost}: sections are made from the program headers, and debug data cannot be found"]
+
+
+def _without_section_table(data: bytes, error: Malformed) -> bytes:
+    """The same image saying that it has no section table. Raises ``error`` where even its header is too short."""
+    if len(data) < 64 or data[4:6] != b"\x02\x01":
+        raise error
+    return data[:40] + bytes(8) + data[48:58] + data[58:60] + bytes(4) + data[64:]
+
+
+def _target(image: Elf, version: int, notes: Notes) -> str | None:
+    found = target_id.target_of_flags(image.flags, version)
+    if found is None and notes.metadata.isa:
+        found = target_id.target_of_isa(*notes.metadata.isa)
+    if found is None and notes.metadata.target:
+        found = target_id.target_of_name(notes.metadata.target)
+    return found
+
+
+def _facts(image: Elf, version: int, notes: Notes) -> dict[str, Any]:
+    said = notes.metadata.version
+    facts = {
+        "code_object_version": version if image.osabi == 64 else None,
+        "os": _OSABI.get(image.osabi),
+        "e_flags": image.flags,
+        "generic_version": target_id.generic_version(image.flags, version),
+        "metadata_version": ".".join(map(str, said)) if said else None,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _kernels(symbols: Symbols, notes: Notes) -> tuple[Kernel, ...]:
+    """Kernels in the order of their place: those with a descriptor, those of version 2, those that the metadata names."""
+    result = [
+        _at(placed, LazyMapping(partial(_old_facts, placed, symbols, notes)))
+        for placed in symbols.code
+        if placed.kind == STT_HSA_KERNEL
+    ]
+    for name, descriptor in symbols.descriptors.items():
+        facts = LazyMapping(partial(_described_facts, name, descriptor, symbols, notes))
+        placed = symbols.by_name.get(name)
+        kernel = _at(placed, facts) if placed else _described(name, descriptor, symbols, facts)
+        if kernel:
+            result.append(kernel)
+    others = symbols.by_name.keys() - {kernel.name for kernel in result}
+    if others and notes.may_name(others):
+        named = notes.metadata.kernels
+        result += [_at(symbols.by_name[name], facts) for name, facts in named.items() if name in others]
+    return tuple(sorted(result, key=lambda kernel: (kernel.section_index, kernel.offset, kernel.name)))
+
+
+def _at(placed: Placed, facts: Mapping[str, Any]) -> Kernel:
+    return Kernel(placed.name, placed.section, placed.offset, placed.size, facts)
+
+
+def _old_facts(placed: Placed, symbols: Symbols, notes: Notes) -> dict[str, Any]:
+    """Version 2: the symbol points at amd_kernel_code_t in front of the code, and the kernel's text begins there."""
+    data = symbols.bytes_at(placed.section, placed.offset, kernel_descriptor.CODE_SIZE)
+    return kernel_descriptor.kernel_code(data) | notes.metadata.kernels.get(placed.name, {})
+
+
+def _described_facts(name: str, descriptor: Descriptor, symbols: Symbols, notes: Notes) -> dict[str, Any]:
+    """Later versions: what descriptor and metadata say."""
+    data = symbols.bytes_of(descriptor, kernel_descriptor.DESCRIPTOR_SIZE)
+    return kernel_descriptor.kernel_descriptor(data) | notes.metadata.kernels.get(name, {})
+
+
+def _described(name: str, descriptor: Descriptor, symbols: Symbols, facts: Mapping[str, Any]) -> Kernel | None:
+    """A kernel without a function of its name, where its descriptor says that it begins."""
+    entry = kernel_descriptor.entry(symbols.bytes_of(descriptor, kernel_descriptor.DESCRIPTOR_SIZE))
+    if entry is None or symbols.relocatable:
+        return None
+    address = descriptor.value + entry
+    section = symbols.at(address)
+    if section is None or not section.executable:
+        return None
+    offset = address - section.address
+    others = [one for one in symbols.code if one.section == section.index]
+    same = [one.size for one in others if one.offset == offset]
+    size = (
+        same[0] if same else min((one.offset for one in others if one.offset > offset), default=section.size) - offset
+    )
+    return Kernel(name, section.index, offset, size, facts)

@@ -1,0 +1,100 @@
+"""AMDGPU images whose section table was cut off, or never written: sections made from the program headers, symbols found
+through PT_DYNAMIC, as the ROCm loader's own dynamic tables name them.
+
+Source: System V ABI, chapter 5, "Dynamic Section" and "Hash Table"; GNU hash table as binutils and lld write it."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+from symd.elf.reader import SHT_DYNSYM, SHT_NOTE, Elf, Segment
+from symd.model.code import Section
+
+PT_LOAD, PT_DYNAMIC, PT_NOTE = 1, 2, 4
+_DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5
+_SYMBOL_SIZE = 24
+
+
+def with_sections(image: Elf) -> Elf:
+    """The image with one synthetic section a PT_LOAD segment: ``.text`` where it is executable, else ``.load``; further
+    ones are numbered; and a ``.note`` a PT_NOTE segment. Bytes that the file lacks are lacking in the section too."""
+    sections = [Section(0, "", 0, 0, 0, 0, b"")]
+    seen = {".text": 0, ".load": 0}
+    for segment in image.segments:
+        if segment.type == PT_LOAD and segment.memory_size:
+            name = ".text" if segment.flags & 1 else ".load"
+            seen[name] += 1
+            label = name if seen[name] == 1 else f"{name}.{seen[name]}"
+            sections.append(_section(len(sections), label, segment, image.data))
+        elif segment.type == PT_NOTE:
+            content = image.data[segment.offset : segment.offset + segment.file_size]
+            sections.append(Section(len(sections), ".note", SHT_NOTE, 0, segment.address, len(content), content))
+    return replace(image, sections=tuple(sections))
+
+
+def _section(index: int, name: str, segment: Segment, data: bytes) -> Section:
+    content = data[segment.offset : segment.offset + segment.file_size]
+    flags = 0x2 | (0x4 if segment.flags & 1 else 0) | (0x1 if segment.flags & 2 else 0)  # ALLOC, EXECINSTR, WRITE
+    return Section(index, name, 1, flags, segment.address, segment.memory_size, content)
+
+
+def dynamic_symbols(image: Elf) -> tuple[Elf, Section] | None:
+    """The symbol table that PT_DYNAMIC leads to (DT_SYMTAB, DT_STRTAB, counted by DT_HASH or DT_GNU_HASH) as a section,
+    and the image that has it; None without."""
+    entries = _dynamic(image)
+    symbols_at, strings_at = entries.get(_DT_SYMTAB), entries.get(_DT_STRTAB)
+    if symbols_at is None or strings_at is None or image.bits != 64:
+        return None
+    size = _symbol_count(image, entries) * _SYMBOL_SIZE
+    table = image.at_address(symbols_at, size)
+    strings = image.at_address(strings_at, entries.get(_DT_STRSZ, len(image.data)))
+    number = len(image.sections)
+    added = (
+        Section(number, ".dynstr", 3, 0, strings_at, len(strings), strings),
+        Section(number + 1, ".dynsym", SHT_DYNSYM, 0, symbols_at, len(table), table[: len(table) // 24 * 24], number),
+    )
+    return replace(image, sections=image.sections + added), added[1]
+
+
+def _dynamic(image: Elf) -> dict[int, int]:
+    """Tag to value, up to DT_NULL."""
+    segment = next((one for one in image.segments if one.type == PT_DYNAMIC), None)
+    if segment is None:
+        return {}
+    data = image.data[segment.offset : segment.offset + segment.file_size]
+    result: dict[int, int] = {}
+    for tag, value in struct.iter_unpack("<QQ", data[: len(data) // 16 * 16]):
+        if tag == 0:
+            break
+        result[tag] = value
+    return result
+
+
+def _symbol_count(image: Elf, entries: dict[int, int]) -> int:
+    most = len(image.data) // _SYMBOL_SIZE
+    if _DT_HASH in entries:
+        head = image.at_address(entries[_DT_HASH], 8)
+        return min(int.from_bytes(head[4:], "little"), most) if len(head) == 8 else 0
+    if _DT_GNU_HASH in entries:
+        return min(_gnu_hash_count(image.at_address(entries[_DT_GNU_HASH], len(image.data))), most)
+    return min(max(entries[_DT_STRTAB] - entries[_DT_SYMTAB], 0) // _SYMBOL_SIZE, most)
+
+
+def _gnu_hash_count(table: bytes) -> int:
+    """The highest chain's end: the last symbol a bucket leads to, followed to the entry with bit 0 set."""
+    if len(table) < 16:
+        return 0
+    buckets, first, bloom, _ = struct.unpack_from("<IIII", table)
+    start = 16 + 8 * bloom
+    chains = start + 4 * buckets
+    if chains > len(table):
+        return 0
+    last: int = max(struct.unpack_from(f"<{buckets}I", table, start), default=0)
+    if last < first:
+        return int(first)
+    for at in range(chains + 4 * (last - first), len(table) - 3, 4):
+        last += 1
+        if table[at] & 1:
+            break
+    return last

@@ -1,0 +1,204 @@
+"""Symbols of AMDGPU code by place: which are functions, which are assembly labels, and how far each one reaches.
+
+Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Symbols"."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.containers.amd import segments
+from symd.elf import reader
+from symd.elf.reader import Elf
+from symd.model.code import Function, Section
+from symd.model.columns import U8, U64
+
+STT_HSA_KERNEL = 10
+_STT_NOTYPE, _STT_OBJECT, _STT_FUNC = 0, 1, 2
+_SHF_ALLOC = 0x2
+_SHN_LORESERVE, _SHN_XINDEX = 0xFF00, 0xFFFF
+
+I64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class Placed(NamedTuple):
+    """A symbol of code: ``offset`` counts from the start of section number ``section``; ``entry`` says function rather
+    than label."""
+
+    name: str
+    section: int
+    offset: int
+    size: int
+    entry: bool
+    kind: int
+
+
+class Descriptor(NamedTuple):
+    """A ``.kd`` symbol: its value, and the section (-1: none) that holds it at ``offset``."""
+
+    value: int
+    section: int
+    offset: int
+
+
+class _Rows(NamedTuple):
+    """Symbols that may be code or descriptors: their names, and st_info's type, st_shndx, st_value and st_size."""
+
+    names: list[str]
+    kind: U8
+    section: NDArray[np.uint16]
+    value: U64
+    size: U64
+
+
+class Symbols:
+    """``code``: every function and label by place; ``by_name``: the same; ``descriptors``: the ``.kd`` symbols by their
+    kernel's name; ``relocatable``: symbol values are section offsets."""
+
+    def __init__(self, image: Elf) -> None:
+        self.relocatable = image.type == 1
+        self._image = image
+        self._space = _Space(image)
+        rows = _rows(image)
+        section = self._space.holding(rows.section, rows.value)
+        offset = rows.value if self.relocatable else rows.value - self._space.address[section]
+        self.descriptors = _descriptors(rows, section, offset)
+        self.code = self._code(rows, section, offset)
+        self.by_name = {placed.name: placed for placed in self.code}
+
+    def _code(self, rows: _Rows, section: I64, offset: U64) -> list[Placed]:
+        """Functions, and what has no type and a place in code. Absolute values, such as register counts that newer
+        compilers leave as symbols, have none."""
+        space, names = self._space, rows.names
+        absolute = (rows.section >= _SHN_LORESERVE) & (rows.section != _SHN_XINDEX)
+        inside = (section >= 0) & space.executable[section] & (offset < np.maximum(space.size[section], np.uint64(1)))
+        chosen = np.flatnonzero(inside & (rows.kind != _STT_OBJECT) & ~absolute)
+        chosen = chosen[np.array([bool(names[row]) for row in chosen.tolist()], np.bool_)]
+        entry = rows.kind[chosen] != _STT_NOTYPE
+        for at in np.flatnonzero(~entry).tolist():
+            entry[at] = names[chosen[at]] in self.descriptors
+        order = np.lexsort((~entry, offset[chosen], section[chosen]))
+        chosen, entry = chosen[order], entry[order]
+        section, offset = section[chosen], offset[chosen]
+        size = _sizes(section, offset, rows.size[chosen], entry, space.size[section])
+        columns = (section, offset, size, entry, rows.kind[chosen])
+        return [*map(Placed, [names[row] for row in chosen.tolist()], *(column.tolist() for column in columns))]
+
+    def at(self, address: int) -> Section | None:
+        """The loaded section that holds an address of a linked object."""
+        if not 0 <= address < 1 << 64:
+            return None
+        number = self._space.at(np.array([address], np.uint64)).item()
+        return None if number < 0 else self._image.sections[number]
+
+    def functions(self) -> tuple[Function, ...]:
+        return tuple(Function(*placed[:4]) for placed in self.code)
+
+    def bytes_of(self, symbol: Descriptor, size: int) -> bytes:
+        """``size`` bytes at a symbol, from its section or its segment; fewer where they end."""
+        if symbol.section >= 0 and self._image.sections[symbol.section].data:
+            return self.bytes_at(symbol.section, symbol.offset, size)
+        return b"" if self.relocatable else self._image.at_address(symbol.value, size)
+
+    def bytes_at(self, section: int, offset: int, size: int) -> bytes:
+        """``size`` bytes of a section; fewer where it ends."""
+        return self._image.sections[section].data[offset : offset + size]
+
+
+class _Space:
+    """The sections as columns, by number: ``address``, ``size``, ``executable``."""
+
+    def __init__(self, image: Elf) -> None:
+        self.relocatable = image.type == 1
+        self.address = np.array([section.address for section in image.sections], np.uint64)
+        self.size = np.array([section.size for section in image.sections], np.uint64)
+        self.executable = np.array([section.executable for section in image.sections], np.bool_)
+        loaded = [s.index for s in image.sections if s.flags & _SHF_ALLOC and s.size]
+        self._loaded = np.array(loaded, np.int64)[np.argsort(self.address[loaded], kind="stable")]
+
+    def holding(self, number: NDArray[np.uint16], value: U64) -> I64:
+        """For each symbol the section that it names, or, where that is not true, the one whose addresses hold it; -1
+        where there is none."""
+        known = number < len(self.address)
+        named = np.where(known, number, 0).astype(np.int64)
+        if self.relocatable:
+            return np.where(known, named, -1)
+        inside = known & (value >= self.address[named]) & (value - self.address[named] < self.size[named])
+        return np.where(inside, named, self.at(value))
+
+    def at(self, address: U64) -> I64:
+        """For each address of a linked object the loaded section that holds it, or -1."""
+        if not len(self._loaded):
+            return np.full(len(address), -1)
+        slot = np.searchsorted(self.address[self._loaded], address, side="right") - 1
+        found = self._loaded[slot]
+        return np.where((slot >= 0) & (address - self.address[found] < self.size[found]), found, -1)
+
+
+def _rows(image: Elf) -> _Rows:
+    """Of .symtab, else of .dynsym, else of PT_DYNAMIC."""
+    found = _table(image)
+    if found is None:
+        none = np.zeros(0, np.uint64)
+        return _Rows([], none.astype(np.uint8), none.astype(np.uint16), none, none)
+    image, table = found
+    rows = image.symbol_columns(table)
+    kinds = (_STT_NOTYPE, _STT_OBJECT, _STT_FUNC, STT_HSA_KERNEL)
+    rows = rows[(rows["section"] != 0) & np.isin(rows["info"] & 15, kinds)]
+    value, size = rows["value"].astype(np.uint64), rows["size"].astype(np.uint64)
+    return _Rows(image.symbol_names(table, rows["name"]), rows["info"] & 15, rows["section"], value, size)
+
+
+def _table(image: Elf) -> tuple[Elf, Section] | None:
+    for kind in (reader.SHT_SYMTAB, reader.SHT_DYNSYM):
+        table = next((section for section in image.sections if section.type == kind and section.data), None)
+        if table:
+            return image, table
+    return segments.dynamic_symbols(image)
+
+
+def _descriptors(rows: _Rows, section: I64, offset: U64) -> dict[str, Descriptor]:
+    columns = (rows.kind <= _STT_OBJECT, rows.value, section, offset)
+    return {
+        name.removesuffix(".kd"): Descriptor(value, number, place)
+        for name, data, value, number, place in zip(rows.names, *(column.tolist() for column in columns), strict=True)
+        if data and name.endswith(".kd")
+    }
+
+
+def _sizes(section: I64, offset: U64, size: U64, entry: Flags, limit: U64) -> U64:
+    """Symbols without a size reach to the next place: a function to the next function, a label to the next symbol or the
+    end of the function around it; the last one to the end of its section (``limit``). Columns sorted by place."""
+    if size.all():
+        return size
+    starts = np.append(True, (section[1:] != section[:-1]) | (offset[1:] != offset[:-1]))
+    place = np.cumsum(starts)
+    behind_entry = _behind(place, np.flatnonzero(entry), section, offset, limit)
+    behind_any = _behind(place, np.flatnonzero(starts), section, offset, limit)
+    end = np.where(entry, behind_entry, np.minimum(behind_any, _around(section, offset, size * entry, limit)))
+    return np.where(size == 0, end - offset, size)
+
+
+def _behind(place: I64, among: I64, section: I64, offset: U64, limit: U64) -> U64:
+    """Where the first of the symbols ``among`` behind each one's place begins, if it is in the same section."""
+    if not len(among):
+        return limit
+    follower = np.searchsorted(place[among], place, side="right")
+    target = among[np.minimum(follower, len(among) - 1)]
+    same = (follower < len(among)) & (section[target] == section)
+    return np.where(same, offset[target], limit)
+
+
+def _around(section: I64, offset: U64, size: U64, limit: U64) -> U64:
+    """The end of the sized function that covers each symbol; ``limit`` where none does."""
+    ends, last, reach = [], -1, 0
+    for number, begin, length, most in zip(
+        *(column.tolist() for column in (section, offset, size, limit)), strict=True
+    ):
+        reach = max(reach if number == last else 0, begin + length)
+        last = number
+        ends.append(min(reach, most) if reach > begin else most)
+    return np.array(ends, np.uint64)

@@ -1,0 +1,1 @@
+"""Formats of Intel's compilers and drivers."""

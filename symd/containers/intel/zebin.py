@@ -1,0 +1,169 @@
+"""Intel's zebin: the relocatable ELF that newer compilers write (one text section a kernel), and the debug zebin that
+drivers return after loading it.
+
+Sources: ZEBinary ELF layout of intel/intel-graphics-compiler (documentation/visa and zebin), and binaries of ocloc 22.43
+and 26.27, which differ from it: e_type 1, e_machine 205, kernel relocations in .rel.text.KERNEL.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from symd.budget import Budget
+from symd.containers import dwarf_version
+from symd.containers.format import Contents, Part
+from symd.containers.intel import ze_info
+from symd.containers.intel.targets import FUNCTIONS_ONLY, core_name, product_name
+from symd.elf import reader
+from symd.errors import SymdError
+from symd.model.code import CodeObject, Function, Kernel, Section
+
+NAME = "zebin"
+DEBUG_NAME = "debug-zebin"
+EM_INTELGT = 205
+SHT_SPIRV, SHT_ZE_INFO, SHT_GTPIN, SHT_VISAASM, SHT_MISC = 0xFF000009, 0xFF000011, 0xFF000012, 0xFF000013, 0xFF000014
+
+
+def claims(data: bytes) -> bool:
+    """Machine 205, or one of the types of the layout document (0xff11 to 0xff13), where the machine is a product."""
+    if data[:4] != reader.MAGIC:
+        return False
+    kind, machine = int.from_bytes(data[16:18], "little"), int.from_bytes(data[18:20], "little")
+    return machine == EM_INTELGT or 0xFF11 <= kind <= 0xFF13
+
+
+def read(part: Part, budget: Budget) -> Contents:
+    """One code object; kernels are the text sections, with the facts that .ze_info has of them."""
+    image = reader.parse(part.data, budget, "zebin")
+    notes: list[str] = []
+    facts = _module_facts(image)
+    described = _described(image, notes)
+    entries = _entries(image)
+    texts = [section for section in image.sections if section.executable and section.name.startswith(".text.")]
+    functions = _functions(image, notes)
+    code = CodeObject(
+        path="",
+        format=DEBUG_NAME if image.type == 2 and image.machine == EM_INTELGT else NAME,
+        target=part.target or _target(image, facts),
+        data=part.data,
+        sections=image.sections,
+        kernels=tuple(
+            _kernel(section, functions, described, entries)
+            for section in texts
+            if section.name != f".text.{FUNCTIONS_ONLY}"
+        ),
+        functions=tuple(functions),
+        relocation="zebin",
+        linked=False,
+        debug=dwarf_version.kind(image.sections),
+        facts=facts,
+        warnings=tuple(notes),
+    )
+    embedded = tuple(
+        Part("spirv", section.data) for section in image.sections if section.type == SHT_SPIRV and section.data
+    )
+    return Contents(embedded, object=code, format=code.format)
+
+
+def _kernel(
+    text: Section, functions: list[Function], described: dict[str, dict[str, Any]], entries: dict[int, int]
+) -> Kernel:
+    """A kernel's text is its section, with the functions behind it; what no FUNC symbol covers is padding."""
+    name = text.name.removeprefix(".text.")
+    ends = [function.offset + function.size for function in functions if function.section_index == text.index]
+    facts = described.get(name, {})
+    if text.index in entries:
+        facts = {**facts, "entry": entries[text.index]}
+    return Kernel(name, text.index, 0, min(max(ends, default=text.size), text.size), facts)
+
+
+def _entries(image: reader.Elf) -> dict[int, int]:
+    """Section number to the offset of its ``_entry`` symbol: where the code behind the payload prologue begins."""
+    table = image.by_name.get(".symtab")
+    if table is None:
+        return {}
+    texts = {section.index: section for section in image.sections if section.executable}
+    found = {}
+    for symbol in image.symbols(table):
+        text = texts.get(symbol.section)
+        if symbol.name == "_entry" and text is not None:
+            offset = symbol.value - (text.address if image.type == 2 else 0)
+            if 0 <= offset < text.size:
+                found[text.index] = offset
+    return found
+
+
+def _functions(image: reader.Elf, notes: list[str]) -> list[Function]:
+    """FUNC symbols with a size. ``_entry`` only marks where a kernel's prologue ends and would split it."""
+    table = image.by_name.get(".symtab")
+    if table is None:
+        return []
+    addresses = {section.index: section.address for section in image.sections if section.executable}
+    result = []
+    for symbol in image.symbols(table):
+        if symbol.type != reader.STT_FUNC or symbol.name in {"", "_entry"} or symbol.section not in addresses:
+            continue
+        offset = symbol.value - addresses[symbol.section] if image.type == 2 else symbol.value
+        if offset < 0:
+            notes.append(f"symbol {symbol.name} lies before its section; left out")
+            continue
+        result.append(Function(symbol.name, symbol.section, offset, symbol.size))
+    return result
+
+
+def _described(image: reader.Elf, notes: list[str]) -> dict[str, dict[str, Any]]:
+    section = next((section for section in image.sections if section.type == SHT_ZE_INFO), None)
+    if section is None:
+        return {}
+    try:
+        return ze_info.kernels(section.data)
+    except SymdError as error:
+        notes.append(f"kernels are not described: {error}")
+        return {}
+
+
+def _module_facts(image: reader.Elf) -> dict[str, Any]:
+    facts: dict[str, Any] = {"e_machine": image.machine, "e_flags": image.flags}
+    facts |= _flags(image.flags) if image.flags else {}
+    facts |= _compatibility(image)
+    options = image.by_name.get(".misc.buildOptions")
+    if options is not None:
+        facts["build_options"] = options.data.rstrip(b"\0").decode("utf-8", "replace")
+    extra = {"gtpin_info": SHT_GTPIN, "visaasm": SHT_VISAASM, "spirv": SHT_SPIRV}
+    return facts | {key: True for key, kind in extra.items() if any(s.type == kind for s in image.sections)}
+
+
+def _flags(flags: int) -> dict[str, Any]:
+    """TargetFlags of the layout document."""
+    return {
+        "generator_flags": flags & 0xFF,
+        "min_revision": flags >> 8 & 0x1F,
+        "validate_revision": bool(flags >> 13 & 1),
+        "disable_extended_validation": bool(flags >> 14 & 1),
+        "machine_is_core": bool(flags >> 15 & 1),
+        "max_revision": flags >> 16 & 0x1F,
+        "generator": {0: "unregistered", 1: "IGC"}.get(flags >> 21 & 7, flags >> 21 & 7),
+    }
+
+
+def _compatibility(image: reader.Elf) -> dict[str, Any]:
+    """The notes of owner IntelGT; other note sections of these files are not in note format."""
+    section = image.by_name.get(".note.intelgt.compat")
+    if section is None:
+        return {}
+    names = {1: "product_family", 2: "core_family", 3: "target_metadata", 5: "visa_abi", 6: "product_config"}
+    facts: dict[str, Any] = {}
+    for note in reader.notes_of(section):
+        if note.owner == "IntelGT" and note.type in names and len(note.data) == 4:
+            facts[names[note.type]] = struct.unpack("<I", note.data)[0]
+        elif note.owner == "IntelGT" and note.type == 4:
+            facts["zebin_version"] = note.data.rstrip(b"\0").decode("utf-8", "replace")
+    return facts
+
+
+def _target(image: reader.Elf, facts: dict[str, Any]) -> str | None:
+    product = product_name(facts.get("product_family", 0)) or core_name(facts.get("core_family", 0))
+    if product or image.machine == EM_INTELGT:
+        return product
+    return core_name(image.machine) if image.flags >> 15 & 1 else product_name(image.machine)

@@ -1,0 +1,1 @@
+"""Containers that LLVM's offloading tools write, whoever made what is in them."""

@@ -1,0 +1,201 @@
+"""CUDA fat binaries: containers, one behind the other, whose entries are cubins, PTX and LTO intermediates for several
+architectures, plain or compressed.
+
+Container: u32 magic, u16 version 1, u16 header size, u64 size of the rest. Entry: u16 kind, u16 version, u32 header
+size, u64 stored size, u32 compressed size, u32 offset of the options, u16 minor, u16 major, u32 architecture, u32 offset
+and u32 size of the name, u64 flags at byte 40, u64 expanded size at byte 56. Measured with fatbinary 13.0; the result
+equals what cuobjdump extracts."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from symd.budget import Budget
+from symd.containers.format import Contents, Part
+from symd.elf.compression import expand_zstd
+from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
+
+NAME = "cuda-fatbin"
+MAGIC = b"\x50\xed\x55\xba"
+PTX, ELF, LTO = 1, 2, 8
+KINDS = {PTX: "PTX", ELF: "ELF", LTO: "LTO"}
+DEBUG, LZ4, ZSTD, ARCHITECTURE_SPECIFIC, FAMILY_SPECIFIC = 0x2, 0x2000, 0x8000, 0x100000, 0x200000
+_HEADER = struct.Struct("<HHIQIIHHIIIQQQ")
+
+
+class Entry(NamedTuple):
+    """One entry: ``stored`` as it lies in the file, ``raw_size`` bytes once expanded; ``offset`` from the first byte of the
+    fat binary."""
+
+    offset: int
+    kind: int
+    target: str
+    name: str
+    options: str
+    flags: int
+    raw_size: int
+    stored: bytes
+
+    @property
+    def compression(self) -> str:
+        return "lz4" if self.flags & LZ4 else "zstd" if self.flags & ZSTD else "none"
+
+    @property
+    def label(self) -> str:
+        """How notes and errors call it."""
+        return f"{KINDS.get(self.kind, f'kind {self.kind}')} entry {self.target} at byte {self.offset}"
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "kind": KINDS.get(self.kind, str(self.kind)),
+            "target": self.target,
+            "name": self.name,
+            "options": self.options,
+            "offset": self.offset,
+            "compression": self.compression if self.kind != LTO else "none",
+            "stored_size": len(self.stored),
+            "size": self.raw_size,
+            "debug": bool(self.flags & DEBUG),
+        }
+
+
+def claims(data: bytes) -> bool:
+    """The magic number 0xBA55ED50."""
+    return data[:4] == MAGIC
+
+
+def read(part: Part, budget: Budget) -> Contents:
+    """A part for every ELF entry, named by its target. PTX, LTO and unknown entries are named in the notes and skipped
+    before anything is expanded. What is damaged is named in a note; where nothing else is left it is raised."""
+    notes: list[str] = []
+    parts: list[Part] = []
+    failures: list[SymdError] = []
+    facts = []
+    for entry in _entries(part.data, budget, notes, failures):
+        facts.append(entry.facts())
+        if entry.kind != ELF:
+            budget.count(entry.label)
+            notes.append(f"{entry.label}: skipped, it holds no machine code")
+            continue
+        try:
+            parts.append(Part(entry.target, _expanded(entry, budget), target=entry.target))
+        except LimitExceeded:
+            raise
+        except SymdError as error:
+            budget.count(entry.label)
+            failures.append(error)
+    if failures and not parts:
+        raise failures[0]
+    notes += [f"left out: {error}" for error in failures]
+    return Contents(tuple(parts), notes=tuple(notes), facts={"entries": facts})
+
+
+def _entries(data: bytes, budget: Budget, notes: list[str], failures: list[SymdError]) -> Iterator[Entry]:
+    """The entries of all containers. The first thing that cannot be read ends the walk of its container."""
+    at = 0
+    while at < len(data):
+        budget.count(f"{NAME}: container at byte {at}")
+        try:
+            start, end = _container(data, at)
+        except SymdError as error:
+            failures.append(error)
+            start, end = len(data), min(at + 16, len(data))
+        if end > len(data):
+            failures.append(Malformed(f"the container at byte {at} ends at byte {end}, past {len(data)}", where=NAME))
+        yield from _container_entries(data, start, min(end, len(data)), failures)
+        at = _next(data, end, notes)
+
+
+def _next(data: bytes, end: int, notes: list[str]) -> int:
+    """Where the next container starts: containers are aligned to 8 bytes, and sections pad with zeros."""
+    found = data.find(MAGIC, end)
+    found = found if found >= 0 else len(data)
+    gap = found - end
+    if gap > 0 and data.count(0, end, found) != gap:
+        notes.append(f"{gap} bytes at byte {end}, behind a container, are no container")
+    return found
+
+
+def _container(data: bytes, at: int) -> tuple[int, int]:
+    """Where the entries start and end."""
+    if at + 16 > len(data):
+        raise Malformed(f"the container header at byte {at} ends past the file's {len(data)} bytes", where=NAME)
+    version, header, size = struct.unpack_from("<HHQ", data, at + 4)
+    if version != 1:
+        raise Unsupported(f"the container at byte {at} has version {version}, only 1 is known", where=NAME)
+    if header < 16:
+        raise Malformed(f"the container at byte {at} has a header of {header} bytes instead of 16", where=NAME)
+    return at + header, at + header + size
+
+
+def _container_entries(data: bytes, at: int, end: int, failures: list[SymdError]) -> Iterator[Entry]:
+    while at < end:
+        try:
+            entry, at = _entry(data, at, end)
+        except SymdError as error:
+            failures.append(error)
+            return
+        yield entry
+
+
+def _entry(data: bytes, at: int, end: int) -> tuple[Entry, int]:
+    """The entry at byte ``at`` and where the next one starts."""
+    place = f"{NAME}: entry at byte {at}"
+    if at + 64 > end:
+        raise Malformed(f"its header ends past byte {end}", where=place)
+    (kind, _, header, size, packed, options, _, _, arch, name, name_size, flags, _, raw) = _HEADER.unpack_from(data, at)
+    if header < 64 or at + header + size > end:
+        raise Malformed(f"header of {header} and content of {size} bytes end past byte {end}", where=place)
+    head = data[at : at + header]
+    compressed = bool(flags & (LZ4 | ZSTD))
+    if compressed and packed > size:
+        raise Malformed(f"{packed} compressed bytes in a content of {size}", where=place)
+    stored = data[at + header : at + header + (packed if compressed else size)]
+    entry = Entry(
+        at, kind, _target(kind, arch, flags), _text(head, name, name_size), _options(head, options), flags,
+        raw if compressed else size, stored,
+    )  # fmt: skip
+    return entry, at + header + size
+
+
+def _target(kind: int, arch: int, flags: int) -> str:
+    """ "sm_90a" for code, "compute_90a" for PTX, "lto_90" for LTO."""
+    letter = "a" if flags & ARCHITECTURE_SPECIFIC else "f" if flags & FAMILY_SPECIFIC else ""
+    return f"{ {PTX: 'compute', LTO: 'lto'}.get(kind, 'sm') }_{arch}{letter}"
+
+
+def _text(head: bytes, offset: int, size: int) -> str:
+    return head[offset : offset + size].split(b"\0")[0].decode("utf-8", "replace") if offset else ""
+
+
+def _options(head: bytes, offset: int) -> str:
+    """The options record: u32 offset (from the record) and u32 size of the text."""
+    if not offset or offset + 8 > len(head):
+        return ""
+    start, size = struct.unpack_from("<II", head, offset)
+    return _text(head, start, size)
+
+
+def _expanded(entry: Entry, budget: Budget) -> bytes:
+    where = f"{NAME}: {entry.label}"
+    if entry.flags & LZ4:
+        return _expand_lz4(entry.stored, entry.raw_size, budget, where)
+    if entry.flags & ZSTD:
+        return expand_zstd(entry.stored, entry.raw_size, budget, where)
+    return entry.stored
+
+
+def _expand_lz4(data: bytes, size: int, budget: Budget, where: str) -> bytes:
+    """An LZ4 block (no frame) that must expand to exactly ``size`` bytes."""
+    import lz4.block  # noqa: PLC0415 - few modules have such a part
+
+    budget.expand(len(data), size, where)
+    try:
+        result: bytes = lz4.block.decompress(data, uncompressed_size=size)
+    except (lz4.block.LZ4BlockError, ValueError, OverflowError) as error:
+        raise Malformed(f"LZ4 data is damaged: {error}", where=where) from error
+    if len(result) != size:
+        raise Malformed(f"LZ4 data should expand to {size} bytes and gives {len(result)}", where=where)
+    return result

@@ -1,0 +1,131 @@
+"""Which frames were at these device addresses at these times? The map says which module held each address, and all
+addresses of one module are answered together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from symd.contexts.address_forms import extended, reduced, shifted
+from symd.contexts.gathered import Gathered
+from symd.contexts.intervals import NONE
+from symd.contexts.timeline import Found, Target, Timeline, in_groups
+from symd.errors import InvalidInput, LimitExceeded, ModuleNotFound, Unsupported
+from symd.index import Index
+from symd.model.addresses import (
+    ByAddress,
+    ByKernel,
+    BySection,
+    DeviceAddress,
+    KernelOffset,
+    ObjectAddress,
+    Query,
+    SectionOffset,
+)
+from symd.model.answers import Reason
+from symd.model.columns import I64, U64
+from symd.model.contexts import AddressForm
+from symd.model.device import DeviceAnswers, DeviceCandidate
+from symd.query.symbolize import Part, symbolize_parts
+
+WORK = 1 << 26
+"""Truncated addresses of a batch, times the places each could stand for."""
+
+
+def symbolize_device(
+    timeline: Timeline, width: int, values: U64, times: I64, form: AddressForm, opener: Callable[[str], Index]
+) -> DeviceAnswers:
+    """Answers for ``values``, written in ``form``, each as of its time, in a context whose addresses have ``width`` bits.
+
+    Reasons beside those of the module: OUTSIDE_TEXT (nothing was ever mapped there), UNLOADED (something was, before or
+    later), AMBIGUOUS, UNKNOWN_MODULE (what was there is not in the store), MALFORMED (it is, and cannot be read).
+    Raises ``LimitExceeded`` when truncated addresses could stand for too many places.
+    """
+    addresses, fits = shifted(values, form)
+    found = _found(timeline, width, addresses, times, form)
+    batch = Gathered(len(values))
+    batch.location[:] = np.where(fits, found.reason, Reason.OUTSIDE_TEXT)
+    held = np.flatnonzero(fits & (found.row >= 0))
+    modules, numbers = _answer(timeline, found, held, batch, opener)
+    module = np.zeros(len(values), np.uint32)
+    module[held] = numbers
+    meanings = {
+        number: tuple(_meaning(timeline, width, row, address) for row, address in several)
+        for number, several in sorted(found.several.items())
+        if fits[number]
+    }
+    _, valid = reduced(found.address, width)
+    whole = np.where(valid, extended(found.address, width), found.address)
+    return DeviceAnswers(batch.answers(), module, whole, modules, meanings)
+
+
+def _found(timeline: Timeline, width: int, addresses: U64, times: I64, form: AddressForm) -> Found:
+    """Whole addresses are looked up at once; one that is none of the width was never mapped."""
+    if form.bits >= width:
+        low, valid = reduced(addresses, width)
+        found = timeline.find(low, times)
+        found.row[~valid] = NONE
+        low[~valid] = addresses[~valid]
+        found.reason[~valid] = Reason.OUTSIDE_TEXT
+        for number in [each for each in found.several if not valid[each]]:
+            del found.several[number]
+        return found
+    ways = len(timeline.windows(form.bits))
+    if ways * len(addresses) > WORK:
+        raise LimitExceeded(
+            f"each truncated address could stand for {ways} places",
+            hint="send smaller batches, or more bits of the addresses",
+            metadata={"limit": "truncated", "value": str(WORK)},
+        )
+    return timeline.find_truncated(addresses, times, form.bits)
+
+
+def _answer(
+    timeline: Timeline, found: Found, held: I64, batch: Gathered, opener: Callable[[str], Index]
+) -> tuple[list[str], I64]:
+    """Answer what is held by a module, module after module; the modules, and for each question its number plus one."""
+    targets = timeline.targets_of(found.row[held])
+    modules: dict[str, list[tuple[Target, I64]]] = {}
+    for number, where in in_groups(targets):
+        target = timeline.targets[number]
+        modules.setdefault(target.module, []).append((target, where))
+    owner = np.zeros(len(held), np.int64)
+    values = timeline.values_of(found.row[held], found.address[held])
+    for number, (digest, groups) in enumerate(modules.items(), 1):
+        everywhere = np.concatenate([where for _, where in groups])
+        owner[everywhere] = number
+        try:
+            index = opener(digest)
+        except (ModuleNotFound, InvalidInput, LimitExceeded, Unsupported) as error:
+            missing = isinstance(error, ModuleNotFound)
+            batch.location[held[everywhere]] = Reason.UNKNOWN_MODULE if missing else Reason.MALFORMED
+            continue
+        batch.add(held[everywhere], symbolize_parts(index, _parts(groups, values), len(everywhere)))
+    return list(modules), owner
+
+
+def _parts(groups: Sequence[tuple[Target, I64]], values: U64) -> list[Part]:
+    """Groups that follow one another in the module's batch."""
+    parts, first = [], 0
+    for target, where in groups:
+        numbers = np.arange(first, first + len(where))
+        parts.append(Part(numbers, values[where], target.kernel, target.section, target.object))
+        first += len(where)
+    return parts
+
+
+def _meaning(timeline: Timeline, width: int, row: int, address: int) -> DeviceCandidate:
+    target = timeline.targets[int(timeline.targets_of(np.array([row]))[0])]
+    low = np.array([address], np.uint64)
+    value = int(timeline.values_of(np.array([row]), low)[0])
+    whole = DeviceAddress(int(extended(low, width)[0]))
+    return DeviceCandidate(whole, target.module, target.object, _place(target, value))
+
+
+def _place(target: Target, value: int) -> Query:
+    if target.kernel is not None:
+        return ByKernel(target.kernel, KernelOffset(value))
+    if target.section is not None:
+        return BySection(target.section, SectionOffset(value))
+    return ByAddress(ObjectAddress(value))

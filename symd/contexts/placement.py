@@ -1,0 +1,210 @@
+"""A load as a client tells it, as one that can be kept: checked, with every segment's address and size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from symd.contexts.address_forms import WIDTHS, reduced
+from symd.errors import BadQuery, InvalidInput, KernelNotFound, ObjectNotFound
+from symd.index import Index
+from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, ObjectAddress, Query
+from symd.model.contexts import Context, Load, Segment, Unload
+
+LARGEST = 1 << 32
+"""Bytes of a segment."""
+MAX_SEGMENTS = 100_000
+"""Segments of a load."""
+MAX_TEXT = 4096
+"""Characters of a key, a name, an attribute."""
+MAX_ATTRIBUTES = 100
+TIMES = 1 << 63
+"""Times are below this."""
+_TOP = 1 << 64
+_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+
+Opener = Callable[[], Index]
+"""Opens the index of the module that is loaded."""
+
+
+def checked_context(context: Context) -> Context:
+    """Raises ``BadQuery`` when it says what cannot be."""
+    texts = [context.host, context.device, context.clock, *context.attributes, *context.attributes.values()]
+    if any(len(text) > MAX_TEXT for text in texts) or len(context.attributes) > MAX_ATTRIBUTES:
+        raise BadQuery(f"a context has at most {MAX_ATTRIBUTES} attributes, and texts of {MAX_TEXT} characters")
+    if not 0 <= context.process < TIMES:
+        raise BadQuery(f"{context.process} is not the number of a process")
+    if context.address_bits not in WIDTHS:
+        raise BadQuery(f"addresses of {context.address_bits} bits are not known", hint="address_bits is 48, 57 or 64")
+    return context
+
+
+def checked_unload(unload: Unload) -> Unload:
+    """Raises ``BadQuery``."""
+    if not unload.key:
+        raise BadQuery("an unload names no load", hint="give the key of the load")
+    _check_text(unload.key)
+    _check_time(unload.time)
+    return unload
+
+
+def placed(load: Load, width: int, opener: Opener) -> Load:
+    """The load with its segments, in a context whose addresses have ``width`` bits. The module is opened only where it
+    must say where its text is or how long; it need not be known otherwise.
+
+    Raises ``BadQuery`` for times, addresses and sizes that cannot be, or when segments overlap; ``ModuleNotFound``,
+    ``ObjectNotFound`` and ``KernelNotFound`` where they are needed and not there.
+    """
+    _check_life(load)
+    if (load.base is None) == (not load.segments):
+        raise BadQuery("a load has either segments or a base", where=load.module)
+    if len(load.segments) > MAX_SEGMENTS:
+        raise BadQuery(f"a load has {len(load.segments)} segments, at most {MAX_SEGMENTS} are taken")
+    if load.base is not None:
+        segments = _at_base(load.base, load.object, opener())
+    else:
+        sizer = _Sizer(opener)
+        segments = [sizer.sized(_named(each, load.object)) for each in load.segments]
+    _check_segments(segments, width, load.module)
+    return replace(load, segments=tuple(segments), base=None, object=None)
+
+
+def _check_life(load: Load) -> None:
+    if not _DIGEST.match(load.module):
+        raise BadQuery(
+            f"{load.module[:80]!r} is not the SHA-256 of a module", hint="give 64 lower-case hexadecimal digits"
+        )
+    _check_text(load.key)
+    _check_time(load.time)
+    if load.until is not None:
+        _check_time(load.until)
+        if load.until <= load.time:
+            raise BadQuery(
+                f"a load at {load.time} cannot end at {load.until}", hint="give times in the order they came"
+            )
+
+
+def _check_time(time: int) -> None:
+    if not 0 <= time < TIMES - 1:
+        raise BadQuery(f"{time} is not a time", hint="times are nanoseconds, from 0 to 2^63 - 2")
+
+
+def _check_text(text: str) -> None:
+    if len(text) > MAX_TEXT:
+        raise BadQuery(f"a key or name has {len(text)} characters, at most {MAX_TEXT} are taken")
+
+
+def _named(segment: Segment, path: str | None) -> Segment:
+    return replace(segment, object=path) if segment.object is None and path is not None else segment
+
+
+def _at_base(base: int, path: str | None, index: Index) -> list[Segment]:
+    """One segment a text section; SPIR-V has no place in device memory."""
+    if not 0 <= base < _TOP:
+        raise BadQuery(f"{base} is not a load base", hint="it is taken modulo 2^64: write a negative one as 2^64 less")
+    _check_object(index, path)
+    places = [(index.places[number], index.place_size(number)) for number in index.chosen_places(path).tolist()]
+    segments = [
+        Segment(
+            DeviceAddress((base + where.address) % _TOP), size, ByAddress(ObjectAddress(where.address)), where.object
+        )
+        for where, size in places
+        if size and where.section is not None
+    ]
+    if not segments:
+        raise InvalidInput("there is no text to load", hint="name the code object that was loaded")
+    return segments
+
+
+class _Sizer:
+    """Finds how many bytes there are from a place to the end of its kernel or section."""
+
+    def __init__(self, opener: Opener) -> None:
+        self._index = cache(opener)
+        self._texts = cache(self._table)
+
+    def sized(self, segment: Segment) -> Segment:
+        """The segment with its size. Raises ``BadQuery`` when nothing, or more than one thing, could be meant."""
+        if segment.size:
+            return segment
+        sizes = self._sizes(segment.place, segment.object)
+        if not sizes:
+            raise KernelNotFound(
+                f"the module has no text for {segment.place}", hint="symd info FILE lists kernels and sections"
+            )
+        if len(sizes) > 1 or sizes[0] <= 0:
+            raise BadQuery(f"what is behind {segment.place} is not one text", hint="give the size, or the code object")
+        return replace(segment, size=sizes[0])
+
+    def _sizes(self, place: Query, path: str | None) -> list[int]:
+        texts = self._texts(path)
+        match place:
+            case ByKernel(kernel, offset):
+                entries = [each for each in self._index().kernels_named(kernel) if each.place in texts.sizes]
+                return [(each.size or texts.sizes[each.place] - each.offset) - offset for each in entries]
+            case BySection(section, offset):
+                return [texts.sizes[number] - offset for number in texts.by_section.get(section, ())]
+            case ByAddress(address):
+                count, number, at = self._index().address_map(path).resolve(np.array([address], np.uint64))
+                size = texts.sizes[int(number[0])] - int(at[0]) if count[0] == 1 else 0
+                return [size] * int(count[0])
+
+    def _table(self, path: str | None) -> _Texts:
+        index = self._index()
+        _check_object(index, path)
+        texts = _Texts({}, {})
+        for number in index.chosen_places(path).tolist():
+            where = index.places[number]
+            texts.sizes[number] = index.place_size(number)
+            for name in (where.section, where.section_index):
+                if name is not None:
+                    texts.by_section.setdefault(name, []).append(number)
+        return texts
+
+
+class _Texts(NamedTuple):
+    """The text sections that may be meant: their sizes by place number, and their numbers by name and by index."""
+
+    sizes: dict[int, int]
+    by_section: dict[str | int, list[int]]
+
+
+def _check_object(index: Index, path: str | None) -> None:
+    if path is not None and not index.has_object(path):
+        raise ObjectNotFound(f"there is no code object {path!r}", hint="symd info FILE lists them")
+
+
+def _check_segments(segments: Sequence[Segment], width: int, module: str) -> None:
+    """Addresses are of that width, and no two segments share one."""
+    for each in segments:
+        _check_place(each.place)
+        if not 0 <= each.address < _TOP or not 0 < each.size <= LARGEST:
+            raise BadQuery(
+                f"{each.size} bytes at {each.address:#x} are no segment", hint="a segment has 1 byte to 4 GiB"
+            )
+    addresses, valid = reduced(np.array([each.address for each in segments], np.uint64), width)
+    ends = [start + each.size for start, each in zip(addresses.tolist(), segments, strict=True)]
+    if not valid.all() or max(ends) > 1 << width:
+        raise BadQuery(f"a segment does not lie within addresses of {width} bits", where=module)
+    for (start, end), (behind, _) in pairwise(sorted(zip(addresses.tolist(), ends, strict=True))):
+        if behind < end:
+            raise BadQuery(
+                f"two segments of one load overlap at {max(start, behind):#x}",
+                where=module,
+                hint="where kernels are placed one by one, give the address of each",
+            )
+
+
+def _check_place(place: Query) -> None:
+    number = place.address if isinstance(place, ByAddress) else place.offset
+    name = place.kernel if isinstance(place, ByKernel) else place.section if isinstance(place, BySection) else ""
+    if not 0 <= number < _TOP or (isinstance(name, int) and not 0 <= name < LARGEST):
+        raise BadQuery(f"{place} does not fit", hint="offsets have 64 bits, section numbers 32")
+    if isinstance(name, str):
+        _check_text(name)

@@ -1,0 +1,182 @@
+"""The verbs about contexts: what is told goes to the store's log; the maps in memory are made from that log, kept while
+they are asked about, and follow it when anybody adds to it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from symd.contexts.address_forms import checked_form, reduced
+from symd.contexts.device import symbolize_device
+from symd.contexts.placement import MAX_TEXT, TIMES, checked_context, checked_unload, placed
+from symd.contexts.timeline import FOREVER, Target, Timeline
+from symd.errors import BadQuery
+from symd.index import Index
+from symd.model.columns import I64, U64
+from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
+from symd.model.device import DeviceAnswers
+from symd.store.aliases import Aliases
+from symd.store.context_log import Changes, ContextLog, Row
+
+KEPT = 4_000_000
+"""Segments in the maps that stay in memory, beside the one that was asked last."""
+PAGE = 1000
+Opener = Callable[[str], Index]
+
+
+class Contexts:
+    """``ContextVerbs`` over a store in this process; ``opener`` opens the index of a module by its digest."""
+
+    def __init__(self, context_log: ContextLog, opener: Opener) -> None:
+        self._epochs = context_log
+        self._opener = opener
+        self._maps: OrderedDict[str, _Map] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, context: Context) -> str:
+        return self._epochs.add(checked_context(context))
+
+    def get(self, name: str) -> ContextRecord:
+        return self._epochs.context(name)
+
+    def all(self, after: str = "") -> Iterator[ContextRecord]:
+        page = self._epochs.contexts(after, PAGE)
+        while page:
+            yield from page
+            page = self._epochs.contexts(page[-1].id, PAGE)
+
+    def remove(self, name: str) -> None:
+        self._epochs.remove(name)
+        with self._lock:
+            self._maps.pop(name, None)
+
+    def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
+        width = self._epochs.context(name).context.address_bits
+        checked = [
+            checked_unload(event)
+            if isinstance(event, Unload)
+            else placed(event, width, partial(self._opener, event.module))
+            for event in events
+        ]
+        return self._epochs.record(name, checked)
+
+    def loads(self, name: str, after: int = 0) -> Iterator[tuple[int, Load]]:
+        page = self._epochs.loads(name, after, PAGE)
+        while page:
+            yield from page
+            page = self._epochs.loads(name, page[-1][0], PAGE)
+
+    def symbolize(
+        self, name: str, values: U64, times: Times = None, form: AddressForm = WHOLE_ADDRESS
+    ) -> DeviceAnswers:
+        form, as_of = checked_form(form), _times(times, len(values))
+        known = self._map(name)
+        return symbolize_device(known.follow(), known.width, values, as_of, form, self._opener)
+
+    def _map(self, name: str) -> _Map:
+        """The map in memory; others go when there are too many segments in all of them."""
+        with self._lock:
+            found = self._maps.get(name)
+        if found is None:
+            found = _Map(self._epochs, self._epochs.context(name))
+        with self._lock:
+            found = self._maps.setdefault(name, found)
+            self._maps.move_to_end(name)
+            while len(self._maps) > 1 and sum(each.size for each in self._maps.values()) > KEPT:
+                self._maps.popitem(last=False)
+            return found
+
+
+class StoredAliases:
+    """``AliasVerbs`` over a store in this process."""
+
+    def __init__(self, aliases: Aliases, context_log: ContextLog) -> None:
+        self._aliases = aliases
+        self._epochs = context_log
+
+    def add(self, aliases: Sequence[Alias]) -> None:
+        for each in aliases:
+            if not each.kind or not each.key or max(len(each.kind), len(each.key), len(each.object or "")) > MAX_TEXT:
+                raise BadQuery(f"an alias has a kind and a key of 1 to {MAX_TEXT} characters")
+        for context in {each.context for each in aliases} - {""}:
+            self._epochs.context(context)
+        self._aliases.add(aliases)
+
+    def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
+        return self._aliases.resolve(kind, key, context)
+
+    def of(self, digest: str, after: Alias | None = None) -> Iterator[Alias]:
+        page = self._aliases.of(digest, after, PAGE)
+        while page:
+            yield from page
+            page = self._aliases.of(digest, page[-1], PAGE)
+
+
+class _Map:
+    """A timeline and how far in the log it is."""
+
+    def __init__(self, context_log: ContextLog, record: ContextRecord) -> None:
+        self._epochs = context_log
+        self._name = record.id
+        self._lock = threading.Lock()
+        self._timeline = Timeline()
+        self._last = Changes()
+        self.width = record.context.address_bits
+
+    @property
+    def size(self) -> int:
+        return self._timeline.size
+
+    def follow(self) -> Timeline:
+        """The timeline, after everything that the log has by now."""
+        with self._lock:
+            whole = False
+            while not whole:
+                changes = self._epochs.changes(self._name, self._last)
+                if changes.number != self._last.number:
+                    self._timeline = Timeline()
+                self._take(changes)
+                self._last, whole = changes, changes.whole
+            return self._timeline
+
+    def _take(self, changes: Changes) -> None:
+        if changes.ended:
+            ended = np.array(changes.ended, np.int64)
+            self._timeline.end(ended[:, 0], ended[:, 1])
+        if changes.rows:
+            _append(self._timeline, changes.rows, self.width)
+
+
+def _append(timeline: Timeline, rows: Sequence[Row], width: int) -> None:
+    columns: dict[str, tuple[Any, ...]] = dict(zip(Row._fields, zip(*rows, strict=True), strict=True))
+    start, _ = reduced(np.array(columns["address"], np.int64).view(np.uint64), width)
+    until = [FOREVER if each is None else each for each in columns["unloaded"]]
+    timeline.append(
+        np.array(columns["sequence"], np.int64),
+        np.array(columns["loaded"], np.int64),
+        np.array(until, np.int64),
+        start,
+        np.array(columns["size"], np.uint64),
+        start - np.array(columns["offset"], np.int64).view(np.uint64),
+        list(map(Target, columns["module"], columns["object"], columns["kernel"], columns["section"])),
+    )
+
+
+def _times(times: Times, size: int) -> I64:
+    """One time for each of ``size`` addresses. Raises ``BadQuery``."""
+    if times is None:
+        return np.full(size, FOREVER - 1, np.int64)
+    if isinstance(times, int):
+        if not 0 <= times < TIMES:
+            raise BadQuery(f"{times} is not a time", hint="times are nanoseconds, from 0 to 2^63 - 2")
+        return np.full(size, min(times, FOREVER - 1), np.int64)
+    if len(times) != size:
+        raise BadQuery(f"there are {len(times)} times for {size} addresses", hint="give one for each, or one for all")
+    if size and int(times.min()) < 0:
+        raise BadQuery("a time is below 0 or above 2^63 - 1")
+    return np.minimum(times, FOREVER - 1)

@@ -1,0 +1,1 @@
+"""Lines, scopes and source texts of SPIR-V modules."""

@@ -1,0 +1,150 @@
+"""The debug instructions of a SPIR-V module by id: files, functions and the way from a scope to its function.
+
+Source: OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugInfo.100, sections "Lexical Scope" and "Compilation Unit"."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symd.model.columns import I64, U64
+from symd.spirv.words import Debug, DebugInstruction, Op, Words
+
+_PARENT = {Debug.TYPE_TEMPLATE: 0, Debug.LEXICAL_BLOCK: 3, Debug.LEXICAL_BLOCK_DISCRIMINATOR: 2}
+"""The operand that names what a scope stands in; a template names the function it makes."""
+_SOURCE = {Debug.FUNCTION: 2, Debug.LEXICAL_BLOCK: 0, Debug.LEXICAL_BLOCK_DISCRIMINATOR: 0}
+
+
+_DESCRIBING = (*_PARENT, Debug.FUNCTION, Debug.FUNCTION_DEFINITION, Debug.INLINED_AT, Debug.SOURCE)
+
+
+class DebugData:
+    """``by_id`` holds the instructions that describe files, functions and scopes; ``definitions`` maps a function's id to
+    the id of its DebugFunction."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.by_id: dict[int, DebugInstruction] = {}
+        self.definitions: dict[int, int] = {}
+        self._function_of: dict[int, int | None] = {}
+        self._depth: dict[int, int | None] = {}
+        for item in words.debug_instructions(*_DESCRIBING):
+            self.by_id.setdefault(item.id, item)
+            self._note_definition(item)
+
+    def _note_definition(self, item: DebugInstruction) -> None:
+        if item.opcode == Debug.FUNCTION and not item.by_id and len(item.operands) > 9:
+            self.definitions.setdefault(item.operands[9], item.id)
+        elif item.opcode == Debug.FUNCTION_DEFINITION and item.by_id and len(item.operands) > 1:
+            self.definitions.setdefault(item.operands[1], item.operands[0])
+
+    def function_of(self, scope: int) -> int | None:
+        """The id of the DebugFunction in which ``scope`` stands; None for file scope, types and parents in a circle."""
+        path: list[int] = []
+        seen: set[int] = set()
+        at, found = scope, None
+        while at not in seen:
+            if at in self._function_of:
+                found = self._function_of[at]
+                break
+            path.append(at)
+            seen.add(at)
+            item = self.by_id.get(at)
+            if item is not None and item.opcode == Debug.FUNCTION:
+                found = at
+                break
+            parent = _operand(item, _PARENT)
+            if parent is None:
+                break
+            at = parent
+        self._function_of.update(dict.fromkeys(path, found))
+        return found
+
+    def file_of(self, source: int) -> str:
+        """The path that a DebugSource (or, in the oldest set, an OpString) names; "" for anything else."""
+        item = self.by_id.get(source)
+        if item is not None and item.opcode == Debug.SOURCE and item.operands:
+            source = item.operands[0]
+        return self.words.strings.get(source, "")
+
+    def scope_file(self, scope: int) -> str:
+        """The file in which a function or a block stands."""
+        item = self.by_id.get(scope)
+        if item is not None and item.opcode == Debug.TYPE_TEMPLATE:
+            item = self.by_id.get(self.function_of(scope) or 0)
+        source = _operand(item, _SOURCE)
+        return self.file_of(source) if source is not None else ""
+
+    def function_names(self, function: int | None) -> tuple[str, str]:
+        """(name, linkage name); "" where there is none, and for a linkage name that is the name again."""
+        item = self.by_id.get(function) if function is not None else None
+        if item is None or not item.operands:
+            return "", ""
+        name = self.words.strings.get(item.operands[0], "")
+        linkage = self.words.strings.get(item.operands[6], "") if len(item.operands) > 6 else ""
+        return name, "" if linkage == name else linkage
+
+    def inlined_at(self, number: int) -> tuple[int, int, int] | None:
+        """(line, scope, next inlined-at or 0) of a DebugInlinedAt; None for any other id."""
+        item = self.by_id.get(number)
+        if item is None or item.opcode != Debug.INLINED_AT or len(item.operands) < 2:
+            return None
+        line = self.words.value(item.operands, 0, item.by_id)
+        return line, item.operands[1], item.operands[2] if len(item.operands) > 2 else 0
+
+    def inline_depth(self, inlined_at: int) -> int | None:
+        """How many DebugInlinedAt stand from this one outwards, itself counted; None when they form a circle."""
+        path: list[int] = []
+        at, depth = inlined_at, None
+        seen: set[int] = set()
+        while at not in seen:
+            site = self.inlined_at(at)
+            if site is None or at in self._depth:
+                depth = 0 if site is None else self._depth[at]
+                break
+            seen.add(at)
+            path.append(at)
+            at = site[2]
+        for one in reversed(path):
+            depth = depth + 1 if depth is not None else None
+            self._depth[one] = depth
+        return depth
+
+
+def _operand(item: DebugInstruction | None, table: dict[Debug, int]) -> int | None:
+    at = table.get(Debug(item.opcode)) if item is not None and item.opcode in table else None
+    return item.operands[at] if item is not None and at is not None and at < len(item.operands) else None
+
+
+class Places:
+    """Where statements take effect: ``offset`` is the byte offset of every instruction (and of the end, behind the last),
+    ``governed`` the number of the first instruction from each on that is no location statement. ``lines`` are the numbers
+    of DebugLine and DebugNoLine, of which ``beginning`` marks the former (the literal sets have neither); ``scopes`` are
+    DebugScope and DebugNoScope."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.scopes = list(words.debug_instructions(Debug.SCOPE, Debug.NO_SCOPE))
+        lines = [item for item in words.debug_instructions(Debug.LINE, Debug.NO_LINE) if item.by_id]
+        self.lines: I64 = np.array([item.number for item in lines], np.int64)
+        self.beginning = np.array([item.opcode == Debug.LINE and len(item.operands) > 3 for item in lines], np.bool_)
+        stating = np.isin(words.opcode, (Op.LINE, Op.NO_LINE))
+        stating[self.lines] = True
+        stating[[item.number for item in self.scopes]] = True
+        count = len(words)
+        numbers = np.where(stating, count, np.arange(count))
+        self.governed: I64 = np.append(np.minimum.accumulate(numbers[::-1])[::-1], count).astype(np.int64)
+        self.offset: U64 = np.append(words.start * 4, words.end).astype(np.uint64)
+
+
+class Interner:
+    """Strings to numbers; 0 is ""."""
+
+    def __init__(self) -> None:
+        self.strings = [""]
+        self._numbers = {"": 0}
+
+    def __call__(self, string: str) -> int:
+        number = self._numbers.setdefault(string, len(self.strings))
+        if number == len(self.strings):
+            self.strings.append(string)
+        return number

@@ -1,0 +1,118 @@
+"""SPIR-V debug data to rows and scopes. An address is the byte offset of an instruction; a row begins at the first
+instruction that a line statement governs, never at the statement itself, and ends where the block ends.
+
+Source: SPIR-V 1.6, 3.52.2 (OpLine, OpNoLine); NonSemantic.Shader.DebugInfo.100, DebugLine and DebugNoLine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.debuginfo.spirv.debug import DebugData, Interner, Places
+from symd.debuginfo.spirv.scopes import ScopeBuilder
+from symd.model.code import CodeObject
+from symd.model.columns import I64
+from symd.model.debug_info import DebugInfo, LineRows, RowFlag
+from symd.spirv.functions import bodies
+from symd.spirv.words import BLOCK_ENDS, Op, Words, parse
+
+__all__ = ("read",)
+
+_END, _LINE, _DEBUG = 0, 1, 2
+"""Kinds of event: the block ends behind it, OpLine or OpNoLine, DebugLine or DebugNoLine."""
+
+
+def read(code: CodeObject) -> DebugInfo:
+    """Rows and scopes of a SPIR-V module, section 0. Raises Malformed where the module does not split into instructions;
+    whatever is wrong with debug operands only leaves out what they would have said."""
+    words = parse(code.data)
+    data = DebugData(words)
+    files, names = Interner(), Interner()
+    places = Places(words)
+    rows = _rows(_events(words, data, files, places), places)
+    builder = ScopeBuilder(data, files, names, places)
+    scopes = builder.build(bodies(words))
+    return DebugInfo(rows, scopes, tuple(files.strings), tuple(names.strings), tuple(builder.warnings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """Equally long columns, by instruction number. ``location`` holds file number, line and column of a statement that
+    begins one; ``begins`` tells which do."""
+
+    number: I64
+    kind: I64
+    begins: NDArray[np.bool_]
+    location: I64
+
+
+def _events(words: Words, data: DebugData, files: Interner, places: Places) -> _Events:
+    """What happens, in the order of the module; the module's end ends its last block."""
+    blocks = np.append(words.where(*BLOCK_ENDS), len(words) - 1).astype(np.int64)
+    lines = np.array(words.where(Op.LINE, Op.NO_LINE), np.int64)
+    parts = [
+        (lines, _LINE, (words.opcode[lines] == Op.LINE) & (words.count[lines] >= 4), _op_lines(words, files, lines)),
+        (places.lines, _DEBUG, places.beginning, _debug_lines(words, data, files, places.lines)),
+        (blocks, _END, np.zeros(len(blocks), np.bool_), np.zeros((len(blocks), 3), np.int64)),
+    ]
+    number = np.concatenate([part[0] for part in parts])
+    order = np.argsort(number, kind="stable")
+    return _Events(
+        number[order],
+        np.concatenate([np.full(len(part[0]), part[1], np.int64) for part in parts])[order],
+        np.concatenate([part[2] for part in parts])[order],
+        np.concatenate([part[3] for part in parts])[order],
+    )
+
+
+def _op_lines(words: Words, files: Interner, numbers: I64) -> I64:
+    """Operands: file (an OpString), line, column."""
+    first, last = words.start[numbers] + 1, len(words.words) - 1
+    ids, line, column = (words.words[np.minimum(first + at, last)].astype(np.int64) for at in range(3))
+    return np.column_stack((_through(ids, lambda one: files(words.strings.get(one, ""))), line, column))
+
+
+def _debug_lines(words: Words, data: DebugData, files: Interner, numbers: I64) -> I64:
+    """Operands behind the four words of OpExtInst: source, line start and end, column start and end."""
+    first, last = words.start[numbers] + 5, len(words.words) - 1
+    ids, line, column = (words.words[np.minimum(first + at, last)].astype(np.int64) for at in (0, 1, 3))
+    constant = lambda one: words.constants.get(one, 0)  # noqa: E731 - the name is the documentation
+    file = _through(ids, lambda one: files(data.file_of(one)))
+    return np.column_stack((file, _through(line, constant), _through(column, constant)))
+
+
+def _through(ids: I64, look_up: Callable[[int], int]) -> I64:
+    """Each id replaced by what it stands for; every distinct one is looked up once."""
+    distinct, back = np.unique(ids, return_inverse=True)
+    return np.array([look_up(one) for one in distinct.tolist()], np.int64)[back]
+
+
+def _rows(events: _Events, places: Places) -> LineRows:
+    """A DebugLine outranks an OpLine as long as it lasts; of several statements in a row the last one counts; where
+    nothing is in force any more the sequence ends."""
+    at = np.arange(len(events.number))
+    block = np.maximum.accumulate(np.where(events.kind == _END, at, -1))
+    line, debug = (np.maximum.accumulate(np.where(events.kind == kind, at, -1)) for kind in (_LINE, _DEBUG))
+    outranked = (debug > block) & events.begins[debug]
+    force = np.where(outranked, debug, np.where((line > block) & events.begins[line], line, -1))
+    start = np.where(events.kind == _END, events.number + 1, places.governed[events.number])
+    keep = ~(outranked & (events.kind == _LINE))
+    start, force = start[keep], force[keep]
+    last = np.append(start[1:] != start[:-1], True)
+    start, force = start[last], force[last]
+    known = force >= 0
+    useful = known | np.append(False, known[:-1])
+    start, force, known = start[useful], force[useful], known[useful]
+    location = np.where(known[:, None], events.location[force], 0).astype(np.uint32)
+    stated = np.where(location[:, 1] > 0, RowFlag.IS_STMT, 0)
+    return LineRows(
+        section=np.zeros(len(start), np.uint32),
+        offset=places.offset[start],
+        file=location[:, 0].copy(),
+        line=location[:, 1].copy(),
+        column=location[:, 2].copy(),
+        flags=np.where(known, stated, RowFlag.END_SEQUENCE).astype(np.uint8),
+    )

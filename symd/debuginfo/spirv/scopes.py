@@ -1,0 +1,164 @@
+"""SPIR-V scopes: which debug function each instruction belongs to and through which inlined calls, from DebugScope and
+DebugInlinedAt; a function with debug data owns its whole OpFunction .. OpFunctionEnd.
+
+Source: NonSemantic.Shader.DebugInfo.100 and OpenCL.DebugInfo.100, DebugScope, DebugNoScope and DebugInlinedAt."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+
+import numpy as np
+
+from symd.debuginfo.spirv.debug import DebugData, Interner, Places
+from symd.model.debug_info import NO_PARENT, Scopes
+from symd.spirv.functions import Body
+from symd.spirv.words import BLOCK_ENDS, Debug
+
+MOST_FRAMES = 256
+"""Inlined calls inside one another; where a module claims more, the innermost function stands alone."""
+MOST_RANGES = 8_000_000
+"""Pieces of code that belong to a scope, counted for every scope around them too."""
+
+_MOST_WARNINGS = 20
+
+Segment = tuple[int, int, tuple[int, int] | None]
+"""Instruction numbers [first, end) and (scope id, inlined-at id) of the DebugScope in force."""
+
+
+class ScopeBuilder:
+    def __init__(self, data: DebugData, files: Interner, names: Interner, places: Places) -> None:
+        self.data, self.files, self.names, self.places = data, files, names, places
+        self.warnings: list[str] = []
+        self._scopes: list[tuple[int, int, int, int, int, int, int]] = []
+        self._numbers: dict[tuple[int, int, int], int] = {}
+        self._range_scope, self._range_start, self._range_end = array("I"), array("Q"), array("Q")
+        self._last_range: dict[int, int] = {}
+
+    def build(self, functions: dict[int, Body]) -> Scopes:
+        changes = self._changes()
+        numbers = [number for number, _ in changes]
+        for body in functions.values():
+            if not body.declared:
+                inside = changes[bisect_left(numbers, body.first) : bisect_left(numbers, body.last)]
+                self._function(body, list(_segments(body, inside)))
+        return self._columns()
+
+    def _changes(self) -> list[tuple[int, tuple[int, int] | None]]:
+        """(number of the first instruction it governs, scope) for scopes that begin, end, or end with their block."""
+        words, governed = self.places.words, self.places.governed
+        events: list[tuple[int, int, tuple[int, int] | None]] = [
+            (number, number + 1, None) for number in words.where(*BLOCK_ENDS)
+        ]
+        for item in self.places.scopes:
+            scope = None
+            if item.opcode == Debug.SCOPE and item.operands:
+                scope = (item.operands[0], item.operands[1] if len(item.operands) > 1 else 0)
+            events.append((item.number, int(governed[item.number]), scope))
+        return [(at, scope) for _, at, scope in sorted(events, key=lambda event: event[0])]
+
+    def _function(self, body: Body, segments: list[Segment]) -> None:
+        own = self._own_function(body, segments)
+        for first, end, scope in segments:
+            if len(self._range_scope) >= MOST_RANGES:
+                self._warn(f"scopes behind byte {body.offset} are left out: there are more than {MOST_RANGES} ranges")
+                return
+            chain = self._chain(*scope) if scope is not None else []
+            if not chain or chain[-1][0] is None:
+                if own is None:
+                    continue
+                chain = [*chain[:-1], (own, 0)]
+            self._add(body, chain, first, end)
+
+    def _own_function(self, body: Body, segments: list[Segment]) -> int | None:
+        """The DebugFunction that defines the body; where none says so, the outermost one of its first scope."""
+        defined = self.data.function_of(self.data.definitions.get(body.id, 0))
+        if defined is not None:
+            return defined
+        outermost = (chain[-1][0] for _, _, scope in segments if scope and (chain := self._chain(*scope)))
+        return next((function for function in outermost if function is not None), None)
+
+    def _chain(self, scope: int, inlined_at: int) -> list[tuple[int | None, int]]:
+        """(DebugFunction, the DebugInlinedAt where it was inlined or 0), innermost first."""
+        depth = self.data.inline_depth(inlined_at)
+        if depth is None or depth > MOST_FRAMES:
+            why = "in a circle" if depth is None else f"under {depth} others, more than {MOST_FRAMES}"
+            self._warn(f"DebugInlinedAt %{inlined_at} stands {why}: its callers are left out")
+            return [(self.data.function_of(scope), 0)]
+        chain: list[tuple[int | None, int]] = []
+        while (site := self.data.inlined_at(inlined_at)) is not None:
+            chain.append((self.data.function_of(scope), inlined_at))
+            _, scope, inlined_at = site
+        return [*chain, (self.data.function_of(scope), 0)]
+
+    def _warn(self, text: str) -> None:
+        if len(self.warnings) < _MOST_WARNINGS and text not in self.warnings:
+            self.warnings.append(text)
+
+    def _add(self, body: Body, chain: list[tuple[int | None, int]], first: int, end: int) -> None:
+        """Give [first, end) to the innermost scope and to all around it."""
+        start, stop = int(self.places.offset[first]), int(self.places.offset[end])
+        above = -1 - body.id  # functions are told apart by their body, inlined calls by what they stand in
+        for function, inlined_at in reversed(chain):
+            above = self._number(above, function, inlined_at)
+            last = self._last_range.get(above)
+            if last is not None and self._range_end[last] == start:
+                self._range_end[last] = stop
+                continue
+            self._last_range[above] = len(self._range_scope)
+            self._range_scope.append(above)
+            self._range_start.append(start)
+            self._range_end.append(stop)
+
+    def _number(self, above: int, function: int | None, inlined_at: int) -> int:
+        key = (above, function or 0, inlined_at)
+        if key in self._numbers:
+            return self._numbers[key]
+        self._numbers[key] = number = len(self._scopes)
+        name, linkage = self.data.function_names(function)
+        site = self.data.inlined_at(inlined_at) if inlined_at else None
+        call_file, call_line = (self.data.scope_file(site[1]), site[0]) if site else ("", 0)
+        parent = above if above >= 0 else NO_PARENT
+        row = (
+            parent,
+            self.names(name),
+            self.names(linkage),
+            int(site is not None),
+            self.files(call_file),
+            call_line,
+            0,
+        )
+        self._scopes.append(row)
+        return number
+
+    def _columns(self) -> Scopes:
+        if not self._scopes:
+            return Scopes.empty()
+        table = np.array(self._scopes, np.uint64)
+        parent, name, linkage, inlined, call_file, call_line, call_column = table.T.astype(np.uint32)
+        return Scopes(
+            parent=parent,
+            name=name,
+            linkage_name=linkage,
+            inlined=inlined.astype(np.uint8),
+            call_file=call_file,
+            call_line=call_line,
+            call_column=call_column,
+            range_scope=np.array(self._range_scope, np.uint32),
+            range_section=np.zeros(len(self._range_scope), np.uint32),
+            range_offset=np.array(self._range_start, np.uint64),
+            range_end=np.array(self._range_end, np.uint64),
+        )
+
+
+def _segments(body: Body, changes: list[tuple[int, tuple[int, int] | None]]) -> Iterator[Segment]:
+    """The body cut where the scope changes; together the segments are the whole body."""
+    at, current = body.first, None
+    for number, scope in changes:
+        cut = min(number, body.last + 1)
+        if cut > at:
+            yield at, cut, current
+            at = cut
+        current = scope
+    yield at, body.last + 1, current

@@ -1,0 +1,60 @@
+"""Source text that a SPIR-V module carries inside: OpSource, and the DebugSource of the debug sets.
+
+Source: SPIR-V 1.6, 3.52.2 (OpSource, OpSourceContinued); NonSemantic.Shader.DebugInfo.100, DebugSource."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from symd.model.code import CodeObject
+from symd.spirv.words import Debug, Op, Words, parse, text
+
+__all__ = ("source_texts",)
+
+_CHECKSUM = "//__CSK_"
+"""llvm-spirv writes a checksum where the text would stand."""
+
+
+def source_texts(code: CodeObject) -> Mapping[str, str]:
+    """File path to its text, for every file whose text is in the module. Raises Malformed like ``spirv_lines.read``."""
+    words = parse(code.data)
+    pieces: dict[str, list[str]] = {}
+    _from_op_source(words, pieces)
+    _from_debug_source(words, pieces)
+    joined = ((file, "".join(parts)) for file, parts in pieces.items())
+    return {file: content for file, content in joined if content and not content.startswith(_CHECKSUM)}
+
+
+def _from_op_source(words: Words, pieces: dict[str, list[str]]) -> None:
+    """OpSource: language, version, file, text; each OpSourceContinued behind it goes on."""
+    current: list[str] | None = None
+    for number, ops in words.each(Op.SOURCE, Op.SOURCE_CONTINUED):
+        if words.opcode[number] == Op.SOURCE_CONTINUED:
+            if current is not None:
+                current.append(text(ops)[0])
+            continue
+        file = words.strings.get(ops[2], "") if len(ops) > 3 else ""
+        current = _begin(pieces, file)
+        if current is not None:
+            current.append(text(ops[3:])[0])
+
+
+def _from_debug_source(words: Words, pieces: dict[str, list[str]]) -> None:
+    """DebugSource: file, text; each DebugSourceContinued behind it goes on."""
+    current: list[str] | None = None
+    for item in words.debug_instructions(Debug.SOURCE, Debug.SOURCE_CONTINUED):
+        ops = item.operands
+        if item.opcode == Debug.SOURCE_CONTINUED:
+            if current is not None and item.by_id and ops:
+                current.append(words.strings.get(ops[0], ""))
+            continue
+        current = _begin(pieces, words.strings.get(ops[0], "")) if len(ops) > 1 else None
+        if current is not None:
+            current.append(words.strings.get(ops[1], ""))
+
+
+def _begin(pieces: dict[str, list[str]], file: str) -> list[str] | None:
+    """The place for the text of ``file``; None where it has no name or its text is known already."""
+    if not file or file in pieces:
+        return None
+    return pieces.setdefault(file, [])

@@ -1,0 +1,143 @@
+"""The part of decoded debug data that some places need: the functions around them and what is inlined there. Indexing it
+answers at these places what indexing all does, in less time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.model.code import CodeObject, Function, Kernel
+from symd.model.columns import U32, U64
+from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
+
+Flags = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+Named = TypeVar("Named", Function, Kernel)
+
+
+class Window(NamedTuple):
+    """Stretches of text, section offsets from ``start`` to ``end``: equally long columns."""
+
+    section: U32
+    start: U64
+    end: U64
+
+    def around(self, section: int, offset: int) -> Flags:
+        """For each stretch whether it holds a place."""
+        at = np.uint64(offset)
+        found: Flags = (self.section == section) & (self.start <= at) & (at < self.end)
+        return found
+
+    def holds(self, section: int, offset: int) -> bool:
+        return bool(self.around(section, offset).any())
+
+    def meets(self, section: U32, start: U64, end: U64) -> Flags:
+        """For each of many stretches whether some of it is in the window; an empty one counts as its place."""
+        found = np.zeros(len(start), np.bool_)
+        for number, first, last in zip(self.section, self.start, self.end, strict=True):
+            found |= (section == number) & (start < last) & (end > first)
+        return found
+
+    def inside(self, other: Window) -> Window:
+        """The stretches that lie in one of ``other`` each; where ``other`` overlaps itself, not all of them."""
+        found = np.zeros(len(self.start), np.bool_)
+        for number in set(other.section.tolist()):
+            mine, theirs = self.section == number, other.section == number
+            order = np.argsort(other.start[theirs], kind="stable")
+            first, last = other.start[theirs][order], other.end[theirs][order]
+            at = np.searchsorted(first, self.start[mine], side="right") - 1
+            found[mine] = (at >= 0) & (self.end[mine] <= last[at])
+        return Window(self.section[found], self.start[found], self.end[found])
+
+
+def around(debug: DebugInfo, places: Sequence[tuple[int, int]]) -> Window | None:
+    """All text of the outermost functions that hold ``places`` (section numbers, offsets in them) and of what is inlined
+    into them. None where a place is in no function, or in several."""
+    scopes = debug.scopes
+    ranges = Window(scopes.range_section, scopes.range_offset, scopes.range_end)
+    outermost = _outermost(scopes)
+    owners = set()
+    for section, offset in places:
+        holders = scopes.range_scope[ranges.around(section, offset)]
+        if len({*outermost[holders].tolist()}) != 1 or not (scopes.parent[holders] == NO_PARENT).any():
+            return None
+        owners.add(int(outermost[holders[0]]))
+    wanted = np.zeros(len(scopes), np.bool_)
+    wanted[list(owners)] = True
+    mine = wanted[outermost[scopes.range_scope]]
+    return Window(ranges.section[mine], ranges.start[mine], ranges.end[mine])
+
+
+def narrowed(
+    code: CodeObject, debug: DebugInfo, window: Window, kernels: Collection[str]
+) -> tuple[CodeObject, DebugInfo]:
+    """What of a code object and its debug data has to do with the text in ``window``; and the kernels of these names."""
+    return (
+        replace(
+            code,
+            kernels=_meeting(code.kernels, window, kernels),
+            functions=_meeting(code.functions, window, ()),
+        ),
+        replace(debug, rows=_rows(debug.rows, window), scopes=_scopes(debug.scopes, window)),
+    )
+
+
+def _outermost(scopes: Scopes) -> Numbers:
+    """The function at the root of each scope's tree. Parents come before children."""
+    found = np.arange(len(scopes))
+    parent = np.where(scopes.parent == NO_PARENT, found, scopes.parent)
+    while True:
+        further = parent[found]
+        if np.array_equal(further, found):
+            return found
+        found = parent[further]
+
+
+def _meeting(named: Sequence[Named], window: Window, names: Collection[str]) -> tuple[Named, ...]:
+    section = np.array([each.section_index for each in named], np.uint32)
+    offset = np.array([each.offset for each in named], np.uint64)
+    found = window.meets(section, offset, offset + np.array([each.size for each in named], np.uint64))
+    return tuple(each for each, met in zip(named, found.tolist(), strict=True) if met or each.name in names)
+
+
+def _rows(rows: LineRows, window: Window) -> LineRows:
+    """The rows that hold in the window; the one behind the last of each run ends it."""
+    if not len(rows):
+        return rows
+    closing = (rows.flags & np.uint8(RowFlag.END_SEQUENCE)) != 0
+    last = np.append(rows.offset[1:], np.uint64(0))
+    kept = ~closing & window.meets(rows.section, rows.offset, last)
+    ends = np.append(False, kept[:-1]) & ~kept
+    chosen = np.flatnonzero(kept | ends)
+    flags = np.where(ends, rows.flags | np.uint8(RowFlag.END_SEQUENCE), rows.flags)[chosen]
+    columns = {name: getattr(rows, name)[chosen] for name in ("section", "offset", "file", "line", "column")}
+    return LineRows(**columns, flags=flags)
+
+
+def _scopes(scopes: Scopes, window: Window) -> Scopes:
+    """The scopes with text in the window and those around them."""
+    ranges = window.meets(scopes.range_section, scopes.range_offset, scopes.range_end)
+    kept = np.zeros(len(scopes), np.bool_)
+    inner = scopes.range_scope[ranges]
+    while len(inner):
+        kept[inner] = True
+        inner = scopes.parent[inner]
+        inner = inner[inner != NO_PARENT]
+        inner = inner[~kept[inner]]
+    number = np.cumsum(kept, dtype=np.uint32) - np.uint32(1)
+    parent = scopes.parent[kept]
+    outer = parent != NO_PARENT
+    parent[outer] = number[parent[outer]]
+    names = ("name", "linkage_name", "inlined", "call_file", "call_line", "call_column")
+    return Scopes(
+        parent=parent,
+        **{name: getattr(scopes, name)[kept] for name in names},
+        range_scope=number[scopes.range_scope[ranges]],
+        range_section=scopes.range_section[ranges],
+        range_offset=scopes.range_offset[ranges],
+        range_end=scopes.range_end[ranges],
+    )

@@ -1,0 +1,107 @@
+"""Where the DIEs with children begin and end: enough to step over a subtree and to find what is around a DIE, without
+reading any attribute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.dwarf import die_split, tree
+from symd.dwarf.abbreviations import Shapes
+from symd.dwarf.columns import Sections
+from symd.dwarf.die_split import NULL, Dies
+from symd.dwarf.units import SECTION, Unit, Units
+from symd.errors import Malformed
+from symd.model.columns import U8
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """The DIEs that have children, and every function and inlined call: equally long columns in the order of
+    ``.debug_info``.
+
+    ``at`` is where each begins, ``behind`` where what follows its subtree does (``at`` where it has no children),
+    ``attributes`` where its attributes do;
+    ``shape`` is its shape number, ``unit`` its unit's number, ``parent`` the row of the DIE around it, or -1. ``notes``
+    name units that were left out.
+    """
+
+    at: Numbers
+    behind: Numbers
+    attributes: Numbers
+    shape: NDArray[np.int32]
+    unit: Numbers
+    parent: Numbers
+    notes: tuple[str, ...] = ()
+
+    def around(self, at: int, most: int) -> list[int]:
+        """Where the ``most`` nearest DIEs around ``at`` begin, innermost first."""
+        slot = int(np.searchsorted(self.at, at)) - 1
+        found: list[int] = []
+        while slot >= 0 and len(found) < most:
+            if self.behind[slot] > at:
+                found.append(int(self.at[slot]))
+            slot = int(self.parent[slot])
+        return found
+
+
+def read(sections: Sections, units: Units) -> Skeleton:
+    """The skeleton of all units; one whose tree cannot be followed is left out with a note."""
+    data = sections.get(SECTION, b"")
+    u8 = np.frombuffer(data, np.uint8)
+    parts: list[list[Numbers]] = []
+    notes: list[str] = []
+    for unit in units.units:
+        try:
+            dies = die_split.split(data, u8, unit, units.shapes)
+            parts.append(_columns(unit, dies, units.shapes, u8))
+        except Malformed as error:
+            notes.append(f"{SECTION}+{unit.offset:#x}: unit left out: {error}")
+    none = [np.zeros(0, np.int64)] * 6
+    at, behind, attributes, shape, unit_number, depth = (
+        np.concatenate(column) for column in zip(none, *parts, strict=True)
+    )
+    parent = tree.enclosing(depth.astype(np.int32), behind > at, np.ones(len(at), np.bool_))
+    return Skeleton(at, behind, attributes, shape.astype(np.int32), unit_number, parent, tuple(notes))
+
+
+def _columns(unit: Unit, dies: Dies, shapes: Shapes, u8: U8) -> list[Numbers]:
+    real = np.flatnonzero(dies.shape != NULL)
+    at, depth, shape = dies.at[real], dies.depth[real].astype(np.int64), dies.shape[real].astype(np.int64)
+    has_children = np.array([one.has_children for one in shapes.all], np.bool_)[shape]
+    closed_behind, closed_level = _closings(unit, dies, u8)
+    ends = np.where(has_children, _ends(at, depth, closed_behind, closed_level, unit.end), at)
+    return [at, ends, dies.attributes[real], shape, np.full(len(real), unit.number, np.int64), depth]
+
+
+def _closings(unit: Unit, dies: Dies, u8: U8) -> tuple[Numbers, Numbers]:
+    """The null entries: where each ends, and the level of the DIE whose children it ends. One entry of ``dies`` may
+    stand for the zero bytes behind it too."""
+    nulls = np.flatnonzero(dies.shape == NULL)
+    behind, depth = dies.attributes[nulls], dies.depth[nulls].astype(np.int64)
+    other = np.flatnonzero(u8[unit.dies : unit.end]) + unit.dies
+    zeros = np.append(other, unit.end)[np.searchsorted(other, behind)] - behind
+    count = np.clip(zeros + 1, 0, np.maximum(depth, 0))
+    step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    ends, first = np.unique(np.repeat(behind, count) + step, return_index=True)
+    return ends, (np.repeat(depth, count) - 1 - step)[first]
+
+
+def _ends(at: Numbers, depth: Numbers, closed_behind: Numbers, closed_level: Numbers, last: int) -> Numbers:
+    """Behind the subtree of every DIE with children: on its level, the null entry that closes it is what comes next."""
+    count = len(at)
+    place = np.concatenate([at, closed_behind - 1])
+    level = np.concatenate([depth, closed_level])
+    behind = np.concatenate([at, closed_behind])
+    if not len(place):
+        return at
+    order = np.lexsort((place, level))
+    following = np.append(order[1:], -1)
+    known = np.append(level[order[1:]] == level[order[:-1]], False)
+    ends = np.full(len(place), last, np.int64)
+    ends[order[known]] = behind[following[known]]
+    return ends[:count]

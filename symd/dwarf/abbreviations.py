@@ -1,0 +1,123 @@
+"""Abbreviation tables (DWARF 5, 7.5.3). Equal declarations of different tables share one ``DieShape``, so that the DIEs
+of a whole object are decoded by shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from symd.dwarf import forms
+from symd.dwarf.cursor import Cursor
+from symd.dwarf.forms import Widths
+from symd.errors import LimitExceeded, Malformed
+
+SECTION = ".debug_abbrev"
+_MOST_ATTRIBUTES = 256
+"""Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
+
+
+_REMEMBERED_BYTES = 4096
+"""Sections up to this size."""
+
+
+class Attribute(NamedTuple):
+    """``layout`` is a size or a ``forms.Layout``; ``constant`` is the value of an implicit_const."""
+
+    name: int
+    form: int
+    layout: int
+    constant: int = 0
+
+
+_Declarations = Mapping[int, tuple[int, bool, tuple[Attribute, ...]]]
+"""Abbreviation code -> tag, whether it has children, attributes."""
+
+
+class DieShape(NamedTuple):
+    """What DIEs of one declaration have in common; ``number`` indexes ``Shapes.all``."""
+
+    number: int
+    tag: int
+    has_children: bool
+    attributes: tuple[Attribute, ...]
+    widths: Widths
+
+
+class Shapes:
+    """The abbreviations of one object, parsed on demand: each table once for each set of widths.
+
+    Tables that overlap cost their bytes again; past twice the section LimitExceeded is raised.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.all: list[DieShape] = []
+        self._known: dict[tuple[int, bool, tuple[Attribute, ...], Widths], DieShape] = {}
+        self._tables: dict[tuple[int, Widths], Mapping[int, DieShape]] = {}
+        self._parsed = 0
+
+    def table(self, offset: int, widths: Widths) -> Mapping[int, DieShape]:
+        """The table at ``offset``: abbreviation code -> shape. Raises Malformed where it does not end."""
+        key = offset, widths
+        if key not in self._tables:
+            self._tables[key] = self._parse(offset, widths)
+        return self._tables[key]
+
+    def shape(self, tag: int, has_children: bool, attributes: tuple[Attribute, ...], widths: Widths) -> DieShape:
+        """The one shape of this declaration."""
+        key = tag, has_children, attributes, widths
+        shape = self._known.get(key)
+        if shape is None:
+            shape = self._known[key] = DieShape(len(self.all), *key)
+            self.all.append(shape)
+        return shape
+
+    def _parse(self, offset: int, widths: Widths) -> dict[int, DieShape]:
+        cursor = Cursor(self.data, SECTION, offset, len(self.data))
+        try:
+            declared = _declarations(cursor, widths)
+        finally:
+            self._parsed += max(0, cursor.at - offset)
+            if self._parsed > 2 * len(self.data) + 65536:
+                raise LimitExceeded("abbreviation tables overlap without end", where=SECTION)
+        return {code: self.shape(*declaration, widths) for code, declaration in declared.items()}
+
+
+def _declarations(cursor: Cursor, widths: Widths) -> _Declarations:
+    """The table at the cursor, which is left behind it."""
+    if len(cursor.data) <= _REMEMBERED_BYTES:
+        try:
+            table, cursor.at = _remembered(cursor.data, cursor.at, widths)
+        except Malformed:
+            pass
+        else:
+            return table
+    return _read(cursor, widths)
+
+
+@lru_cache(maxsize=16)
+def _remembered(data: bytes, offset: int, widths: Widths) -> tuple[_Declarations, int]:
+    """A table that the kernels of a module, each an object of its own, tend to have in common; and the offset behind it."""
+    cursor = Cursor(data, SECTION, offset, len(data))
+    return _read(cursor, widths), cursor.at
+
+
+def _read(cursor: Cursor, widths: Widths) -> _Declarations:
+    table: dict[int, tuple[int, bool, tuple[Attribute, ...]]] = {}
+    while cursor.at < cursor.end and (code := cursor.uleb()):
+        tag = cursor.uleb()
+        has_children = cursor.unsigned(1) != 0
+        table.setdefault(code, (tag, has_children, _attributes(cursor, widths)))
+    return table
+
+
+def _attributes(cursor: Cursor, widths: Widths) -> tuple[Attribute, ...]:
+    found: list[Attribute] = []
+    while len(found) <= _MOST_ATTRIBUTES:
+        name, form = cursor.uleb(), cursor.uleb()
+        constant = cursor.sleb() if form == forms.IMPLICIT_CONST else 0
+        if not (name or form):
+            return tuple(found)
+        found.append(Attribute(name, form, forms.layout(form, widths), constant))
+    raise cursor.fail(f"an abbreviation with more than {_MOST_ATTRIBUTES} attributes")

@@ -1,0 +1,253 @@
+"""Decodes the attributes of many DIEs at once, shape by shape: only those that say what a scope is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.dwarf import forms
+from symd.dwarf.abbreviations import Attribute, DieShape
+from symd.dwarf.bulk_read import Positions, sleb_at, uleb_at, unsigned_at
+from symd.dwarf.columns import Sections
+from symd.dwarf.forms import Layout
+from symd.dwarf.strings import NO_STRING, place
+from symd.dwarf.units import SECTION, Unit
+from symd.model.columns import U8, U64
+
+NAME, LOW_PC, HIGH_PC, ABSTRACT_ORIGIN, SPECIFICATION, RANGES = 0x03, 0x11, 0x12, 0x31, 0x47, 0x55
+CALL_COLUMN, CALL_FILE, CALL_LINE = 0x57, 0x58, 0x59
+LINKAGE_NAME, MIPS_LINKAGE_NAME = 0x6E, 0x2007
+_WANTED = frozenset(
+    {NAME, LOW_PC, HIGH_PC, ABSTRACT_ORIGIN, SPECIFICATION, RANGES, CALL_COLUMN, CALL_FILE, CALL_LINE}
+    | {LINKAGE_NAME, MIPS_LINKAGE_NAME}
+)
+NO_REFERENCE = -1
+NO_FILE = 0xFFFFFFFF
+
+
+class UnitColumns(NamedTuple):
+    """What the DIEs' units say, in the order of the units."""
+
+    offset: U64
+    address_size: U64
+    offset_size: U64
+    str_offsets_base: U64
+    addr_base: U64
+    rnglists_base: U64
+    low_pc: U64
+    version: U64
+
+    @classmethod
+    def of(cls, units: tuple[Unit, ...]) -> UnitColumns:
+        table = [
+            (
+                unit.offset,
+                unit.widths.address,
+                unit.widths.offset,
+                unit.str_offsets_base,
+                unit.addr_base,
+                unit.rnglists_base,
+                unit.low_pc,
+                unit.version,
+            )
+            for unit in units
+        ]
+        return cls(*np.array(table, np.uint64).reshape(len(units), 8).T)
+
+
+class ScopeAttributes(NamedTuple):
+    """One entry a DIE: ``name``, ``linkage_name`` as ``strings.place``; ``origin``, ``specification`` as offsets in
+    ``.debug_info`` or NO_REFERENCE; ``low``, ``high`` (an address, or a size where ``high_is_size``); ``ranges`` an
+    offset in ``.debug_ranges`` or ``.debug_rnglists``; the ``has_*`` masks; the call site as it stands, without one
+    NO_FILE and zeros."""
+
+    name: U64
+    linkage_name: U64
+    origin: NDArray[np.int64]
+    specification: NDArray[np.int64]
+    low: U64
+    high: U64
+    high_is_size: NDArray[np.bool_]
+    has_low: NDArray[np.bool_]
+    has_high: NDArray[np.bool_]
+    ranges: U64
+    has_ranges: NDArray[np.bool_]
+    call_file: U64
+    call_line: U64
+    call_column: U64
+
+    @classmethod
+    def blank(cls, count: int) -> ScopeAttributes:
+        def number() -> U64:
+            return np.zeros(count, np.uint64)
+
+        def mark() -> NDArray[np.bool_]:
+            return np.zeros(count, np.bool_)
+
+        def reference() -> NDArray[np.int64]:
+            return np.full(count, NO_REFERENCE, np.int64)
+
+        return cls(
+            number(), number(), reference(), reference(), number(), number(), mark(), mark(), mark(), number(), mark(),
+            np.full(count, NO_FILE, np.uint64), number(), number(),
+        )  # fmt: skip
+
+
+class _Values(NamedTuple):
+    """One attribute of some DIEs: ``which`` DIEs, their units, and the values as they stand."""
+
+    which: Positions
+    unit: Positions
+    form: int
+    raw: U64
+
+
+class AttributeReader:
+    """Reads the attributes of DIEs whose extent has been checked. ``missing`` counts indexes and offsets that lead
+    out of their section, by section; ``units`` is what the units say."""
+
+    def __init__(self, sections: Sections, u8: U8, units: tuple[Unit, ...]) -> None:
+        self._sections = sections
+        self._u8 = u8
+        self.units = UnitColumns.of(units)
+        self._ends_of_strings: Positions | None = None
+        self.missing: dict[str, int] = {}
+
+    def read(self, shapes: list[DieShape], shape: NDArray[np.int32], at: Positions, unit: Positions) -> ScopeAttributes:
+        """The attributes of DIEs with these shape numbers, first attribute bytes and unit numbers."""
+        found = ScopeAttributes.blank(len(at))
+        # 16-bit numbers are sorted by radix.
+        order = np.argsort(shape.astype(np.int16) if len(shapes) < 1 << 15 else shape, kind="stable")
+        for which in np.split(order, np.flatnonzero(np.diff(shape[order])) + 1) if len(order) else []:
+            self._read_shape(shapes[int(shape[which[0]])], which, at[which], unit[which], found)
+        return found
+
+    def _read_shape(
+        self, shape: DieShape, which: Positions, at: Positions, unit: Positions, found: ScopeAttributes
+    ) -> None:
+        wanted = [number for number, attribute in enumerate(shape.attributes) if attribute.name in _WANTED]
+        seen: set[int] = set()
+        for attribute in shape.attributes[: wanted[-1] + 1 if wanted else 0]:
+            if attribute.name in _WANTED and attribute.name not in seen:
+                seen.add(attribute.name)
+                self._take(attribute.name, _Values(which, unit, attribute.form, self._raw(attribute, at)), found)
+            if attribute.layout:
+                at = self._behind(attribute.layout, at)
+
+    def _raw(self, attribute: Attribute, at: Positions) -> U64:
+        """Values as they stand; strings and blocks as their own position."""
+        if attribute.form == forms.IMPLICIT_CONST:
+            return np.full(len(at), attribute.constant, np.int64).view(np.uint64)
+        if attribute.form == forms.SDATA:
+            return sleb_at(self._u8, at)[0]
+        if attribute.layout == Layout.LEB:
+            return uleb_at(self._u8, at)[0]
+        if 0 <= attribute.layout <= 8:
+            return unsigned_at(self._u8, at, attribute.layout) if attribute.layout else np.ones(len(at), np.uint64)
+        return at.astype(np.uint64)
+
+    def _behind(self, layout: int, at: Positions) -> Positions:
+        if layout >= 0:
+            return at + layout
+        if layout == Layout.LEB:
+            return uleb_at(self._u8, at)[1]
+        if layout == Layout.STRING:
+            if self._ends_of_strings is None:
+                self._ends_of_strings = np.flatnonzero(self._u8 == 0)
+            return self._ends_of_strings[np.searchsorted(self._ends_of_strings, at)] + 1
+        if layout == Layout.BLOCK:
+            size, behind = uleb_at(self._u8, at)
+        else:
+            width = forms.BLOCK_LENGTH[Layout(layout)]
+            size, behind = unsigned_at(self._u8, at, width), at + width
+        return behind + size.astype(np.int64)
+
+    def _take(self, name: int, values: _Values, found: ScopeAttributes) -> None:
+        which = values.which
+        if name == NAME:
+            found.name[which] = self._strings(values)
+        elif name in (LINKAGE_NAME, MIPS_LINKAGE_NAME):
+            places = self._strings(values)
+            found.linkage_name[which] = np.where(found.linkage_name[which] == 0, places, found.linkage_name[which])
+        elif name == ABSTRACT_ORIGIN:
+            found.origin[which] = self._references(values)
+        elif name == SPECIFICATION:
+            found.specification[which] = self._references(values)
+        elif name == LOW_PC:
+            found.low[which], found.has_low[which] = self._addresses(values)
+        elif name == HIGH_PC:
+            self._take_high_pc(values, found)
+        elif name == RANGES:
+            found.ranges[which], found.has_ranges[which] = self._range_lists(values)
+        elif values.form in forms.CONSTANTS:
+            column = {CALL_FILE: found.call_file, CALL_LINE: found.call_line, CALL_COLUMN: found.call_column}[name]
+            column[which] = values.raw
+
+    def _take_high_pc(self, values: _Values, found: ScopeAttributes) -> None:
+        if values.form in forms.CONSTANTS:
+            found.high[values.which], found.has_high[values.which] = values.raw, True
+            found.high_is_size[values.which] = True
+        else:
+            found.high[values.which], found.has_high[values.which] = self._addresses(values)
+
+    def _strings(self, values: _Values) -> U64:
+        if values.form == forms.STRING:
+            return place(SECTION, values.raw)
+        if values.form == forms.STRP:
+            return place(".debug_str", values.raw)
+        if values.form == forms.LINE_STRP:
+            return place(".debug_line_str", values.raw)
+        if values.form in forms.STRX_FORMS:
+            units = self.units
+            offset, known = self._entries(
+                ".debug_str_offsets", units.str_offsets_base, units.offset_size, values.raw, values.unit
+            )
+            return np.where(known, place(".debug_str", offset), NO_STRING)
+        return np.full(len(values.raw), NO_STRING)
+
+    def _references(self, values: _Values) -> NDArray[np.int64]:
+        if values.form in forms.UNIT_REFERENCES:
+            return (values.raw + self.units.offset[values.unit]).view(np.int64)
+        if values.form == forms.REF_ADDR:
+            return values.raw.view(np.int64)
+        return np.full(len(values.raw), NO_REFERENCE, np.int64)
+
+    def _addresses(self, values: _Values) -> tuple[U64, NDArray[np.bool_]]:
+        if values.form == forms.ADDR:
+            return values.raw, np.ones(len(values.raw), np.bool_)
+        if values.form in forms.ADDRX_FORMS:
+            return self.addresses_at(values.raw, values.unit)
+        return values.raw, np.zeros(len(values.raw), np.bool_)
+
+    def _range_lists(self, values: _Values) -> tuple[U64, NDArray[np.bool_]]:
+        units = self.units
+        if values.form in forms.OFFSETS:
+            return values.raw, np.ones(len(values.raw), np.bool_)
+        if values.form == forms.RNGLISTX:
+            base = units.rnglists_base
+            offset, known = self._entries(".debug_rnglists", base, units.offset_size, values.raw, values.unit)
+            return offset + base[values.unit], known
+        return values.raw, np.zeros(len(values.raw), np.bool_)
+
+    def addresses_at(self, index: U64, unit: Positions) -> tuple[U64, NDArray[np.bool_]]:
+        """Entries of ``.debug_addr`` by index, and which of them exist."""
+        return self._entries(".debug_addr", self.units.addr_base, self.units.address_size, index, unit)
+
+    def _entries(
+        self, section: str, bases: U64, widths: U64, index: U64, unit: Positions
+    ) -> tuple[U64, NDArray[np.bool_]]:
+        """Entry ``index`` of each unit's table in a section, and which of them lie inside it."""
+        data = np.frombuffer(self._sections.get(section, b""), np.uint8)
+        width = widths[unit]
+        inside = index <= np.uint64(len(data))
+        at = np.where(inside, bases[unit] + index * width, np.uint64(len(data)))
+        inside &= (at < np.uint64(len(data))) & (at + width <= np.uint64(len(data)))
+        value = np.zeros(len(index), np.uint64)
+        for size in (2, 4, 8):
+            those = np.flatnonzero(inside & (width == size))
+            value[those] = unsigned_at(data, at[those].astype(np.int64), size)
+        if not inside.all():
+            self.missing[section] = self.missing.get(section, 0) + int((~inside).sum())
+        return value, inside

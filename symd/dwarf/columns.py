@@ -1,0 +1,137 @@
+"""What the decoder returns: rows and scopes of one object as equally long columns, addresses in the linear space that
+the caller relocated the sections into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.dwarf.bulk_read import Positions, spread
+from symd.model.columns import U8, U32, U64
+
+Sections = Mapping[str, bytes]
+"""Debug sections by ELF name (".debug_info", ".debug_line", ...), little-endian, relocated and decompressed.
+A section that is absent counts as empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineColumns:
+    """The line rows of one object in table order (DWARF 5, 6.2.2): every table of ``.debug_line`` by offset, its
+    sequences as they stand. Every sequence ends in its END_SEQUENCE row; none is empty.
+
+    ``address`` u64; ``file`` u32 indexes ``files``, whose entry 0 is "" (no such file); ``line``, ``column`` u32;
+    ``flags`` u8, bits of ``symd.model.RowFlag``. ``discriminator`` and ``isa`` are decoded and dropped.
+
+    A sequence row: ``ends``, the number behind its last line row, and ``table`` u32, the number of its table (whose
+    offset is ``tables[table]``).
+
+    ``context`` and ``name`` (u32, or None where no table has NVIDIA's extension) are as ``symd.model.LineRows`` has
+    them: ``context`` is the row number, plus one, of the call site (0: not inlined), always an earlier row of the same
+    sequence; ``name`` indexes ``names`` and is 0 where ``context`` is. ``names[0]`` is "".
+
+    ``file_maps`` maps a table's offset to a u32 array that turns its file register into an index of ``files``.
+    ``warnings`` name the tables that were left out, or that say less than they should, by section and offset.
+    """
+
+    address: U64
+    file: U32
+    line: U32
+    column: U32
+    flags: U8
+    ends: Positions
+    table: U32
+    context: U32 | None = None
+    name: U32 | None = None
+    files: tuple[str, ...] = ("",)
+    names: tuple[str, ...] = ("",)
+    tables: tuple[int, ...] = ()
+    file_maps: Mapping[int, U32] = field(default_factory=dict, repr=False)
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+    @property
+    def first(self) -> Positions:
+        """The number of the first line row of each sequence."""
+        return first_rows(self.ends)
+
+    @property
+    def unit(self) -> U32:
+        """The number of each line row's table."""
+        return spread(self.table, self.first, len(self))
+
+    @property
+    def sequence(self) -> U32:
+        """The number of each line row's sequence."""
+        return spread(np.arange(len(self.ends), dtype=np.uint32), self.first, len(self))
+
+    @classmethod
+    def empty(cls) -> LineColumns:
+        u32 = np.zeros(0, np.uint32)
+        return cls(np.zeros(0, np.uint64), u32, u32, u32, np.zeros(0, np.uint8), np.zeros(0, np.int64), u32)
+
+
+def first_rows(ends: Positions) -> Positions:
+    """Stretches that lie one behind the other: where each begins, from where each ends."""
+    first = np.zeros_like(ends)
+    first[1:] = ends[:-1]
+    return first
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeColumns:
+    """Functions and inlined calls of one object: two tables of equally long columns, as ``symd.model.Scopes`` with
+    linear addresses.
+
+    A scope row, in the order of the DIE tree (parents before children): ``parent`` u32 (scope number, or
+    ``symd.model.NO_PARENT`` for a function), ``name`` and ``linkage_name`` u32 (indexes of ``names``, entry 0 is ""),
+    ``inlined`` u8, and the call site ``call_file`` (index of ``LineColumns.files``), ``call_line``, ``call_column``
+    u32; ``unit`` u32 is the number of the compile unit in ``.debug_info``.
+    A range row, ordered by scope, then as the list has it: ``[range_start, range_end)`` u64 belongs to ``range_scope``
+    u32; none is empty.
+
+    A scope is a DW_TAG_subprogram or DW_TAG_inlined_subroutine that states code ranges, and every such DIE around one
+    of them up to its function, ranges or not (a function that a compiler left empty still names its inlined calls).
+    ``names`` begins with ``LineColumns.names``, so that the ``name`` column of the rows indexes it too.
+    """
+
+    parent: U32
+    name: U32
+    linkage_name: U32
+    inlined: U8
+    call_file: U32
+    call_line: U32
+    call_column: U32
+    unit: U32
+    range_scope: U32
+    range_start: U64
+    range_end: U64
+    names: tuple[str, ...] = ("",)
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @classmethod
+    def empty(cls) -> ScopeColumns:
+        u32, u64 = np.zeros(0, np.uint32), np.zeros(0, np.uint64)
+        return cls(u32, u32, u32, np.zeros(0, np.uint8), u32, u32, u32, u32, u32, u64, u64)
+
+
+def look_up_files(maps: Sequence[U32], unit: NDArray[np.integer[Any]], register: U32) -> U32:
+    """File registers -> file numbers, each through the map of its unit; 0 for a register that names no entry."""
+    nothing = np.zeros(1, np.uint32)
+    table = np.concatenate([piece for entries in maps for piece in (entries, nothing)] or [nothing])
+    if len(maps) <= 1:
+        return table.take(np.minimum(register, np.uint32(len(table) - 1)))
+    size = np.array([len(entries) for entries in maps], np.uint32)
+    base = np.cumsum(size + np.uint32(1), dtype=np.uint32) - (size + np.uint32(1))
+    which = unit.astype(np.intp)
+    place = np.minimum(register, size.take(which))
+    place += base.take(which)
+    return table.take(place)

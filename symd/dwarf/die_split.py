@@ -1,0 +1,197 @@
+"""Finds where the DIEs of units begin (DWARF 5, 7.5.2), without decoding them.
+
+A DIE's length follows from its abbreviation, so DIEs are records that are passed many at once, those of several units
+together. A unit that cannot be split so, or has an error, is walked DIE by DIE, which is the reference: any form, any
+block, and an error with its place.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.dwarf import forms
+from symd.dwarf.abbreviations import Attribute, DieShape, Shapes
+from symd.dwarf.bulk_read import Positions
+from symd.dwarf.bulk_records import MOST_CODES, Layouts, Records, merged
+from symd.dwarf.cursor import Cursor
+from symd.dwarf.forms import Layout
+from symd.dwarf.units import SECTION, Unit
+from symd.errors import Malformed
+from symd.model.columns import U8
+
+SUBPROGRAM, INLINED_SUBROUTINE = 0x2E, 0x1D
+NULL = -1
+"""The shape number of a null entry."""
+_STRANGE = -2
+"""The shape number of a DIE that only the walk understands."""
+_WALKED_BYTES = 16_000
+"""Units that together are this short are walked; splitting them costs as much."""
+_GROUP_BYTES = 2 << 20
+_GROUP_TABLES = 256
+"""Units that are split together: as many as fit the caches."""
+
+
+class Dies(NamedTuple):
+    """The DIEs of one unit that matter, in order: where each begins in ``.debug_info``, its shape number (or NULL),
+    where its attributes begin, and the depth it stands at (the unit's own DIE at 0). Null entries have no meaning beyond
+    that; of several that stand together, those behind the first may be left out."""
+
+    at: Positions
+    shape: NDArray[np.int32]
+    attributes: Positions
+    depth: NDArray[np.int32]
+
+
+def split(data: bytes, u8: U8, unit: Unit, shapes: Shapes) -> Dies:
+    """The DIEs of ``unit``; ``u8`` is ``data`` as an array. Raises Malformed where its tree cannot be followed."""
+    (dies,) = _split_together(u8, [unit], shapes)
+    return _walk(data, unit, shapes) if dies is None else dies
+
+
+def split_all(data: bytes, u8: U8, units: Sequence[Unit], shapes: Shapes) -> Iterator[tuple[Unit, Dies | Malformed]]:
+    """The DIEs of each unit, or what is wrong with its tree."""
+    for group in _groups(units):
+        for unit, dies in zip(group, _split_together(u8, group, shapes), strict=True):
+            try:
+                yield unit, _walk(data, unit, shapes) if dies is None else dies
+            except Malformed as error:
+                yield unit, error
+
+
+def matters(shape: DieShape) -> bool:
+    """Whether DIEs of this shape are returned."""
+    return shape.has_children or shape.tag in (SUBPROGRAM, INLINED_SUBROUTINE)
+
+
+def layouts(shape: DieShape) -> Layouts:
+    """The layouts of the attributes with neighbouring fixed sizes added up."""
+    return merged(attribute.layout for attribute in shape.attributes)
+
+
+def _groups(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+    group: list[Unit] = []
+    tables = set[int]()
+    for unit in units:
+        tables.add(unit.abbreviations)
+        if group and (unit.end - group[0].dies > _GROUP_BYTES or len(tables) > _GROUP_TABLES):
+            yield group
+            group, tables = [], {unit.abbreviations}
+        group.append(unit)
+    if group:
+        yield group
+
+
+def _split_together(u8: U8, units: Sequence[Unit], shapes: Shapes) -> Sequence[Dies | None]:
+    """None for units that need the walk."""
+    if sum(unit.end - unit.dies for unit in units) <= _WALKED_BYTES:
+        return [None] * len(units)
+    declared = _Declared(u8, units, shapes)
+    begin, end = np.array([(unit.dies, unit.end) for unit in units], np.int64).T
+    found = declared.records.split(begin, end, np.array(declared.base))
+    if found is None:
+        return [None] * len(units)
+    return [declared.dies(*unit) for unit in zip(found, declared.base, end.tolist(), strict=True)]
+
+
+class _Declared:
+    """The abbreviations of some units as tables of records; ``base`` is each unit's table."""
+
+    def __init__(self, u8: U8, units: Sequence[Unit], shapes: Shapes) -> None:
+        self._u8 = u8
+        known: dict[tuple[tuple[int, int], ...], int] = {}
+        tables: list[dict[int, DieShape]] = []
+        which = []
+        for unit in units:
+            table = shapes.table(unit.abbreviations, unit.widths)
+            key = tuple((code, shape.number) for code, shape in table.items())
+            if key not in known:
+                known[key] = len(tables)
+                tables.append({code: shape for code, shape in table.items() if _is_plain(code, shape, len(table))})
+            which.append(known[key])
+        self.records = Records(u8, [{0: (), **{code: layouts(shape) for code, shape in t.items()}} for t in tables])
+        self.base = [int(self.records.base[number]) for number in which]
+        column = self.records.column
+        self._shape = column(
+            [{0: NULL, **{code: s.number for code, s in t.items()}} for t in tables], _STRANGE, np.int32
+        )
+        self._change = column([{0: -1, **{code: s.has_children for code, s in t.items()}} for t in tables], 0, np.int8)
+        self._matters = column([{0: True, **{code: matters(s) for code, s in t.items()}} for t in tables], 0, np.bool_)
+
+    def dies(self, at: Positions, base: int, end: int) -> Dies | None:
+        """The DIEs that begin at ``at``, of one unit; None where it needs the walk."""
+        rows = self.records.rows_at(at, base)
+        change = self._change.take(rows)
+        depth = np.cumsum(change, dtype=np.int32)
+        closing = depth <= 0
+        count = int(np.argmax(closing)) + 1 if closing.any() else len(depth)
+        at, rows = at[:count], rows[:count]
+        shape = self._shape.take(rows)
+        if not count or (shape == _STRANGE).any() or self.records.behind(at[-1:], rows[-1:])[0] > end:
+            return None
+        depth -= change
+        kept = self._matters.take(rows)
+        null = shape == NULL
+        kept[1:] &= ~(null[1:] & null[:-1])
+        which = np.flatnonzero(kept)
+        at = at.take(which)
+        return Dies(at, shape.take(which), at + 1 + (self._u8.take(at) >= 0x80), depth.take(which))
+
+
+def _is_plain(code: int, shape: DieShape, count: int) -> bool:
+    """Whether records can be passed by this declaration of a table of so many; far-off codes would make it large."""
+    unusual = {Layout.INDIRECT, Layout.UNKNOWN}
+    return 0 < code < min(MOST_CODES, 256 + 4 * count) and all(a.layout not in unusual for a in shape.attributes)
+
+
+def _walk(data: bytes, unit: Unit, shapes: Shapes) -> Dies:
+    table = shapes.table(unit.abbreviations, unit.widths)
+    cursor = Cursor(data, SECTION, unit.dies, unit.end)
+    plans = {code: (layouts(shape), shape.number, matters(shape), shape.has_children) for code, shape in table.items()}
+    found = array("q")
+    depth = 0
+    while cursor.at < cursor.end:
+        start = cursor.at
+        code = cursor.uleb()
+        if code == 0:
+            found.extend((start, NULL, cursor.at, depth))
+            depth -= 1
+        else:
+            plan = plans.get(code)
+            if plan is None:
+                raise cursor.fail(f"abbreviation {code} is not declared", start)
+            sizes, number, important, has_children = plan
+            attributes = cursor.at
+            if Layout.INDIRECT in sizes:
+                number = _skip_indirect(cursor, table[code], shapes)
+            else:
+                for size in sizes:
+                    forms.skip(cursor, size)
+            if important:
+                found.extend((start, number, attributes, depth))
+            depth += has_children
+        if depth <= 0:
+            break
+    columns = np.array(found, np.int64).reshape(-1, 4).T
+    return Dies(columns[0], columns[1].astype(np.int32), columns[2], columns[3].astype(np.int32))
+
+
+def _skip_indirect(cursor: Cursor, shape: DieShape, shapes: Shapes) -> int:
+    """Pass the attributes of a DIE that names forms in place; the number of a shape that has them spelt out.
+
+    The form in place is passed as an attribute 0 of its own, a LEB128.
+    """
+    spelt: list[Attribute] = []
+    for attribute in shape.attributes:
+        resolved = attribute
+        while resolved.form == forms.INDIRECT:
+            form = cursor.uleb()
+            spelt.append(Attribute(0, forms.UDATA, Layout.LEB))
+            resolved = Attribute(attribute.name, form, forms.layout(form, shape.widths))
+        forms.skip(cursor, resolved.layout)
+        spelt.append(resolved)
+    return shapes.shape(shape.tag, shape.has_children, tuple(spelt), shape.widths).number

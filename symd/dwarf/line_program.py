@@ -1,0 +1,329 @@
+"""Runs line programs of one shape, all at once: operands become deltas and settings of rows, cumulative sums and
+forward fills do the rest (DWARF 5, 6.2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.dwarf import opcode_boundaries
+from symd.dwarf.bulk_read import Positions, sleb_at, spread, uleb_at, unsigned_at
+from symd.dwarf.cursor import Cursor
+from symd.dwarf.line_header import SECTION, LineHeader, ProgramShape, file_entry_directory
+from symd.errors import Malformed
+from symd.model.columns import U8, U32, U64
+from symd.model.debug_info import RowFlag
+
+Number = TypeVar("Number", np.uint32, np.uint64)
+
+_COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _SET_COLUMN, _NEGATE_STMT = 1, 2, 3, 4, 5, 6
+_BASIC_BLOCK, _CONST_ADD_PC, _FIXED_ADVANCE_PC, _PROLOGUE_END, _EPILOGUE_BEGIN = 7, 8, 9, 10, 11
+_ROW_FLAGS = (
+    (_BASIC_BLOCK, RowFlag.BASIC_BLOCK),
+    (_PROLOGUE_END, RowFlag.PROLOGUE_END),
+    (_EPILOGUE_BEGIN, RowFlag.EPILOGUE_BEGIN),
+)
+_FREQUENT = (_ADVANCE_LINE, _SET_COLUMN, _NEGATE_STMT)
+_END_SEQUENCE, _SET_ADDRESS, _DEFINE_FILE, _NVIDIA_INLINED = 1, 2, 3, 0x90
+_ADDRESS_SIZES = (2, 4, 8)
+_LARGEST = np.uint64(0xFFFFFFFF)
+
+
+class ProgramRows(NamedTuple):
+    """Rows of several programs, one program behind the other: equally long columns.
+
+    ``file`` is the file register; it and ``column`` stop at the largest u32, ``line`` counts modulo 2**32. ``ends`` holds
+    the row number behind each sequence, ``program`` the number of the program of each sequence, as they were passed.
+    ``context`` (row number inside the sequence, from 1) and ``name`` (offset from the header's base) are None where no
+    program sets them. ``sick`` maps a program that was refused to the place and the reason; ``open`` lists programs whose
+    last sequence has no end and was left out.
+    """
+
+    address: U64
+    file: U32
+    line: U32
+    column: U32
+    flags: U8
+    ends: Positions
+    program: U32
+    context: U64 | None
+    name: U64 | None
+    sick: dict[int, tuple[int, str]]
+    open: tuple[int, ...]
+
+
+class _Code:
+    """Programs of one shape laid one behind the other, and which instruction belongs to which row."""
+
+    def __init__(self, data: bytes, headers: Sequence[LineHeader]) -> None:
+        shape = headers[0].shape
+        self.shape = shape
+        self.headers = headers
+        sentinel = bytes([opcode_boundaries.SENTINEL])
+        self.bytes = b"".join(piece for h in headers for piece in (data[h.program : h.end], sentinel))
+        self.u8: U8 = np.frombuffer(self.bytes, np.uint8)
+        self.stops = np.cumsum([h.end - h.program + 1 for h in headers]) - 1
+        self.begins = np.append(0, self.stops[:-1] + 1)
+        self.found = opcode_boundaries.find(self.bytes, shape, self.stops)
+        self.sick: dict[int, tuple[int, str]] = {}
+        self.refuse(self.found.sick, "an instruction passes the end of its table")
+        self.kind = self._extended_kinds()
+        self._find_rows()
+
+    def refuse(self, at: Positions, why: str) -> None:
+        """Refuse the programs that own the positions ``at``."""
+        numbers = np.searchsorted(self.stops, at)
+        for number, place in zip(numbers.tolist(), at.tolist(), strict=True):
+            header = self.headers[number]
+            self.sick.setdefault(number, (header.program + place - int(self.begins[number]), why))
+
+    def _extended_kinds(self) -> NDArray[np.int16]:
+        """The extended opcode of each extended instruction; -1 where the instruction is sick."""
+        kind = np.full(len(self.found.extended), -1, np.int16)
+        whole = self.found.payload < self.found.end
+        kind[whole] = self.u8[self.found.payload[whole]]
+        return kind
+
+    def _find_rows(self) -> None:
+        """Number rows and sequences. A sentinel is a row of its own."""
+        emits = self.u8 >= self.shape.opcode_base
+        emits |= self.u8 == _COPY
+        emits &= self.found.starts
+        closers = self.found.extended[self.kind == _END_SEQUENCE]
+        emits[closers] = True
+        # Twice as fast as cumsum(emits, dtype=np.int32).
+        self._rows = emits.astype(np.int32)
+        np.cumsum(self._rows, out=self._rows)
+        self.row_at = np.flatnonzero(emits)
+        self.row_opcode = self.u8.take(self.row_at)
+        self.end_rows = self._rows[closers] - 1
+        self.stop_rows = self._rows[self.stops] - 1
+        closing = np.zeros(len(self.row_at), np.bool_)
+        closing[self.end_rows] = True
+        closing[self.stop_rows] = True
+        self.ends = np.flatnonzero(closing) + 1
+        self.first = np.append(0, self.ends[:-1])
+        self._sort_others(self.found.starts ^ emits)
+
+    def _sort_others(self, others: NDArray[np.bool_]) -> None:
+        """Tell instructions that add no row apart: the frequent ones as masks of bytes, the others as one list."""
+        self._frequent = {
+            opcode: (self.u8 == opcode) & others for opcode in _FREQUENT if opcode < self.shape.opcode_base
+        }
+        for mask in self._frequent.values():
+            others ^= mask
+        self._rare = np.flatnonzero(others)
+        self._rare_opcode = self.u8.take(self._rare)
+
+    def opcode(self, opcode: int) -> Positions:
+        """Where a standard opcode stands."""
+        if opcode in self._frequent:
+            return np.flatnonzero(self._frequent[opcode])
+        at: Positions = self._rare[self._rare_opcode == opcode]
+        return at
+
+    def negations(self) -> NDArray[np.int32]:
+        """How many DW_LNS_negate_stmt stand before each row."""
+        if _NEGATE_STMT not in self._frequent:
+            return np.zeros(len(self.row_at), np.int32)
+        count = self._frequent[_NEGATE_STMT].astype(np.int32)
+        np.cumsum(count, out=count)
+        before: NDArray[np.int32] = count.take(self.row_at)
+        return before
+
+    def row(self, at: Positions) -> Positions:
+        """The row that an instruction's effect reaches first."""
+        return self._rows.take(at).astype(np.intp)
+
+    def extended(self, kind: int) -> tuple[Positions, Positions, Positions]:
+        """Where operands of an extended opcode begin and end, and the row that its effect reaches first."""
+        which = np.flatnonzero(self.kind == kind)
+        return self.found.payload[which] + 1, self.found.end[which], self.row(self.found.extended[which])
+
+    def per_sequence(self, values: NDArray[Any]) -> NDArray[Any]:
+        """One value a sequence -> one a row."""
+        return spread(values, self.first, len(self.row_at))
+
+    def fill(self, default: int, rows: Positions, values: NDArray[Any]) -> NDArray[Any]:
+        """A register that every sequence begins with at ``default`` and that ``rows`` set, each to its value."""
+        slot = np.searchsorted(rows, self.first)
+        values = np.insert(values, slot, values.dtype.type(default))
+        return spread(values, np.insert(rows, slot, self.first), len(self.row_at))
+
+
+def run(data: bytes, headers: Sequence[LineHeader]) -> ProgramRows:
+    """Run the programs of ``headers``, all of one shape that ``is_regular``, over ``.debug_line``.
+
+    DW_LNE_define_file appends to the ``files`` of its header.
+    """
+    code = _Code(data, headers)
+    _define_files(code)
+    columns: dict[str, NDArray[Any]] = {
+        "address": _addresses(code),
+        "line": _lines(code),
+        "file": _register(code, _SET_FILE, 1),
+        "column": _register(code, _SET_COLUMN, 0),
+        "flags": _flags(code),
+    }
+    context, name = _inlined(code)
+    if context is not None and name is not None:
+        columns["context"], columns["name"] = context, name
+    return _keep(code, columns)
+
+
+def is_regular(shape: ProgramShape) -> bool:
+    """Whether ``run`` can take programs of this shape; the others go through ``line_interpreter``."""
+    return shape.max_ops == 1 and shape.opcode_base <= 0x80
+
+
+def _register(code: _Code, opcode: int, default: int) -> U32:
+    at = code.opcode(opcode)
+    # A sick program may hold an opcode whose operand is the sentinel; its rows are dropped.
+    values = uleb_at(code.u8, at + 1)[0]
+    return code.fill(default, code.row(at), np.minimum(values, _LARGEST).astype(np.uint32))
+
+
+def _restart(deltas: NDArray[Number], first: Positions) -> None:
+    """Change the deltas so that their running total begins anew, with the row's own delta, at each of ``first``, which
+    begins with 0."""
+    deltas[first[1:]] -= np.add.reduceat(deltas, first)[:-1]
+
+
+def _lines(code: _Code) -> U32:
+    shape = code.shape
+    delta = np.zeros(256, np.int64)
+    specials = np.arange(shape.opcode_base, 256)
+    delta[specials] = shape.line_base + (specials - shape.opcode_base) % shape.line_range
+    line = delta.astype(np.uint32).take(code.row_opcode)
+    at = code.opcode(_ADVANCE_LINE)
+    np.add.at(line, code.row(at), sleb_at(code.u8, at + 1)[0].astype(np.uint32))
+    line[code.first] += np.uint32(1)
+    _restart(line, code.first)
+    return np.cumsum(line, out=line)
+
+
+def _advances(code: _Code) -> tuple[Positions, U64]:
+    """Position and byte count of everything but special opcodes that moves the address on."""
+    shape = code.shape
+    moved, constant, fixed = (code.opcode(opcode) for opcode in (_ADVANCE_PC, _CONST_ADD_PC, _FIXED_ADVANCE_PC))
+    step = (255 - shape.opcode_base) // shape.line_range * shape.min_inst_length
+    at = np.concatenate([moved, constant, fixed])
+    count = np.concatenate(
+        [
+            uleb_at(code.u8, moved + 1)[0] * np.uint64(shape.min_inst_length),
+            np.full(len(constant), step, np.uint64),
+            # A sick instruction may stand before the last byte; its rows are dropped.
+            unsigned_at(code.u8, np.minimum(fixed + 1, len(code.u8) - 2), 2),
+        ]
+    )
+    return at, count
+
+
+def _addresses(code: _Code) -> U64:
+    """Deltas of rows, with an absolute address where a sequence begins or one is set, and their running totals."""
+    shape = code.shape
+    delta = np.zeros(256, np.uint64)
+    specials = np.arange(shape.opcode_base, 256)
+    delta[specials] = (specials - shape.opcode_base) // shape.line_range * shape.min_inst_length
+    address = delta.take(code.row_opcode)
+    at, count = _advances(code)
+    rows = code.row(at)
+    set_at, set_rows, values = _set_addresses(code)
+    if set_at.size:
+        last = np.append(set_rows[1:] != set_rows[:-1], True)
+        set_at, set_rows, values = set_at[last], set_rows[last], values[last]
+        slot = np.searchsorted(set_rows, rows, side="right") - 1
+        undone = (set_rows[slot] == rows) & (set_at[slot] > at)
+        rows, count = rows[~undone], count[~undone]
+        address[set_rows] += values
+    np.add.at(address, rows, count)
+    begins = np.zeros(len(address), np.bool_)
+    begins[code.first] = begins[set_rows] = True
+    _restart(address, np.flatnonzero(begins))
+    return np.cumsum(address, out=address)
+
+
+def _set_addresses(code: _Code) -> tuple[Positions, NDArray[np.int32], U64]:
+    """Position, row and operand of every DW_LNE_set_address; the operand is as long as the instruction says."""
+    at, end, rows = code.extended(_SET_ADDRESS)
+    size = end - at
+    value = np.zeros(len(at), np.uint64)
+    for number in _ADDRESS_SIZES:
+        which = np.flatnonzero(size == number)
+        value[which] = unsigned_at(code.u8, at[which], number)
+    code.refuse(at[~np.isin(size, _ADDRESS_SIZES)], "an address of an unusual size")
+    return at, rows, value
+
+
+def _flags(code: _Code) -> U8:
+    """is_stmt is the parity of its negations in the sequence; the others belong to the one row that follows."""
+    negated = code.negations()
+    before = np.append(0, negated.take(code.ends[:-1] - 1)) & 1
+    flags = negated.astype(np.uint8)
+    if before.any():
+        flags += code.per_sequence(before.astype(np.uint8))
+    flags += np.uint8(code.shape.default_is_stmt)
+    flags &= np.uint8(RowFlag.IS_STMT)
+    for opcode, flag in _ROW_FLAGS:
+        flags[code.row(code.opcode(opcode))] |= np.uint8(flag)
+    flags[code.end_rows] |= np.uint8(RowFlag.END_SEQUENCE)
+    return flags
+
+
+def _inlined(code: _Code) -> tuple[U64 | None, U64 | None]:
+    """The context and name registers of NVIDIA's extension; both operands must end inside their instruction."""
+    at, end, rows = code.extended(_NVIDIA_INLINED)
+    if not at.size:
+        return None, None
+    context, behind = uleb_at(code.u8, at)
+    whole = behind < end
+    name = np.zeros(len(at), np.uint64)
+    name[whole], behind[whole] = uleb_at(code.u8, behind[whole])
+    code.refuse(at[~whole | (behind > end)], "an inlined call without its two operands")
+    return code.fill(0, rows, context), code.fill(0, rows, name)
+
+
+def _define_files(code: _Code) -> None:
+    at, end, _ = code.extended(_DEFINE_FILE)
+    for start, stop in zip(at.tolist(), end.tolist(), strict=True):
+        cursor = Cursor(code.bytes, SECTION, start, stop)
+        try:
+            entry = cursor.text(), file_entry_directory(cursor)
+        except Malformed:
+            code.refuse(np.array([start]), "a file definition passes its end")
+            continue
+        code.headers[int(np.searchsorted(code.stops, start))].files.append(entry)
+
+
+def _keep(code: _Code, columns: dict[str, NDArray[Any]]) -> ProgramRows:
+    """Leave out the sentinels, sequences without an end and sick programs."""
+    program = np.searchsorted(code.stop_rows, code.first)
+    length = code.ends - code.first
+    closed = np.zeros(len(code.row_at) + 1, np.bool_)
+    closed[code.end_rows + 1] = True
+    closed = closed[code.ends]
+    kept = closed & ~np.isin(program, list(code.sick))
+    unfinished = np.flatnonzero(np.bincount(program[~closed & (length > 1)]))
+    ends = np.cumsum(length[kept])
+    rows = _selection(code, kept)
+    columns = {name: column[rows] for name, column in columns.items()}
+    return ProgramRows(
+        ends=ends,
+        program=program[kept].astype(np.uint32),
+        sick=code.sick,
+        open=tuple(number for number in unfinished.tolist() if number not in code.sick),
+        context=columns.pop("context", None),
+        name=columns.pop("name", None),
+        **columns,
+    )
+
+
+def _selection(code: _Code, kept: NDArray[np.bool_]) -> slice | NDArray[np.intp]:
+    """The rows of the sequences that are kept; a slice where these are the first ones, so that nothing is copied."""
+    count = np.count_nonzero(kept)
+    if kept[:count].all():
+        return slice(int(code.ends[count - 1]) if count else 0)
+    return np.flatnonzero(code.per_sequence(kept))

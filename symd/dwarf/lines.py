@@ -1,0 +1,237 @@
+"""All line tables of an object -> one set of columns, with one list of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.dwarf import line_program
+from symd.dwarf.bulk_read import Positions, spread
+from symd.dwarf.columns import LineColumns, Sections, first_rows, look_up_files
+from symd.dwarf.cursor import Cursor
+from symd.dwarf.line_header import SECTION, LineHeader, ProgramShape, read_header
+from symd.dwarf.paths import join
+from symd.dwarf.row_table import Part, RowTable
+from symd.dwarf.strings import NO_STRING, Names, StringReader, place
+from symd.dwarf.units import Unit, Units, read_units
+from symd.dwarf.warnings import Warnings
+from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
+from symd.model.columns import U32, U64
+
+_PATH_BYTES = 256 << 20
+"""Bytes of all joined paths; a few long directories could make them many times as long as the section."""
+_GROUP_BYTES = 256 << 10
+_INTERPRETED_BYTES = 500
+"""Programs of one shape that are together this short run faster one instruction at a time."""
+
+
+def read_lines(sections: Sections, units: Units | None = None) -> LineColumns:
+    """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
+
+    ``units`` is ``read_units(sections)``, read here when it is not given; it supplies compilation directories (the
+    first unit that refers to a table decides). DWARF 2 to 5 (6.2), 32- and 64-bit, all opcodes, NVIDIA's inline
+    extension.
+
+    A table whose header or program contradicts the format is left out whole, and a sequence without an end is left
+    out, each with a warning; a table whose length leads out of the section ends the walk. Raises Malformed when there
+    are tables and not one of them can be read.
+    """
+    units = read_units(sections) if units is None else units
+    strings = StringReader(sections)
+    warnings = Warnings()
+    headers = list(_headers(sections, strings, units.skipped_tables, warnings))
+    rows = RowTable()
+    parts = list(_run(sections.get(SECTION, b""), headers, rows))
+    for part in parts:
+        _complain(part, headers, warnings)
+    refused = {part.numbers[number] for part in parts for number in part.sick}
+    if warnings and len(refused) == len(headers):
+        raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=SECTION)
+    file_maps, files = _files(headers, units.units)
+    return _assemble(strings, headers, rows, parts, file_maps, files, warnings)
+
+
+def _headers(
+    sections: Sections, strings: StringReader, skipped: frozenset[int], warnings: Warnings
+) -> Iterator[LineHeader]:
+    """The header of every table that has a readable one and is not ``skipped``."""
+    data = sections.get(SECTION, b"")
+    at = 0
+    while at < len(data):
+        cursor = Cursor(data, SECTION, at, len(data))
+        try:
+            length, offset_size = cursor.initial_length()
+        except SymdError as error:
+            warnings.add(f"the rest of the section is left out: {error}")
+            return
+        if length > len(data) - cursor.at:
+            warnings.add(f"{SECTION}+{at:#x}: the rest is left out: table length {length:#x} passes the section's end")
+            return
+        end = cursor.at + length
+        try:
+            if length and at not in skipped:
+                yield read_header(data, strings, at, end, offset_size, cursor.at)
+        except (Malformed, Unsupported) as error:
+            warnings.add(f"{SECTION}+{at:#x}: line table left out: {error}")
+        at = end
+
+
+def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
+    """Numbers of headers that are run together: of one shape, and not more than fit the caches with what is made of
+    them."""
+    groups: list[list[int]] = []
+    growing: dict[ProgramShape, tuple[list[int], int]] = {}
+    for number, header in enumerate(headers):
+        length = header.end - header.program
+        group, size = growing.get(header.shape, ([], 0))
+        if not group or size + length > _GROUP_BYTES:
+            group, size = [], 0
+            groups.append(group)
+        group.append(number)
+        growing[header.shape] = group, size + length
+    return groups
+
+
+def _run(data: bytes, headers: Sequence[LineHeader], rows: RowTable) -> Iterator[Part]:
+    """Run all programs into ``rows``."""
+    total, done = sum(header.end - header.program for header in headers), 0
+    for group in _groups(headers):
+        size = sum(headers[number].end - headers[number].program for number in group)
+        done += size
+        share = done / total if total else 1
+        if line_program.is_regular(headers[group[0]].shape) and size > _INTERPRETED_BYTES:
+            yield rows.add(line_program.run(data, [headers[number] for number in group]), group, share)
+        else:
+            from symd.dwarf import line_interpreter  # noqa: PLC0415 - large objects do not need it
+
+            for number in group:
+                yield rows.add(line_interpreter.run(data, headers[number]), [number], share)
+
+
+def _complain(part: Part, headers: Sequence[LineHeader], warnings: Warnings) -> None:
+    for number, (at, why) in part.sick.items():
+        header = headers[part.numbers[number]]
+        warnings.add(f"{SECTION}+{header.offset:#x}: line table left out: {SECTION}+{at:#x}: {why}")
+    for number in part.open:
+        at = headers[part.numbers[number]].offset
+        warnings.add(f"{SECTION}+{at:#x}: the last sequence has no end and is left out")
+
+
+def _files(headers: Sequence[LineHeader], units: Sequence[Unit]) -> tuple[dict[int, U32], tuple[str, ...]]:
+    """Every table's map from file register to file number, and the files' full paths."""
+    comp_dirs: dict[int, bytes] = {}
+    for unit in units:
+        if unit.stmt_list is not None:
+            comp_dirs.setdefault(unit.stmt_list, unit.comp_dir)
+    numbers: dict[bytes, int] = {b"": 0}
+    maps = {}
+    budget = _PATH_BYTES
+    for header in headers:
+        paths = list(_paths(header, comp_dirs.get(header.offset, b"")))
+        budget -= sum(map(len, paths))
+        if budget < 0:
+            raise LimitExceeded(f"file paths take more than {_PATH_BYTES} bytes", where=SECTION)
+        maps[header.offset] = np.array([numbers.setdefault(path, len(numbers)) for path in paths], np.uint32)
+    return maps, tuple(path.decode("utf-8", "replace") for path in numbers)
+
+
+def _paths(header: LineHeader, comp_dir: bytes) -> Iterator[bytes]:
+    """Full paths by file register: from 0 in DWARF 5, from 1 before (where directory 0 is the compilation's)."""
+    if header.version >= 5:
+        directories = header.directories
+        comp_dir = comp_dir or (directories[0] if directories else b"")
+    else:
+        directories = [b"", *header.directories]
+        yield b""
+    for name, number in header.files:
+        base = b"" if header.version >= 5 and number == 0 else comp_dir
+        yield join(base, directories[number] if 0 <= number < len(directories) else b"", name)
+
+
+def _assemble(
+    strings: StringReader,
+    headers: Sequence[LineHeader],
+    rows: RowTable,
+    parts: Sequence[Part],
+    file_maps: Mapping[int, U32],
+    files: tuple[str, ...],
+    warnings: Warnings,
+) -> LineColumns:
+    """The rows in the order of their tables, with numbers that count over the whole object."""
+    for part in parts:
+        maps = [file_maps[headers[number].offset] for number in part.numbers]
+        register = rows.column("file")[part.rows]
+        register[:] = look_up_files(maps, part.program_of_rows(), register)
+    ends, table, order = _sequences(parts)
+    lines = LineColumns(
+        address=rows.column("address")[order],
+        file=rows.column("file")[order],
+        line=rows.column("line")[order],
+        column=rows.column("column")[order],
+        flags=rows.column("flags")[order],
+        ends=ends,
+        table=table,
+        files=files,
+        tables=tuple(header.offset for header in headers),
+        file_maps=file_maps,
+        warnings=warnings.all(),
+    )
+    if all(part.context is None for part in parts):
+        return lines
+    context = _joined([_or_zeros(part.context, len(part)) for part in parts], np.uint64)[order]
+    name = _joined([_or_zeros(part.name, len(part)) for part in parts], np.uint64)[order]
+    return _with_calls(lines, context, name, strings, headers)
+
+
+def _sequences(parts: Sequence[Part]) -> tuple[Positions, U32, Positions | slice]:
+    """For each sequence the row number behind it and its table, in the order of the tables; and the order of the rows."""
+    if len(parts) == 1:
+        (part,) = parts
+        return part.ends, np.array(part.numbers, np.uint32)[part.program], slice(None)
+    length = _joined([part.ends - first_rows(part.ends) for part in parts], np.int64)
+    table = _joined([np.array(part.numbers, np.uint32)[part.program] for part in parts], np.uint32)
+    if (table[1:] >= table[:-1]).all():
+        return np.cumsum(length), table, slice(None)
+    order = np.argsort(table, kind="stable")
+    rows = np.argsort(np.repeat(table, length), kind="stable")
+    return np.cumsum(length[order]), table[order], rows
+
+
+def _or_zeros(column: U64 | None, count: int) -> U64:
+    return np.zeros(count, np.uint64) if column is None else column
+
+
+def _with_calls(
+    lines: LineColumns, context: U64, name: U64, strings: StringReader, headers: Sequence[LineHeader]
+) -> LineColumns:
+    """The rows with what NVIDIA's extension says of them."""
+    names = Names()
+    sites = _call_sites(context, lines.first)
+    name_columns = _inline_names(strings, headers, lines.unit, name, sites, names)
+    return replace(lines, context=sites, name=name_columns, names=names.all())
+
+
+def _joined(columns: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    if len(columns) == 1:
+        return columns[0]
+    return np.concatenate(columns) if columns else np.zeros(0, dtype)
+
+
+def _call_sites(context: U64, first: Positions) -> U32:
+    """Row numbers inside a sequence -> row numbers, plus one; 0 where the call site is not an earlier row. The sequences
+    begin at ``first``."""
+    begin = spread(first, first, len(context))
+    earlier = (context > 0) & (context <= (np.arange(len(context)) - begin).astype(np.uint64))
+    return np.where(earlier, context + begin.astype(np.uint64), np.uint64(0)).astype(np.uint32)
+
+
+def _inline_names(
+    strings: StringReader, headers: Sequence[LineHeader], unit: U32, name: U64, context: U32, names: Names
+) -> U32:
+    base = np.array([header.names_base for header in headers], np.uint64)[unit]
+    places = np.where(context != 0, place(".debug_str", base + name), NO_STRING)
+    return names.intern(strings, places)[0]

@@ -1,0 +1,265 @@
+"""Range lists of many DIEs at once: ``.debug_ranges`` (DWARF 4, 2.17.3) and ``.debug_rnglists`` (DWARF 5, 7.25)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.dwarf.attributes import AttributeReader
+from symd.dwarf.bulk_read import Positions, spans, uleb_at, unsigned_at
+from symd.dwarf.bulk_records import Layouts, Records
+from symd.dwarf.columns import Sections
+from symd.dwarf.forms import Layout
+from symd.errors import LimitExceeded
+from symd.model.columns import U8, U64
+
+_BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR = 1, 2, 3, 4
+_BASE_ADDRESS, _START_END, _START_LENGTH = 5, 6, 7
+_DIRECT = (_BASE_ADDRESS, _START_END, _START_LENGTH)
+_INDEXED = (_BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH)
+_FEW = 16
+"""Lists that are followed one by one."""
+_LEB = b"[\\x80-\\xff]*+[\\x00-\\x7f]"
+
+
+class Ranges(NamedTuple):
+    """Range rows in the order of the lists; ``which`` numbers the lists as they were asked for. Empty ranges are not
+    returned."""
+
+    which: Positions
+    start: U64
+    end: U64
+
+
+class _Entries(NamedTuple):
+    """Entries of range lists, list by list: ``base`` marks those that set the base address to ``start``; ``relative``
+    those that count from it."""
+
+    which: Positions
+    start: U64
+    end: U64
+    base: NDArray[np.bool_]
+    relative: NDArray[np.bool_]
+
+
+def read_lists(sections: Sections, reader: AttributeReader, offset: U64, unit: Positions) -> tuple[Ranges, int]:
+    """The lists at ``offset`` of each unit's range section, and the number of those that do not end or hold an unknown
+    entry (they have no rows). Raises LimitExceeded for lists that overlap so much that together they are many times as
+    long as their section."""
+    new = reader.units.version[unit] >= 5
+    size = reader.units.address_size[unit]
+    parts = [Ranges(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))]
+    bad = 0
+    kind = size * np.uint64(2) + new
+    for width, is_new in (divmod(number, 2) for number in _different(kind)):
+        those = np.flatnonzero(kind == 2 * width + is_new)
+        if is_new:
+            data = sections.get(".debug_rnglists", b"")
+            entries, damaged = _read_new(data, reader, offset[those], unit[those], width)
+        else:
+            entries, damaged = _read_old(sections.get(".debug_ranges", b""), offset[those], width)
+        part = _resolve(entries, reader.units.low_pc[unit[those]])
+        parts.append(part._replace(which=those[part.which]))
+        bad += damaged
+    return in_order(parts), bad
+
+
+def _different(small: NDArray[Any]) -> list[int]:
+    """The different values of a column of small numbers, ascending."""
+    numbers: list[int] = np.flatnonzero(np.bincount(small.astype(np.intp))).tolist()
+    return numbers
+
+
+def in_order(parts: list[Ranges]) -> Ranges:
+    """Rows of several parts, by ``which``; those of one list stay as they are."""
+    rows = Ranges._make(np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(rows.which, kind="stable")
+    return Ranges._make(column[order] for column in rows)
+
+
+def _budget(size: int) -> int:
+    """Bytes that all lists of a section may have together."""
+    return 4 * size + 65536
+
+
+def _read_old(data: bytes, offset: U64, width: int) -> tuple[_Entries, int]:
+    """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base."""
+    offset = np.minimum(offset, np.uint64(len(data))).astype(np.int64)
+    parts = []
+    bad = 0
+    for phase in _different(offset % (2 * width)):
+        those = np.flatnonzero(offset % (2 * width) == phase)
+        usable = (len(data) - phase) // (2 * width) if phase <= len(data) else 0
+        pairs = np.frombuffer(data, f"<u{width}", 2 * usable, phase if usable else 0).reshape(usable, 2)
+        ends = np.append(np.flatnonzero((pairs[:, 0] == 0) & (pairs[:, 1] == 0)), usable)
+        first = np.minimum(offset[those] // (2 * width), usable)
+        last = ends[np.searchsorted(ends, first)]
+        whole = last < usable
+        bad += int((~whole).sum())
+        length = np.where(whole, last - first, 0)
+        if int(length.sum()) * 2 * width > _budget(len(data)):
+            raise LimitExceeded("range lists overlap without end", where=".debug_ranges")
+        at, which = spans(first, length)
+        start, end = pairs[at, 0].astype(np.uint64), pairs[at, 1].astype(np.uint64)
+        base = start == np.uint64((1 << 8 * width) - 1)
+        parts.append(_Entries(those[which], np.where(base, end, start), end, base, ~base))
+    entries = parts[0] if len(parts) == 1 else _in_order(parts)
+    return entries, bad
+
+
+def _in_order(parts: list[_Entries]) -> _Entries:
+    joined = _Entries._make(np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(joined.which, kind="stable")
+    return _Entries._make(column[order] for column in joined)
+
+
+def _resolve(entries: _Entries, default_base: U64) -> Ranges:
+    """Add the base that is in force to every relative entry."""
+    count = len(entries.which)
+    changes = np.ones(count, np.bool_)
+    changes[1:] = entries.which[1:] != entries.which[:-1]
+    value = default_base[entries.which]
+    # An entry that sets the base begins a new stretch; as it is dropped, its own base does not matter.
+    value[entries.base] = entries.start[entries.base]
+    changes |= entries.base
+    at = np.flatnonzero(changes)
+    base = np.repeat(value[at], np.diff(at, append=count))
+    start = np.where(entries.relative, entries.start + base, entries.start)
+    end = np.where(entries.relative, entries.end + base, entries.end)
+    kept = ~entries.base & (start < end)
+    return Ranges(entries.which[kept], start[kept], end[kept])
+
+
+def _read_new(data: bytes, reader: AttributeReader, offset: U64, unit: Positions, width: int) -> tuple[_Entries, int]:
+    """Tagged entries up to DW_RLE_end_of_list."""
+    u8 = np.frombuffer(data, np.uint8)
+    at, length = _Lists(data, u8, width).entries(np.minimum(offset, np.uint64(len(data))).astype(np.int64))
+    which = np.repeat(np.arange(len(offset)), np.maximum(length, 0))
+    return _decode(u8, reader, at, which, unit[which], width), int((length < 0).sum())
+
+
+class _Lists:
+    """Finds the entries of many lists at once, with a budget of bytes."""
+
+    def __init__(self, data: bytes, u8: U8, width: int) -> None:
+        self._data = data
+        self._u8 = u8
+        self._width = width
+        self._budget = _budget(len(data))
+
+    def entries(self, offset: Positions) -> tuple[Positions, Positions]:
+        """Where the entries of the lists at each offset are, list by list, and how many each has; -1 for a list that is
+        damaged."""
+        length = np.full(len(offset), -1, np.int64)
+        pieces = [*self._step_by_step(offset, length)]
+        first = np.cumsum(np.maximum(length, 0)) - np.maximum(length, 0)
+        found = np.zeros(int(np.maximum(length, 0).sum()), np.int64)
+        for number, of_list, at in pieces:
+            whole = length[number] >= 0
+            found[(first[number] + of_list)[whole]] = at[whole]
+        return found, length
+
+    def _step_by_step(self, at: Positions, length: Positions) -> Iterator[tuple[Positions, Positions | int, Positions]]:
+        """Pieces of entries: list, number in its list, position. Sets the lengths of lists that have an end."""
+        records = Records(self._u8, [_entry_layouts(self._width)])
+        number = np.arange(len(at))
+        step = 0
+        while len(at) > _FEW:
+            (inside,) = (at < len(self._u8)).nonzero()
+            at, number = at.take(inside), number.take(inside)
+            kind = self._u8.take(at).astype(np.int64)
+            length[number[kind == 0]] = step
+            (going,) = ((kind != 0) & (kind <= _START_LENGTH)).nonzero()
+            at, number = at.take(going), number.take(going)
+            yield number, step, at
+            behind = records.behind(at, kind.take(going))
+            self._spend(int((np.minimum(behind, len(self._u8)) - at).sum()))
+            at = behind
+            step += 1
+        for one, start in zip(number.tolist(), at.tolist(), strict=True):
+            rest = self._alone(start)
+            if rest is not None:
+                length[one] = step + len(rest)
+                yield np.full(len(rest), one), step + np.arange(len(rest)), rest
+
+    def _alone(self, start: int) -> Positions | None:
+        """The entries of one list, which may be very long."""
+        entry, run = _expressions(self._width)
+        found = run.match(self._data, start)
+        stop = found.end() if found else start
+        self._spend(stop + 1 - start)
+        if self._data[stop : stop + 1] != b"\0":
+            return None
+        sizes = np.fromiter(map(len, entry.findall(self._data, start, stop)), np.int64)
+        return np.cumsum(sizes) - sizes + start
+
+    def _spend(self, count: int) -> None:
+        self._budget -= count
+        if self._budget < 0:
+            raise LimitExceeded("range lists overlap without end", where=".debug_rnglists")
+
+
+def _entry_layouts(width: int) -> dict[int, Layouts]:
+    """What follows the kind of an entry."""
+    return {
+        0: (),
+        _BASE_ADDRESSX: (Layout.LEB,),
+        **dict.fromkeys((_STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR), (Layout.LEB, Layout.LEB)),
+        _BASE_ADDRESS: (width,),
+        _START_END: (2 * width,),
+        _START_LENGTH: (width, Layout.LEB),
+    }
+
+
+@lru_cache(maxsize=4)
+def _expressions(width: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """One entry; and entries up to an end."""
+    address = b".{%d}" % width
+    going = (
+        b"[\\x02-\\x04]" + _LEB + _LEB,
+        b"\\x01" + _LEB,
+        b"\\x05" + address,
+        b"\\x06" + address + address,
+        b"\\x07" + address + _LEB,
+    )
+    some = b"|".join(going)
+    return re.compile(some, re.DOTALL), re.compile(b"(?:" + some + b")*+", re.DOTALL)
+
+
+def _decode(u8: U8, reader: AttributeReader, at: Positions, which: Positions, unit: Positions, width: int) -> _Entries:
+    kind = u8[at]
+    start, end = np.zeros(len(at), np.uint64), np.zeros(len(at), np.uint64)
+    valid = np.ones(len(at), np.bool_)
+    for number in _different(kind):
+        those = np.flatnonzero(kind == number)
+        start[those], end[those], valid[those] = _operands(u8, reader, number, at[those] + 1, unit[those], width)
+    base = (kind == _BASE_ADDRESSX) | (kind == _BASE_ADDRESS)
+    columns = (which, start, end, base, kind == _OFFSET_PAIR)
+    return _Entries._make(column[valid] for column in columns)
+
+
+def _operands(
+    u8: U8, reader: AttributeReader, kind: int, at: Positions, unit: Positions, width: int
+) -> tuple[U64, U64, NDArray[np.bool_]]:
+    """Start and end of entries of one kind (absolute, or relative for an offset pair), and which of them are valid."""
+    known = np.ones(len(at), np.bool_)
+    if kind in _DIRECT:
+        start, behind = unsigned_at(u8, at, width), at + width
+    else:
+        start, behind = uleb_at(u8, at)
+    if kind in _INDEXED:
+        start, known = reader.addresses_at(start, unit)
+    if kind in (_BASE_ADDRESSX, _BASE_ADDRESS):
+        return start, start, known
+    if kind == _START_END:
+        return start, unsigned_at(u8, behind, width), known
+    end, _ = uleb_at(u8, behind)
+    if kind == _STARTX_ENDX:
+        end, end_known = reader.addresses_at(end, unit)
+        known &= end_known
+    return start, start + end if kind in (_STARTX_LENGTH, _START_LENGTH) else end, known

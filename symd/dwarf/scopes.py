@@ -1,0 +1,206 @@
+"""All DIE trees of an object -> functions and inlined calls, with names, ranges and call sites, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.dwarf import die_split, tree
+from symd.dwarf.abbreviations import DieShape
+from symd.dwarf.attributes import NO_FILE, AttributeReader, ScopeAttributes
+from symd.dwarf.bulk_read import Positions
+from symd.dwarf.columns import LineColumns, ScopeColumns, Sections, look_up_files
+from symd.dwarf.die_split import INLINED_SUBROUTINE, NULL, SUBPROGRAM, Dies
+from symd.dwarf.range_lists import Ranges, in_order, read_lists
+from symd.dwarf.strings import Names, StringReader
+from symd.dwarf.units import SECTION, Unit, Units, read_units
+from symd.dwarf.warnings import Warnings
+from symd.errors import Malformed
+from symd.model.columns import U8, U32, U64
+from symd.model.debug_info import NO_PARENT
+
+_NAME_STEPS = 32
+"""References that are followed from a DIE to its name; more are a cycle."""
+
+
+class _Functions(NamedTuple):
+    """The subprogram and inlined-subroutine DIEs of all trees, in order. ``unit`` is the place of each one's unit among
+    those that are read; ``around`` is the number of the nearest such DIE around each (in these columns), or
+    tree.NOBODY."""
+
+    at: Positions
+    attributes: Positions
+    shape: NDArray[np.int32]
+    unit: Positions
+    inlined: NDArray[np.bool_]
+    around: NDArray[np.int64]
+
+
+def read_scopes(sections: Sections, lines: LineColumns, units: Units | None = None) -> ScopeColumns:
+    """Decode the functions and inlined calls of every unit of ``.debug_info``.
+
+    ``lines`` is ``read_lines(sections)``: call files are looked up in its tables, and its names come first in the
+    result's. ``units`` is ``read_units(sections)``, read here when it is not given. DWARF 2 to 5, all forms, vendor
+    attributes and tags passed over by form.
+
+    Names are the DIE's own or those of DW_AT_specification and DW_AT_abstract_origin, through any units, up to 32
+    steps. Lexical blocks and other DIEs between a scope and its parent are looked through; a subprogram has no parent.
+    Ranges are DW_AT_low_pc with DW_AT_high_pc, or DW_AT_ranges; empty ones are left out.
+
+    A unit whose tree cannot be followed is left out whole, with a warning; a name, an address or a range list that
+    leads out of its section is left out alone, and one warning a section counts them. Raises Malformed when there are
+    units and not one of them can be read; LimitExceeded for range lists or abbreviations that overlap without end.
+    """
+    units = read_units(sections) if units is None else units
+    strings = StringReader(sections)
+    warnings = Warnings(units.warnings)
+    u8 = np.frombuffer(sections.get(SECTION, b""), np.uint8)
+    trees = _split(sections.get(SECTION, b""), u8, units, warnings)
+    if warnings and not trees:
+        raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=SECTION)
+    functions = _functions(trees, units.shapes.all)
+    reader = AttributeReader(sections, u8, units.units)
+    found = reader.read(units.shapes.all, functions.shape, functions.attributes, functions.unit)
+    ranges, bad_lists = code_ranges(sections, reader, found, functions.unit)
+    names = Names(lines.names)
+    links = [_links(functions.at, reference) for reference in (found.specification, found.origin)]
+    name, nameless = _names(strings, found.name, links, names)
+    linkage_name, linkless = _names(strings, found.linkage_name, links, names)
+    call_file = _call_files(lines, units.units, functions.unit, found.call_file)
+    lost = reader.missing | {"range sections": bad_lists, "string sections": nameless + linkless}
+    for place, count in lost.items():
+        if count:
+            warnings.add(f"{count} references lead out of {place} and are left out")
+    columns = _columns(functions, found, ranges, name, linkage_name, call_file)
+    unit = np.array([unit.number for unit in units.units], np.uint32)[columns.unit]
+    return replace(columns, unit=unit, names=names.all(), warnings=warnings.all())
+
+
+def _columns(
+    functions: _Functions, found: ScopeAttributes, ranges: Ranges, name: U32, linkage_name: U32, call_file: U32
+) -> ScopeColumns:
+    """The scopes among the functions, numbered anew."""
+    kept = _with_callers(functions, found.has_ranges | (found.has_low & found.has_high))
+    number = np.cumsum(kept) - 1
+    parent = np.where(functions.inlined, functions.around, tree.NOBODY)[kept]
+    return ScopeColumns(
+        parent=np.where(parent >= 0, number[parent], NO_PARENT).astype(np.uint32),
+        name=name[kept],
+        linkage_name=linkage_name[kept],
+        inlined=functions.inlined[kept].astype(np.uint8),
+        call_file=call_file[kept],
+        call_line=found.call_line[kept].astype(np.uint32),
+        call_column=found.call_column[kept].astype(np.uint32),
+        unit=functions.unit[kept].astype(np.uint32),
+        range_scope=number[ranges.which].astype(np.uint32),
+        range_start=ranges.start,
+        range_end=ranges.end,
+    )
+
+
+def _split(data: bytes, u8: U8, units: Units, warnings: Warnings) -> list[tuple[int, Dies]]:
+    """The DIEs of every unit that can be followed, with the unit's place among ``units``."""
+    trees = []
+    for place, (unit, dies) in enumerate(die_split.split_all(data, u8, units.units, units.shapes)):
+        if isinstance(dies, Malformed):
+            warnings.add(f"{SECTION}+{unit.offset:#x}: unit left out: {dies}")
+        else:
+            trees.append((place, dies))
+    return trees
+
+
+def _functions(trees: Sequence[tuple[int, Dies]], shapes: Sequence[DieShape]) -> _Functions:
+    """Join the trees, find who stands around whom, and keep the functions and inlined calls."""
+    kind = np.array([_KINDS.get(shape.tag, _OTHER) for shape in shapes] + [_OTHER], np.uint8)
+    children = np.array([shape.has_children for shape in shapes] + [False], np.bool_)
+    count = [len(dies.at) for _, dies in trees]
+    unit = np.repeat(np.array([place for place, _ in trees], np.int64), count)
+    dies = Dies._make(np.concatenate(column) for column in zip(_NO_DIES, *(dies for _, dies in trees), strict=True))
+    real = np.flatnonzero(dies.shape != NULL)
+    at, shape, attributes, depth = dies.at[real], dies.shape[real], dies.attributes[real], dies.depth[real]
+    which = np.flatnonzero(kind[shape] != _OTHER)
+    around = tree.enclosing(depth, children[shape], kind[shape] != _OTHER)[which]
+    number = np.full(len(real) + 1, tree.NOBODY, np.int64)
+    number[which] = np.arange(len(which))
+    return _Functions(
+        at[which], attributes[which], shape[which], unit[real][which], kind[shape[which]] == _INLINED, number[around]
+    )
+
+
+_OTHER, _FUNCTION, _INLINED = 0, 1, 2
+_KINDS = {SUBPROGRAM: _FUNCTION, INLINED_SUBROUTINE: _INLINED}
+_NO_DIES = Dies(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int32))
+
+
+def code_ranges(
+    sections: Sections, reader: AttributeReader, found: ScopeAttributes, unit: Positions
+) -> tuple[Ranges, int]:
+    """The code ranges of every DIE, and how many lists are damaged; low_pc and high_pc go before a list."""
+    simple = found.has_low & found.has_high
+    which = np.flatnonzero(simple)
+    start = found.low[which]
+    end = found.high[which] + np.where(found.high_is_size[which], start, np.uint64(0))
+    filled = start < end
+    listed = np.flatnonzero(found.has_ranges & ~simple)
+    lists, bad = read_lists(sections, reader, found.ranges[listed], unit[listed])
+    lists = lists._replace(which=listed[lists.which])
+    return in_order([Ranges(which[filled], start[filled], end[filled]), lists]), bad
+
+
+def _with_callers(functions: _Functions, stated: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """``stated`` and everything around its inlined calls up to the function."""
+    kept = stated.copy()
+    inner = np.flatnonzero(kept & functions.inlined)
+    while inner.size:
+        outer = functions.around[inner]
+        new = np.zeros(len(kept), np.bool_)
+        new[outer[outer >= 0]] = True
+        new &= ~kept
+        kept |= new
+        inner = np.flatnonzero(new & functions.inlined)
+    return kept
+
+
+def _names(
+    strings: StringReader, own: U64, links: Sequence[tuple[Positions, Positions]], names: Names
+) -> tuple[U32, int]:
+    """Each DIE's own string, or that of the DIE it refers to, and so on; and how many places have no string. ``links`` are
+    pairs of DIEs: those that refer, and those referred to."""
+    (stated,) = own.nonzero()  # NO_STRING is 0
+    number = np.zeros(len(own), np.uint32)
+    if not stated.size:
+        return number, 0
+    number[stated], missing = names.intern(strings, own[stated])
+    known = np.zeros(len(own), np.bool_)
+    known[stated] = True
+    for _ in range(_NAME_STEPS):
+        before = np.count_nonzero(known)
+        for which, target in links:
+            useful = np.flatnonzero(known[target] & ~known[which])
+            number[which[useful]] = number[target[useful]]
+            known[which[useful]] = True
+        if before == np.count_nonzero(known):
+            break
+    return number, missing
+
+
+def _links(at: Positions, reference: Positions) -> tuple[Positions, Positions]:
+    """The numbers of the DIEs that refer to one of these DIEs, and of those they refer to."""
+    which = np.flatnonzero(reference >= 0)
+    if not which.size:
+        return which, which
+    target = np.searchsorted(at, reference[which])
+    target[target == len(at)] = 0
+    real = np.flatnonzero(at[target] == reference[which])
+    return which[real], target[real]
+
+
+def _call_files(lines: LineColumns, units: Sequence[Unit], unit: Positions, register: U64) -> U32:
+    """File registers of call sites -> file numbers, each through its own unit's line table."""
+    nothing = np.zeros(0, np.uint32)
+    maps = [lines.file_maps.get(-1 if u.stmt_list is None else u.stmt_list, nothing) for u in units]
+    return look_up_files(maps, unit, np.minimum(register, np.uint64(NO_FILE)).astype(np.uint32))

@@ -1,0 +1,121 @@
+"""Interned strings: places of NUL-terminated strings in sections, as numbers, become indexes into one list of names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.dwarf.columns import Sections
+from symd.errors import LimitExceeded
+from symd.model.columns import U32, U64
+
+_SECTIONS = ("", ".debug_info", ".debug_str", ".debug_line_str")
+_SECTION_BITS = 60
+_OFFSET = np.uint64((1 << _SECTION_BITS) - 1)
+_FACTOR = 16
+_BUDGET = 1 << 20
+_DENSE = 8
+"""From one string in so many on, splitting the whole section is faster than looking for the end of each."""
+_ROOM = 64
+"""Places this far apart on average are told apart by a mark a byte; others are sorted."""
+NO_STRING = np.uint64(0)
+
+
+def place(section: str, offset: U64) -> U64:
+    """The number that stands for the strings at ``offset`` of a section."""
+    return np.minimum(offset, _OFFSET) | np.uint64(_SECTIONS.index(section) << _SECTION_BITS)
+
+
+class StringReader:
+    """Reads NUL-terminated strings out of sections. Strings may share their ends; where together they are many times
+    as long as their sections, LimitExceeded is raised."""
+
+    def __init__(self, sections: Sections) -> None:
+        self._sections = sections
+        self._last: dict[str, int] = {}
+        self._budget = _BUDGET
+
+    def at(self, section: str, offset: int) -> bytes | None:
+        """The string at ``offset``; None where the section has none."""
+        data, last = self._open(section)
+        if offset > last:
+            return None
+        stop = data.find(b"\0", offset)
+        self._spend(section, stop - offset)
+        return data[offset:stop]
+
+    def texts(self, section: str, offsets: NDArray[np.int64]) -> list[str]:
+        """The strings at ascending offsets, up to the first one that has none. A string that is not UTF-8 keeps its
+        readable part."""
+        data, last = self._open(section)
+        offsets = offsets[: np.searchsorted(offsets, last, side="right")]
+        if _DENSE * len(offsets) < data.count(b"\0") or not data.isascii():
+            found = (self.at(section, offset) for offset in offsets.tolist())
+            return [text.decode("utf-8", "replace") for text in found if text is not None]
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
+        which = np.searchsorted(ends, offsets)
+        self._spend(section, int((ends[which] - offsets).sum()))
+        pieces = data.decode("ascii").split("\0")
+        texts = list(map(pieces.__getitem__, which.tolist()))
+        before = offsets - np.append(0, ends + 1)[which]
+        for number in np.flatnonzero(before).tolist():
+            texts[number] = texts[number][int(before[number]) :]
+        return texts
+
+    def _open(self, section: str) -> tuple[bytes, int]:
+        """A section's bytes and the place of its last NUL, or -1."""
+        data = self._sections.get(section, b"")
+        last = self._last.get(section)
+        if last is None:
+            last = self._last[section] = data.rfind(b"\0")
+            self._budget += _FACTOR * len(data)
+        return data, last
+
+    def _spend(self, section: str, count: int) -> None:
+        self._budget -= count
+        if self._budget < 0:
+            raise LimitExceeded("strings overlap without end", where=section)
+
+
+class Names:
+    """A growing list of distinct strings; number 0 is ""."""
+
+    def __init__(self, known: Iterable[str] = ("",)) -> None:
+        self._numbers: dict[str, int] = {name: number for number, name in enumerate(known)}
+
+    def all(self) -> tuple[str, ...]:
+        return tuple(self._numbers)
+
+    def intern(self, strings: StringReader, places: U64) -> tuple[U32, int]:
+        """The number of the string at each place, and how many distinct places have no string (their number is 0)."""
+        distinct, where = _distinct(places)
+        edges = np.searchsorted(distinct, np.arange(1, len(_SECTIONS) + 1, dtype=np.uint64) << np.uint64(_SECTION_BITS))
+        numbers = np.zeros(len(distinct), np.uint32)
+        missing = 0
+        for name, first, last in zip(_SECTIONS[1:], edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            texts = strings.texts(name, (distinct[first:last] & _OFFSET).astype(np.int64)) if first < last else []
+            numbers[first : first + len(texts)] = self._add(texts)
+            missing += last - first - len(texts)
+        return numbers[where], missing
+
+    def _add(self, texts: list[str]) -> U32:
+        known = self._numbers
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+        return np.fromiter(map(known.__getitem__, texts), np.uint32, len(texts))
+
+
+def _distinct(places: U64) -> tuple[U64, NDArray[np.intp]]:
+    """The places in order, each once, and the number of each one given."""
+    least = places.min() if len(places) else NO_STRING
+    room = int(places.max() - least) + 1 if len(places) else 0
+    if room > _ROOM * len(places):
+        distinct, where = np.unique(places, return_inverse=True)
+        return distinct, where.reshape(-1)
+    offset = (places - least).astype(np.intp)
+    there = np.zeros(room, np.bool_)
+    there[offset] = True
+    number = np.cumsum(there, dtype=np.intp)
+    return np.flatnonzero(there).astype(np.uint64) + least, number.take(offset) - 1

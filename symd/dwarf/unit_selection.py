@@ -1,0 +1,119 @@
+"""Which units of ``.debug_info`` some addresses need, so that one question of a large object does not wait for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from symd.dwarf import forms
+from symd.dwarf.abbreviations import DieShape
+from symd.dwarf.attributes import ABSTRACT_ORIGIN, SPECIFICATION, AttributeReader
+from symd.dwarf.bulk_read import uleb_at
+from symd.dwarf.columns import Sections
+from symd.dwarf.forms import Layout
+from symd.dwarf.line_header import SECTION as LINES
+from symd.dwarf.range_lists import Ranges
+from symd.dwarf.scopes import code_ranges
+from symd.dwarf.units import SECTION, Unit, Units
+from symd.model.columns import U64
+
+
+class Selection(NamedTuple):
+    """The units that are needed, and the linear addresses [start, end) for which they are all that is needed."""
+
+    units: Units
+    start: U64
+    end: U64
+
+
+def covering(sections: Sections, units: Units, addresses: U64) -> Selection | None:
+    """The units whose own ranges (DW_AT_ranges, or DW_AT_low_pc with DW_AT_high_pc) hold one of ``addresses``, and all
+    units that state none. None where that leaves out nothing, or where what is left out could matter: an address that
+    no unit claims, code that two claim, names that stand in another unit, a line table with code outside its unit or of
+    several units."""
+    spans = _stated(sections, units)
+    held = None if spans is None else _holders(spans, addresses)
+    if spans is None or held is None:
+        return None
+    left_out = set(spans.which.tolist()) - held
+    chosen = [unit for unit in units.units if unit.number not in left_out]
+    passed = [unit for unit in units.units if unit.number in left_out]
+    tables = {unit.stmt_list for unit in chosen} - {None}
+    if tables.intersection(unit.stmt_list for unit in passed):
+        return None
+    if not left_out or _refer_elsewhere(units, chosen) or not all(_begins_inside(sections, u, spans) for u in passed):
+        return None
+    mine = np.array([number in held for number in spans.which.tolist()], np.bool_)
+    if _overlap(spans.start[mine], spans.end[mine], spans.start[~mine], spans.end[~mine]):
+        return None
+    kept = tuple(replace(unit, number=number) for number, unit in enumerate(chosen))
+    skipped = frozenset(unit.stmt_list for unit in passed if unit.stmt_list is not None)
+    return Selection(replace(units, units=kept, skipped_tables=skipped), spans.start[mine], spans.end[mine])
+
+
+def _stated(sections: Sections, units: Units) -> Ranges | None:
+    """The code ranges that the first DIE of each unit states, by unit number; None where one cannot be read in bulk."""
+    u8 = np.frombuffer(sections.get(SECTION, b""), np.uint8)
+    code, attributes = uleb_at(u8, np.array([unit.dies for unit in units.units], np.int64))
+    shapes = [_shapes(units, unit).get(number) for unit, number in zip(units.units, code.tolist(), strict=True)]
+    which = np.array([number for number, shape in enumerate(shapes) if shape is not None], np.int64)
+    stated = [shape for shape in shapes if shape is not None]
+    if any(attribute.layout in (Layout.INDIRECT, Layout.UNKNOWN) for shape in stated for attribute in shape.attributes):
+        return None
+    reader = AttributeReader(sections, u8, units.units)
+    numbers = np.array([shape.number for shape in stated], np.int32)
+    found = reader.read(units.shapes.all, numbers, attributes[which], which)
+    ranges, _ = code_ranges(sections, reader, found, which)
+    return ranges._replace(which=which[ranges.which])
+
+
+def _holders(spans: Ranges, addresses: U64) -> set[int] | None:
+    """The numbers of the units that hold an address; None when nobody holds one of them."""
+    found = [spans.which[(spans.start <= address) & (address < spans.end)].tolist() for address in addresses]
+    return {number for numbers in found for number in numbers} if all(found) else None
+
+
+def _overlap(start: U64, end: U64, other_start: U64, other_end: U64) -> bool:
+    """Whether one of the first stretches shares an address with one of the others."""
+    order = np.argsort(start)
+    furthest = np.maximum.accumulate(np.append(np.uint64(0), end[order]))
+    before = np.searchsorted(start[order], other_end)
+    return bool(np.any(furthest[before] > other_start))
+
+
+def _shapes(units: Units, unit: Unit) -> Mapping[int, DieShape]:
+    return units.shapes.table(unit.abbreviations, unit.widths)
+
+
+def _refer_elsewhere(units: Units, chosen: Sequence[Unit]) -> bool:
+    """Whether a name may stand in another unit than the function."""
+    return any(
+        attribute.name in (ABSTRACT_ORIGIN, SPECIFICATION) and attribute.form not in forms.UNIT_REFERENCES
+        for unit in chosen
+        for shape in _shapes(units, unit).values()
+        for attribute in shape.attributes
+    )
+
+
+def _begins_inside(sections: Sections, unit: Unit, spans: Ranges) -> bool:
+    """Whether every sequence of the unit's line table begins in the unit's ranges, or where linkers put what they
+    dropped. Bytes that look like DW_LNE_set_address count as one."""
+    data, at = sections.get(LINES, b""), unit.stmt_list
+    if at is None or len(data) < at + 4:
+        return True
+    end = at + 4 + int.from_bytes(data[at : at + 4], "little")  # 64-bit tables begin with the largest number
+    mine = spans.which == unit.number
+    first, last = spans.start[mine], spans.end[mine]
+    size = unit.widths.address
+    top = 1 << 8 * size
+    dropped = {top - 1, top - 2, 0} if np.all(spans.start > 0) else {top - 1, top - 2}
+    opcode = bytes([0, size + 1, 2])
+    while (at := data.find(opcode, at, end)) >= 0:
+        at += len(opcode)
+        address = int.from_bytes(data[at : at + size], "little")
+        if address not in dropped and not np.any((first <= np.uint64(address)) & (np.uint64(address) <= last)):
+            return False
+    return True

@@ -1,0 +1,190 @@
+"""The units of ``.debug_info`` (DWARF 5, 7.5.1): headers, and what the first DIE of each says about the whole unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from symd.dwarf import forms
+from symd.dwarf.abbreviations import DieShape, Shapes
+from symd.dwarf.columns import Sections
+from symd.dwarf.cursor import Cursor
+from symd.dwarf.forms import Widths
+from symd.dwarf.strings import StringReader
+from symd.dwarf.warnings import Warnings
+from symd.errors import Malformed, SymdError, Unsupported
+
+SECTION = ".debug_info"
+_TYPE_UNITS = frozenset({2, 6})  # DW_UT_type, DW_UT_split_type
+_ID_UNITS = frozenset({4, 5})  # DW_UT_skeleton, DW_UT_split_compile: an 8-byte id follows
+_NAME, _STMT_LIST, _LOW_PC, _COMP_DIR = 0x03, 0x10, 0x11, 0x1B
+_STR_OFFSETS_BASE, _ADDR_BASE, _RNGLISTS_BASE = 0x72, 0x73, 0x74
+_GNU_ADDR_BASE = 0x2133
+
+
+@dataclass(slots=True)
+class Unit:
+    """One compile, partial or skeleton unit: ``.debug_info[offset:end]``, its first DIE at ``dies``.
+
+    ``stmt_list`` is the offset of its line table, or None; ``low_pc`` the base of its range lists; the ``*_base``
+    numbers are offsets into ``.debug_str_offsets``, ``.debug_addr`` and ``.debug_rnglists``.
+    """
+
+    number: int
+    offset: int
+    end: int
+    dies: int
+    version: int
+    widths: Widths
+    abbreviations: int
+    tag: int = 0
+    name: bytes = b""
+    comp_dir: bytes = b""
+    stmt_list: int | None = None
+    low_pc: int = 0
+    str_offsets_base: int = 0
+    addr_base: int = 0
+    rnglists_base: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units that can be read, in order; ``shapes`` holds their abbreviations; ``warnings`` name the others.
+
+    Where only some of an object's units are wanted (``selection``), ``skipped_tables`` are the offsets of the line tables
+    that none of these refers to.
+    """
+
+    units: tuple[Unit, ...]
+    shapes: Shapes = field(repr=False)
+    warnings: tuple[str, ...] = ()
+    skipped_tables: frozenset[int] = frozenset()
+
+
+def read_units(sections: Sections) -> Units:
+    """Read the header and the first DIE of every unit of ``.debug_info``.
+
+    Type units are passed over. A unit that cannot be read is left out with a warning, and one whose length leads out
+    of the section ends the walk. Raises LimitExceeded for abbreviation tables that overlap without end.
+    """
+    shapes = Shapes(sections.get(".debug_abbrev", b""))
+    units: list[Unit] = []
+    strings = StringReader(sections)
+    warnings = Warnings()
+    for cursor, start, offset_size in _walk(sections.get(SECTION, b""), warnings):
+        try:
+            unit = _read_header(cursor, start, offset_size, len(units))
+            if unit is not None:
+                _read_first_die(sections, strings, unit, shapes)
+                units.append(unit)
+        except (Malformed, Unsupported) as error:
+            warnings.add(f"{SECTION}+{start:#x}: unit left out: {error}")
+    return Units(tuple(units), shapes, warnings.all())
+
+
+def _walk(data: bytes, warnings: Warnings) -> Iterator[tuple[Cursor, int, int]]:
+    """A cursor behind the length field of every unit, the unit's offset and its offset size."""
+    at = 0
+    while at < len(data):
+        cursor = Cursor(data, SECTION, at, len(data))
+        try:
+            length, offset_size = cursor.initial_length()
+        except SymdError as error:
+            warnings.add(f"the rest of the section is left out: {error}")
+            return
+        if length > len(data) - cursor.at:
+            warnings.add(f"{SECTION}+{at:#x}: the rest is left out: unit length {length:#x} passes the section's end")
+            return
+        cursor.end = cursor.at + length
+        yield cursor, at, offset_size
+        at = cursor.end
+
+
+def _read_header(cursor: Cursor, start: int, offset_size: int, number: int) -> Unit | None:
+    """The unit's header; None for a type unit."""
+    version = cursor.unsigned(2)
+    if not 2 <= version <= 5:
+        raise Unsupported(f"DWARF version {version}")
+    kind = cursor.unsigned(1) if version >= 5 else 1
+    if version >= 5:
+        address_size, abbreviations = cursor.unsigned(1), cursor.unsigned(offset_size)
+    else:
+        abbreviations, address_size = cursor.unsigned(offset_size), cursor.unsigned(1)
+    if address_size not in (2, 4, 8):
+        raise Unsupported(f"addresses of {address_size} bytes")
+    if kind in _TYPE_UNITS:
+        return None
+    if kind in _ID_UNITS:
+        cursor.skip(8)
+    widths = Widths(address_size, offset_size, address_size if version == 2 else offset_size)
+    return Unit(number, start, cursor.end, cursor.at, version, widths, abbreviations)
+
+
+def _read_first_die(sections: Sections, strings: StringReader, unit: Unit, shapes: Shapes) -> None:
+    cursor = Cursor(sections[SECTION], SECTION, unit.dies, unit.end)
+    code = cursor.uleb()
+    if not code:
+        return
+    shape = shapes.table(unit.abbreviations, unit.widths).get(code)
+    if shape is None:
+        raise cursor.fail(f"abbreviation {code} is not declared", unit.dies)
+    unit.tag = shape.tag
+    _take(sections, strings, unit, _values(cursor, shape))
+
+
+def _values(cursor: Cursor, shape: DieShape) -> dict[int, tuple[int, int | bytes | None]]:
+    """The DIE's attributes: name -> (form, value as it stands)."""
+    found: dict[int, tuple[int, int | bytes | None]] = {}
+    for name, declared, _, constant in shape.attributes:
+        form = declared
+        while form == forms.INDIRECT:
+            form = cursor.uleb()
+        found.setdefault(name, (form, forms.read(cursor, form, shape.widths, constant)))
+    return found
+
+
+def _take(
+    sections: Sections, strings: StringReader, unit: Unit, values: dict[int, tuple[int, int | bytes | None]]
+) -> None:
+    def number(attribute: int, default: int) -> int:
+        value = values.get(attribute, (0, default))[1]
+        return value & 0xFFFFFFFFFFFFFFFF if isinstance(value, int) else default
+
+    # Behind the header of the contribution, where no attribute says it; GNU's extension of DWARF 4 has no header.
+    header = (8 if unit.widths.offset == 4 else 16) if unit.version >= 5 else 0
+    unit.str_offsets_base = number(_STR_OFFSETS_BASE, header)
+    unit.addr_base = number(_ADDR_BASE, number(_GNU_ADDR_BASE, header))
+    unit.rnglists_base = number(_RNGLISTS_BASE, header + 4 if header else 0)
+    form, line_table = values.get(_STMT_LIST, (0, None))
+    unit.stmt_list = line_table if form in forms.OFFSETS and isinstance(line_table, int) else None
+    unit.low_pc = _address(sections, unit, *values.get(_LOW_PC, (0, None)))
+    unit.comp_dir = _text(sections, strings, unit, *values.get(_COMP_DIR, (0, None)))
+    unit.name = _text(sections, strings, unit, *values.get(_NAME, (0, None)))
+
+
+def _address(sections: Sections, unit: Unit, form: int, value: int | bytes | None) -> int:
+    if not isinstance(value, int):
+        return 0
+    if form in forms.ADDRX_FORMS:
+        size = unit.widths.address
+        at = unit.addr_base + value * size
+        return int.from_bytes(sections.get(".debug_addr", b"")[at : at + size], "little")
+    return value if form == forms.ADDR else 0
+
+
+def _text(sections: Sections, strings: StringReader, unit: Unit, form: int, value: int | bytes | None) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if value is None:
+        return b""
+    section = ".debug_line_str" if form == forms.LINE_STRP else ".debug_str"
+    if form in forms.STRX_FORMS:
+        size = unit.widths.offset
+        at = unit.str_offsets_base + value * size
+        entry = sections.get(".debug_str_offsets", b"")[at : at + size]
+        if len(entry) != size:
+            return b""
+        value = int.from_bytes(entry, "little")
+    elif form not in (forms.STRP, forms.LINE_STRP):
+        return b""
+    return strings.at(section, value) or b""

@@ -1,0 +1,80 @@
+"""Open indexes, kept while they are used."""
+
+from __future__ import annotations
+
+import threading
+from heapq import heappop, heappush, heapreplace
+from itertools import count
+
+from symd.index.lookup import Index
+
+
+class IndexCache:
+    """The most recently used indexes that together take no more than ``budget`` bytes, and one lock for each that is
+    being made. The last one used stays, however large it is. Safe to use from several threads; whoever only looks takes
+    no lock."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._items: dict[str, _Held] = {}
+        self._oldest: list[tuple[int, str]] = []
+        self._turns = count()
+        self._held = 0
+        self._making: dict[str, threading.Lock] = {}
+
+    def get(self, digest: str) -> Index | None:
+        held = self._items.get(digest)
+        if held is None:
+            return None
+        held.used = next(self._turns)
+        return held.index
+
+    def put(self, digest: str, item: Index) -> None:
+        """Keep an index, in place of an older one of that module."""
+        with self._lock:
+            self._forget(digest)
+            turn = next(self._turns)
+            self._items[digest] = _Held(item, item.weight, turn)
+            heappush(self._oldest, (turn, digest))
+            self._held += item.weight
+            self._making.pop(digest, None)
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """What was asked for since it was noted is noted anew, so that the heap's top is in truth the oldest."""
+        while self._held > self._budget and len(self._items) > 1:
+            turn, digest = self._oldest[0]
+            held = self._items.get(digest)
+            if held is not None and held.used != turn:
+                heapreplace(self._oldest, (held.used, digest))
+            else:
+                heappop(self._oldest)
+                self._forget(digest)
+
+    def _forget(self, digest: str) -> None:
+        held = self._items.pop(digest, None)
+        if held is not None:
+            self._held -= held.weight
+
+    def making(self, digest: str) -> threading.Lock:
+        with self._lock:
+            return self._making.setdefault(digest, threading.Lock())
+
+    def clear(self) -> None:
+        with self._lock:
+            self._items.clear()
+            self._oldest.clear()
+            self._held = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+class _Held:
+    """An index, its weight when it was put, and the turn at which it was last asked for."""
+
+    __slots__ = ("index", "used", "weight")
+
+    def __init__(self, index: Index, weight: int, used: int) -> None:
+        self.index, self.weight, self.used = index, weight, used

@@ -1,0 +1,294 @@
+"""All code objects of a module side by side: their columns end to end, in one linear space of text and with one numbering
+of strings, scopes and symbols, so that what follows is done once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symd.errors import SymdError
+from symd.index.distinct import Numbers, runs
+from symd.index.format import Column, narrow
+from symd.index.interner import Interner
+from symd.model.answers import Reason
+from symd.model.code import CodeObject, Function, Kernel, Section
+from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, Scopes
+
+_NOTHING = DebugInfo(LineRows.empty(), Scopes.empty())
+
+
+class Indexed(NamedTuple):
+    """A code object with what could be decoded of it, or why nothing could; None when nobody tried yet: then its
+    sections and kernels are known and nothing in them is."""
+
+    code: CodeObject
+    debug: DebugInfo | SymdError | None
+
+
+class Texts(NamedTuple):
+    """Text sections, in the order of their objects. ``number`` is the section's own, ``base`` where one starts in the
+    linear space, ``name`` a string number, ``decoded`` whether somebody tried to decode what is in it."""
+
+    object: Column
+    name: Column
+    number: Column
+    address: Column
+    size: Column
+    base: Column
+    decoded: Column
+
+    def linear(self, place: Column, offset: Column) -> Column:
+        """Places (-1: none) and offsets in them as linear positions, clipped to the places; what is in no text is at 0."""
+        base, size = (np.append(column, column.dtype.type(0)) for column in (self.base, self.size))
+        position: Column = base[place] + np.minimum(offset, size[place]).astype(base.dtype)
+        return position
+
+
+class Named(NamedTuple):
+    """Kernels or function symbols. ``name`` is a string number, ``place`` -1 where one is in no text; [start, stop) is
+    linear."""
+
+    object: Column
+    name: Column
+    place: Numbers
+    offset: Column
+    size: Column
+    start: Column
+    stop: Column
+
+
+class Rows(NamedTuple):
+    """Line rows: ``place`` as one entry where all have the same, ``file`` string numbers. ``counts`` says how many an
+    object has."""
+
+    counts: Numbers
+    place: Numbers
+    offset: Column
+    file: Column
+    line: Column
+    column: Column
+    flags: Column
+
+
+class Ranges(NamedTuple):
+    """Ranges of scopes: ``offset`` and ``end`` in ``place`` (-1: in no text), and the same linear."""
+
+    scope: Column
+    place: Numbers
+    offset: Column
+    end: Column
+    start: Column
+    stop: Column
+
+
+class Scoped(NamedTuple):
+    """Scopes, numbered through all objects. ``name``, ``linkage_name`` and ``call_file`` are string numbers."""
+
+    object: Column
+    parent: Column
+    name: Column
+    linkage_name: Column
+    inlined: Column
+    call_file: Column
+    call_line: Column
+    call_column: Column
+
+
+class Joined(NamedTuple):
+    """A module. ``undebugged`` has for each object the ``Reason`` why it has no lines, or 0; ``files`` the (object,
+    string number) of every source file."""
+
+    texts: Texts
+    kernels: Named
+    symbols: Named
+    rows: Rows
+    scopes: Scoped
+    ranges: Ranges
+    undebugged: Column
+    files: tuple[Column, Column]
+
+
+def joined(objects: Sequence[Indexed], strings: Interner) -> Joined:
+    """Files are interned first: theirs are the numbers that occur most often, and small ones are narrow."""
+    debugs = [item.debug if isinstance(item.debug, DebugInfo) else _NOTHING for item in objects]
+    files = _Tables([debug.files for debug in debugs], strings)
+    texts, sections = _texts(objects, strings)
+    kernels = _named([item.code.kernels for item in objects], texts, sections, strings)
+    names = _Tables([debug.names for debug in debugs], strings)
+    symbols = _named(
+        [item.code.functions if item.debug is not None else () for item in objects], texts, sections, strings
+    )
+    every = [debug.scopes for debug in debugs]
+    first_scope = _firsts([len(scopes) for scopes in every])
+    return Joined(
+        texts,
+        kernels,
+        symbols,
+        _rows([debug.rows for debug in debugs], sections, files),
+        _scopes(every, first_scope, names, files),
+        _ranges(every, first_scope, texts, sections),
+        np.array([_undebugged(item) for item in objects], np.uint8),
+        files.distinct(),
+    )
+
+
+def _undebugged(item: Indexed) -> int:
+    """Why a whole object has no lines; a unit that describes nothing is no debug information."""
+    if not isinstance(item.debug, DebugInfo):
+        return 0 if item.debug is None else Reason.MALFORMED
+    empty = not len(item.debug.rows) and not len(item.debug.scopes)
+    return Reason.NO_DEBUG_INFO if item.code.debug == "none" or empty else 0
+
+
+def _joined(columns: Sequence[Column]) -> Any:
+    """Columns end to end; one alone is itself."""
+    return columns[0] if len(columns) == 1 else np.concatenate(columns) if columns else np.zeros(0, np.uint8)
+
+
+def _firsts(counts: Sequence[int]) -> Numbers:
+    """Where each of the parts that have so many entries begins, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def _moved(columns: Sequence[Column], by: Numbers) -> Any:
+    """Columns end to end, the numbers in each of which counted from its entry of ``by``."""
+    if len(columns) == 1 and not by[0]:
+        return columns[0]
+    return _joined(columns) + np.repeat(by[: len(columns)], [len(column) for column in columns])
+
+
+class _Tables:
+    """A table of strings for each object, and all of them as one table of string numbers."""
+
+    def __init__(self, tables: Sequence[Sequence[str]], strings: Interner) -> None:
+        self._counts = [len(table) for table in tables]
+        self._numbers = narrow(strings.add_all(chain.from_iterable(tables), sum(self._counts)))
+        self._firsts = _firsts(self._counts)
+
+    def numbers(self, columns: Sequence[Column]) -> Any:
+        """The string numbers of columns that index the tables."""
+        return self._numbers.take(_moved(columns, self._firsts))
+
+    def distinct(self) -> tuple[Column, Column]:
+        """(object, string number) of each string that an object's table has, without ""."""
+        owner = np.repeat(np.arange(len(self._counts)), self._counts)
+        pairs = np.sort(owner << 32 | self._numbers.astype(np.int64))
+        pairs = pairs[runs(pairs)]
+        pairs = pairs[pairs & 0xFFFFFFFF > 0]
+        return pairs >> 32, pairs & 0xFFFFFFFF
+
+
+class _Sections:
+    """(object, section number) to the number of a text section, as one dense table over all objects."""
+
+    def __init__(self, texts: Sequence[Sequence[Section]]) -> None:
+        self._limits = np.array([max((text.index for text in each), default=0) + 1 for each in texts], np.uint32)
+        self._firsts = _firsts((self._limits + 1).tolist())
+        self._table: Numbers = np.full(int(self._firsts[-1]), -1)
+        at = [first + text.index for first, each in zip(self._firsts.tolist(), texts, strict=False) for text in each]
+        self._table[at] = np.arange(len(at))
+
+    def places(self, columns: Sequence[Column]) -> Numbers:
+        """The place of each entry of the objects' columns of section numbers: -1 for what is no text, and one entry
+        alone where all are the same."""
+        if len(columns) == 1:
+            section = columns[0]
+            same = len(section) and section.min() == section.max()
+            return self._places(np.minimum(section[:1] if same else section, self._limits[0]))
+        counts = [len(column) for column in columns]
+        section = np.minimum(_joined(columns), np.repeat(self._limits, counts))
+        return self._places(section + np.repeat(self._firsts[:-1], counts))
+
+    def _places(self, at: Column) -> Numbers:
+        return np.asarray(self._table[at], np.int64)
+
+
+def _texts(objects: Sequence[Indexed], strings: Interner) -> tuple[Texts, _Sections]:
+    """Linear positions are 32 bits wide where they fit."""
+    texts = [[section for section in item.code.sections if section.executable] for item in objects]
+    every = list(chain.from_iterable(texts))
+    owner = np.repeat(np.arange(len(texts)), [len(each) for each in texts])
+    size = np.array([text.size for text in every], np.uint64)
+    base = np.cumsum(size, dtype=np.uint64) - size
+    wide = sum(text.size for text in every) >= 1 << 32
+    found = Texts(
+        object=owner,
+        name=strings.add_all([text.name for text in every], len(every)),
+        number=np.array([text.index for text in every], np.uint64),
+        address=np.array([text.address for text in every], np.uint64),
+        size=size,
+        base=base if wide else base.astype(np.uint32),
+        decoded=np.array([item.debug is not None for item in objects], np.bool_)[owner],
+    )
+    return found, _Sections(texts)
+
+
+def _named(
+    each: Sequence[Sequence[Function] | Sequence[Kernel]], texts: Texts, sections: _Sections, strings: Interner
+) -> Named:
+    every: list[Function | Kernel] = [one for own in each for one in own]
+    counts = [len(own) for own in each]
+    section = _gathered(every, "section_index", np.uint32)
+    place = sections.places(np.split(section, np.cumsum(counts)[:-1]) if counts else [])
+    place = np.broadcast_to(place, len(every))
+    offset, size = _gathered(every, "offset", np.uint64), _gathered(every, "size", np.uint64)
+    return Named(
+        object=np.repeat(np.arange(len(each)), counts),
+        name=strings.add_all(map(attrgetter("name"), every), len(every)),
+        place=place,
+        offset=offset,
+        size=size,
+        start=texts.linear(place, offset),
+        stop=texts.linear(place, offset + size),
+    )
+
+
+def _gathered(every: Sequence[Function | Kernel], name: str, dtype: type[np.unsignedinteger[Any]]) -> Column:
+    return np.fromiter(map(attrgetter(name), every), dtype, len(every))
+
+
+def _rows(every: Sequence[LineRows], sections: _Sections, files: _Tables) -> Rows:
+    counts = np.array([len(rows) for rows in every], np.int64)
+    place = sections.places([rows.section for rows in every])
+    return Rows(
+        counts,
+        place,
+        _joined([rows.offset for rows in every]),
+        files.numbers([rows.file for rows in every]),
+        _joined([rows.line for rows in every]),
+        narrow(_joined([rows.column for rows in every])),
+        _joined([rows.flags for rows in every]),
+    )
+
+
+def _scopes(every: Sequence[Scopes], firsts: Numbers, names: _Tables, files: _Tables) -> Scoped:
+    parents = [scopes.parent for scopes in every]
+    parent = _joined(parents)
+    outer = parent == NO_PARENT
+    return Scoped(
+        object=np.repeat(np.arange(len(every)), np.diff(firsts)),
+        parent=np.where(outer, NO_PARENT, _moved(parents, firsts)).astype(np.uint32),
+        name=names.numbers([scopes.name for scopes in every]),
+        linkage_name=names.numbers([scopes.linkage_name for scopes in every]),
+        inlined=_joined([scopes.inlined for scopes in every]),
+        call_file=files.numbers([scopes.call_file for scopes in every]),
+        call_line=_joined([scopes.call_line for scopes in every]),
+        call_column=_joined([scopes.call_column for scopes in every]),
+    )
+
+
+def _ranges(every: Sequence[Scopes], firsts: Numbers, texts: Texts, sections: _Sections) -> Ranges:
+    place = sections.places([scopes.range_section for scopes in every])
+    offset, end = _joined([scopes.range_offset for scopes in every]), _joined([scopes.range_end for scopes in every])
+    return Ranges(
+        scope=_moved([scopes.range_scope for scopes in every], firsts),
+        place=place,
+        offset=offset,
+        end=end,
+        start=texts.linear(place, offset),
+        stop=texts.linear(place, end),
+    )

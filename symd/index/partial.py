@@ -1,0 +1,175 @@
+"""Answers from a module before all of it is decoded: from the code objects, and the units in them, that questions need."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from symd import debuginfo
+from symd.debuginfo import text_ranges
+from symd.debuginfo.text_ranges import Window
+from symd.errors import SymdError
+from symd.index.builder import build
+from symd.index.lookup import Index
+from symd.index.module import decoded
+from symd.index.module_tables import Indexed
+from symd.model.addresses import ByAddress, ByKernel, Query
+from symd.model.code import CodeObject
+from symd.model.summaries import ModuleSummary
+
+Places = Sequence[tuple[int, int]]
+"""Section numbers and offsets in them."""
+
+MANY = 16
+"""From so many code objects on it is worth while to decode some of them whole."""
+MOST = 8
+"""So often something is decoded; who asks for more wants the whole index."""
+
+
+class PartialIndex:
+    """The code objects of a module, some of them decoded; with ``parts`` also some units of large ones. Safe to use from
+    several threads."""
+
+    def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary, *, parts: bool) -> None:
+        self.summary = summary
+        self._parts = parts
+        self._items = [_Item(code) for code in objects]
+        self._texts = _Texts(objects)
+        self._count = 0
+        self._lock = threading.Lock()
+        self._index: Index | None = None
+
+    def index(self, queries: Sequence[Query]) -> Index | None:
+        """An index that answers ``queries`` as the whole one does, and knows sections and kernels alone elsewhere; None
+        when the whole one is as good, or must say which kernels there are."""
+        kernels = {query.kernel for query in queries if isinstance(query, ByKernel)}
+        if kernels and self._texts.nameless:
+            return None
+        spots: dict[int, list[tuple[int, int]]] = {
+            spot.object: [] for kernel in kernels for spot in self._texts.kernels.get(kernel, ())
+        }
+        for query in queries:
+            for spot in self._texts.meant(query):
+                spots.setdefault(spot.object, []).append((spot.section, spot.offset))
+        with self._lock:
+            if not all(self._has(self._items[number], places, kernels) for number, places in spots.items()):
+                return None
+            if self._index is None:
+                self._index = Index(build([item.indexed for item in self._items], self.summary))
+            return self._index
+
+    def _has(self, item: _Item, places: Places, kernels: set[str]) -> bool:
+        """Whether the item has what these places need, decoded now if that is not too much."""
+        if item.has(places, kernels):
+            return True
+        self._index = None
+        if not item.part_holds(places):
+            self._count += 1
+            if self._count > MOST:
+                return False
+            if not (self._parts and item.decode_part(places)):
+                return len(self._items) >= MANY and item.decode()
+        item.narrow(places, kernels)
+        return True
+
+
+class _Spot(NamedTuple):
+    object: int
+    section: int
+    offset: int
+
+
+class _Texts:
+    """The text sections and kernels of some code objects, as queries name them."""
+
+    def __init__(self, objects: Sequence[CodeObject]) -> None:
+        self._objects = objects
+        self._sections = [
+            (number, section)
+            for number, code in enumerate(objects)
+            for section in code.sections
+            if section.executable and section.size
+        ]
+
+    @cached_property
+    def nameless(self) -> bool:
+        """Whether kernels may come to light that are not known yet."""
+        return any(map(debuginfo.nameless, self._objects))
+
+    @cached_property
+    def kernels(self) -> dict[str, list[_Spot]]:
+        """Where the kernels of each name begin."""
+        found: dict[str, list[_Spot]] = {}
+        for number, code in enumerate(self._objects):
+            for kernel in code.kernels:
+                found.setdefault(kernel.name, []).append(_Spot(number, kernel.section_index, kernel.offset))
+        return found
+
+    def meant(self, query: Query) -> Iterator[_Spot]:
+        """Every place that a query may mean, in whichever code object: more than it does where a path chooses one."""
+        if isinstance(query, ByKernel):
+            size = {(number, section.index): section.size for number, section in self._sections}
+            for number, section, offset in self.kernels.get(query.kernel, ()):
+                if offset + query.offset < size.get((number, section), 0):
+                    yield _Spot(number, section, offset + query.offset)
+            return
+        for number, text in self._sections:
+            if isinstance(query, ByAddress):
+                offset = query.address - text.address
+            else:
+                offset = query.offset if query.section in (text.index, text.name) else -1
+            if 0 <= offset < text.size:
+                yield _Spot(number, text.index, offset)
+
+
+class _Item:
+    """A code object and what of it is decoded, or indexed."""
+
+    def __init__(self, code: CodeObject) -> None:
+        self.code = code
+        self.indexed = Indexed(code, None)
+        self._part: debuginfo.Part | None = None
+        self._window: Window | None = None
+        self._places: list[tuple[int, int]] = []
+        self._kernels: set[str] = set()
+
+    def has(self, places: Places, kernels: set[str]) -> bool:
+        """Whether ``indexed`` has these places and kernels."""
+        if self._window is not None:
+            return kernels <= self._kernels and all(self._window.holds(*place) for place in places)
+        if self._part is not None:
+            return self.part_holds(places)
+        return self.indexed.debug is not None or not places
+
+    def part_holds(self, places: Places) -> bool:
+        return self._part is not None and all(self._part.window.holds(*place) for place in places)
+
+    def decode_part(self, places: Places) -> bool:
+        """Decode what these places and those before them need; False, and nothing changes, where that is all."""
+        section, offset = zip(*self._places, *places, strict=True)
+        try:
+            part = debuginfo.read_part(self.code, np.array(section, np.uint32), np.array(offset, np.uint64))
+        except SymdError:
+            return False
+        self._part = part or self._part
+        return part is not None
+
+    def narrow(self, places: Places, kernels: set[str]) -> None:
+        """Of the part that is decoded, index what these places and those before them need."""
+        assert self._part is not None  # noqa: S101 - it holds the places
+        self._places += places
+        self._kernels |= kernels
+        debug = self._part.debug
+        self._window = text_ranges.around(debug, self._places)
+        if self._window is None:
+            self.indexed = Indexed(self.code, debug)
+        else:
+            self.indexed = Indexed(*text_ranges.narrowed(self.code, debug, self._window, self._kernels))
+
+    def decode(self) -> bool:
+        self._part, self._window, self.indexed = None, None, decoded(self.code)
+        return True

@@ -1,0 +1,95 @@
+"""One position answered from the columns of an index, number by number and without NumPy.
+
+Where questions come one at a time the processor's caches hold nothing of an index or of the code that reads it, so what
+counts is how little of both an answer touches; and questions come again and again from the same few ranges."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from symd.index.format import Stored
+from symd.index.unpacked import Unpacked
+from symd.model.answers import Frame, Reason
+
+Leaf = tuple[Reason, str | None, tuple[Frame, ...]]
+"""(reason, kernel, frames): what all positions of a range have in common."""
+
+KEPT = 256
+"""Ranges whose answer an index keeps, and"""
+KEPT_BYTES = 400
+"""about the bytes that one takes."""
+_REASONS = {int(reason): reason for reason in Reason}
+_UNDEBUGGED = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
+
+
+class Leaves:
+    """The ranges of an index as single questions read them. Safe to use from several threads.
+
+    ``stored`` holds the columns of an index file that is whole; numbers in it may still contradict each other, which
+    ends as an IndexError. ``unpacked`` has its ranges."""
+
+    __slots__ = (
+        "_frame_file", "_frame_kernel", "_frame_owner", "_kept", "_last_slot", "_owner_column", "_owner_file",
+        "_owner_inlined", "_owner_line", "_owner_linkage_name", "_owner_name", "_owner_parent", "_shift", "_start_base",
+        "_start_bits", "_start_rank", "_start_sorted", "_string_data", "_string_ends", "_unpacked",
+    )  # fmt: skip
+
+    def __init__(self, stored: Stored, unpacked: Unpacked) -> None:
+        column = stored.numbers
+        self._start_bits, self._start_rank, self._start_base = (
+            column(f"start_{name}") for name in ("bits", "rank", "base")
+        )
+        self._start_sorted, self._shift = column("start_sorted"), column("start_shift")[0]
+        self._last_slot = len(self._start_bits) * 64 - 1
+        self._unpacked = unpacked
+        self._frame_owner, self._frame_kernel, self._frame_file = (
+            column(f"frame_{name}") for name in ("owner", "kernel", "file")
+        )
+        self._owner_name, self._owner_linkage_name, self._owner_inlined, self._owner_parent = (
+            column(f"owner_{name}") for name in ("name", "linkage_name", "inlined", "parent")
+        )
+        self._owner_file, self._owner_line, self._owner_column = (
+            column(f"owner_{name}") for name in ("file", "line", "column")
+        )
+        self._string_ends, self._string_data = column("string_ends"), column("string_data")
+        self._kept: dict[int, Leaf] = {}
+
+    def at(self, position: int) -> Leaf:
+        """What holds at a position of the linear space; positions before the first start belong to range 0."""
+        if self._last_slot < 0:
+            number = max(bisect_right(self._start_sorted, position) - 1, 0)
+        else:
+            slot = min(position >> self._shift, self._last_slot)
+            below = self._start_bits[slot >> 6] & ((2 << (slot & 63)) - 1)
+            number = max(self._start_base[slot >> 12] + self._start_rank[slot >> 6] + below.bit_count() - 1, 0)
+        leaf = self._kept.get(number)
+        if leaf is None:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            leaf = self._kept[number] = self._leaf(number)
+        return leaf
+
+    def _leaf(self, number: int) -> Leaf:
+        """What holds in a range: its kernel, and the frame of its owner with those that it is inlined into."""
+        frame, line, column, number = self._unpacked.ranges.one(number)
+        reason = _REASONS[number]
+        kernel, owner, file = self._frame_kernel[frame], self._frame_owner[frame], self._frame_file[frame]
+        function = self._owner_name[owner] if owner or reason not in _UNDEBUGGED else kernel
+        text = self._text
+        if not (function or file):
+            return reason, text(kernel), ()
+        frames = []
+        while True:
+            inlined, linkage_name = bool(self._owner_inlined[owner]), self._owner_linkage_name[owner]
+            frames.append(Frame(text(function), text(linkage_name), text(file), line, column, inlined))
+            around = self._owner_parent[owner] if inlined else 0
+            if not around:
+                return reason, text(kernel), tuple(frames)
+            file, line, column = self._owner_file[owner], self._owner_line[owner], self._owner_column[owner]
+            owner, function = around, self._owner_name[around]
+
+    def _text(self, number: int) -> str | None:
+        if not number:
+            return None
+        first, end = self._string_ends[number - 1], self._string_ends[number]
+        return str(self._string_data[first:end], "utf-8", "replace") or None

@@ -1,0 +1,165 @@
+"""Answers: frames, the reason why an address has the answer it has, and whole batches as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple, overload
+
+from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.columns import U8, U32, U64
+
+
+class Reason(IntEnum):
+    """Why an address has the answer it has. The numbers travel on the wire and in index files: never reuse one."""
+
+    EXACT = 1
+    APPROXIMATE = 2
+    """The row says line 0: the nearest earlier line of the same function is given."""
+    NO_LINE = 3
+    """A function covers the address, no line row does."""
+    GAP = 4
+    """Inside text, and neither a row nor a function covers it."""
+    OUTSIDE_TEXT = 5
+    NO_DEBUG_INFO = 6
+    AMBIGUOUS = 7
+    UNKNOWN_KERNEL = 8
+    UNKNOWN_MODULE = 9
+    UNLOADED = 10
+    MALFORMED = 11
+
+
+class Frame(NamedTuple):
+    """One level of a location; ``line`` 0 and ``file`` None mean that nothing is known of the position."""
+
+    function: str | None
+    linkage_name: str | None
+    file: str | None
+    line: int
+    column: int
+    inlined: bool
+
+
+class Candidate(NamedTuple):
+    """One of several places that an ambiguous query could mean."""
+
+    object: str
+    section: str | None
+    section_index: int
+    section_offset: SectionOffset
+    kernel: str | None
+
+
+class Answer(NamedTuple):
+    """The answer to one query; ``frames`` are innermost first. Where the query names no place in any text,
+    ``object``, ``section`` and the rest are None."""
+
+    reason: Reason
+    object: str | None = None
+    kernel: str | None = None
+    section: str | None = None
+    section_index: int | None = None
+    section_offset: SectionOffset | None = None
+    address: ObjectAddress | None = None
+    frames: tuple[Frame, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+
+
+class TextSection(NamedTuple):
+    """A section of a code object, as answers name it."""
+
+    object: str
+    section: str | None
+    section_index: int
+    address: int
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Locations:
+    """Distinct locations as equally long columns; entry 0 is "nothing known".
+
+    A location is an innermost frame with a ``parent`` location (0 = outermost). ``kernel``, ``function``,
+    ``linkage_name`` and ``file`` index ``strings``, whose entry 0 is "absent". ``reason`` holds Reason numbers and
+    matters only where an answer points; ``inlined`` says that the frame was inlined into its parent. ``shared`` says
+    that further answers will point into this very table.
+    """
+
+    reason: U8
+    kernel: U32
+    function: U32
+    linkage_name: U32
+    file: U32
+    line: U32
+    column: U32
+    inlined: U8
+    parent: U32
+    strings: Sequence[str]
+    shared: bool = field(default=False, kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.reason)
+
+    def frames(self, number: int) -> tuple[Frame, ...]:
+        """The frames of one location, innermost first."""
+        frames = []
+        at = number
+        while at:
+            frames.append(self._frame(at))
+            at = int(self.parent[at])
+        return tuple(frames)
+
+    def _frame(self, at: int) -> Frame:
+        return Frame(
+            self.strings[self.function[at]] or None,
+            self.strings[self.linkage_name[at]] or None,
+            self.strings[self.file[at]] or None,
+            int(self.line[at]),
+            int(self.column[at]),
+            bool(self.inlined[at]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answers(Sequence[Answer]):
+    """Answers to a batch as columns, one entry a query, in the order asked; indexing makes one ``Answer``.
+
+    ``location`` indexes ``locations``. ``place`` indexes ``places`` plus one (0: the query names no place) and
+    ``offset`` counts from that section's start. ``candidates`` maps the number of an ambiguous query to its places.
+    """
+
+    location: U32
+    place: U32
+    offset: U64
+    locations: Locations
+    places: Sequence[TextSection]
+    candidates: Mapping[int, tuple[Candidate, ...]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.location)
+
+    @overload
+    def __getitem__(self, at: int) -> Answer: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Answer]: ...
+    def __getitem__(self, at: int | slice) -> Answer | Sequence[Answer]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        number = int(self.location[at])
+        reason = Reason(int(self.locations.reason[number]))
+        kernel = self.locations.strings[self.locations.kernel[number]] or None
+        frames = self.locations.frames(number) if _has_frames(self.locations, number) else ()
+        candidates = self.candidates.get(at % len(self), ())
+        if not self.place[at]:
+            return Answer(reason, kernel=kernel, frames=frames, candidates=candidates)
+        place = self.places[int(self.place[at]) - 1]
+        offset = SectionOffset(int(self.offset[at]))
+        address = ObjectAddress(place.address + offset)
+        return Answer(
+            reason, place.object, kernel, place.section, place.section_index, offset, address, frames, candidates
+        )
+
+
+def _has_frames(locations: Locations, number: int) -> bool:
+    """A location without function and file stands for a reason alone."""
+    return bool(locations.function[number] or locations.file[number])

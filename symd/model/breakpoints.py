@@ -1,0 +1,134 @@
+"""Source lines as breakpoints: where they can go, why they cannot, and breakpoints that wait for modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from types import TracebackType
+from typing import Self
+
+from symd.errors import BadQuery, LimitExceeded
+from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.sources import PathRule
+
+
+class Refusal(IntEnum):
+    """Why a source line has no address. The numbers travel on the wire."""
+
+    NO_SUCH_FILE = 1
+    """No file of the module ends with that path; candidates are files of that name in other folders."""
+    AMBIGUOUS_FILE = 2
+    """Several files do; they are the candidates."""
+    NO_CODE_AT_LINE = 3
+    """The file is known, and the line (with ``every``) or the whole file has no statement."""
+    PAST_END = 4
+    """The line lies behind the last one that has a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of a file: ``file`` is a path or its last components, ``line`` counts from 1."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class BreakpointLocation:
+    """An address at which a source line begins. ``line`` is where it really is: that which was asked for, the one it
+    slid to, or the first behind the prologue of the function that the line opens."""
+
+    object: str
+    kernel: str | None
+    function: str | None
+    section: str | None
+    section_index: int
+    section_offset: SectionOffset
+    address: ObjectAddress
+    file: str
+    line: int
+    column: int
+    inlined: bool
+    slid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The answer to one source line: ``spots`` by kernel and address, or a refusal. ``last_line`` is the last line of
+    the file that has a statement, where a refusal knows it."""
+
+    requested: SourceLine
+    spots: tuple[BreakpointLocation, ...] = ()
+    refusal: Refusal | None = None
+    candidates: tuple[str, ...] = ()
+    last_line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """A breakpoint that waits. ``id`` is the caller's own name for it; the rest is what ``locate`` takes."""
+
+    id: str
+    where: SourceLine
+    every: bool = False
+    path: str | None = None
+    rules: tuple[PathRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What the module ``digest`` answers to the breakpoint ``id``: places, or why there are none."""
+
+    id: str
+    digest: str
+    answer: Located
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """The modules that were there are done; whatever is added from now on will be looked at."""
+
+
+Event = Resolved | Watching
+
+
+class Watch(Iterator[Event]):
+    """Events as they come. ``close`` ends it, from any thread; whoever waits in ``next`` then gets StopIteration."""
+
+    def __init__(self, events: Iterator[Event], close: Callable[[], None]) -> None:
+        self._events = events
+        self._close = close
+
+    def __next__(self) -> Event:
+        return next(self._events)
+
+    def close(self) -> None:
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+MAX_WATCHED = 10_000
+"""Breakpoints in one watch."""
+
+
+def check_breakpoints(breakpoints: Sequence[Breakpoint]) -> None:
+    """Raises ``BadQuery`` when none is given or two have one id, ``LimitExceeded`` when there are too many."""
+    if len(breakpoints) > MAX_WATCHED:
+        raise LimitExceeded(
+            f"{len(breakpoints)} breakpoints, at most {MAX_WATCHED} are watched", hint="open several watches"
+        )
+    if not breakpoints:
+        raise BadQuery("no breakpoint to watch", hint="give one or more")
+    if len({each.id for each in breakpoints}) != len(breakpoints):
+        raise BadQuery("two breakpoints have the same id", hint="give each its own")

@@ -1,0 +1,95 @@
+"""What is decoded from one code object: line rows and scopes, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntFlag
+
+import numpy as np
+
+from symd.model.columns import U8, U32, U64
+
+
+class RowFlag(IntFlag):
+    """Bits of ``LineRows.flags`` (DWARF 5, 6.2.2)."""
+
+    IS_STMT = 1
+    BASIC_BLOCK = 2
+    END_SEQUENCE = 4
+    PROLOGUE_END = 8
+    EPILOGUE_BEGIN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LineRows:
+    """A decoded line table of one code object, in table order: equally long columns.
+
+    ``section`` holds ELF section indexes and ``offset`` bytes from that section's start (a SPIR-V module has one
+    section, number 0, the module itself). ``file`` indexes ``DebugInfo.files``; its entry 0 is "no file".
+    ``context`` and ``name`` exist only where the line table carries inlining itself (NVIDIA's extension): ``context``
+    is the row number (in these columns, plus one; 0 = not inlined) of the call site, ``name`` an index into
+    ``DebugInfo.names``.
+    """
+
+    section: U32
+    offset: U64
+    file: U32
+    line: U32
+    column: U32
+    flags: U8
+    context: U32 | None = None
+    name: U32 | None = None
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @classmethod
+    def empty(cls) -> LineRows:
+        u32 = np.zeros(0, np.uint32)
+        return cls(u32, np.zeros(0, np.uint64), u32, u32, u32, np.zeros(0, np.uint8))
+
+
+NO_PARENT = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """Functions and inlined calls of one code object: two tables of equally long columns.
+
+    A scope row: ``parent`` (scope number, or NO_PARENT for a function), ``name`` and ``linkage_name`` (indexes into
+    ``DebugInfo.names``, entry 0 is "no name"), ``inlined`` (0 or 1), and where the call that was inlined stands:
+    ``call_file`` (index into ``DebugInfo.files``), ``call_line``, ``call_column``. Parents come before children.
+    A range row: ``[range_offset, range_end)`` in section ``range_section`` belongs to ``range_scope``.
+    """
+
+    parent: U32
+    name: U32
+    linkage_name: U32
+    inlined: U8
+    call_file: U32
+    call_line: U32
+    call_column: U32
+    range_scope: U32
+    range_section: U32
+    range_offset: U64
+    range_end: U64
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @classmethod
+    def empty(cls) -> Scopes:
+        u32, u64 = np.zeros(0, np.uint32), np.zeros(0, np.uint64)
+        return cls(u32, u32, u32, np.zeros(0, np.uint8), u32, u32, u32, u32, u32, u64, u64)
+
+
+@dataclass(frozen=True, slots=True)
+class DebugInfo:
+    """Everything decoded from one code object's debug data. ``files`` and ``names`` begin with ""."""
+
+    rows: LineRows
+    scopes: Scopes
+    files: Sequence[str] = ("",)
+    names: Sequence[str] = ("",)
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,59 @@
+"""Answers for device addresses, which mean something as of a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+from symd.model.addresses import DeviceAddress, Query
+from symd.model.answers import Answer, Answers
+from symd.model.columns import U32, U64
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCandidate:
+    """What an ambiguous device address could mean: the whole ``address``, and the place in a module that was there."""
+
+    address: DeviceAddress
+    module: str
+    object: str | None
+    place: Query
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAnswer:
+    """The answer for one device address: the module that held it (None: none, or several) and the frames there.
+    ``address`` is the whole address meant, in canonical form. Where several loads could be meant ``meanings`` has
+    them; candidates within the one module are the answer's own."""
+
+    answer: Answer
+    module: str | None
+    address: DeviceAddress
+    meanings: tuple[DeviceCandidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAnswers(Sequence[DeviceAnswer]):
+    """Answers to a batch of device addresses as columns, in the order asked. ``module`` indexes ``modules`` plus one
+    (0: none); ``meanings`` maps the number of an ambiguous address to what it could mean, for the first 10,000."""
+
+    answers: Answers
+    module: U32
+    address: U64
+    modules: Sequence[str]
+    meanings: Mapping[int, tuple[DeviceCandidate, ...]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.module)
+
+    @overload
+    def __getitem__(self, at: int) -> DeviceAnswer: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[DeviceAnswer]: ...
+    def __getitem__(self, at: int | slice) -> DeviceAnswer | Sequence[DeviceAnswer]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        module = self.modules[int(self.module[at]) - 1] if self.module[at] else None
+        meanings = self.meanings.get(at % len(self), ())
+        return DeviceAnswer(self.answers[at], module, DeviceAddress(int(self.address[at])), meanings)

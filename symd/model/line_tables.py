@@ -1,0 +1,44 @@
+"""Whole line tables, which are shown rather than searched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from symd.model.answers import TextSection
+from symd.model.columns import U8, U32, U64
+
+
+class LineLevel(StrEnum):
+    """Which lines a line table speaks of: those of the source, or those of the PTX that it was compiled through."""
+
+    SOURCE = "source"
+    PTX = "ptx"
+
+
+@dataclass(frozen=True, slots=True)
+class LineTable:
+    """The decoded line table of one code object, in table order: equally long columns.
+
+    ``place`` indexes ``places``; ``kernel``, ``function`` and ``file`` index ``strings`` (entry 0: absent); ``flags``
+    are RowFlag bits; an address is ``places[place].address + offset``. ``text``, which only the PTX level has, indexes
+    ``strings`` too: the line itself.
+    """
+
+    object: str
+    target: str | None
+    place: U32
+    offset: U64
+    kernel: U32
+    function: U32
+    file: U32
+    line: U32
+    column: U32
+    flags: U8
+    places: Sequence[TextSection]
+    strings: Sequence[str]
+    text: U32 | None = None
+
+    def __len__(self) -> int:
+        return len(self.offset)

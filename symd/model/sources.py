@@ -1,0 +1,45 @@
+"""Texts of source files, and rules that say where the compiler's folders lie on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+@dataclass(frozen=True, slots=True)
+class PathRule:
+    """Paths that begin with the folder ``prefix`` begin with ``replacement`` here. An empty prefix means relative
+    paths."""
+
+    prefix: str
+    replacement: str
+
+
+class Origin(IntEnum):
+    """Where a text is from. The numbers travel on the wire."""
+
+    NONE = 0
+    """Nobody has it; ``SourceText.problem`` says why."""
+    MODULE = 1
+    DISK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """What is known of one source file.
+
+    ``file`` is its name in frames; ``path`` where it was read from on disk; ``md5`` what the compiler says of the file
+    that it read (16 bytes), None where it says nothing; ``problem`` why there is no text ("" when there is).
+    """
+
+    file: str
+    text: str | None = field(default=None, repr=False)
+    origin: Origin = Origin.NONE
+    path: str | None = None
+    md5: bytes | None = None
+    problem: str = ""
+
+    @property
+    def verified(self) -> bool:
+        """Whether the text is known to be the compiler's: it came with the module, or its MD5 is right."""
+        return self.text is not None and (self.origin is Origin.MODULE or self.md5 is not None)

@@ -1,0 +1,64 @@
+"""A module described, without its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from symd.model.code import NO_FACTS
+
+
+class KernelSummary(NamedTuple):
+    name: str
+    section: str | None
+    section_index: int
+    offset: int
+    size: int
+    facts: Mapping[str, Any] = NO_FACTS
+
+
+class ObjectSummary(NamedTuple):
+    """A code object described, without its bytes. ``notes`` are warnings a reader should see."""
+
+    object: str
+    format: str
+    target: str | None
+    size: int
+    sha256: str
+    debug: str
+    kernels: tuple[KernelSummary, ...] = ()
+    facts: Mapping[str, Any] = NO_FACTS
+    notes: Sequence[str] = ()
+
+
+class ContainerSummary(NamedTuple):
+    """A container that was opened on the way to the code objects: its nesting ``path`` ("" for the module itself), its
+    ``size`` in bytes, and what it says of itself, such as the ``entries`` of a fat binary, those without code included."""
+
+    path: str
+    format: str
+    size: int
+    facts: Mapping[str, Any] = NO_FACTS
+
+
+class ModuleSummary(NamedTuple):
+    """A module described. ``sha256`` is its name; ``format`` is the outermost container's."""
+
+    sha256: str
+    size: int
+    format: str
+    objects: tuple[ObjectSummary, ...] = ()
+    notes: tuple[str, ...] = ()
+    containers: tuple[ContainerSummary, ...] = ()
+
+
+class ModuleRecord(NamedTuple):
+    """A line of the module catalogue. ``label`` is what the one who brought it called it; ``added`` is seconds since
+    the epoch; ``failure`` is the remembered reason why it cannot be read ("" when it can, or was not tried)."""
+
+    sha256: str
+    size: int
+    format: str
+    label: str
+    added: float
+    failure: str = ""

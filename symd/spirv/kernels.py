@@ -1,0 +1,172 @@
+"""What a SPIR-V module says of its kernels: execution modes and arguments, as JSON-ready facts.
+
+Source: SPIR-V 1.6, sections 3.6 (execution modes), 3.7 (storage classes) and 3.49.6 (types)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symd.spirv.functions import BY_VAL, FUNC_PARAM_ATTR, Body, Entry
+from symd.spirv.words import Debug, Op, Words
+
+MODELS = {0: "Vertex", 3: "Geometry", 4: "Fragment", 5: "GLCompute", 6: "Kernel"}
+ADDRESS_SPACES = {0: "constant", 4: "local", 5: "global", 7: "private", 8: "generic"}
+_TRIPLES = {17: "local_size", 18: "local_size_hint"}
+_TRIPLES_BY_ID = {38: "local_size", 39: "local_size_hint"}
+_NUMBERS = {35: "subgroup_size", 36: "subgroups_per_workgroup"}
+_NUMERIC = {
+    Op.TYPE_INT: {8: "char", 16: "short", 32: "int", 64: "long"},
+    Op.TYPE_FLOAT: {16: "half", 32: "float", 64: "double"},
+}
+_HINTS = ("char", "short", "int", "long", "half", "float", "double")
+_DIMENSIONS = ("1d", "2d", "3d", "cube", "rect", "1d_buffer", "subpass")
+_OPAQUE = {
+    Op.TYPE_VOID: "void",
+    Op.TYPE_BOOL: "bool",
+    Op.TYPE_SAMPLER: "sampler",
+    Op.TYPE_EVENT: "event",
+    Op.TYPE_DEVICE_EVENT: "clk_event",
+    Op.TYPE_RESERVE_ID: "reserve_id",
+    Op.TYPE_QUEUE: "queue",
+    Op.TYPE_PIPE: "pipe",
+    Op.TYPE_SAMPLED_IMAGE: "sampled_image",
+}
+_DEPTH = 16
+_MOST_ARGUMENTS = 1024
+"""Twice what any OpenCL device takes; what a module claims beyond is not listed."""
+
+
+class KernelFacts:
+    """Facts of every entry point of one module; types, modes and names are collected once."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.types = _types(words)
+        self.modes = _modes(words)
+        self.by_value = _by_value(words)
+        self.argument_names = _argument_names(words)
+        self._known: dict[tuple[int, int, int], dict[str, Any]] = {}
+
+    def of(self, entry: Entry) -> dict[str, Any]:
+        """The facts of one entry point; entry points of the same function share them."""
+        key = (entry.model, entry.id, entry.body.id if entry.body else 0)
+        if key not in self._known:
+            self._known[key] = self._collect(entry)
+        return self._known[key]
+
+    def _collect(self, entry: Entry) -> dict[str, Any]:
+        facts: dict[str, Any] = {"execution_model": MODELS.get(entry.model, str(entry.model))}
+        for mode, operands in self.modes.get(entry.id, ()):
+            facts.update(self._mode(mode, operands))
+        outside = entry.wrapper or entry.body
+        if entry.wrapper is not None:
+            facts["entry_wrapper"] = {
+                "offset": entry.wrapper.offset,
+                "size": entry.wrapper.end - entry.wrapper.offset,
+            }
+        if outside is not None:
+            facts["arguments"] = self._arguments(outside, entry.body)
+        return facts
+
+    def _mode(self, mode: int, operands: list[int]) -> dict[str, Any]:
+        if mode in _TRIPLES:
+            return {_TRIPLES[mode]: operands[:3]}
+        if mode in _TRIPLES_BY_ID:
+            return {_TRIPLES_BY_ID[mode]: [self.words.constants.get(number) for number in operands[:3]]}
+        if mode in _NUMBERS and operands:
+            return {_NUMBERS[mode]: operands[0]}
+        if mode == 30 and operands:
+            return {"vector_type_hint": _hint(operands[0])}
+        return {"contraction_off": True} if mode == 31 else {}
+
+    def _arguments(self, outside: Body, body: Body | None) -> list[dict[str, Any]]:
+        inside = body.parameters if body is not None and len(body.parameters) == len(outside.parameters) else ()
+        arguments = []
+        for at, (number, kind) in enumerate(outside.parameters[:_MOST_ARGUMENTS]):
+            ids = (number, inside[at][0]) if inside else (number,)
+            name = next((self.words.names[i] for i in ids if self.words.names.get(i)), None)
+            if name is None and body is not None:
+                name = self.argument_names.get((body.id, at + 1))
+            arguments.append({"name": name, **self._argument_type(number, kind)})
+        return arguments
+
+    def _argument_type(self, number: int, kind: int) -> dict[str, Any]:
+        opcode, ops = self.types.get(kind, (0, []))
+        if opcode != Op.TYPE_POINTER or len(ops) < 2:
+            return {"type": self.spell(kind)}
+        if number in self.by_value:
+            return {"type": self.spell(ops[1]), "by_value": True}
+        return {"type": self.spell(kind), "address_space": ADDRESS_SPACES.get(ops[0], str(ops[0]))}
+
+    def spell(self, kind: int, depth: int = 0) -> str:
+        """A type as OpenCL C would spell it; "?" for what it has no word for."""
+        opcode, ops = self.types.get(kind, (0, []))
+        if opcode in (Op.TYPE_STRUCT, Op.TYPE_OPAQUE):
+            return self.words.names.get(kind, "struct").replace("struct.", "struct ", 1)
+        if opcode in _OPAQUE:
+            return _OPAQUE[Op(opcode)]
+        if opcode in _NUMERIC:
+            return _NUMERIC[Op(opcode)].get(ops[0], "?") if ops else "?"
+        if opcode == Op.TYPE_IMAGE:
+            return _image(ops)
+        return self._derived(opcode, ops, depth)
+
+    def _derived(self, opcode: int, ops: list[int], depth: int) -> str:
+        if len(ops) < 2 or depth > _DEPTH:
+            return "?"
+        if opcode == Op.TYPE_VECTOR:
+            return f"{self.spell(ops[0], depth + 1)}{ops[1]}"
+        if opcode == Op.TYPE_POINTER:
+            return f"{self.spell(ops[1], depth + 1)}*"
+        if opcode == Op.TYPE_ARRAY:
+            return f"{self.spell(ops[0], depth + 1)}[{self.words.constants.get(ops[1], '?')}]"
+        return "?"
+
+
+def _image(ops: list[int]) -> str:
+    """OpTypeImage without its result: sampled type, dim, depth, arrayed, MS, sampled, format, access."""
+    if len(ops) < 7 or ops[1] >= len(_DIMENSIONS):
+        return "image"
+    array, depth = ("_array" if ops[3] else ""), ("_depth" if ops[2] == 1 else "")
+    return f"image{_DIMENSIONS[ops[1]]}{array}{depth}"
+
+
+def _hint(word: int) -> str:
+    """VecTypeHint: component count in the high half, component type in the low one."""
+    name = _HINTS[word & 0xFFFF] if word & 0xFFFF < len(_HINTS) else "?"
+    return f"{name}{word >> 16}" if word >> 16 > 1 else name
+
+
+def _types(words: Words) -> dict[int, tuple[int, list[int]]]:
+    """(opcode, operands behind the result) of each type by id."""
+    kinds = range(Op.TYPE_VOID, Op.TYPE_PIPE + 1)
+    return {ops[0]: (int(words.opcode[number]), ops[1:]) for number, ops in words.each(*kinds) if ops}
+
+
+def _modes(words: Words) -> dict[int, list[tuple[int, list[int]]]]:
+    """(mode, its operands) by entry point function id."""
+    found: dict[int, list[tuple[int, list[int]]]] = {}
+    for _, ops in words.each(Op.EXECUTION_MODE, Op.EXECUTION_MODE_ID):
+        if len(ops) > 1:
+            found.setdefault(ops[0], []).append((ops[1], ops[2:]))
+    return found
+
+
+def _by_value(words: Words) -> set[int]:
+    """Parameters that clang passes by value through a private pointer (FuncParamAttr ByVal)."""
+    return {ops[0] for _, ops in words.each(Op.DECORATE) if ops[1:3] == [FUNC_PARAM_ATTR, BY_VAL]}
+
+
+def _argument_names(words: Words) -> dict[tuple[int, int], str]:
+    """Parameter names that only the debug data has, by (function id, argument number from 1)."""
+    function_of: dict[int, int] = {}
+    found = {}
+    for item in words.debug_instructions(Debug.FUNCTION, Debug.FUNCTION_DEFINITION, Debug.LOCAL_VARIABLE):
+        ops = item.operands
+        if item.opcode == Debug.FUNCTION and len(ops) > 9:
+            function_of[item.id] = ops[9]
+        elif item.opcode == Debug.FUNCTION_DEFINITION and len(ops) > 1:
+            function_of[ops[0]] = ops[1]
+        elif item.opcode == Debug.LOCAL_VARIABLE and len(ops) > 7:
+            found[ops[5], words.value(ops, 7, item.by_id)] = words.strings.get(ops[0], "")
+    return {(function_of[scope], at): name for (scope, at), name in found.items() if scope in function_of and name}

@@ -1,0 +1,94 @@
+"""A SPIR-V module as a code object: its entry points, functions and facts.
+
+Source: SPIR-V 1.6, section 2.3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symd.errors import Malformed, SymdError
+from symd.model.code import CodeObject, Function, Kernel, Section
+from symd.spirv.functions import Body, Entry, bodies, entries
+from symd.spirv.kernels import KernelFacts
+from symd.spirv.words import Op, Words, parse
+
+_PROGBITS, _ALLOC_EXECUTE = 1, 0x6
+_GENERATORS = {
+    6: "Khronos LLVM/SPIR-V Translator",
+    7: "Khronos SPIR-V Tools Assembler",
+    8: "Khronos Glslang Reference Front End",
+    13: "Google Shaderc over Glslang",
+    14: "Google spiregg",
+    17: "Khronos SPIR-V Tools Linker",
+    43: "LLVM SPIR-V Backend",
+}
+_LANGUAGES = ("unknown", "ESSL", "GLSL", "OpenCL C", "OpenCL C++", "HLSL", "C++ for OpenCL", "SYCL")
+
+
+def code_object(data: bytes, name: str = "") -> CodeObject:
+    """Raises Malformed where the module does not split into instructions to its end."""
+    try:
+        words = parse(data)
+    except SymdError as error:
+        raise error.at(name) if name else error from None
+    functions = bodies(words)
+    points = entries(words, functions)
+    _refuse_cut_off(words, points)
+    major, minor = words.version
+    return CodeObject(
+        path="",
+        format="spirv",
+        target=f"spirv{major}.{minor}",
+        data=data,
+        sections=(Section(0, "", _PROGBITS, _ALLOC_EXECUTE, 0, len(data), data),),
+        kernels=_kernels(words, points),
+        functions=_functions(functions, points),
+        debug="spirv" if _has_lines(words) else "none",
+        facts=_facts(words),
+    )
+
+
+def _kernels(words: Words, points: list[Entry]) -> tuple[Kernel, ...]:
+    facts = KernelFacts(words)
+    return tuple(
+        Kernel(entry.name, 0, entry.body.offset, entry.body.end - entry.body.offset, facts.of(entry))
+        for entry in points
+        if entry.body is not None
+    )
+
+
+def _functions(functions: dict[int, Body], points: list[Entry]) -> tuple[Function, ...]:
+    """Functions with code and a name; an entry point's own function is called as the entry point where it has none."""
+    entry_names = {entry.id: entry.name for entry in reversed(points)}
+    named = ((body.name or entry_names.get(body.id, ""), body) for body in functions.values() if not body.declared)
+    return tuple(Function(name, 0, body.offset, body.end - body.offset) for name, body in named if name)
+
+
+def _has_lines(words: Words) -> bool:
+    return bool(words.where(Op.LINE)) or any(True for _ in words.debug_instructions())
+
+
+def _facts(words: Words) -> dict[str, Any]:
+    tool, version = words.generator >> 16, words.generator & 0xFFFF
+    facts: dict[str, Any] = {
+        "generator": f"{_GENERATORS.get(tool, f'tool {tool}')} {version}",
+        "byte_order": "foreign" if words.swapped else "host",
+        "instruction_sets": list(words.imports.values()),
+    }
+    sources = [ops[0] for _, ops in words.each(Op.SOURCE) if ops]
+    if sources:
+        facts["source_language"] = _LANGUAGES[sources[0]] if sources[0] < len(_LANGUAGES) else str(sources[0])
+    return facts
+
+
+def _refuse_cut_off(words: Words, points: list[Entry]) -> None:
+    """A stream of whole instructions is still no module when its end is missing (SPIR-V 1.6, 2.4, logical layout)."""
+    begun, ended = len(words.where(Op.FUNCTION)), len(words.where(Op.FUNCTION_END))
+    lost = next((entry for entry in points if entry.body is None), None)
+    if not words.where(Op.MEMORY_MODEL):
+        raise Malformed("has no OpMemoryModel; the module is cut off or incomplete", where="SPIR-V")
+    if lost is not None:
+        what = f"entry point {lost.name} names function %{lost.id}, which is not in the module"
+        raise Malformed(f"{what}; the module is cut off or incomplete", where="SPIR-V")
+    if begun != ended:
+        raise Malformed(f"{begun} functions begin and {ended} end; the module is cut off", where="SPIR-V")

@@ -1,0 +1,277 @@
+"""The word stream of a SPIR-V module: header, instructions as columns, strings, and the numbers of the grammar that
+more than one room needs. Instructions are told apart by their word counts alone; operands are looked at by who needs them.
+
+Source: SPIR-V 1.6, section 2.3 (physical layout) and section 3 (binary form); the instruction sets OpenCL.DebugInfo.100,
+NonSemantic.Shader.DebugInfo.100 and, with the same numbers, the translator's older "SPIRV.debug"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+
+from symd.errors import Malformed
+from symd.model.columns import I64, U32
+
+MAGIC = 0x07230203
+HEADER_WORDS = 5
+
+
+class Op(IntEnum):
+    """Opcodes that symd reads; others keep their number only."""
+
+    SOURCE_CONTINUED = 2
+    SOURCE = 3
+    NAME = 5
+    STRING = 7
+    LINE = 8
+    EXTENSION = 10
+    EXT_INST_IMPORT = 11
+    EXT_INST = 12
+    MEMORY_MODEL = 14
+    ENTRY_POINT = 15
+    EXECUTION_MODE = 16
+    CAPABILITY = 17
+    TYPE_VOID = 19
+    TYPE_BOOL = 20
+    TYPE_INT = 21
+    TYPE_FLOAT = 22
+    TYPE_VECTOR = 23
+    TYPE_MATRIX = 24
+    TYPE_IMAGE = 25
+    TYPE_SAMPLER = 26
+    TYPE_SAMPLED_IMAGE = 27
+    TYPE_ARRAY = 28
+    TYPE_RUNTIME_ARRAY = 29
+    TYPE_STRUCT = 30
+    TYPE_OPAQUE = 31
+    TYPE_POINTER = 32
+    TYPE_FUNCTION = 33
+    TYPE_EVENT = 34
+    TYPE_DEVICE_EVENT = 35
+    TYPE_RESERVE_ID = 36
+    TYPE_QUEUE = 37
+    TYPE_PIPE = 38
+    CONSTANT = 43
+    SPEC_CONSTANT = 50
+    FUNCTION = 54
+    FUNCTION_PARAMETER = 55
+    FUNCTION_END = 56
+    FUNCTION_CALL = 57
+    DECORATE = 71
+    LABEL = 248
+    BRANCH = 249
+    BRANCH_CONDITIONAL = 250
+    SWITCH = 251
+    KILL = 252
+    RETURN = 253
+    RETURN_VALUE = 254
+    UNREACHABLE = 255
+    NO_LINE = 317
+    EXECUTION_MODE_ID = 331
+
+
+BLOCK_ENDS = (249, 250, 251, 252, 253, 254, 255, 4416, 4448, 4449, 5294)
+"""Branches, returns, OpKill, OpUnreachable, OpTerminateInvocation, OpIgnoreIntersectionKHR, OpTerminateRayKHR,
+OpEmitMeshTasksEXT."""
+
+
+class Debug(IntEnum):
+    """Instructions of the debug sets; the first five dozen numbers are shared, those above 100 are NonSemantic's own."""
+
+    TYPE_TEMPLATE = 14
+    FUNCTION = 20
+    LEXICAL_BLOCK = 21
+    LEXICAL_BLOCK_DISCRIMINATOR = 22
+    SCOPE = 23
+    NO_SCOPE = 24
+    INLINED_AT = 25
+    LOCAL_VARIABLE = 26
+    SOURCE = 35
+    FUNCTION_DEFINITION = 101
+    SOURCE_CONTINUED = 102
+    LINE = 103
+    NO_LINE = 104
+
+
+_LITERAL_SETS = ("OpenCL.DebugInfo.100", "SPIRV.debug", "DebugInfo")
+_ID_SETS = ("NonSemantic.Shader.DebugInfo.",)
+
+
+@dataclass(frozen=True)
+class Words:
+    """A module as columns. ``words`` are in host order whatever the file's; an instruction is its number in the equally
+    long columns ``start`` (word index), ``opcode`` and ``count`` (words, the first included). ``problem`` tells why the
+    split ended early ("" when it did not) and ``problem_at`` is that byte offset."""
+
+    words: U32 = field(repr=False)
+    swapped: bool
+    start: I64 = field(repr=False)
+    opcode: U32 = field(repr=False)
+    count: U32 = field(repr=False)
+    problem: str = ""
+    problem_at: int = 0
+
+    @property
+    def version(self) -> tuple[int, int]:
+        word = int(self.words[1])
+        return (word >> 16) & 0xFF, (word >> 8) & 0xFF
+
+    @property
+    def generator(self) -> int:
+        return int(self.words[2])
+
+    @property
+    def bound(self) -> int:
+        return int(self.words[3])
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def offset(self, number: int) -> int:
+        """The instruction's byte offset; the end of the module for the number behind the last."""
+        return int(self.start[number]) * 4 if number < len(self) else self.end
+
+    @property
+    def end(self) -> int:
+        """The byte offset behind the last whole instruction."""
+        return int(self.start[-1] + self.count[-1]) * 4 if len(self) else HEADER_WORDS * 4
+
+    def operands(self, number: int) -> list[int]:
+        start = int(self.start[number])
+        result: list[int] = self.words[start + 1 : start + int(self.count[number])].tolist()
+        return result
+
+    def where(self, *opcodes: int) -> list[int]:
+        """The numbers of all instructions with one of these opcodes, ascending."""
+        found = self.opcode == opcodes[0] if len(opcodes) == 1 else np.isin(self.opcode, opcodes)
+        result: list[int] = np.flatnonzero(found).tolist()
+        return result
+
+    def each(self, *opcodes: int) -> Iterator[tuple[int, list[int]]]:
+        """(number, operands) of all instructions with one of these opcodes."""
+        return ((number, self.operands(number)) for number in self.where(*opcodes))
+
+    @cached_property
+    def imports(self) -> dict[int, str]:
+        """Names of the extended instruction sets by id."""
+        return {ops[0]: text(ops[1:])[0] for _, ops in self.each(Op.EXT_INST_IMPORT) if ops}
+
+    @cached_property
+    def strings(self) -> dict[int, str]:
+        """OpString contents by id."""
+        return {ops[0]: text(ops[1:])[0] for _, ops in self.each(Op.STRING) if ops}
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """OpName contents by target id; the first name of an id stays."""
+        found: dict[int, str] = {}
+        for _, ops in self.each(Op.NAME):
+            if len(ops) > 1:
+                found.setdefault(ops[0], text(ops[1:])[0])
+        return found
+
+    @cached_property
+    def constants(self) -> dict[int, int]:
+        """The low word of every OpConstant, by id: the literal of a debug operand, a scope, a size."""
+        return {ops[1]: ops[2] for _, ops in self.each(Op.CONSTANT) if len(ops) > 2}
+
+    @cached_property
+    def debug_sets(self) -> dict[int, bool]:
+        """Ids of the imported debug sets; True where numbers are ids of constants, False where they are literals."""
+        found = {}
+        for number, name in self.imports.items():
+            if name in _LITERAL_SETS or name.startswith(_ID_SETS):
+                found[number] = name.startswith(_ID_SETS)
+        return found
+
+    def debug_instructions(self, *opcodes: int) -> Iterator[DebugInstruction]:
+        """The OpExtInst of a debug set with one of these instruction numbers (all without), in order."""
+        for number in self._debug_numbers(opcodes):
+            ops = self.operands(number)
+            yield DebugInstruction(number, ops[1], ops[3], tuple(ops[4:]), self.debug_sets[ops[2]])
+
+    def _debug_numbers(self, opcodes: tuple[int, ...]) -> list[int]:
+        numbers = np.flatnonzero((self.opcode == Op.EXT_INST) & (self.count >= 5)) if self.debug_sets else ()
+        at = self.start[numbers] if len(numbers) else np.zeros(0, np.int64)
+        wanted = np.isin(self.words[at + 3], list(self.debug_sets))
+        if opcodes:
+            wanted &= np.isin(self.words[at + 4], opcodes)
+        found: list[int] = np.asarray(numbers, np.int64)[wanted].tolist()
+        return found
+
+    def value(self, operands: tuple[int, ...], at: int, by_id: bool) -> int:
+        """A number among the operands of a debug instruction; 0 where it is missing or is no plain constant."""
+        if at >= len(operands):
+            return 0
+        return self.constants.get(operands[at], 0) if by_id else operands[at]
+
+
+@dataclass(frozen=True, slots=True)
+class DebugInstruction:
+    """``number`` counts instructions; ``operands`` follow the instruction number; ``by_id``: see Words.debug_sets."""
+
+    number: int
+    id: int
+    opcode: int
+    operands: tuple[int, ...]
+    by_id: bool
+
+
+def claims(data: bytes) -> bool:
+    """Whether the first word is SPIR-V's magic number in either byte order."""
+    return len(data) >= 4 and MAGIC in (int.from_bytes(data[:4], "little"), int.from_bytes(data[:4], "big"))
+
+
+def split(data: bytes) -> Words:
+    """Split a module into instructions as far as that is possible, and say in ``problem`` where it is not. Raises
+    Malformed only without a whole header."""
+    if not claims(data):
+        raise Malformed("is not a SPIR-V module: the first word is not 0x07230203 in either byte order")
+    if len(data) < HEADER_WORDS * 4:
+        raise Malformed(f"the file ends inside the SPIR-V header, at byte {len(data)}")
+    swapped = int.from_bytes(data[:4], "big") == MAGIC
+    words = np.frombuffer(data, ">u4" if swapped else "<u4", len(data) // 4).astype(np.uint32)
+    starts, problem = _starts((words >> 16).tolist())
+    start = np.array(starts, np.int64)
+    problem_at = 4 * (int(start[-1]) + int(words[start[-1]] >> 16) if starts else HEADER_WORDS) if problem else 0
+    if not problem and len(data) % 4:
+        problem, problem_at = f"the file ends with {len(data) % 4} bytes that are no whole word", len(words) * 4
+    head = words[start]
+    opcode, count = (head & 0xFFFF).astype(np.uint32), (head >> 16).astype(np.uint32)
+    return Words(words, swapped, start, opcode, count, problem, problem_at)
+
+
+def parse(data: bytes) -> Words:
+    """Split a module; raises Malformed, naming the byte offset, where it does not split to its end."""
+    module = split(data)
+    if module.problem:
+        raise Malformed(f"at byte {module.problem_at}: {module.problem}", hint="the file is damaged or was cut off")
+    return module
+
+
+def _starts(counts: list[int]) -> tuple[list[int], str]:
+    """Word indexes of the instructions, and what stopped the walk."""
+    starts: list[int] = []
+    at, end = HEADER_WORDS, len(counts)
+    while at < end:
+        count = counts[at]
+        if not count:
+            return starts, "an instruction has word count 0"
+        if at + count > end:
+            return starts, f"an instruction of {count} words ends {at + count - end} words past the file"
+        starts.append(at)
+        at += count
+    return starts, ""
+
+
+def text(operands: list[int]) -> tuple[str, int]:
+    """A literal string and the number of operands it takes: UTF-8, NUL-terminated, lowest byte first in each word."""
+    data = np.array(operands, "<u4").tobytes()
+    end = data.find(b"\0")
+    if end < 0:
+        return data.decode("utf-8", "replace"), len(operands)
+    return data[:end].decode("utf-8", "replace"), end // 4 + 1

@@ -1,0 +1,121 @@
+"""Rules about atomic instructions, those of floating-point extensions included.
+
+Source: Level Zero SPIR-V guide, "Validation Rules" (atomic instructions) and "Floating-Point Atomics"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from symd.spirv.words import Op
+from symd.spirv_check.device import Device
+from symd.spirv_check.grammar import (
+    ATOMIC_EXCHANGE,
+    ATOMIC_FADD,
+    ATOMIC_FMAX,
+    ATOMIC_FMIN,
+    ATOMIC_INTEGER,
+    ATOMIC_LOAD,
+    ATOMIC_STORE,
+    ATOMICS,
+    CAPABILITIES,
+    CROSS_WORKGROUP,
+    FUNCTION,
+    GENERIC,
+    POINTER,
+    STORAGE,
+    WORKGROUP,
+)
+from symd.spirv_check.module import Module, Type
+from symd.spirv_check.report import Finding
+
+_MOVES = (ATOMIC_LOAD, ATOMIC_STORE, ATOMIC_EXCHANGE)
+_ADD = {
+    16: ("SPV_EXT_shader_atomic_float16_add", 6095),
+    32: ("SPV_EXT_shader_atomic_float_add", 6033),
+    64: ("SPV_EXT_shader_atomic_float_add", 6034),
+}
+_MIN_MAX = {
+    16: ("SPV_EXT_shader_atomic_float_min_max", 5616),
+    32: ("SPV_EXT_shader_atomic_float_min_max", 5612),
+    64: ("SPV_EXT_shader_atomic_float_min_max", 5613),
+}
+
+
+def _value_type(module: Module, number: int, ops: list[int]) -> Type | None:
+    """The result type, or the type of the value that OpAtomicStore stores."""
+    if module.opcode(number) == ATOMIC_STORE:
+        return module.type_of(ops[3])
+    return module.types.get(ops[0])
+
+
+def atomic_type(module: Module, device: Device) -> Iterator[Finding]:
+    """Floats that are loaded, stored or exchanged are fp-atomic-loadstore's business."""
+    allowed = (32, 64) if device.int64_atomics else (32,)
+    for number, ops in module.each(*_MOVES, *ATOMIC_INTEGER):
+        kind = _value_type(module, number, ops)
+        if kind is None or (kind.opcode == Op.TYPE_FLOAT and module.opcode(number) in _MOVES):
+            continue
+        if kind.opcode != Op.TYPE_INT or kind.operands[0] not in allowed:
+            widths = " and ".join(str(width) for width in allowed)
+            yield Finding(number, f"an atomic instruction works on {kind}; supported are integers of {widths} bits")
+
+
+def atomic_pointer_class(module: Module, device: Device) -> Iterator[Finding]:
+    del device
+    for number, ops in module.each(*ATOMICS):
+        storage = module.pointer_class(ops[POINTER[module.opcode(number)]])
+        if storage not in (None, FUNCTION, WORKGROUP, CROSS_WORKGROUP, GENERIC):
+            name = STORAGE.get(storage, str(storage)) if storage is not None else ""
+            message = f"an atomic instruction's pointer is to {name}"
+            yield Finding(number, f"{message}; supported are Function, Workgroup, CrossWorkgroup and Generic")
+
+
+def fp_atomic_loadstore(module: Module, device: Device) -> Iterator[Finding]:
+    for number, ops in module.each(*_MOVES):
+        kind = _value_type(module, number, ops)
+        if kind is not None and kind.opcode == Op.TYPE_FLOAT:
+            lack = _lacking_flag(module, device, number, ops, kind, "LOAD_STORE")
+            if lack:
+                yield Finding(number, f"an atomic load, store or exchange of {kind}: {lack}")
+
+
+def fp_atomic_add(module: Module, device: Device) -> Iterator[Finding]:
+    return _float_atomics(module, device, (ATOMIC_FADD,), "ADD", _ADD)
+
+
+def fp_atomic_minmax(module: Module, device: Device) -> Iterator[Finding]:
+    return _float_atomics(module, device, (ATOMIC_FMIN, ATOMIC_FMAX), "MIN_MAX", _MIN_MAX)
+
+
+def _float_atomics(
+    module: Module, device: Device, opcodes: tuple[int, ...], flag: str, needs: dict[int, tuple[str, int]]
+) -> Iterator[Finding]:
+    """Each such instruction needs the extension, the width's capability and the device's flag for the pointer's class."""
+    for number, ops in module.each(*opcodes):
+        kind = _value_type(module, number, ops)
+        if kind is None:
+            continue
+        if kind.opcode != Op.TYPE_FLOAT or kind.operands[0] not in needs:
+            yield Finding(number, f"a floating-point atomic instruction works on {kind}")
+            continue
+        extension, capability = needs[kind.operands[0]]
+        if extension not in module.extensions:
+            yield Finding(number, f'an atomic instruction on {kind} needs OpExtension "{extension}"')
+        if capability not in module.capabilities:
+            yield Finding(number, f"an atomic instruction on {kind} needs capability {CAPABILITIES[capability]}")
+        lack = _lacking_flag(module, device, number, ops, kind, flag)
+        if lack:
+            yield Finding(number, f"an atomic instruction on {kind}: {lack}")
+
+
+def _lacking_flag(module: Module, device: Device, number: int, ops: list[int], kind: Type, flag: str) -> str:
+    """What the device does not say of this width and storage class; "" when it says all that is needed."""
+    storage = module.pointer_class(ops[POINTER[module.opcode(number)]])
+    needed = {CROSS_WORKGROUP: ("GLOBAL",), WORKGROUP: ("LOCAL",), GENERIC: ("GLOBAL", "LOCAL")}
+    if storage is None:
+        return ""
+    if storage not in needed:
+        return f"a pointer to {STORAGE.get(storage, storage)} is not among the supported classes"
+    width = kind.operands[0]
+    missing = [f"{place}_{flag}" for place in needed[storage] if f"{place}_{flag}" not in device.atomics(width)]
+    return f"the device's fp{width} flags lack {' and '.join(missing)}" if missing else ""

@@ -1,0 +1,115 @@
+"""Rules about what a module declares as a whole: header, version, models, capabilities, instruction sets, control flow.
+
+Source: Level Zero SPIR-V guide, "Common Properties", "Required Capabilities" and "Validation Rules"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from symd.spirv.words import Op, text
+from symd.spirv_check.device import Device
+from symd.spirv_check.grammar import CAPABILITIES, FLOAT16, FLOAT64, KERNEL, LEAST_OPERANDS, OPENCL, PHYSICAL64
+from symd.spirv_check.module import Module
+from symd.spirv_check.report import Finding
+
+_ALWAYS = frozenset((4, 5, 6, 7, 8, 11, 18, 22, 38, 39))
+_IMAGES = frozenset((13, 14, 20, 43, 44, 46, 47))
+_SUBGROUPS = frozenset((5568, 5569, 5570))
+_FLOAT_ADD = {6095: 16, 6033: 32, 6034: 64}
+_FLOAT_MIN_MAX = {5616: 16, 5612: 32, 5613: 64}
+_SETS = ("OpenCL.std",)
+
+
+def header(module: Module, device: Device) -> Iterator[Finding]:
+    """Host byte order, whole words, and word counts that hold what the opcodes need. (A wrong magic number or a file
+    shorter than the header never gets here: ``check`` reports it.)"""
+    del device
+    words = module.words
+    if words.swapped:
+        yield Finding(-1, "the words are big-endian; a module is read in the host's byte order, which is little-endian")
+    for number, ops in words.each(*LEAST_OPERANDS):
+        least = LEAST_OPERANDS[module.opcode(number)]
+        if len(ops) < least:
+            yield Finding(number, f"opcode {module.opcode(number)} has {len(ops)} operands and needs {least}")
+    if words.problem:
+        yield Finding(len(words), words.problem)
+
+
+def spirv_version(module: Module, device: Device) -> Iterator[Finding]:
+    version, highest = module.words.version, device.spirv_max
+    if version > highest:
+        yield Finding(
+            -1, f"the module is SPIR-V {version[0]}.{version[1]}, the device takes up to {highest[0]}.{highest[1]}"
+        )
+
+
+def exec_model(module: Module, device: Device) -> Iterator[Finding]:
+    del device
+    for entry in module.entries:
+        if entry.model != KERNEL:
+            yield Finding(entry.number, f"entry point {entry.name!r} has execution model {entry.model}, not Kernel")
+
+
+def addressing_model(module: Module, device: Device) -> Iterator[Finding]:
+    del device
+    for number, ops in module.each(Op.MEMORY_MODEL):
+        if ops[0] != PHYSICAL64:
+            names = ("Logical", "Physical32")
+            found = names[ops[0]] if ops[0] < len(names) else str(ops[0])
+            yield Finding(number, f"the addressing model is {found}, not Physical64")
+
+
+def memory_model(module: Module, device: Device) -> Iterator[Finding]:
+    del device
+    found = list(module.each(Op.MEMORY_MODEL))
+    for number, ops in found:
+        if ops[1] != OPENCL:
+            names = {0: "Simple", 1: "GLSL450", 3: "Vulkan"}
+            yield Finding(number, f"the memory model is {names.get(ops[1], ops[1])}, not OpenCL")
+    if not found and not module.words.problem:
+        yield Finding(len(module.words), "the module has no OpMemoryModel")
+
+
+def capability(module: Module, device: Device) -> Iterator[Finding]:
+    """Outside the guaranteed set is not wrong: a device may take more."""
+    for number, declared in module.capabilities.items():
+        if not _guaranteed(number, module, device):
+            name = CAPABILITIES.get(number, str(number))
+            yield Finding(declared, f"capability {name} is not one that this device must take", "unsupported")
+
+
+def _guaranteed(number: int, module: Module, device: Device) -> bool:
+    if number in _SUBGROUPS:
+        return "SPV_INTEL_subgroups" in module.extensions
+    if number in _FLOAT_ADD:
+        return bool(device.atomics(_FLOAT_ADD[number]) & {"GLOBAL_ADD", "LOCAL_ADD"})
+    if number in _FLOAT_MIN_MAX:
+        return bool(device.atomics(_FLOAT_MIN_MAX[number]) & {"GLOBAL_MIN_MAX", "LOCAL_MIN_MAX"})
+    depends = {FLOAT16: device.fp16_module, FLOAT64: device.fp64_module, 12: device.int64_atomics}
+    return number in _ALWAYS or (number in _IMAGES and device.images) or depends.get(number, False)
+
+
+def ext_inst_set(module: Module, device: Device) -> Iterator[Finding]:
+    """OpenCL.std is guaranteed; debug and other non-semantic sets mean nothing to execution and are passed over."""
+    del device
+    for number, ops in module.each(Op.EXT_INST_IMPORT):
+        name = text(ops[1:])[0]
+        if name not in _SETS and ops[0] not in module.words.debug_sets and not name.startswith("NonSemantic."):
+            yield Finding(
+                number, f"extended instruction set {name!r} is not one that every device takes", "unsupported"
+            )
+
+
+def subgroups_extension(module: Module, device: Device) -> Iterator[Finding]:
+    del device
+    if "SPV_INTEL_subgroups" in module.extensions:
+        return
+    for number in sorted(_SUBGROUPS.intersection(module.capabilities)):
+        message = f'capability {CAPABILITIES[number]} needs OpExtension "SPV_INTEL_subgroups"'
+        yield Finding(module.capabilities[number], message)
+
+
+def control_flow(module: Module, device: Device) -> Iterator[Finding]:
+    """Whether irreducible control flow is legal is left to the implementation: nothing is ever reported."""
+    del module, device
+    return iter(())

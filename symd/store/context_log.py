@@ -1,0 +1,294 @@
+"""Contexts, and the loads and unloads that were told of each: a log from which the map in memory is made and kept.
+
+A load ends at the first unload or load of its key after it. That is worked out here, whenever an event comes, so that
+events may come in any order and twice, and several processes may tell."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
+
+from symd.config import Limits
+from symd.errors import BadQuery, ContextNotFound, LimitExceeded
+from symd.model.addresses import (
+    ByAddress,
+    ByKernel,
+    BySection,
+    DeviceAddress,
+    KernelOffset,
+    ObjectAddress,
+    Query,
+    SectionOffset,
+)
+from symd.model.contexts import Context, ContextRecord, Load, Segment, Unload
+from symd.store.catalogue import Catalogue
+
+PAGE = 50_000
+"""Loads that are read together."""
+_RECORDS = "SELECT id, description, added FROM contexts "
+_LATER = "SELECT min(at) FROM (SELECT min(loaded) AS at FROM loads WHERE context = :c AND key = :k AND loaded > :t \
+UNION ALL SELECT min(time) FROM unloads WHERE context = :c AND key = :k AND time > :t)"
+_CLOSE = "UPDATE loads SET unloaded = :t, revision = :r WHERE context = :c AND key = :k AND loaded = \
+(SELECT max(loaded) FROM loads WHERE context = :c AND key = :k AND loaded < :t) AND (unloaded IS NULL OR unloaded > :t)"
+_NEW = "INSERT OR IGNORE INTO loads (context, event, revision, key, module, loaded, unloaded) \
+VALUES (:c, :event, :r, :k, :module, :t, :until)"
+_UNTIL = "SELECT max(sequence) FROM (SELECT sequence FROM loads WHERE context = ? AND sequence > ? \
+ORDER BY sequence LIMIT ?)"
+_SEGMENTS = "SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, offset \
+FROM loads CROSS JOIN segments ON load = sequence WHERE context = ? AND sequence > ? AND sequence <= ? \
+ORDER BY sequence, segments.rowid"
+_ENDED = "SELECT sequence, unloaded FROM loads WHERE context = ? AND revision > ? AND sequence <= ? ORDER BY sequence"
+_ID = re.compile(r"[0-9a-f]{32}\Z")
+_HALF, _WHOLE = 1 << 63, 1 << 64
+
+
+class Row(NamedTuple):
+    """A segment as it is kept: its load's ``sequence`` number, life and module, its place, and what stands there. The 64
+    bits of ``address`` and ``offset`` are written as SQLite has them: with a sign."""
+
+    sequence: int
+    key: str
+    module: str
+    loaded: int
+    unloaded: int | None
+    address: int
+    size: int
+    object: str | None
+    kernel: str | None
+    section: str | int | None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened in a context: ``rows`` of loads behind the last ``sequence`` known, and new ends of loads up to it.
+    ``whole`` is False when there are more rows; then ask again with this answer. ``number`` is another one when the
+    context was forgotten and made again: then all there is comes."""
+
+    number: int = 0
+    revision: int = 0
+    sequence: int = 0
+    rows: Sequence[Row] = field(default=(), repr=False)
+    ended: Sequence[tuple[int, int]] = field(default=(), repr=False)
+    whole: bool = True
+
+
+NOTHING = Changes()
+
+
+class ContextLog:
+    """The contexts in one catalogue. Safe to use from several threads. Methods that take a context's id raise
+    ``ContextNotFound``."""
+
+    def __init__(self, catalogue: Catalogue, limits: Limits) -> None:
+        self._catalogue = catalogue
+        self._limits = limits
+
+    def add(self, context: Context) -> str:
+        """Make a context known and return its id; one that is known already stays as it is."""
+        description = describe(context)
+        name = hashlib.sha256(description.encode()).hexdigest()[:32]
+        with self._catalogue.writing() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO contexts (id, description, added, revision, segments) VALUES (?, ?, ?, 0, 0)",
+                (name, description, time.time()),
+            )
+        return name
+
+    def context(self, name: str) -> ContextRecord:
+        """The context with that id."""
+        _check_id(name)
+        with self._catalogue.reading() as connection:
+            row = connection.execute(_RECORDS + "WHERE id = ?", (name,)).fetchone()
+        if row is None:
+            raise unknown(name)
+        return _record(row)
+
+    def contexts(self, after: str = "", limit: int = 1000) -> list[ContextRecord]:
+        """One page of contexts, oldest first: those behind the one with the id ``after``, which must be there still."""
+        query = _RECORDS + "WHERE number > ? ORDER BY number LIMIT ?"
+        with self._reading_at_once() as connection:
+            number = _number(connection, after)[0] if after else 0
+            return [_record(row) for row in connection.execute(query, (number, limit))]
+
+    def remove(self, name: str) -> None:
+        """Forget a context with everything that was told of it."""
+        with self._catalogue.writing() as connection:
+            number = _number(connection, name)[0]
+            connection.execute("DELETE FROM contexts WHERE number = ?", (number,))
+            connection.execute("DELETE FROM aliases WHERE context = ?", (name,))
+
+    def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
+        """Keep events, all or on an error none, and return the key of each. One that was told before changes nothing.
+
+        Loads must have their segments. Raises ``LimitExceeded`` when the context would have too many of them.
+        """
+        with self._catalogue.writing() as connection:
+            number, revision, segments = _number(connection, name)
+            writer = _Writer(connection, number, revision + 1)
+            keys = [writer.unload(event) if isinstance(event, Unload) else writer.load(event) for event in events]
+            self._check_room(segments + writer.segments)
+            connection.execute(
+                "UPDATE contexts SET revision = ?, segments = ? WHERE number = ?",
+                (revision + 1, segments + writer.segments, number),
+            )
+        return keys
+
+    def _check_room(self, segments: int) -> None:
+        if segments > self._limits.mappings:
+            raise LimitExceeded(
+                f"the context would have {segments} segments, at most {self._limits.mappings} are kept",
+                hint="begin another context, or raise the limit mappings",
+                metadata={"limit": "mappings", "value": str(self._limits.mappings)},
+            )
+
+    def changes(self, name: str, last: Changes = NOTHING) -> Changes:
+        """What happened since the answer ``last``; without it, everything."""
+        with self._catalogue.reading() as connection:
+            number, now, _ = _number(connection, name)
+        if (number, now) == (last.number, last.revision) and last.whole:
+            return Changes(number, now, last.sequence)
+        with self._reading_at_once() as connection:
+            number, now, _ = _number(connection, name)
+            revision, sequence = (last.revision, last.sequence) if number == last.number else (0, 0)
+            ended = connection.execute(_ENDED, (number, revision, sequence)).fetchall()
+            until = connection.execute(_UNTIL, (number, sequence, PAGE)).fetchone()[0] or sequence
+            rows = list(map(Row._make, connection.execute(_SEGMENTS, (number, sequence, until))))
+            more = connection.execute(_UNTIL, (number, until, 1)).fetchone()[0] is not None
+        return Changes(number, now, until, rows, [(load, end) for load, end in ended if end is not None], not more)
+
+    def loads(self, name: str, after: int = 0, limit: int = 1000) -> list[tuple[int, Load]]:
+        """One page of loads in the order they were told, each with its number: those behind number ``after``."""
+        with self._reading_at_once() as connection:
+            number = _number(connection, name)[0]
+            until = connection.execute(_UNTIL, (number, after, limit)).fetchone()[0] or after
+            rows = list(map(Row._make, connection.execute(_SEGMENTS, (number, after, until))))
+        return list(_loads(rows))
+
+    @contextmanager
+    def _reading_at_once(self) -> Iterator[sqlite3.Connection]:
+        """One state of the catalogue for several queries."""
+        with self._catalogue.reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("COMMIT")
+
+
+class _Writer:
+    """One transaction's events; they share a revision."""
+
+    def __init__(self, connection: sqlite3.Connection, context: int, revision: int) -> None:
+        self._connection = connection
+        self._context = context
+        self._revision = revision
+        self.segments = 0
+        """Segments that were new."""
+
+    def load(self, load: Load) -> str:
+        event = _event(load)
+        key = load.key or event.hex()
+        at = {"c": self._context, "k": key, "t": load.time, "r": self._revision}
+        until = self._connection.execute(_LATER, at).fetchone()[0]
+        row = self._connection.execute(_NEW, {**at, "event": event, "module": load.module, "until": until})
+        if row.rowcount:
+            self._connection.execute(_CLOSE, at)
+            self._add_segments(row.lastrowid or 0, load.segments)
+        if load.until is not None:
+            self.unload(Unload(key, load.until))
+        return key
+
+    def unload(self, unload: Unload) -> str:
+        at = {"c": self._context, "k": unload.key, "t": unload.time, "r": self._revision}
+        self._connection.execute("INSERT OR IGNORE INTO unloads VALUES (:c, :k, :t)", at)
+        self._connection.execute(_CLOSE, at)
+        return unload.key
+
+    def _add_segments(self, load: int, segments: Sequence[Segment]) -> None:
+        values = [(load, _signed(each.address), each.size, each.object, *_columns(each.place)) for each in segments]
+        self._connection.executemany("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        self.segments += len(values)
+
+
+def describe(context: Context) -> str:
+    """A context as the text that its id is made from: equal contexts have equal texts."""
+    plain = {each.name: getattr(context, each.name) for each in fields(context)}
+    return json.dumps(plain | {"attributes": dict(context.attributes)}, sort_keys=True)
+
+
+def unknown(name: str) -> ContextNotFound:
+    return ContextNotFound(
+        f"no context {name[:80]!r} is known", hint="make it known first", metadata={"context": f"contexts/{name[:80]}"}
+    )
+
+
+def _check_id(name: str) -> None:
+    if not _ID.match(name):
+        raise BadQuery(f"{name[:80]!r} is not a context's id", hint="give the one that it got when it was made known")
+
+
+def _record(row: tuple[str, str, float]) -> ContextRecord:
+    return ContextRecord(row[0], Context(**json.loads(row[1])), row[2])
+
+
+def _number(connection: sqlite3.Connection, name: str) -> tuple[int, int, int]:
+    """(number, revision, segments) of a context."""
+    query = "SELECT number, revision, segments FROM contexts WHERE id = ?"
+    _check_id(name)
+    row: tuple[int, int, int] | None = connection.execute(query, (name,)).fetchone()
+    if row is None:
+        raise unknown(name)
+    return row
+
+
+def _event(load: Load) -> bytes:
+    """What tells two loads apart: all that they say but their end."""
+    told = [load.key, load.module, load.time]
+    told += [[each.address, each.size, each.object, *_columns(each.place)] for each in load.segments]
+    return hashlib.sha256(json.dumps(told).encode()).digest()[:16]
+
+
+def _columns(place: Query) -> tuple[str | None, str | int | None, int]:
+    """(kernel, section, offset); both names are absent for an object address."""
+    match place:
+        case ByKernel(kernel, offset):
+            return kernel, None, _signed(offset)
+        case BySection(section, offset):
+            return None, section, _signed(offset)
+        case ByAddress(address):
+            return None, None, _signed(address)
+
+
+def _place(row: Row) -> Query:
+    offset = row.offset % _WHOLE
+    if row.kernel is not None:
+        return ByKernel(row.kernel, KernelOffset(offset))
+    if row.section is not None:
+        return BySection(row.section, SectionOffset(offset))
+    return ByAddress(ObjectAddress(offset))
+
+
+def _loads(rows: Iterable[Row]) -> Iterator[tuple[int, Load]]:
+    """Rows of one load after the other, put together."""
+    grouped: dict[int, list[Row]] = {}
+    for row in rows:
+        grouped.setdefault(row.sequence, []).append(row)
+    for sequence, parts in grouped.items():
+        segments = tuple(
+            Segment(DeviceAddress(each.address % _WHOLE), each.size, _place(each), each.object) for each in parts
+        )
+        first = parts[0]
+        yield sequence, Load(first.module, first.loaded, segments, key=first.key, until=first.unloaded)
+
+
+def _signed(number: int) -> int:
+    """64 bits as SQLite keeps them."""
+    return number - _WHOLE if number >= _HALF else number

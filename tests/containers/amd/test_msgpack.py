@@ -1,0 +1,117 @@
+"""Notes read in parts against the same notes read by msgpack in one go."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symd.containers.amd import msgpack as amdgpu_msgpack
+from symd.errors import Malformed
+from tests.containers.amd import objects
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-(1 << 63), (1 << 64) - 1), st.floats(allow_nan=False), st.text(), st.binary()
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4) | st.integers(0, 9), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+KERNELS = st.dictionaries(
+    st.sampled_from([".agpr_count", ".args", ".name", ".symbol", ".vgpr_count"]) | st.text(max_size=3),
+    VALUES,
+    max_size=20,
+)
+NOTES = st.fixed_dictionaries(
+    {},
+    optional={"amdhsa.kernels": st.lists(KERNELS | VALUES, max_size=20) | VALUES, "amdhsa.target": VALUES, "x": VALUES},
+)
+
+
+def joined(note: amdgpu_msgpack.Note) -> dict:
+    """The maps with their arguments put back."""
+    found = note.kernels
+    kernels = [
+        kernel
+        if ".args" in kernel or found.signatures[number] is None
+        else {**kernel, ".args": found.signatures[number]}
+        for kernel, number in zip(found.maps, found.signature, strict=True)
+    ]
+    return {**note.tree, "amdhsa.kernels": kernels}
+
+
+def expected(tree: dict) -> dict:
+    """What is no map among the kernels is left out, and an argument list of None is none."""
+    kernels = tree.get("amdhsa.kernels")
+    maps = [kernel for kernel in kernels if isinstance(kernel, dict)] if isinstance(kernels, list) else []
+    plain = [{key: item for key, item in kernel.items() if key != ".args" or item is not None} for kernel in maps]
+    return {**tree, "amdhsa.kernels": plain}
+
+
+@given(NOTES)
+def test_the_parts_are_the_whole(tree):
+    note = amdgpu_msgpack.load(msgpack.packb(tree))
+    assert note is not None
+    assert joined(note) == expected(tree)
+
+
+def test_kernels_of_one_signature_share_it():
+    arguments = [{".name": "x", ".size": 8}]
+    kernels = [{".agpr_count": 1, ".args": arguments, ".name": name} for name in "abc"] + [{".name": "d"}]
+    note = amdgpu_msgpack.load(msgpack.packb({"amdhsa.kernels": kernels}))
+    assert note is not None
+    assert (note.kernels.signature, note.kernels.signatures) == ([0, 0, 0, 1], [arguments, None])
+    assert note.kernels.maps[1] == {".agpr_count": 1, ".name": "b"}
+
+
+def test_of_a_repeated_key_the_last_one_counts():
+    """As msgpack has it: a list of one map that has .args twice, and the list of kernels is there twice."""
+    twice = b"\x82" + (msgpack.packb(".args") + msgpack.packb([1])) + (msgpack.packb(".args") + msgpack.packb([2]))
+    key = msgpack.packb("amdhsa.kernels")
+    data = b"\x82" + key + msgpack.packb([{".name": "first"}]) + key + b"\x91" + twice
+    note = amdgpu_msgpack.load(data)
+    assert note is not None
+    assert joined(note) == msgpack.unpackb(data) == {"amdhsa.kernels": [{".args": [2]}]}
+
+
+@pytest.mark.parametrize("header", [b"\x8f", b"\xde\x00\x0f", b"\xdf\x00\x00\x00\x0f"])
+def test_every_spelling_of_a_map_is_read(header):
+    pairs = {f".{number:02}": number for number in range(14)} | {".args": ["a"]}
+    body = b"".join(msgpack.packb(key) + msgpack.packb(item) for key, item in pairs.items())
+    data = msgpack.packb({"amdhsa.kernels": [0, 1]})[:-2].replace(b"\x92", b"\xdc\x00\x02") + (header + body) * 2
+    note = amdgpu_msgpack.load(data)
+    assert note is not None
+    assert joined(note) == {"amdhsa.kernels": [pairs, pairs]}
+
+
+@given(NOTES, st.data())
+def test_damage_is_called_what_msgpack_calls_it(tree, data):
+    damaged = bytearray(msgpack.packb(tree))
+    at = data.draw(st.integers(0, len(damaged) - 1))
+    damaged[at] = data.draw(st.integers(0, 255))
+    said = outcome(lambda: msgpack.unpackb(damaged, strict_map_key=False))
+    ours = outcome(lambda: amdgpu_msgpack.load(bytes(damaged)))
+    assert ours == said or (ours == "Unpack failed: incomplete input" and said not in ("a map", "no map"))
+
+
+def outcome(read: Callable[[], object]) -> str:
+    """Whether a map was read, or what was wrong."""
+    try:
+        found = read()
+    except (Malformed, ValueError, TypeError) as error:
+        return str(error)
+    return "a map" if isinstance(found, dict | amdgpu_msgpack.Note) else "no map"
+
+
+def test_lists_that_claim_more_than_there_is_take_no_memory():
+    count = 200_000
+    data = (b"\xdd" + struct.pack(">I", count // 2)) * 1000
+    data += bytes(count - len(data))
+    assert objects.survives(lambda: amdgpu_msgpack.load(data), 2 << 20) == "Malformed"

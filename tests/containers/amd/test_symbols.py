@@ -1,0 +1,96 @@
+"""Where symbols begin and how far those reach that have no size."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symd.containers.amd.symbols import Placed, Symbols
+from symd.elf import reader
+from tests.builders.elf import ALLOC, AX, ET_DYN, ET_REL, FUNC, OBJECT, Section, Symbol, build_elf
+from tests.containers.amd import objects
+
+NOTYPE, HSA_KERNEL = 0, 10
+A, B = 0x1000, 0x2000
+
+
+def symbols(entries: list[Symbol], kind: int = ET_DYN) -> Symbols:
+    linked = kind == ET_DYN
+    sections = [
+        Section(".text.a", flags=AX, address=A * linked, data=bytes(64)),
+        Section(".text.b", flags=AX, address=B * linked, data=bytes(32)),
+        Section(".rodata", flags=ALLOC, address=0x3000 * linked, data=bytes(range(64))),
+    ]
+    return Symbols(
+        reader.parse(build_elf(type=kind, machine=224, sections=sections, symbols=entries), objects.budget())
+    )
+
+
+def placed(entries: list[Symbol], kind: int = ET_DYN) -> list[tuple[str, int, int, int]]:
+    return [one[:4] for one in symbols(entries, kind).code]
+
+
+def test_names_at_one_place_reach_equally_far():
+    """An alias of a function without a size is no function of size 0."""
+    same = [Symbol("k", A, section=".text.a"), Symbol("alias", A, section=".text.a")]
+    assert placed([*same, Symbol("next", A + 24, section=".text.a")]) == [
+        ("k", 1, 0, 24),
+        ("alias", 1, 0, 24),
+        ("next", 1, 24, 40),
+    ]
+
+
+def test_a_section_number_that_does_not_hold_the_address_is_not_believed():
+    assert placed([Symbol("k", B + 8, 4, section=".text.a")]) == [("k", 2, 8, 4)]
+    assert placed([Symbol("k", 8, 4, section=".text.b")], ET_REL) == [("k", 2, 8, 4)]
+    assert placed([Symbol("k", 40, 4, section=".text.b")], ET_REL) == []
+    assert placed([Symbol("k", B + 32, 4, section=".text.b"), Symbol("j", A - 1, 4, section=".text.a")]) == []
+
+
+def test_objects_absolute_values_and_symbols_without_section_or_name_are_no_code():
+    none = [
+        Symbol("data", A, 4, section=".text.a", type=OBJECT),
+        Symbol("k.num_vgpr", A, 4, section=0xFFF1, type=NOTYPE),
+        Symbol("undefined", A, 4, section=0),
+        Symbol("", A, 4, section=".text.a"),
+        Symbol("constant", 0x3000, 4, section=".rodata"),
+    ]
+    assert placed(none) == []
+
+
+def test_a_descriptor_makes_an_untyped_symbol_a_function_and_is_found_by_its_address():
+    found = symbols([Symbol("k", A, section=".text.a", type=NOTYPE), Symbol("k.kd", 0x3000, 8, ".rodata", type=OBJECT)])
+    assert found.code == [Placed("k", 1, 0, 64, True, NOTYPE)]
+    assert found.bytes_of(found.descriptors["k"], 8) == bytes(range(8))
+    assert symbols([Symbol("k", A, section=".text.a", type=NOTYPE)]).code == [Placed("k", 1, 0, 64, False, NOTYPE)]
+
+
+ENTRIES = st.lists(
+    st.tuples(
+        st.sampled_from([A, B]),
+        st.integers(0, 31),
+        st.sampled_from([0, 0, 3, 9, 1 << 62]),
+        st.sampled_from([NOTYPE, FUNC]),
+    ),
+    max_size=12,
+)
+
+
+@given(ENTRIES)
+def test_a_symbol_without_a_size_reaches_to_the_next_one(entries):
+    """A function to the next function, a label to the next symbol or the end of the sized function that began before it,
+    whichever comes first; all to the end of the section."""
+    given_ = [
+        Symbol(f"s{number}", base + offset, size, ".text.a" if base == A else ".text.b", kind)
+        for number, (base, offset, size, kind) in enumerate(entries)
+    ]
+    found = {name: (section, offset, size) for name, section, offset, size in placed(given_)}
+    assert set(found) == {one.name for one in given_}
+    for number, (base, offset, size, kind) in enumerate(entries):
+        others = [one[1:] for one in entries if one[0] == base]
+        stops = {FUNC} if kind == FUNC else {FUNC, NOTYPE}
+        ends = [64 if base == A else 32] + [start for start, _, other in others if start > offset and other in stops]
+        if kind == NOTYPE:
+            begun = [start + length for start, length, other in others if other == FUNC and length and start <= offset]
+            ends += [end for end in [max(begun, default=0)] if end > offset]
+        assert found[f"s{number}"] == (1 if base == A else 2, offset, size or min(ends) - offset)

@@ -1,0 +1,157 @@
+"""Scopes made of NVIDIA's inlined rows: chains against nvdisasm, names against elfutils, hand-made corners."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from symd import debuginfo
+from symd.debuginfo import layout, nvidia_inlining, relocation
+from symd.debuginfo.relocation import cuda
+from symd.model.code import Function
+from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
+from tests.debuginfo import slow_lines
+from tests.golden.cuda import positions, samples
+
+WITH_LINES = [name for name in samples.CUBINS if ".none." not in name and not positions.is_debug(name)]
+
+
+@pytest.fixture
+def schemes(monkeypatch):
+    monkeypatch.setattr(relocation, "SCHEMES", {**relocation.SCHEMES, "cuda": cuda.relocate})
+
+
+def _innermost(scopes: Scopes, section: int, offset: int) -> int | None:
+    """The deepest scope that covers an offset."""
+    covering = [
+        int(scopes.range_scope[at])
+        for at in range(len(scopes.range_scope))
+        if scopes.range_section[at] == section and scopes.range_offset[at] <= offset < scopes.range_end[at]
+    ]
+    return max(covering, key=lambda scope: len(_path(scopes, scope)), default=None)
+
+
+def _path(scopes: Scopes, scope: int) -> list[int]:
+    """The scope and those around it."""
+    result = [scope]
+    while scopes.parent[result[-1]] != NO_PARENT:
+        result.append(int(scopes.parent[result[-1]]))
+    return result
+
+
+def _row_at(rows: LineRows, section: int, offset: int) -> int | None:
+    numbers = np.flatnonzero((rows.section == section) & (rows.offset <= offset))
+    return None if not len(numbers) or rows.flags[numbers[-1]] & RowFlag.END_SEQUENCE else int(numbers[-1])
+
+
+def _frames(rows: LineRows, files: tuple[str, ...], scopes: Scopes, section: int, offset: int) -> positions.Chain:
+    row = _row_at(rows, section, offset)
+    if row is None:
+        return []
+    scope = _innermost(scopes, section, offset)
+    calls = [one for one in _path(scopes, scope) if scopes.inlined[one]] if scope is not None else []
+    outer = [(files[scopes.call_file[one]], int(scopes.call_line[one])) for one in calls]
+    return [(files[rows.file[row]], int(rows.line[row])), *outer]
+
+
+def _read(name: str) -> tuple[DebugInfo, nvidia_inlining.InlinedScopes]:
+    code = samples.code(name)
+    debug = debuginfo.read(code)
+    return debug, nvidia_inlining.scopes(debug.rows, debug.names, code.functions)
+
+
+@pytest.mark.parametrize("name", WITH_LINES)
+def test_scopes_and_rows_give_the_chain_that_nvdisasm_prints(name, schemes):
+    debug, inlined = _read(name)
+    chains = 0
+    for section, shown in positions.matched(samples.code(name), positions.printed("lines.txt", name)):
+        for offset, chain, new in positions.instructions(section, shown):
+            if new:
+                found = _frames(debug.rows, tuple(debug.files), inlined.scopes, section.index, offset)
+                assert found == chain, (section.name, hex(offset))
+                chains += len(chain) > 1
+    assert chains or name.startswith("saxpy")
+
+
+@pytest.mark.parametrize("name", WITH_LINES)
+def test_frames_have_the_names_of_the_row_and_of_each_row_around_it(name, schemes):
+    code = samples.code(name)
+    _, inlined = _read(name)
+    plan = layout.assign(code)
+    sections = cuda.relocate(code, plan)
+    for sequence in slow_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
+        section, start, found = plan.locate(np.array([sequence.rows[0].address], np.uint64))
+        if not found[0]:
+            continue
+        for number, row in enumerate(sequence.rows[:-1], 1):
+            offset = row.address - sequence.rows[0].address + int(start[0])
+            if sequence.at(row.address) != number or not row.context:
+                continue
+            scope = _innermost(inlined.scopes, int(section[0]), offset)
+            assert scope is not None
+            names = [inlined.names[inlined.scopes.name[one]] for one in _path(inlined.scopes, scope)]
+            expected = [row.name]
+            while (row := sequence.rows[row.context - 1]).context:
+                expected.append(row.name)
+            covering = [
+                one
+                for one in code.functions
+                if one.section_index == section[0] and one.offset <= offset < one.offset + one.size
+            ]
+            assert names == [*expected, min(covering, key=lambda one: one.size).name]
+
+
+def _rows(table: list[tuple[int, int, int, int]], end: int) -> LineRows:
+    """Rows of section 1, file 1 from (offset, line, context, name), and the end of the sequence."""
+    columns = np.array([*table, (end, 0, 0, 0)]).T
+    flags = np.ones(len(table) + 1, np.uint8)
+    flags[-1] |= RowFlag.END_SEQUENCE
+    one = np.ones(len(table) + 1, np.uint32)
+    return LineRows(
+        one, columns[0].astype(np.uint64), one, columns[1].astype(np.uint32), one * 0, flags,
+        columns[2].astype(np.uint32), columns[3].astype(np.uint32),
+    )  # fmt: skip
+
+
+FUNCTIONS = (Function("kernel", 1, 0, 256), Function("callee", 1, 64, 64))
+
+
+def test_a_call_inside_a_smaller_function_belongs_to_that_function():
+    rows = _rows([(0, 1, 0, 0), (0, 10, 1, 1), (16, 2, 0, 0), (64, 5, 0, 0), (64, 10, 4, 1), (80, 6, 0, 0)], 256)
+    found = nvidia_inlining.scopes(rows, ("", "helper"), FUNCTIONS)
+    assert [found.names[name] for name in found.scopes.name] == ["kernel", "callee", "helper", "helper"]
+    assert found.scopes.parent.tolist() == [NO_PARENT, NO_PARENT, 0, 1]
+    assert found.scopes.call_line.tolist() == [0, 0, 1, 5]
+    assert list(zip(found.scopes.range_scope, found.scopes.range_offset, found.scopes.range_end, strict=True)) == [
+        (0, 0, 16), (1, 64, 80), (2, 0, 16), (3, 64, 80),
+    ]  # fmt: skip
+
+
+def test_neighbouring_rows_of_one_call_are_one_range():
+    rows = _rows([(0, 1, 0, 0), (0, 10, 1, 1), (16, 11, 1, 1), (32, 12, 1, 1), (48, 2, 0, 0), (64, 13, 1, 1)], 80)
+    found = nvidia_inlining.scopes(rows, ("", "helper"), FUNCTIONS[:1])
+    spans = list(zip(found.scopes.range_scope, found.scopes.range_offset, found.scopes.range_end, strict=True))
+    assert spans == [(0, 0, 48), (0, 64, 80), (1, 0, 48), (1, 64, 80)]
+
+
+def test_without_inlined_rows_there_are_no_scopes():
+    rows = _rows([(0, 1, 0, 0), (16, 2, 0, 0)], 32)
+    for given in (rows, LineRows(rows.section, rows.offset, rows.file, rows.line, rows.column, rows.flags)):
+        found = nvidia_inlining.scopes(given, ("",), FUNCTIONS)
+        assert (len(found.scopes), len(found.scopes.range_scope), found.warnings) == (0, 0, ())
+
+
+def test_a_chain_without_end_costs_a_warning_and_not_the_square_of_its_length():
+    count = 20_000
+    rows = _rows([(16 * number, number, number, 1) for number in range(count)], 16 * count)
+    found = nvidia_inlining.scopes(rows, ("", "helper"), [Function("kernel", 1, 0, 16 * count)])
+    depth = nvidia_inlining.MAX_DEPTH
+    assert found.warnings == (
+        f"{count - 1 - depth} rows are inlined more than {depth} deep; their callers are left out",
+    )
+    assert len(found.scopes.range_scope) <= depth * (depth + 3)
+
+
+def test_code_without_a_symbol_has_a_function_without_a_name():
+    found = nvidia_inlining.scopes(_rows([(0, 1, 0, 0), (0, 10, 1, 1)], 16), ("", "helper"), ())
+    assert [found.names[name] for name in found.scopes.name] == ["", "helper"]

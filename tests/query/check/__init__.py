@@ -1,1 +1,0 @@
-"""The rules of the Level Zero environment, on modules written here."""

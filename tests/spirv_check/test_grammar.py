@@ -1,0 +1,63 @@
+"""The tables of numbers against spirv-as and spirv-dis."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from symd.spirv.words import parse
+from symd.spirv_check.grammar import CAPABILITIES, SCOPES, STORAGE
+from symd.spirv_check.module import Module
+from tests import tools
+from tests.spirv_check.assembly import assemble
+from tests.spirv_check.cases import CASES
+
+SAMPLES = Path(__file__).parents[2] / "samples" / "spirv" / "bin"
+UNREADABLE = ("legacy", "ocl-100", "big-endian", "line-tables")
+"""spirv-dis refuses pointers without a storage class in llvm-spirv's debug data, and the legacy set."""
+
+
+def test_capabilities_have_the_numbers_that_spirv_as_gives_them() -> None:
+    data = assemble("\n".join(f"OpCapability {name}" for name in CAPABILITIES.values()), "spv1.6")
+    assert [word for _, word in struct.iter_unpack("<2I", data[20:])] == list(CAPABILITIES)
+
+
+def test_storage_classes_have_the_numbers_that_spirv_as_gives_them() -> None:
+    lines = [f"%p{number} = OpTypePointer {name} %void" for number, name in STORAGE.items()]
+    data = assemble("\n".join(("%void = OpTypeVoid", *lines)))
+    assert [word for _, _, word, _ in struct.iter_unpack("<4I", data[28:])] == list(STORAGE)
+    assert list(SCOPES) == list(range(7))
+
+
+def declared(listing: str) -> dict[int, int]:
+    """Type id by value id, from the text of spirv-dis --raw-id."""
+    types = set(re.findall(r"^\s*(%\d+) = OpType", listing, re.MULTILINE))
+    values = re.findall(r"^\s*(%\d+) = Op(?!Type)\w+ (%\d+)", listing, re.MULTILINE)
+    return {int(value[1:]): int(kind[1:]) for value, kind in values if kind in types}
+
+
+def modules() -> list[tuple[str, bytes]]:
+    samples = [path for path in sorted(SAMPLES.glob("*.spv")) if not any(word in path.name for word in UNREADABLE)]
+    return [(path.name, path.read_bytes()) for path in samples]
+
+
+@pytest.mark.parametrize(("name", "data"), modules(), ids=lambda value: value if isinstance(value, str) else "")
+def test_values_have_the_types_that_spirv_dis_shows(name: str, data: bytes, tmp_path: Path) -> None:
+    check_types(data, tmp_path)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_values_of_the_cases_have_the_types_that_spirv_dis_shows(case, tmp_path: Path) -> None:
+    check_types(assemble(case.broken), tmp_path)
+
+
+def check_types(data: bytes, folder: Path) -> None:
+    path = folder / "module.spv"
+    path.write_bytes(data)
+    expected = declared(tools.output(tools.require("spirv-dis"), "--no-color", "--raw-id", path))
+    ours = Module(parse(data))
+    found = {value: kind.id for value in range(ours.words.bound) if (kind := ours.type_of(value))}
+    assert found == expected
