@@ -13,6 +13,7 @@ from symd.cli.output import write_json, write_line
 from symd.cli.subject import opened
 from symd.config import Limits
 from symd.errors import InvalidInput, StoreUnavailable
+from symd.model.code import CodeKind
 from symd.model.summaries import ObjectSummary
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
@@ -43,7 +44,7 @@ def file_names(objects: Iterable[ObjectSummary], whole: str) -> Iterator[str]:
     taken: set[str] = set()
     for item in objects:
         stem = _UNSAFE.sub("_", item.object or whole).strip("._-")[-LONGEST:] or "object"
-        ending = ".spv" if item.format == "spirv" else ".elf"
+        ending = ".spv" if item.kind is CodeKind.SPIRV else ".elf"
         stem = stem.removesuffix(ending)
         name, number = f"{stem}{ending}", 2
         while name.lower() in taken:

@@ -10,25 +10,25 @@ import numpy as np
 
 from symd import dwarf
 from symd.debuginfo import layout
-from symd.debuginfo.kernel_names import named, nameless
+from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import DebugSections, relocated
 from symd.debuginfo.text_ranges import Window
 from symd.dwarf import LineColumns, ScopeColumns, Units
 from symd.dwarf.bulk_read import Positions, spread
-from symd.model.code import CodeObject
+from symd.model.code import CodeObject, DebugScheme
 from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, LineRows, Scopes
 
-__all__ = ("Part", "named", "nameless", "read", "read_part")
+__all__ = ("Part", "named", "read", "read_part")
 
 
 def read(code: CodeObject) -> DebugInfo:
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted; what
     can be left out becomes a warning."""
-    if code.debug == "none":
+    if code.debug is DebugScheme.NONE:
         return DebugInfo(LineRows.empty(), Scopes.empty())
-    if code.debug == "spirv":
+    if code.debug is DebugScheme.SPIRV:
         from symd.debuginfo.spirv import lines as spirv_lines  # noqa: PLC0415 - a fresh process reads one kind of debug data
 
         return spirv_lines.read(code)
@@ -49,7 +49,7 @@ def read_part(code: CodeObject, section: U32, offset: U64) -> Part | None:
     """Decode only the units of ``.debug_info`` that hold these places (section numbers and offsets in them). None where
     all must be read: few units, units without rows, places in no function of theirs, debug data that names the kernels or
     has its inlined calls in the line table. Raises what ``read`` raises."""
-    if not code.debug.startswith("dwarf") or nameless(code):
+    if not code.debug.has_units or code.kernel_named_by_debug_data:
         return None
     space = layout.assign(code)
     sections = relocated(code, space)

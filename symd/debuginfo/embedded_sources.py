@@ -18,7 +18,7 @@ from symd.dwarf.cursor import Cursor
 from symd.dwarf.paths import join
 from symd.dwarf.strings import StringReader
 from symd.errors import SymdError
-from symd.model.code import CodeObject
+from symd.model.code import CodeKind, CodeObject, DebugScheme
 
 __all__ = ("Carried", "carried")
 
@@ -54,10 +54,10 @@ def carried(code: CodeObject) -> Mapping[str, Carried]:
 
 
 def _carried(code: CodeObject) -> dict[str, Carried]:
-    if code.format == "spirv":
+    if code.kind is CodeKind.SPIRV:
         return {file: Carried(text) for file, text in source_texts(code).items()}
     found: dict[str, Carried] = {}
-    if code.debug not in ("none", "spirv"):
+    if code.debug not in (DebugScheme.NONE, DebugScheme.SPIRV):
         found |= _from_line_tables(relocated(code, layout.assign(code)))
     for section in code.sections:
         if section.name == TEXT or section.name.startswith(f"{TEXT}."):

@@ -11,16 +11,11 @@ from symd.model.code import CodeObject, Kernel
 from symd.model.debug_info import NO_PARENT, DebugInfo
 
 
-def nameless(code: CodeObject) -> bool:
-    """Whether only the debug data can say what its kernel is called."""
-    return code.format == "igc-elf" and not code.kernels
-
-
 def named(code: CodeObject, debug: DebugInfo) -> CodeObject:
     """``code`` with one kernel over its text, named after the function there; unchanged where it has kernels, functions
     or several text sections, or the debug data has no such function."""
     texts = [section for section in code.sections if section.executable]
-    if not nameless(code) or len(texts) != 1:
+    if not code.kernel_named_by_debug_data or len(texts) != 1:
         return code
     scopes = debug.scopes
     first = np.flatnonzero((scopes.range_offset == 0) & (scopes.parent[scopes.range_scope] == NO_PARENT))

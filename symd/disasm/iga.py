@@ -14,14 +14,13 @@ from symd.disasm import process
 from symd.disasm.task import Clock, Decoded, Outcome, Task
 from symd.disasm.tools import chosen_folders
 from symd.errors import DriverFailed, SymdError, ToolMissing, Unsupported
-from symd.model.code import CodeObject
+from symd.model.code import CodeObject, Vendor
 
 NAME = "IGA"
 LIBRARIES = ("libiga64.so.2", "libiga64.so.1")
 """The newer generation first: it knows everything that the older one does, and Xe2 and later besides."""
 INSTALL = "apt-get install libigc2, or libigc1 on older systems"
 
-_FORMATS = frozenset({"zebin", "debug-zebin", "igc-elf"})
 GENERATIONS = {
     "gen9": 0x90000,
     "gen11": 0xB0000,
@@ -41,8 +40,7 @@ _UNSUPPORTED_PLATFORM = 10
 
 
 def takes(code: CodeObject) -> bool:
-    """Zebins, and the ELF images of single kernels."""
-    return code.format in _FORMATS
+    return code.vendor is Vendor.INTEL
 
 
 def generation(target: str | None) -> int:

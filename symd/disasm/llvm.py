@@ -15,7 +15,7 @@ from symd.disasm.process import Ran
 from symd.disasm.task import Clock, Decoded, Outcome, Task
 from symd.disasm.tools import programs
 from symd.errors import ToolMissing, Unsupported
-from symd.model.code import CodeObject
+from symd.model.code import CodeObject, Vendor
 
 NAME = "LLVM"
 PROGRAM = "llvm-objdump"
@@ -36,7 +36,7 @@ _WAVE_CHOICE = re.compile(r"gfx1[0-9]")
 
 
 def takes(code: CodeObject) -> bool:
-    return code.format == "amdgpu"
+    return code.vendor is Vendor.AMD
 
 
 def disassemble(tasks: Sequence[Task], clock: Clock) -> list[Outcome]:

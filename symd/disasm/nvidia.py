@@ -13,7 +13,7 @@ from symd.disasm.process import Ran
 from symd.disasm.task import Clock, Decoded, Outcome, Task
 from symd.disasm.tools import programs
 from symd.errors import DriverFailed, SymdError, ToolMissing, Unsupported
-from symd.model.code import CodeObject
+from symd.model.code import CodeObject, Vendor
 
 NAME = "nvdisasm"
 INSTALL = "install the CUDA toolkit, or pip install triton"
@@ -29,7 +29,7 @@ _NOP = (0x7918).to_bytes(8, "little") + (0x000FC00000000000).to_bytes(8, "little
 
 
 def takes(code: CodeObject) -> bool:
-    return code.format == "cubin"
+    return code.vendor is Vendor.NVIDIA
 
 
 def disassemble(tasks: Sequence[Task], clock: Clock) -> list[Outcome]:

@@ -54,7 +54,7 @@ def _objects(objects: Sequence[Indexed], module: Joined, strings: Interner) -> d
     return {
         "object_path": strings.add_all([code.path for code in codes]),
         "object_target": strings.add_all([code.target or "" for code in codes]),
-        "object_secondary": np.array([code.format == "spirv" and code.path != "" for code in codes], np.uint8),
+        "object_secondary": np.array([code.is_compiler_input for code in codes], np.uint8),
         "object_rows": module.rows.counts,
     }
 

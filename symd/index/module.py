@@ -75,7 +75,7 @@ def _object_summary(item: Indexed, digest: str | None) -> ObjectSummary:
         code.target,
         len(code.data),
         digest or _digest(code.data),
-        code.debug,
+        code.debug.value,
         kernels,
         code.facts,
         (*code.warnings, *notes) if notes else code.warnings,

@@ -15,7 +15,7 @@ from symd.index.distinct import Numbers, runs
 from symd.index.format import Column, narrow
 from symd.index.interner import Interner
 from symd.model.answers import Reason
-from symd.model.code import CodeObject, Function, Kernel, Section
+from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, Scopes
 
 _NOTHING = DebugInfo(LineRows.empty(), Scopes.empty())
@@ -141,7 +141,7 @@ def _undebugged(item: Indexed) -> int:
     if not isinstance(item.debug, DebugInfo):
         return 0 if item.debug is None else Reason.MALFORMED
     empty = not len(item.debug.rows) and not len(item.debug.scopes)
-    return Reason.NO_DEBUG_INFO if item.code.debug == "none" or empty else 0
+    return Reason.NO_DEBUG_INFO if item.code.debug is DebugScheme.NONE or empty else 0
 
 
 def _joined(columns: Sequence[Column]) -> Any:

@@ -98,7 +98,7 @@ class _Texts:
     @cached_property
     def nameless(self) -> bool:
         """Whether kernels may come to light that are not known yet."""
-        return any(map(debuginfo.nameless, self._objects))
+        return any(code.kernel_named_by_debug_data for code in self._objects)
 
     @cached_property
     def kernels(self) -> dict[str, list[_Spot]]:

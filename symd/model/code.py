@@ -1,14 +1,64 @@
-"""What a code object is: sections, functions, kernels."""
+"""What a code object is: sections, functions, kernels, and what its format's reader says of it, so that nobody further
+down asks for a format by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
+
+
+class Vendor(StrEnum):
+    """Whose device the code is for: it decides the meaning of DWARF's register numbers and who can disassemble."""
+
+    INTEL = "intel"
+    AMD = "amd"
+    NVIDIA = "nvidia"
+    NONE = "none"
+    """Anybody's: SPIR-V."""
+
+
+class CodeKind(StrEnum):
+    """What the code is."""
+
+    MACHINE = "machine"
+    SPIRV = "spirv"
+
+
+class DebugScheme(StrEnum):
+    """Which debug data a code object carries. The values stand in answers (``info --json``)."""
+
+    NONE = "none"
+    DWARF_2 = "dwarf-2"
+    DWARF_3 = "dwarf-3"
+    DWARF_4 = "dwarf-4"
+    DWARF_5 = "dwarf-5"
+    LINE_ONLY = "line-only"
+    """DWARF line tables without .debug_info."""
+    SPIRV = "spirv"
+    """OpLine, or a set of debug instructions."""
+
+    @property
+    def has_units(self) -> bool:
+        """Whether there are DWARF units (.debug_info)."""
+        return self.value.startswith("dwarf")
+
+
+class RelocationScheme(StrEnum):
+    """How the addresses in the debug sections become final."""
+
+    NONE = "none"
+    """They are: the object is linked."""
+    IGC = "igc"
+    X86_64 = "x86-64"
+    ZEBIN = "zebin"
+    AMDGPU = "amdgpu"
+    CUDA = "cuda"
 
 
 @dataclass(frozen=True)
@@ -61,9 +111,10 @@ class Kernel(NamedTuple):
 class CodeObject:
     """One ELF image (or SPIR-V module) for one target.
 
-    ``path`` is its nesting path inside the module ("" when the module is one); ``relocation`` names the scheme its
-    debug sections need (a key of ``debuginfo.relocation.SCHEMES``); ``linked`` says that section addresses are final
-    and do not overlap; ``debug`` is "dwarf-4", "dwarf-5", "line-only", "spirv" or "none".
+    ``path`` is its nesting path inside the module ("" when the module is one); ``format`` the name of its format in
+    answers; ``relocation`` says what ``debuginfo.relocation`` does with its debug sections; ``linked`` says that section
+    addresses are final and do not overlap. ``kernel_named_by_debug_data``: it holds one kernel, whose only name is that
+    of the function at the start of its text.
     """
 
     path: str
@@ -73,11 +124,19 @@ class CodeObject:
     sections: tuple[Section, ...] = field(default=(), repr=False)
     kernels: tuple[Kernel, ...] = field(default=(), repr=False)
     functions: tuple[Function, ...] = field(default=(), repr=False)
-    relocation: str = "none"
+    vendor: Vendor = Vendor.NONE
+    kind: CodeKind = CodeKind.MACHINE
+    relocation: RelocationScheme = RelocationScheme.NONE
     linked: bool = True
-    debug: str = "none"
+    debug: DebugScheme = DebugScheme.NONE
+    kernel_named_by_debug_data: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     warnings: Sequence[str] = ()
+
+    @property
+    def is_compiler_input(self) -> bool:
+        """SPIR-V inside a container: the machine code beside it was made from it."""
+        return self.kind is CodeKind.SPIRV and self.path != ""
 
     def section(self, name: str) -> Section | None:
         """The first section of that name."""

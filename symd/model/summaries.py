@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from symd.model.code import NO_FACTS
+from symd.model.code import NO_FACTS, CodeKind
 
 
 class KernelSummary(NamedTuple):
@@ -29,6 +29,11 @@ class ObjectSummary(NamedTuple):
     kernels: tuple[KernelSummary, ...] = ()
     facts: Mapping[str, Any] = NO_FACTS
     notes: Sequence[str] = ()
+
+    @property
+    def kind(self) -> CodeKind:
+        """Where machine code names its device, SPIR-V names its version: "spirv1.2"."""
+        return CodeKind.SPIRV if (self.target or "").startswith("spirv") else CodeKind.MACHINE
 
 
 class ContainerSummary(NamedTuple):

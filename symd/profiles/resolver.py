@@ -12,6 +12,7 @@ import numpy as np
 
 from symd.api import Symbolizer
 from symd.model.answers import Answers, Reason
+from symd.model.code import CodeKind
 from symd.model.columns import U64
 from symd.model.summaries import ModuleSummary, ObjectSummary
 
@@ -170,5 +171,5 @@ class Resolver:
 
 def machine_objects(summary: ModuleSummary) -> list[ObjectSummary]:
     """The code objects that a device runs: without the SPIR-V that lies beside machine code."""
-    machine = [item for item in summary.objects if item.format != "spirv"]
+    machine = [item for item in summary.objects if item.kind is CodeKind.MACHINE]
     return machine or list(summary.objects)

@@ -23,7 +23,7 @@ Disassemble = Callable[[Sequence[CodeObject], str | None, Limits], list[Instruct
 
 def chosen(codes: Sequence[CodeObject], part: ListingPart) -> list[CodeObject]:
     """The code objects to disassemble. Raises ObjectNotFound, KernelNotFound."""
-    found = [code for code in codes if code.path == part.object or (part.object is None and not _is_input(code))]
+    found = [code for code in codes if code.path == part.object or (part.object is None and not code.is_compiler_input)]
     if part.object is not None and not found:
         raise ObjectNotFound(f"there is no code object {part.object!r}", hint="symd info FILE lists them")
     if part.kernel is not None:
@@ -31,11 +31,6 @@ def chosen(codes: Sequence[CodeObject], part: ListingPart) -> list[CodeObject]:
         if not found:
             raise KernelNotFound(f"there is no kernel {part.kernel!r}", hint="symd info FILE lists them")
     return [replace(code, target=code.target or part.target) for code in found]
-
-
-def _is_input(code: CodeObject) -> bool:
-    """SPIR-V inside a container is what the machine code was made from."""
-    return code.format == "spirv" and code.path != ""
 
 
 def listings(index: Index, codes: Sequence[CodeObject], found: Sequence[Instructions | SymdError]) -> Iterator[Listing]:

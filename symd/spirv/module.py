@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from symd.errors import Malformed, SymdError
-from symd.model.code import CodeObject, Function, Kernel, Section
+from symd.model.code import CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
 from symd.spirv.functions import Body, Entry, bodies, entries
 from symd.spirv.kernels import KernelFacts
 from symd.spirv.words import Op, Words, parse
@@ -43,7 +43,8 @@ def code_object(data: bytes, name: str = "") -> CodeObject:
         sections=(Section(0, "", _PROGBITS, _ALLOC_EXECUTE, 0, len(data), data),),
         kernels=_kernels(words, points),
         functions=_functions(functions, points),
-        debug="spirv" if _has_lines(words) else "none",
+        kind=CodeKind.SPIRV,
+        debug=DebugScheme.SPIRV if _has_lines(words) else DebugScheme.NONE,
         facts=_facts(words),
     )
 

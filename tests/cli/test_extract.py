@@ -9,8 +9,8 @@ from tests.cli.conftest import Run
 from tests.cli.fake import FakeSymbolizer
 
 
-def summary(path: str, kind: str = "zebin") -> ObjectSummary:
-    return ObjectSummary(path, kind, None, 4, "", "none")
+def summary(path: str, target: str | None = None) -> ObjectSummary:
+    return ObjectSummary(path, "any", target, 4, "", "none")
 
 
 def test_every_object_becomes_a_file_with_its_own_bytes(symd: Run, sample: Path, tmp_path: Path):
@@ -25,8 +25,8 @@ def test_every_object_becomes_a_file_with_its_own_bytes(symd: Run, sample: Path,
 
 def test_names_are_harmless_different_and_tell_the_kind():
     paths = ["", "a/b", "a_b", "A/B", "../../etc/passwd", "/", "x\0\n\x1b[2J", "..", "k.elf", "m", "é" * 500, "a" * 500]
-    formats = {"m": "spirv"}
-    names = list(file_names([summary(path, formats.get(path, "zebin")) for path in paths], "program.bin"))
+    targets = {"m": "spirv1.2"}
+    names = list(file_names([summary(path, targets.get(path)) for path in paths], "program.bin"))
     assert names[:6] == ["program.bin.elf", "a_b.elf", "a_b-2.elf", "A_B-3.elf", "etc_passwd.elf", "object.elf"]
     assert names[8:10] == ["k.elf", "m.spv"]
     assert len({name.lower() for name in names}) == len(names)

@@ -8,7 +8,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 from symd import containers
-from symd.model.code import CodeObject, Function, Kernel, Section
+from symd.model.code import CodeKind, CodeObject, Function, Kernel, Section, Vendor
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 TEXT = 0x6  # SHF_ALLOC | SHF_EXECINSTR
@@ -16,7 +16,7 @@ TEXT = 0x6  # SHF_ALLOC | SHF_EXECINSTR
 
 def objects(path: Path) -> list[CodeObject]:
     """The machine code of a sample file."""
-    return [code for code in containers.unpack(path.read_bytes()).objects if code.format != "spirv"]
+    return [code for code in containers.unpack(path.read_bytes()).objects if code.kind is CodeKind.MACHINE]
 
 
 def texts(image: bytes) -> dict[str, bytes]:
@@ -28,7 +28,7 @@ def texts(image: bytes) -> dict[str, bytes]:
 def made(
     data: bytes,
     *,
-    format: str = "zebin",  # noqa: A002 - the field's name
+    vendor: Vendor = Vendor.INTEL,
     target: str | None = "dg2",
     kernels: tuple[Kernel, ...] = (),
     functions: tuple[Function, ...] = (),
@@ -36,4 +36,4 @@ def made(
 ) -> CodeObject:
     """One text section, number 1, that holds ``data``."""
     section = Section(1, ".text.k", 1, TEXT, 0, len(data), data)
-    return CodeObject(path, format, target, b"", (section,), kernels, functions)
+    return CodeObject(path, "made", target, b"", (section,), kernels, functions, vendor=vendor)

@@ -16,7 +16,7 @@ from symd.disasm import disassemble, llvm
 from symd.disasm.spans import Span, spans
 from symd.disasm.task import Task
 from symd.errors import DeadlineExceeded, DriverCrashed, DriverFailed, LimitExceeded, ToolMissing, Unsupported
-from symd.model.code import Function, Kernel
+from symd.model.code import Function, Kernel, Vendor
 from symd.model.debug_info import RowFlag
 from symd.model.listings import Instructions
 from tests.disasm.objects import SAMPLES, made, objects
@@ -112,7 +112,7 @@ def test_newer_processors_need_a_newer_version() -> None:
 @pytest.mark.parametrize("size", [1, 3, 4, 6, 4001])
 def test_hostile_bytes_are_shown_as_what_they_are_to_the_last(size: int) -> None:
     require("llvm-objdump")
-    code = made(random.Random(size).randbytes(size), format="amdgpu", target="gfx900")
+    code = made(random.Random(size).randbytes(size), vendor=Vendor.AMD, target="gfx900")
     (result,) = disassemble([code])
     assert isinstance(result, Instructions), result
     assert int(result.size.sum()) == size
@@ -124,8 +124,8 @@ def test_many_spans_of_many_objects_go_through_one_run(monkeypatch: pytest.Monke
     real = llvm.process.run
     monkeypatch.setattr(llvm.process, "run", lambda *arguments: runs.append(1) or real(*arguments))
     functions = tuple(Function(f"f{at}", 1, at, 4) for at in range(0, 400, 8))
-    first = made(bytes.fromhex("000080bf") * 100, format="amdgpu", target="gfx900", functions=functions, path="a")
-    second = made(bytes.fromhex("000081bf") * 3, format="amdgpu", target="gfx900", path="b")
+    first = made(bytes.fromhex("000080bf") * 100, vendor=Vendor.AMD, target="gfx900", functions=functions, path="a")
+    second = made(bytes.fromhex("000081bf") * 3, vendor=Vendor.AMD, target="gfx900", path="b")
     one, other = disassemble([first, second])
     assert isinstance(one, Instructions)
     assert isinstance(other, Instructions)
@@ -139,7 +139,7 @@ def test_many_spans_of_many_objects_go_through_one_run(monkeypatch: pytest.Monke
 def test_a_target_is_options() -> None:
     def options(target: str | None, width: int | None = None) -> tuple[str, ...]:
         kernels = (Kernel("k", 1, 0, 8, {"simd_width": width}),)
-        code = made(bytes(8), format="amdgpu", target=target, kernels=kernels)
+        code = made(bytes(8), vendor=Vendor.AMD, target=target, kernels=kernels)
         return llvm.options(Task(code, Span(1, 0, bytes(8))))
 
     assert options("gfx90a:sramecc+:xnack-") == ("--mcpu=gfx90a", "--mattr=+sramecc,-xnack")
@@ -151,11 +151,11 @@ def test_a_target_is_options() -> None:
 
 def test_code_that_does_not_name_its_processor_is_refused() -> None:
     require("llvm-objdump")
-    (result,) = disassemble([made(bytes(8), format="amdgpu", target=None)])
+    (result,) = disassemble([made(bytes(8), vendor=Vendor.AMD, target=None)])
     assert isinstance(result, Unsupported)
 
 
-CODE = made(bytes(64), format="amdgpu", target="gfx900")
+CODE = made(bytes(64), vendor=Vendor.AMD, target="gfx900")
 
 
 @pytest.fixture

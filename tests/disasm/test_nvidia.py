@@ -15,6 +15,7 @@ from symd.disasm import disassemble, nvidia
 from symd.disasm.spans import spans
 from symd.disasm.tools import programs
 from symd.errors import DriverCrashed, DriverFailed, ToolMissing, Unsupported
+from symd.model.code import Vendor
 from symd.model.listings import Instructions
 from tests.disasm.objects import SAMPLES, made, objects
 
@@ -94,13 +95,13 @@ def test_every_byte_of_code_is_in_one_instruction(name: str) -> None:
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 800])
 def test_hostile_bytes_are_shown_as_what_they_are_to_the_last(size: int) -> None:
     """Or refused, where the program finds fault with the code again and again."""
-    (result,) = disassemble([made(random.Random(size).randbytes(size), format="cubin", target="sm_90")])
+    (result,) = disassemble([made(random.Random(size).randbytes(size), vendor=Vendor.NVIDIA, target="sm_90")])
     assert isinstance(result, Instructions | DriverFailed)
     if isinstance(result, Instructions):
         assert int(result.size.sum()) == size
 
 
-CODE = made(bytes(range(48)), format="cubin", target="sm_90")
+CODE = made(bytes(range(48)), vendor=Vendor.NVIDIA, target="sm_90")
 REFUSES = f"""#!{sys.executable}
 import sys
 text = open(sys.argv[-1], "rb").read()
@@ -126,7 +127,7 @@ def test_what_the_program_refuses_to_decode_is_replaced_and_shown_as_such(progra
 
 def test_bytes_that_fill_no_instruction_are_shown_as_such(program: Install) -> None:
     program(REFUSES)
-    (result,) = disassemble([made(bytes(20), format="cubin", target="sm_90")])
+    (result,) = disassemble([made(bytes(20), vendor=Vendor.NVIDIA, target="sm_90")])
     assert isinstance(result, Instructions)
     assert result.size.tolist() == [16, 4]
     assert result.text[1] == "(not decoded)"
@@ -150,7 +151,7 @@ def test_an_architecture_that_no_program_knows_is_named(program: Install, monkey
     program("#!/bin/sh\necho \"nvdisasm fatal   : Value 'SM50' is not defined for option 'binary'\" >&2\nexit 1\n")
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(nvidia, "_elsewhere", list)
-    (result,) = disassemble([made(bytes(16), format="cubin", target="sm_50")])
+    (result,) = disassemble([made(bytes(16), vendor=Vendor.NVIDIA, target="sm_50")])
     assert isinstance(result, ToolMissing)
     assert "sm_50" in str(result)
 
@@ -166,5 +167,5 @@ def test_without_the_program_the_error_says_what_to_install(monkeypatch: pytest.
 
 def test_code_for_no_known_architecture_is_refused(program: Install) -> None:
     program(REFUSES)
-    (result,) = disassemble([made(bytes(16), format="cubin", target=None)])
+    (result,) = disassemble([made(bytes(16), vendor=Vendor.NVIDIA, target=None)])
     assert isinstance(result, Unsupported)

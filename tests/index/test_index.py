@@ -14,7 +14,7 @@ from symd.index.builder import Indexed
 from symd.index.cover import Points, _contradicting, innermost, last_cover, spread
 from symd.index.format import decode, encode, narrow
 from symd.model.answers import Reason
-from symd.model.code import CodeObject, Function, Kernel, Section
+from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
 from symd.model.summaries import ModuleSummary
 from symd.query.symbolize import symbolize_column
@@ -125,7 +125,9 @@ class Program:
     def index(self) -> Index:
         text = Section(1, ".text", 1, 6, 0x1000, SIZE, bytes(SIZE))
         functions = tuple(Function(f"symbol{n}", 1, start, size) for n, (start, size) in enumerate(self.functions))
-        code = CodeObject("", "test", None, b"", (text,), (Kernel("k", 1, 0, SIZE),), functions, debug="dwarf-4")
+        code = CodeObject(
+            "", "test", None, b"", (text,), (Kernel("k", 1, 0, SIZE),), functions, debug=DebugScheme.DWARF_4
+        )
         return Index(build([Indexed(code, self.debug_info())], ModuleSummary("0" * 64, 0, "test")))
 
 

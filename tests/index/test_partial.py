@@ -185,7 +185,7 @@ def test_a_kernel_that_nobody_knows_yet_needs_all() -> None:
         *container(2),
         *opened((SAMPLES / "kernels" / "bin" / "raycast" / "dg2-opt-patch.raycast.elf").read_bytes()),
     )
-    assert any(code.format == "igc-elf" and not code.kernels for code in nameless)
+    assert any(code.kernel_named_by_debug_data for code in nameless)
     assert PartialIndex(nameless, NO_SUMMARY, parts=True).index([query]) is None
     found = PartialIndex(container(2), NO_SUMMARY, parts=True).index([query])
     assert found is not None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.containers.lazy import Facts, Texts
+from symd.containers.lazy import LazyMapping, LazySequence
 from symd.errors import DataLoss
 from symd.index.summary import pack, unpack
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
@@ -57,8 +57,8 @@ def test_numbers_that_are_none_come_back_so():
 
 
 def test_facts_and_notes_that_waited_are_read():
-    late = with_facts(Facts(lambda: {"registers": 3, "arguments": [{"size": 8}]}))
-    late = late._replace(objects=(late.objects[0]._replace(notes=Texts(lambda: ("a", "b"))),))
+    late = with_facts(LazyMapping(lambda: {"registers": 3, "arguments": [{"size": 8}]}))
+    late = late._replace(objects=(late.objects[0]._replace(notes=LazySequence(lambda: ("a", "b"))),))
     [item] = unpack(pack(late)).objects
     assert (item.notes, item.facts) == (("a", "b"), {"registers": 3, "arguments": [{"size": 8}]})
     assert type(item.facts) is dict is type(item.kernels[0].facts)

@@ -9,7 +9,7 @@ from symd.index.builder import Indexed
 from symd.index.format import decompress
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
-from symd.model.code import CodeObject, Kernel, Section
+from symd.model.code import CodeObject, DebugScheme, Kernel, Section
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
 from symd.model.summaries import ModuleSummary
 from symd.query.symbolize import symbolize_one
@@ -38,7 +38,7 @@ def example() -> Index:
         range_end=np.array([0x40, 0x20], np.uint64),
     )
     text = Section(1, ".text", 1, 6, 0, 0x40, bytes(0x40))
-    code = CodeObject("", "test", None, b"", (text,), (Kernel("vadd", 1, 0, 0x40),), (), debug="dwarf-5")
+    code = CodeObject("", "test", None, b"", (text,), (Kernel("vadd", 1, 0, 0x40),), (), debug=DebugScheme.DWARF_5)
     debug = DebugInfo(rows, scopes, ("", "vadd.cl"), ("", "vadd", "helper"))
     return Index(build([Indexed(code, debug)], ModuleSummary("0" * 64, 0, "test")))
 

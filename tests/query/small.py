@@ -8,7 +8,7 @@ import numpy as np
 
 from symd.index import Index, build
 from symd.index.builder import Indexed
-from symd.model.code import CodeObject, Function, Kernel, Section
+from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
 from symd.model.summaries import ModuleSummary, ObjectSummary
 
@@ -40,7 +40,7 @@ class Object:
         text = Section(1, ".text", 1, 6, 0x1000, 0x100, bytes(0x100))
         kernels = tuple(Kernel(name, 1, start, size) for name, start, size in self.kernels)
         symbols = tuple(Function(name, 1, start, size) for name, start, size in self.symbols)
-        code = CodeObject(self.path, "test", None, b"", (text,), kernels, symbols, debug="dwarf-4")
+        code = CodeObject(self.path, "test", None, b"", (text,), kernels, symbols, debug=DebugScheme.DWARF_4)
         names = ["", *{name: None for scope in self.scopes for name in (scope.name, scope.linkage_name) if name}]
         return Indexed(code, DebugInfo(self._rows(), self._scopes(names), self.files, names))
 

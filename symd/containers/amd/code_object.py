@@ -10,16 +10,16 @@ from functools import partial
 from typing import Any
 
 from symd.budget import Budget
-from symd.containers import dwarf_version
 from symd.containers.amd import kernel_descriptor, segments, target_id
 from symd.containers.amd.metadata import Notes
 from symd.containers.amd.symbols import STT_HSA_KERNEL, Descriptor, Placed, Symbols
+from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Part
 from symd.containers.lazy import LazyMapping, LazySequence
 from symd.elf import reader
 from symd.elf.reader import Elf
 from symd.errors import Malformed
-from symd.model.code import CodeObject, Kernel
+from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
 
 NAME = "amdgpu"
 EM_AMDGPU = 224
@@ -49,9 +49,10 @@ def read(part: Part, budget: Budget) -> Contents:
         sections=image.sections,
         kernels=_kernels(symbols, notes),
         functions=symbols.functions(),
-        relocation="amdgpu" if symbols.relocatable else "none",
+        vendor=Vendor.AMD,
+        relocation=RelocationScheme.AMDGPU if symbols.relocatable else RelocationScheme.NONE,
         linked=not symbols.relocatable,
-        debug=dwarf_version.kind(image.sections),
+        debug=debug_scheme(image.sections),
         facts=LazyMapping(partial(_facts, image, version, notes)),
         warnings=LazySequence(lambda: (*warnings, *image.warnings, *notes.metadata.warnings)),
     )

@@ -7,12 +7,12 @@ Source: IGC's dumps and containers, compiler versions 1.0.12504 and 2.40.
 from __future__ import annotations
 
 from symd.budget import Budget
-from symd.containers import dwarf_version
+from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Part
 from symd.containers.intel.targets import FUNCTIONS_ONLY
 from symd.elf import reader
 from symd.errors import Malformed
-from symd.model.code import CodeObject, Kernel
+from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
 
 NAME = "igc-elf"
 EM_X86_64, EM_INTEL182 = 62, 182
@@ -40,15 +40,18 @@ def read(part: Part, budget: Budget) -> Contents:
     if text is None:
         raise Malformed("has no executable section", where="IGC kernel ELF")
     name = part.kernel or text.name.removeprefix(".text.").removeprefix(".text")
+    kernels = (Kernel(name, text.index, 0, text.size),) if name and name != FUNCTIONS_ONLY else ()
     code = CodeObject(
         path="",
         format=NAME,
         target=part.target,
         data=part.data,
         sections=image.sections,
-        kernels=(Kernel(name, text.index, 0, text.size),) if name and name != FUNCTIONS_ONLY else (),
-        relocation="igc" if image.machine == EM_INTEL182 else "x86-64",
+        kernels=kernels,
+        vendor=Vendor.INTEL,
+        relocation=RelocationScheme.IGC if image.machine == EM_INTEL182 else RelocationScheme.X86_64,
         linked=image.machine == EM_INTEL182,
-        debug=dwarf_version.kind(image.sections),
+        debug=debug_scheme(image.sections),
+        kernel_named_by_debug_data=not kernels,
     )
     return Contents(object=code)

@@ -11,13 +11,13 @@ import struct
 from typing import Any
 
 from symd.budget import Budget
-from symd.containers import dwarf_version
+from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Part
 from symd.containers.intel import ze_info
 from symd.containers.intel.targets import FUNCTIONS_ONLY, core_name, product_name
 from symd.elf import reader
 from symd.errors import SymdError
-from symd.model.code import CodeObject, Function, Kernel, Section
+from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
 
 NAME = "zebin"
 DEBUG_NAME = "debug-zebin"
@@ -54,9 +54,10 @@ def read(part: Part, budget: Budget) -> Contents:
             if section.name != f".text.{FUNCTIONS_ONLY}"
         ),
         functions=tuple(functions),
-        relocation="zebin",
+        vendor=Vendor.INTEL,
+        relocation=RelocationScheme.ZEBIN,
         linked=False,
-        debug=dwarf_version.kind(image.sections),
+        debug=debug_scheme(image.sections),
         facts=facts,
         warnings=tuple(notes),
     )

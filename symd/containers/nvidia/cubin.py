@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from symd.budget import Budget
-from symd.containers import dwarf_version
+from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Part
 from symd.containers.nvidia import cubin_facts
 from symd.elf import reader
 from symd.errors import Malformed, Unsupported
-from symd.model.code import CodeObject, Function, Kernel
+from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Vendor
 
 NAME = "cubin"
 EM_CUDA = 190
@@ -52,9 +52,10 @@ def read(part: Part, budget: Budget) -> Contents:
         sections=image.sections,
         kernels=tuple(_kernels(image, symbols, described)),
         functions=functions,
-        relocation="cuda",
+        vendor=Vendor.NVIDIA,
+        relocation=RelocationScheme.CUDA,
         linked=False,
-        debug=dwarf_version.kind(image.sections),
+        debug=debug_scheme(image.sections),
         facts=_facts(image, tools, described),
         warnings=tuple(warnings),
     )

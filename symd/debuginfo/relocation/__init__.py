@@ -7,8 +7,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 
 from symd.debuginfo.layout import Layout
-from symd.errors import Unsupported
-from symd.model.code import CodeObject, Section
+from symd.model.code import CodeObject, RelocationScheme, Section
 
 __all__ = ("SCHEMES", "DebugSections", "relocated")
 
@@ -46,13 +45,13 @@ def _module(name: str) -> Callable[[CodeObject, Layout], DebugSections]:
     return relocate
 
 
-SCHEMES: Mapping[str, Callable[[CodeObject, Layout], DebugSections]] = {
-    "none": plain,
-    "igc": _module("igc"),
-    "x86-64": _module("igc"),
-    "zebin": _module("zebin"),
-    "amdgpu": _module("amdgpu"),
-    "cuda": _module("cuda"),
+SCHEMES: Mapping[RelocationScheme, Callable[[CodeObject, Layout], DebugSections]] = {
+    RelocationScheme.NONE: plain,
+    RelocationScheme.IGC: _module("igc"),
+    RelocationScheme.X86_64: _module("igc"),
+    RelocationScheme.ZEBIN: _module("zebin"),
+    RelocationScheme.AMDGPU: _module("amdgpu"),
+    RelocationScheme.CUDA: _module("cuda"),
 }
 """By ``CodeObject.relocation``."""
 
@@ -60,7 +59,4 @@ SCHEMES: Mapping[str, Callable[[CodeObject, Layout], DebugSections]] = {
 def relocated(code: CodeObject, layout: Layout) -> DebugSections:
     """The debug sections of ``code``, ready to be decoded. Raises Malformed or Unsupported rather than pass on a
     section whose relocations it could not apply."""
-    scheme = SCHEMES.get(code.relocation)
-    if scheme is None:
-        raise Unsupported(f"relocation scheme {code.relocation} is not known", where=code.path)
-    return scheme(code, layout)
+    return SCHEMES[code.relocation](code, layout)

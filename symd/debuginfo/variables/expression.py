@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from symd.debuginfo.variables.machine import WHERE, Context, Machine, Piece
 from symd.debuginfo.variables.operations import INTEL_OPERATIONS, OPERATIONS
-from symd.debuginfo.variables.registers import Vendor
 from symd.dwarf.cursor import Cursor
 from symd.errors import Malformed, Unsupported
+from symd.model.code import Vendor
 
 MOST_LANES = 64
 

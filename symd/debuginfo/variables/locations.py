@@ -17,17 +17,15 @@ from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.machine import Allowance, Context
 from symd.debuginfo.variables.registers import (
     NVIDIA_REGISTER_CLASS,
-    Vendor,
     address_space,
     ptx_name,
     register_name,
-    vendor_of,
 )
 from symd.debuginfo.variables.sass_registers import machine_registers
 from symd.debuginfo.variables.scopes import Span
 from symd.dwarf.units import Unit
 from symd.errors import LimitExceeded, Malformed
-from symd.model.code import CodeObject
+from symd.model.code import CodeObject, Vendor
 
 LOCATION = 0x02
 _FRAME_BASE, _ADDRESS_CLASS, _LOCLISTS_BASE = 0x40, 0x33, 0x8C
@@ -53,7 +51,7 @@ class Locator:
         self._dies = dies
         self._space = space
         self._address = address
-        self._vendor = vendor_of(code)
+        self._vendor = code.vendor
         self._function: Die | None = None
         self._lanes: int | None = None
         self._machine_registers = self._sass(section)

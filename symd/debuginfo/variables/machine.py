@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from symd.debuginfo.variables.registers import Vendor
 from symd.debuginfo.variables.terms import Bits, Implicit, Load, Number, Register, Term, Valued, bare, number
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
 from symd.errors import Malformed, Unsupported
+from symd.model.code import Vendor
 
 MOST_STEPS = 2000
 """Operations of one evaluation; a loop runs into it."""

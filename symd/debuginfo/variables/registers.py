@@ -7,23 +7,9 @@ NVIDIA: the number is the ASCII text of the PTX register's name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 
-from symd.model.code import CodeObject
+from symd.model.code import Vendor
 
-
-class Vendor(Enum):
-    INTEL = "intel"
-    AMD = "amd"
-    NVIDIA = "nvidia"
-    OTHER = "other"
-
-
-_FORMATS = {
-    **dict.fromkeys(("igc-elf", "zebin", "debug-zebin"), Vendor.INTEL),
-    "amdgpu": Vendor.AMD,
-    "cubin": Vendor.NVIDIA,
-}
 _RANGES: Mapping[Vendor, tuple[tuple[int, int, str, int], ...]] = {
     Vendor.INTEL: (
         (16, 271, "r", 0), (272, 287, "a", 0), (288, 303, "f", 0), (304, 334, "acc", 0), (335, 349, "mme", 0),
@@ -53,11 +39,6 @@ _SPACES: Mapping[Vendor, Mapping[int, str]] = {
 """Address spaces and classes. AMD: Clang's numbers are 1 and 2 for private and local, those of LLVM's newer proposal 5, 6
 and 3. NVIDIA: PTX storage classes; 2 is a register, which is no memory."""
 NVIDIA_REGISTER_CLASS = 2
-
-
-def vendor_of(code: CodeObject) -> Vendor:
-    """Whose numbers a code object's DWARF uses."""
-    return _FORMATS.get(code.format, Vendor.OTHER)
 
 
 def register_name(vendor: Vendor, number: int) -> str:

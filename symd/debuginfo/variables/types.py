@@ -8,11 +8,12 @@ from dataclasses import replace
 from symd.debuginfo.variables import type_names as tags
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.dies import BYTE_SIZE, CONST_VALUE, DECLARATION, Die, Dies, Value
-from symd.debuginfo.variables.registers import Vendor, address_space
+from symd.debuginfo.variables.registers import address_space
 from symd.debuginfo.variables.type_names import TypeNames, bounds, default_lower_bound
 from symd.dwarf import forms
 from symd.dwarf.cursor import Cursor
 from symd.errors import Malformed
+from symd.model.code import Vendor
 from symd.model.variables import Member, TypeInfo
 
 MOST_TYPES = 4096

@@ -12,13 +12,12 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables import die_extents
 from symd.debuginfo.variables.dies import ABSTRACT_ORIGIN, DECLARATION, Die, Dies
 from symd.debuginfo.variables.locations import LOCATION, Locator
-from symd.debuginfo.variables.registers import vendor_of
 from symd.debuginfo.variables.scopes import INLINED_SUBROUTINE, Scope, ScopeFinder, Span
 from symd.debuginfo.variables.type_names import NAMESPACE, TypeNames
 from symd.debuginfo.variables.types import TypeTable
 from symd.dwarf.units import read_units
 from symd.errors import Malformed
-from symd.model.code import CodeObject
+from symd.model.code import CodeObject, DebugScheme
 from symd.model.variables import Kind, Variable, Visible
 
 MOST_VARIABLES = 10_000
@@ -28,9 +27,9 @@ _GLOBALS = frozenset({_VARIABLE, NAMESPACE})
 _INTEL_SIMD_WIDTH = 0x2400
 _NAMESPACE_DEPTH = 16
 _WHY_NOT = {
-    "none": "there is no debug data",
-    "line-only": "the debug data has lines and nothing about variables",
-    "spirv": "variables of SPIR-V modules are not read",
+    DebugScheme.NONE: "there is no debug data",
+    DebugScheme.LINE_ONLY: "the debug data has lines and nothing about variables",
+    DebugScheme.SPIRV: "variables of SPIR-V modules are not read",
 }
 
 
@@ -83,7 +82,7 @@ class _Question:
         self.finder = reader.finder
         self.section = section
         self.address = address
-        self.types = TypeTable(self.dies, self.names, vendor_of(reader.code))
+        self.types = TypeTable(self.dies, self.names, reader.code.vendor)
         self.locator = Locator(reader.code, self.dies, self.space, section, address)
         self.variables: list[Variable] = []
         self.notes = list(reader.notes)

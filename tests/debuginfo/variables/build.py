@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symd.debuginfo.variables import Variable, Visible, visible_at
-from symd.model.code import CodeObject, Section
+from symd.model.code import CodeObject, DebugScheme, Section, Vendor
 from tests.builders.dwarf import At, Die, Unit, build_dwarf
 
 TEXT = 1
@@ -17,23 +17,23 @@ def code(
     root: Die,
     *,
     version: int = 4,
-    format_: str = "amdgpu",
+    vendor: Vendor = Vendor.AMD,
     dwarf64: bool = False,
     address_size: int = 8,
     sections: dict[str, bytes] | None = None,
 ) -> CodeObject:
     """A linked code object with one text section and one unit."""
     built = build_dwarf([Unit(root, version=version, dwarf64=dwarf64, address_size=address_size)]).sections
-    return with_sections({**built, **(sections or {})}, format_=format_)
+    return with_sections({**built, **(sections or {})}, vendor=vendor)
 
 
-def with_sections(sections: dict[str, bytes], *, format_: str = "amdgpu") -> CodeObject:
+def with_sections(sections: dict[str, bytes], *, vendor: Vendor = Vendor.AMD) -> CodeObject:
     debug = tuple(
         Section(number, name, 1, 0, 0, len(data), data)
         for number, (name, data) in enumerate(sections.items(), TEXT + 1)
     )
     text = Section(TEXT, ".text", 1, 6, BASE, SIZE, bytes(SIZE))
-    return CodeObject("", format_, None, b"", (text, *debug), debug="dwarf-4")
+    return CodeObject("", "made", None, b"", (text, *debug), vendor=vendor, debug=DebugScheme.DWARF_4)
 
 
 def unit(*children: Die, attributes: Sequence[At] = ()) -> Die:

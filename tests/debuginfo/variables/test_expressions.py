@@ -11,11 +11,12 @@ from symd.debuginfo.variables.constants import Reading, constant_text
 from symd.debuginfo.variables.describe import Words, describe
 from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.machine import Context
-from symd.debuginfo.variables.registers import Vendor, address_space, register_name
+from symd.debuginfo.variables.registers import address_space, register_name
 from symd.dwarf.forms import Widths
+from symd.model.code import Vendor
 from tests.builders.leb128 import sleb, uleb
 
-INTEL, AMD, NVIDIA, OTHER = Vendor.INTEL, Vendor.AMD, Vendor.NVIDIA, Vendor.OTHER
+INTEL, AMD, NVIDIA, OTHER = Vendor.INTEL, Vendor.AMD, Vendor.NVIDIA, Vendor.NONE
 WIDTHS = Widths(8, 4, 4)
 
 

@@ -12,7 +12,7 @@ from symd import containers
 from symd.debuginfo.variables import visible_at
 from symd.debuginfo.variables.visible import MOST_VARIABLES
 from symd.errors import SymdError
-from symd.model.code import CodeObject
+from symd.model.code import CodeObject, Vendor
 from tests.agreement.samples import KERNELS
 from tests.builders.dwarf import At, Die, Locations, Ref
 from tests.containers.amd import objects
@@ -100,7 +100,7 @@ def test_many_variables_that_share_a_costly_expression_take_bounded_time() -> No
     one = variable("x", At("location", "exprloc", costly))
     root = unit(function("f", *[one] * 2000), attributes=[At(0x2400, "data2", 64)])
     began = time.monotonic()
-    found = visible(code(root, format_="zebin"))
+    found = visible(code(root, vendor=Vendor.INTEL))
     assert time.monotonic() - began < SECONDS
     assert found.variables[0].location == "constant 0 + 1*lane"
     assert found.variables[-1].location == "unreadable: the expression does not come to an end"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.debuginfo.variables.registers import Vendor, address_space, ptx_name, register_name
+from symd.debuginfo.variables.registers import address_space, ptx_name, register_name
+from symd.model.code import Vendor
 from tests import tools
 from tests.builders.dwarf import At, Die, Unit, build_dwarf
 from tests.builders.elf import Section, build_elf

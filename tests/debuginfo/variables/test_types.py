@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symd.debuginfo.variables.type_names import DEEPEST, LONGEST
-from symd.model.code import CodeObject
+from symd.model.code import CodeObject, Vendor
 from symd.model.variables import Member
 from tests import tools
 from tests.builders.dwarf import At, Die, Ref
@@ -172,7 +172,7 @@ STRUCTURE = unit(
 
 def test_a_structure_has_members_with_offsets_and_bits() -> None:
     """Bit fields: DWARF 5 counts from the start, 0x143 bits; DWARF 2 from the top of 4 bytes at 44: 8 * 48 - 4 - 3."""
-    types = visible(code(STRUCTURE, format_="amdgpu")).types
+    types = visible(code(STRUCTURE, vendor=Vendor.AMD)).types
     found = types[0]
     by_text = {info.text: number for number, info in enumerate(types)}
     assert (found.text, found.kind, found.size) == ("list", "structure", 48)
@@ -186,7 +186,7 @@ def test_a_structure_has_members_with_offsets_and_bits() -> None:
 
 
 def test_pointers_arrays_and_names_lead_to_what_they_are_made_from() -> None:
-    types = visible(code(STRUCTURE, format_="amdgpu")).types
+    types = visible(code(STRUCTURE, vendor=Vendor.AMD)).types
     by_text = {info.text: info for info in types}
     pointer = by_text["const list *"]
     assert (pointer.kind, pointer.size, pointer.address_space) == ("pointer", 8, "private")

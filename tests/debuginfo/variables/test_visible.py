@@ -11,6 +11,7 @@ from symd.debuginfo.layout import FIRST_BASE
 from symd.debuginfo.variables import visible_at
 from symd.debuginfo.variables.sass_registers import machine_registers
 from symd.errors import Malformed
+from symd.model.code import DebugScheme, Vendor
 from tests.builders.dwarf import At, Die, Ranges, Ref
 from tests.debuginfo.variables.build import (
     FLOAT,
@@ -190,7 +191,7 @@ def test_the_frame_base_is_that_of_the_function_around_inlined_calls():
             Die("subprogram", [At("name", "string", "helper")], label="helper"),
             function("f", inlined("helper", variable("x", local), first=0x10, behind=0x20), attributes=[base]),
         ),
-        format_="other",
+        vendor=Vendor.NONE,
     )
     assert only(found, 0x10).location == "memory at reg2 + 24"
 
@@ -202,8 +203,8 @@ def test_the_simd_width_is_the_functions_and_else_the_units():
         function("g", first=SIZE, behind=SIZE + 8),
         attributes=[At(0x2400, "data2", 8)],
     )
-    assert visible(code(alone, format_="zebin"), 0).simd_width == 16
-    assert visible(code(unit(function("f"), attributes=[width]), format_="zebin"), 0).simd_width == 16
+    assert visible(code(alone, vendor=Vendor.INTEL), 0).simd_width == 16
+    assert visible(code(unit(function("f"), attributes=[width]), vendor=Vendor.INTEL), 0).simd_width == 16
     assert visible(NESTED, 0).simd_width is None
 
 
@@ -214,9 +215,9 @@ def test_unnamed_parameters_have_no_name():
 @pytest.mark.parametrize(
     ("debug", "note"),
     [
-        ("none", "there is no debug data"),
-        ("line-only", "the debug data has lines and nothing about variables"),
-        ("spirv", "variables of SPIR-V modules are not read"),
+        (DebugScheme.NONE, "there is no debug data"),
+        (DebugScheme.LINE_ONLY, "the debug data has lines and nothing about variables"),
+        (DebugScheme.SPIRV, "variables of SPIR-V modules are not read"),
     ],
 )
 def test_an_object_without_data_about_variables_says_so(debug, note):

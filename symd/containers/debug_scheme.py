@@ -1,0 +1,25 @@
+"""Which debug data an ELF image carries, from the first unit's header alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from symd.model.code import DebugScheme, Section
+
+_BY_VERSION = {
+    2: DebugScheme.DWARF_2,
+    3: DebugScheme.DWARF_3,
+    4: DebugScheme.DWARF_4,
+    5: DebugScheme.DWARF_5,
+}
+
+
+def debug_scheme(sections: Iterable[Section]) -> DebugScheme:
+    """By the version of the first unit of .debug_info (DWARF 5, 7.5.1); LINE_ONLY where there are only line tables."""
+    found = {section.name: section.data for section in sections if section.name in {".debug_info", ".debug_line"}}
+    units = found.get(".debug_info", b"")
+    at = 12 if units[:4] == b"\xff\xff\xff\xff" else 4  # DWARF 5, 7.4: the 64-bit format's initial length
+    scheme = _BY_VERSION.get(int.from_bytes(units[at : at + 2], "little")) if len(units) >= at + 2 else None
+    if scheme is not None:
+        return scheme
+    return DebugScheme.LINE_ONLY if found.get(".debug_line") else DebugScheme.NONE
