@@ -8,11 +8,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from symd.dwarf import forms
+from symd.dwarf.constants import Form
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
 from symd.errors import LimitExceeded, Malformed
 
 SECTION = ".debug_abbrev"
+_IMPLICIT_CONST = int(Form.DW_FORM_implicit_const)
 _MOST_ATTRIBUTES = 256
 """Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
 
@@ -116,7 +118,7 @@ def _attributes(cursor: Cursor, widths: Widths) -> tuple[Attribute, ...]:
     found: list[Attribute] = []
     while len(found) <= _MOST_ATTRIBUTES:
         name, form = cursor.uleb(), cursor.uleb()
-        constant = cursor.sleb() if form == forms.IMPLICIT_CONST else 0
+        constant = cursor.sleb() if form == _IMPLICIT_CONST else 0
         if not (name or form):
             return tuple(found)
         found.append(Attribute(name, form, forms.layout(form, widths), constant))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -11,18 +12,20 @@ from symd.dwarf import forms
 from symd.dwarf.abbreviations import Attribute, DieShape
 from symd.dwarf.bulk_read import Positions, sleb_at, uleb_at, unsigned_at
 from symd.dwarf.columns import Sections
+from symd.dwarf.constants import At, Form
 from symd.dwarf.forms import Layout
 from symd.dwarf.strings import NO_STRING, place
 from symd.dwarf.units import SECTION, Unit
 from symd.model.columns import U8, U64
 
-NAME, LOW_PC, HIGH_PC, ABSTRACT_ORIGIN, SPECIFICATION, RANGES = 0x03, 0x11, 0x12, 0x31, 0x47, 0x55
-CALL_COLUMN, CALL_FILE, CALL_LINE = 0x57, 0x58, 0x59
-LINKAGE_NAME, MIPS_LINKAGE_NAME = 0x6E, 0x2007
-_WANTED = frozenset(
-    {NAME, LOW_PC, HIGH_PC, ABSTRACT_ORIGIN, SPECIFICATION, RANGES, CALL_COLUMN, CALL_FILE, CALL_LINE}
-    | {LINKAGE_NAME, MIPS_LINKAGE_NAME}
-)
+_IMPLICIT_CONST, _SDATA = int(Form.DW_FORM_implicit_const), int(Form.DW_FORM_sdata)
+_ADDR, _REF_ADDR, _RNGLISTX = int(Form.DW_FORM_addr), int(Form.DW_FORM_ref_addr), int(Form.DW_FORM_rnglistx)
+_STRING_SECTIONS: dict[int, str] = {
+    Form.DW_FORM_string: SECTION,
+    Form.DW_FORM_strp: ".debug_str",
+    Form.DW_FORM_line_strp: ".debug_line_str",
+}
+"""Where the strings of each form stand."""
 NO_REFERENCE = -1
 NO_FILE = 0xFFFFFFFF
 
@@ -127,20 +130,21 @@ class AttributeReader:
     def _read_shape(
         self, shape: DieShape, which: Positions, at: Positions, unit: Positions, found: ScopeAttributes
     ) -> None:
-        wanted = [number for number, attribute in enumerate(shape.attributes) if attribute.name in _WANTED]
+        wanted = [number for number, attribute in enumerate(shape.attributes) if attribute.name in _TAKERS]
         seen: set[int] = set()
         for attribute in shape.attributes[: wanted[-1] + 1 if wanted else 0]:
-            if attribute.name in _WANTED and attribute.name not in seen:
+            take = _TAKERS.get(attribute.name)
+            if take is not None and attribute.name not in seen:
                 seen.add(attribute.name)
-                self._take(attribute.name, _Values(which, unit, attribute.form, self._raw(attribute, at)), found)
+                take(self, _Values(which, unit, attribute.form, self._raw(attribute, at)), found)
             if attribute.layout:
                 at = self._behind(attribute.layout, at)
 
     def _raw(self, attribute: Attribute, at: Positions) -> U64:
         """Values as they stand; strings and blocks as their own position."""
-        if attribute.form == forms.IMPLICIT_CONST:
+        if attribute.form == _IMPLICIT_CONST:
             return np.full(len(at), attribute.constant, np.int64).view(np.uint64)
-        if attribute.form == forms.SDATA:
+        if attribute.form == _SDATA:
             return sleb_at(self._u8, at)[0]
         if attribute.layout == Layout.LEB:
             return uleb_at(self._u8, at)[0]
@@ -164,28 +168,38 @@ class AttributeReader:
             size, behind = unsigned_at(self._u8, at, width), at + width
         return behind + size.astype(np.int64)
 
-    def _take(self, name: int, values: _Values, found: ScopeAttributes) -> None:
-        which = values.which
-        if name == NAME:
-            found.name[which] = self._strings(values)
-        elif name in (LINKAGE_NAME, MIPS_LINKAGE_NAME):
-            places = self._strings(values)
-            found.linkage_name[which] = np.where(found.linkage_name[which] == 0, places, found.linkage_name[which])
-        elif name == ABSTRACT_ORIGIN:
-            found.origin[which] = self._references(values)
-        elif name == SPECIFICATION:
-            found.specification[which] = self._references(values)
-        elif name == LOW_PC:
-            found.low[which], found.has_low[which] = self._addresses(values)
-        elif name == HIGH_PC:
-            self._take_high_pc(values, found)
-        elif name == RANGES:
-            found.ranges[which], found.has_ranges[which] = self._range_lists(values)
-        elif values.form in forms.CONSTANTS:
-            column = {CALL_FILE: found.call_file, CALL_LINE: found.call_line, CALL_COLUMN: found.call_column}[name]
-            column[which] = values.raw
+    def take_name(self, values: _Values, found: ScopeAttributes) -> None:
+        found.name[values.which] = self._strings(values)
 
-    def _take_high_pc(self, values: _Values, found: ScopeAttributes) -> None:
+    def take_linkage_name(self, values: _Values, found: ScopeAttributes) -> None:
+        places, before = self._strings(values), found.linkage_name[values.which]
+        found.linkage_name[values.which] = np.where(before == NO_STRING, places, before)
+
+    def take_origin(self, values: _Values, found: ScopeAttributes) -> None:
+        found.origin[values.which] = self._references(values)
+
+    def take_specification(self, values: _Values, found: ScopeAttributes) -> None:
+        found.specification[values.which] = self._references(values)
+
+    def take_low_pc(self, values: _Values, found: ScopeAttributes) -> None:
+        found.low[values.which], found.has_low[values.which] = self._addresses(values)
+
+    def take_ranges(self, values: _Values, found: ScopeAttributes) -> None:
+        found.ranges[values.which], found.has_ranges[values.which] = self._range_lists(values)
+
+    def take_call_file(self, values: _Values, found: ScopeAttributes) -> None:
+        if values.form in forms.CONSTANTS:
+            found.call_file[values.which] = values.raw
+
+    def take_call_line(self, values: _Values, found: ScopeAttributes) -> None:
+        if values.form in forms.CONSTANTS:
+            found.call_line[values.which] = values.raw
+
+    def take_call_column(self, values: _Values, found: ScopeAttributes) -> None:
+        if values.form in forms.CONSTANTS:
+            found.call_column[values.which] = values.raw
+
+    def take_high_pc(self, values: _Values, found: ScopeAttributes) -> None:
         if values.form in forms.CONSTANTS:
             found.high[values.which], found.has_high[values.which] = values.raw, True
             found.high_is_size[values.which] = True
@@ -193,12 +207,9 @@ class AttributeReader:
             found.high[values.which], found.has_high[values.which] = self._addresses(values)
 
     def _strings(self, values: _Values) -> U64:
-        if values.form == forms.STRING:
-            return place(SECTION, values.raw)
-        if values.form == forms.STRP:
-            return place(".debug_str", values.raw)
-        if values.form == forms.LINE_STRP:
-            return place(".debug_line_str", values.raw)
+        section = _STRING_SECTIONS.get(values.form)
+        if section is not None:
+            return place(section, values.raw)
         if values.form in forms.STRX_FORMS:
             units = self.units
             offset, known = self._entries(
@@ -210,12 +221,12 @@ class AttributeReader:
     def _references(self, values: _Values) -> NDArray[np.int64]:
         if values.form in forms.UNIT_REFERENCES:
             return (values.raw + self.units.offset[values.unit]).view(np.int64)
-        if values.form == forms.REF_ADDR:
+        if values.form == _REF_ADDR:
             return values.raw.view(np.int64)
         return np.full(len(values.raw), NO_REFERENCE, np.int64)
 
     def _addresses(self, values: _Values) -> tuple[U64, NDArray[np.bool_]]:
-        if values.form == forms.ADDR:
+        if values.form == _ADDR:
             return values.raw, np.ones(len(values.raw), np.bool_)
         if values.form in forms.ADDRX_FORMS:
             return self.addresses_at(values.raw, values.unit)
@@ -225,7 +236,7 @@ class AttributeReader:
         units = self.units
         if values.form in forms.OFFSETS:
             return values.raw, np.ones(len(values.raw), np.bool_)
-        if values.form == forms.RNGLISTX:
+        if values.form == _RNGLISTX:
             base = units.rnglists_base
             offset, known = self._entries(".debug_rnglists", base, units.offset_size, values.raw, values.unit)
             return offset + base[values.unit], known
@@ -251,3 +262,19 @@ class AttributeReader:
         if not inside.all():
             self.missing[section] = self.missing.get(section, 0) + int((~inside).sum())
         return value, inside
+
+
+_TAKERS: Mapping[int, Callable[[AttributeReader, _Values, ScopeAttributes], None]] = {
+    At.DW_AT_name: AttributeReader.take_name,
+    At.DW_AT_linkage_name: AttributeReader.take_linkage_name,
+    At.DW_AT_MIPS_linkage_name: AttributeReader.take_linkage_name,
+    At.DW_AT_abstract_origin: AttributeReader.take_origin,
+    At.DW_AT_specification: AttributeReader.take_specification,
+    At.DW_AT_low_pc: AttributeReader.take_low_pc,
+    At.DW_AT_high_pc: AttributeReader.take_high_pc,
+    At.DW_AT_ranges: AttributeReader.take_ranges,
+    At.DW_AT_call_file: AttributeReader.take_call_file,
+    At.DW_AT_call_line: AttributeReader.take_call_line,
+    At.DW_AT_call_column: AttributeReader.take_call_column,
+}
+"""What is done with each attribute that says what a scope is; all others are passed over."""

@@ -18,13 +18,13 @@ from symd.dwarf import forms
 from symd.dwarf.abbreviations import Attribute, DieShape, Shapes
 from symd.dwarf.bulk_read import Positions
 from symd.dwarf.bulk_records import MOST_CODES, Layouts, Records, merged
+from symd.dwarf.constants import Form, Tag
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Layout
 from symd.dwarf.units import SECTION, Unit
 from symd.errors import Malformed
 from symd.model.columns import U8
 
-SUBPROGRAM, INLINED_SUBROUTINE = 0x2E, 0x1D
 NULL = -1
 """The shape number of a null entry."""
 _STRANGE = -2
@@ -65,7 +65,7 @@ def split_all(data: bytes, u8: U8, units: Sequence[Unit], shapes: Shapes) -> Ite
 
 def matters(shape: DieShape) -> bool:
     """Whether DIEs of this shape are returned."""
-    return shape.has_children or shape.tag in (SUBPROGRAM, INLINED_SUBROUTINE)
+    return shape.has_children or shape.tag in (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
 
 
 def layouts(shape: DieShape) -> Layouts:
@@ -188,9 +188,9 @@ def _skip_indirect(cursor: Cursor, shape: DieShape, shapes: Shapes) -> int:
     spelt: list[Attribute] = []
     for attribute in shape.attributes:
         resolved = attribute
-        while resolved.form == forms.INDIRECT:
+        while resolved.form == Form.DW_FORM_indirect:
             form = cursor.uleb()
-            spelt.append(Attribute(0, forms.UDATA, Layout.LEB))
+            spelt.append(Attribute(0, Form.DW_FORM_udata, Layout.LEB))
             resolved = Attribute(attribute.name, form, forms.layout(form, shape.widths))
         forms.skip(cursor, resolved.layout)
         spelt.append(resolved)

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
+from symd.dwarf.constants import Form
 from symd.dwarf.cursor import Cursor
 
-ADDR, STRING, STRP, LINE_STRP, REF_ADDR = 0x01, 0x08, 0x0E, 0x1F, 0x10
-REF1, REF2, REF4, REF8, REF_UDATA = 0x11, 0x12, 0x13, 0x14, 0x15
-DATA1, DATA2, DATA4, DATA8, SDATA, UDATA = 0x0B, 0x05, 0x06, 0x07, 0x0D, 0x0F
-SEC_OFFSET, IMPLICIT_CONST, INDIRECT, RNGLISTX = 0x17, 0x21, 0x16, 0x23
-STRX_FORMS = frozenset({0x1A, 0x25, 0x26, 0x27, 0x28, 0x1F02})  # strx, strx1-4, GNU_str_index
-ADDRX_FORMS = frozenset({0x1B, 0x29, 0x2A, 0x2B, 0x2C, 0x1F01})  # addrx, addrx1-4, GNU_addr_index
-UNIT_REFERENCES = frozenset({REF1, REF2, REF4, REF8, REF_UDATA})
-CONSTANTS = frozenset({DATA1, DATA2, DATA4, DATA8, SDATA, UDATA, IMPLICIT_CONST})
-OFFSETS = frozenset({SEC_OFFSET, DATA4, DATA8})
+STRX_FORMS = frozenset(
+    {
+        Form.DW_FORM_strx, Form.DW_FORM_strx1, Form.DW_FORM_strx2, Form.DW_FORM_strx3, Form.DW_FORM_strx4,
+        Form.DW_FORM_GNU_str_index,
+    }
+)  # fmt: skip
+ADDRX_FORMS = frozenset(
+    {
+        Form.DW_FORM_addrx, Form.DW_FORM_addrx1, Form.DW_FORM_addrx2, Form.DW_FORM_addrx3, Form.DW_FORM_addrx4,
+        Form.DW_FORM_GNU_addr_index,
+    }
+)  # fmt: skip
+UNIT_REFERENCES = frozenset(
+    {Form.DW_FORM_ref1, Form.DW_FORM_ref2, Form.DW_FORM_ref4, Form.DW_FORM_ref8, Form.DW_FORM_ref_udata}
+)
+CONSTANTS = frozenset(
+    {
+        Form.DW_FORM_data1, Form.DW_FORM_data2, Form.DW_FORM_data4, Form.DW_FORM_data8, Form.DW_FORM_sdata,
+        Form.DW_FORM_udata, Form.DW_FORM_implicit_const,
+    }
+)  # fmt: skip
+OFFSETS = frozenset({Form.DW_FORM_sec_offset, Form.DW_FORM_data4, Form.DW_FORM_data8})
 """Forms of an offset into another section; the data forms are those of DWARF 2 and 3."""
 
 
@@ -41,38 +57,74 @@ class Widths(NamedTuple):
     """ref_addr is as wide as an address in DWARF 2, as an offset later."""
 
 
-_FIXED = {
-    **dict.fromkeys((DATA1, REF1, 0x0C, 0x25, 0x29), 1),  # flag, strx1, addrx1
-    **dict.fromkeys((DATA2, REF2, 0x26, 0x2A), 2),
-    **dict.fromkeys((0x27, 0x2B), 3),
-    **dict.fromkeys((DATA4, REF4, 0x28, 0x2C, 0x1C), 4),  # ref_sup4
-    **dict.fromkeys((DATA8, REF8, 0x20, 0x24), 8),  # ref_sig8, ref_sup8
-    0x1E: 16,  # data16
-    **dict.fromkeys((0x19, IMPLICIT_CONST), 0),  # flag_present
+_LAYOUTS: dict[int, int] = {
+    Form.DW_FORM_flag_present: 0,
+    Form.DW_FORM_implicit_const: 0,
+    Form.DW_FORM_data1: 1,
+    Form.DW_FORM_ref1: 1,
+    Form.DW_FORM_flag: 1,
+    Form.DW_FORM_strx1: 1,
+    Form.DW_FORM_addrx1: 1,
+    Form.DW_FORM_data2: 2,
+    Form.DW_FORM_ref2: 2,
+    Form.DW_FORM_strx2: 2,
+    Form.DW_FORM_addrx2: 2,
+    Form.DW_FORM_strx3: 3,
+    Form.DW_FORM_addrx3: 3,
+    Form.DW_FORM_data4: 4,
+    Form.DW_FORM_ref4: 4,
+    Form.DW_FORM_strx4: 4,
+    Form.DW_FORM_addrx4: 4,
+    Form.DW_FORM_ref_sup4: 4,
+    Form.DW_FORM_data8: 8,
+    Form.DW_FORM_ref8: 8,
+    Form.DW_FORM_ref_sig8: 8,
+    Form.DW_FORM_ref_sup8: 8,
+    Form.DW_FORM_data16: 16,
+    Form.DW_FORM_sdata: Layout.LEB,
+    Form.DW_FORM_udata: Layout.LEB,
+    Form.DW_FORM_ref_udata: Layout.LEB,
+    Form.DW_FORM_strx: Layout.LEB,
+    Form.DW_FORM_addrx: Layout.LEB,
+    Form.DW_FORM_loclistx: Layout.LEB,
+    Form.DW_FORM_rnglistx: Layout.LEB,
+    Form.DW_FORM_GNU_addr_index: Layout.LEB,
+    Form.DW_FORM_GNU_str_index: Layout.LEB,
+    Form.DW_FORM_string: Layout.STRING,
+    Form.DW_FORM_block1: Layout.BLOCK1,
+    Form.DW_FORM_block2: Layout.BLOCK2,
+    Form.DW_FORM_block4: Layout.BLOCK4,
+    Form.DW_FORM_block: Layout.BLOCK,
+    Form.DW_FORM_exprloc: Layout.BLOCK,
+    Form.DW_FORM_indirect: Layout.INDIRECT,
 }
-_OFFSET_WIDE = frozenset({STRP, LINE_STRP, SEC_OFFSET, 0x1D, 0x1F20, 0x1F21})  # strp_sup, GNU_ref_alt, GNU_strp_alt
-_VARIABLE = {
-    **dict.fromkeys((SDATA, UDATA, REF_UDATA, 0x1A, 0x1B, 0x22, RNGLISTX, 0x1F01, 0x1F02), Layout.LEB),
-    STRING: Layout.STRING,
-    0x0A: Layout.BLOCK1,
-    0x03: Layout.BLOCK2,
-    0x04: Layout.BLOCK4,
-    0x09: Layout.BLOCK,
-    0x18: Layout.BLOCK,  # exprloc
-    INDIRECT: Layout.INDIRECT,
-}
+"""Forms whose layout is the same in every unit."""
+_OFFSET_WIDE = (
+    Form.DW_FORM_strp,
+    Form.DW_FORM_line_strp,
+    Form.DW_FORM_sec_offset,
+    Form.DW_FORM_strp_sup,
+    Form.DW_FORM_GNU_ref_alt,
+    Form.DW_FORM_GNU_strp_alt,
+)
+_IMPLICIT_CONST, _SDATA = int(Form.DW_FORM_implicit_const), int(Form.DW_FORM_sdata)
 BLOCK_LENGTH = {Layout.BLOCK1: 1, Layout.BLOCK2: 2, Layout.BLOCK4: 4}
 
 
 def layout(form: int, widths: Widths) -> int:
     """The size of a value of this form, or the Layout that says how to find it."""
-    if form == ADDR:
-        return widths.address
-    if form == REF_ADDR:
-        return widths.ref_addr
-    if form in _OFFSET_WIDE:
-        return widths.offset
-    return _FIXED[form] if form in _FIXED else _VARIABLE.get(form, Layout.UNKNOWN)
+    return _layouts(widths).get(form, Layout.UNKNOWN)
+
+
+@lru_cache(maxsize=16)
+def _layouts(widths: Widths) -> Mapping[int, int]:
+    """The layouts of all forms in units of these widths."""
+    return {
+        **_LAYOUTS,
+        Form.DW_FORM_addr: widths.address,
+        Form.DW_FORM_ref_addr: widths.ref_addr,
+        **dict.fromkeys(_OFFSET_WIDE, widths.offset),
+    }
 
 
 def skip(cursor: Cursor, kind: int) -> None:
@@ -97,9 +149,9 @@ def read(cursor: Cursor, form: int, widths: Widths, constant: int) -> int | byte
     ``constant`` is what an implicit_const is. DW_FORM_indirect must have been resolved.
     """
     kind = layout(form, widths)
-    if form == IMPLICIT_CONST:
+    if form == _IMPLICIT_CONST:
         return constant
-    if form == SDATA:
+    if form == _SDATA:
         return cursor.sleb()
     if 0 <= kind <= 8:
         return cursor.unsigned(kind)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from symd.dwarf.constants import Form, Lnct
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.strings import StringReader
 from symd.errors import Malformed, Unsupported
 
-DW_LNCT_PATH = 1
-DW_LNCT_DIRECTORY_INDEX = 2
 SECTION = ".debug_line"
+EXTENDED_OPCODE = 0
+"""The opcode that begins an extended instruction (6.2.5.3); its own number follows behind its length."""
 
 
 class ProgramShape(NamedTuple):
@@ -123,9 +124,9 @@ def _entries(cursor: Cursor, strings: StringReader, offset_size: int) -> list[tu
         path, directory = b"", 0
         for content, form in formats:
             value = _value(cursor, strings, form, offset_size)
-            if content == DW_LNCT_PATH and isinstance(value, bytes):
+            if content == Lnct.DW_LNCT_path and isinstance(value, bytes):
                 path = value
-            elif content == DW_LNCT_DIRECTORY_INDEX and isinstance(value, int):
+            elif content == Lnct.DW_LNCT_directory_index and isinstance(value, int):
                 directory = value
         if cursor.at == start:
             raise cursor.fail(f"{count} entries of no bytes")
@@ -153,18 +154,18 @@ def _fixed(size: int) -> Callable[[Cursor], int]:
     return lambda cursor: cursor.unsigned(size)
 
 
-_STRING_SECTIONS = {0x0E: ".debug_str", 0x1F: ".debug_line_str"}  # DW_FORM_strp, line_strp
+_STRING_SECTIONS: dict[int, str] = {Form.DW_FORM_strp: ".debug_str", Form.DW_FORM_line_strp: ".debug_line_str"}
 _FORMS: dict[int, Callable[[Cursor], bytes | int | None]] = {
-    0x03: _block(_fixed(2)),  # block2
-    0x04: _block(_fixed(4)),  # block4
-    0x05: _fixed(2),  # data2
-    0x06: _fixed(4),  # data4
-    0x07: _fixed(8),  # data8
-    0x08: Cursor.text,  # string
-    0x09: _block(Cursor.uleb),  # block
-    0x0A: _block(_fixed(1)),  # block1
-    0x0B: _fixed(1),  # data1
-    0x0D: Cursor.sleb,  # sdata
-    0x0F: Cursor.uleb,  # udata
-    0x1E: _block(lambda _: 16),  # data16
+    Form.DW_FORM_block2: _block(_fixed(2)),
+    Form.DW_FORM_block4: _block(_fixed(4)),
+    Form.DW_FORM_data2: _fixed(2),
+    Form.DW_FORM_data4: _fixed(4),
+    Form.DW_FORM_data8: _fixed(8),
+    Form.DW_FORM_string: Cursor.text,
+    Form.DW_FORM_block: _block(Cursor.uleb),
+    Form.DW_FORM_block1: _block(_fixed(1)),
+    Form.DW_FORM_data1: _fixed(1),
+    Form.DW_FORM_sdata: Cursor.sleb,
+    Form.DW_FORM_udata: Cursor.uleb,
+    Form.DW_FORM_data16: _block(lambda _: 16),
 }

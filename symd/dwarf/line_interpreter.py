@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from symd.dwarf.constants import Lne, Lns
 from symd.dwarf.cursor import Cursor
-from symd.dwarf.line_header import SECTION, LineHeader, file_entry_directory
+from symd.dwarf.line_header import EXTENDED_OPCODE, SECTION, LineHeader, file_entry_directory
 from symd.dwarf.line_program import ProgramRows
 from symd.dwarf.opcode_boundaries import operand_count
 from symd.errors import Malformed
@@ -20,7 +21,11 @@ _U32 = 0xFFFFFFFF
 _U64 = 0xFFFFFFFFFFFFFFFF
 # Plain numbers: to combine enumeration members takes longer than all the rest of an instruction.
 _IS_STMT, _END_SEQUENCE = int(RowFlag.IS_STMT), int(RowFlag.END_SEQUENCE)
-_ROW_FLAGS = {7: int(RowFlag.BASIC_BLOCK), 10: int(RowFlag.PROLOGUE_END), 11: int(RowFlag.EPILOGUE_BEGIN)}
+_ROW_FLAGS: dict[int, int] = {
+    Lns.DW_LNS_set_basic_block: int(RowFlag.BASIC_BLOCK),
+    Lns.DW_LNS_set_prologue_end: int(RowFlag.PROLOGUE_END),
+    Lns.DW_LNS_set_epilogue_begin: int(RowFlag.EPILOGUE_BEGIN),
+}
 
 
 @dataclass(slots=True)
@@ -63,7 +68,7 @@ class _Machine:
     def step(self) -> None:
         shape = self.header.shape
         opcode = self.cursor.unsigned(1)
-        if opcode == 0:
+        if opcode == EXTENDED_OPCODE:
             self.extended()
         elif opcode < shape.opcode_base:
             self.standard(opcode)
@@ -74,21 +79,21 @@ class _Machine:
 
     def standard(self, opcode: int) -> None:  # noqa: C901 - one branch an opcode
         state, cursor = self.state, self.cursor
-        if opcode == 1:
+        if opcode == Lns.DW_LNS_copy:
             self.emit()
-        elif opcode == 2:
+        elif opcode == Lns.DW_LNS_advance_pc:
             self.advance(cursor.uleb())
-        elif opcode == 3:
+        elif opcode == Lns.DW_LNS_advance_line:
             state.line += cursor.sleb()
-        elif opcode == 4:
+        elif opcode == Lns.DW_LNS_set_file:
             state.file = cursor.uleb()
-        elif opcode == 5:
+        elif opcode == Lns.DW_LNS_set_column:
             state.column = cursor.uleb()
-        elif opcode == 6:
+        elif opcode == Lns.DW_LNS_negate_stmt:
             state.is_stmt = not state.is_stmt
-        elif opcode == 8:
+        elif opcode == Lns.DW_LNS_const_add_pc:
             self.advance((255 - self.header.shape.opcode_base) // self.header.shape.line_range)
-        elif opcode == 9:
+        elif opcode == Lns.DW_LNS_fixed_advance_pc:
             state.address += cursor.unsigned(2)
             state.op_index = 0
         elif opcode in _ROW_FLAGS:
@@ -103,15 +108,15 @@ class _Machine:
         operands = Cursor(self.cursor.data, SECTION, start, start + size)
         opcode = operands.unsigned(1)
         state = self.state
-        if opcode == 1:
+        if opcode == Lne.DW_LNE_end_sequence:
             self.emit(_END_SEQUENCE)
             self.ends.append(len(self.rows) // _COLUMNS)
             self.state = _State(self.header.shape.default_is_stmt)
-        elif opcode == 2:
+        elif opcode == Lne.DW_LNE_set_address:
             state.address, state.op_index = operands.address(size - 1), 0
-        elif opcode == 3:
+        elif opcode == Lne.DW_LNE_define_file:
             self.header.files.append((operands.text(), file_entry_directory(operands)))
-        elif opcode == 0x90:
+        elif opcode == Lne.DW_LNE_NVIDIA_inlined_call:
             state.context, state.name = operands.uleb(), operands.uleb()
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from symd.dwarf import opcode_boundaries
 from symd.dwarf.bulk_read import Positions, sleb_at, spread, uleb_at, unsigned_at
+from symd.dwarf.constants import Lne, Lns
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.line_header import SECTION, LineHeader, ProgramShape, file_entry_directory
 from symd.errors import Malformed
@@ -19,15 +20,14 @@ from symd.model.debug_info import RowFlag
 
 Number = TypeVar("Number", np.uint32, np.uint64)
 
-_COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _SET_COLUMN, _NEGATE_STMT = 1, 2, 3, 4, 5, 6
-_BASIC_BLOCK, _CONST_ADD_PC, _FIXED_ADVANCE_PC, _PROLOGUE_END, _EPILOGUE_BEGIN = 7, 8, 9, 10, 11
 _ROW_FLAGS = (
-    (_BASIC_BLOCK, RowFlag.BASIC_BLOCK),
-    (_PROLOGUE_END, RowFlag.PROLOGUE_END),
-    (_EPILOGUE_BEGIN, RowFlag.EPILOGUE_BEGIN),
+    (Lns.DW_LNS_set_basic_block, RowFlag.BASIC_BLOCK),
+    (Lns.DW_LNS_set_prologue_end, RowFlag.PROLOGUE_END),
+    (Lns.DW_LNS_set_epilogue_begin, RowFlag.EPILOGUE_BEGIN),
 )
-_FREQUENT = (_ADVANCE_LINE, _SET_COLUMN, _NEGATE_STMT)
-_END_SEQUENCE, _SET_ADDRESS, _DEFINE_FILE, _NVIDIA_INLINED = 1, 2, 3, 0x90
+_COPY, _END_SEQUENCE = int(Lns.DW_LNS_copy), int(Lne.DW_LNE_end_sequence)
+_NEGATE_STMT = int(Lns.DW_LNS_negate_stmt)
+_FREQUENT = (int(Lns.DW_LNS_advance_line), int(Lns.DW_LNS_set_column), _NEGATE_STMT)
 _ADDRESS_SIZES = (2, 4, 8)
 _LARGEST = np.uint64(0xFFFFFFFF)
 
@@ -122,7 +122,7 @@ class _Code:
         """Where a standard opcode stands."""
         if opcode in self._frequent:
             return np.flatnonzero(self._frequent[opcode])
-        at: Positions = self._rare[self._rare_opcode == opcode]
+        at: Positions = self._rare[self._rare_opcode == int(opcode)]
         return at
 
     def negations(self) -> NDArray[np.int32]:
@@ -140,7 +140,7 @@ class _Code:
 
     def extended(self, kind: int) -> tuple[Positions, Positions, Positions]:
         """Where operands of an extended opcode begin and end, and the row that its effect reaches first."""
-        which = np.flatnonzero(self.kind == kind)
+        which = np.flatnonzero(self.kind == int(kind))
         return self.found.payload[which] + 1, self.found.end[which], self.row(self.found.extended[which])
 
     def per_sequence(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -164,8 +164,8 @@ def run(data: bytes, headers: Sequence[LineHeader]) -> ProgramRows:
     columns: dict[str, NDArray[Any]] = {
         "address": _addresses(code),
         "line": _lines(code),
-        "file": _register(code, _SET_FILE, 1),
-        "column": _register(code, _SET_COLUMN, 0),
+        "file": _register(code, Lns.DW_LNS_set_file, 1),
+        "column": _register(code, Lns.DW_LNS_set_column, 0),
         "flags": _flags(code),
     }
     context, name = _inlined(code)
@@ -198,7 +198,7 @@ def _lines(code: _Code) -> U32:
     specials = np.arange(shape.opcode_base, 256)
     delta[specials] = shape.line_base + (specials - shape.opcode_base) % shape.line_range
     line = delta.astype(np.uint32).take(code.row_opcode)
-    at = code.opcode(_ADVANCE_LINE)
+    at = code.opcode(Lns.DW_LNS_advance_line)
     np.add.at(line, code.row(at), sleb_at(code.u8, at + 1)[0].astype(np.uint32))
     line[code.first] += np.uint32(1)
     _restart(line, code.first)
@@ -208,7 +208,9 @@ def _lines(code: _Code) -> U32:
 def _advances(code: _Code) -> tuple[Positions, U64]:
     """Position and byte count of everything but special opcodes that moves the address on."""
     shape = code.shape
-    moved, constant, fixed = (code.opcode(opcode) for opcode in (_ADVANCE_PC, _CONST_ADD_PC, _FIXED_ADVANCE_PC))
+    moved = code.opcode(Lns.DW_LNS_advance_pc)
+    constant = code.opcode(Lns.DW_LNS_const_add_pc)
+    fixed = code.opcode(Lns.DW_LNS_fixed_advance_pc)
     step = (255 - shape.opcode_base) // shape.line_range * shape.min_inst_length
     at = np.concatenate([moved, constant, fixed])
     count = np.concatenate(
@@ -248,7 +250,7 @@ def _addresses(code: _Code) -> U64:
 
 def _set_addresses(code: _Code) -> tuple[Positions, NDArray[np.int32], U64]:
     """Position, row and operand of every DW_LNE_set_address; the operand is as long as the instruction says."""
-    at, end, rows = code.extended(_SET_ADDRESS)
+    at, end, rows = code.extended(Lne.DW_LNE_set_address)
     size = end - at
     value = np.zeros(len(at), np.uint64)
     for number in _ADDRESS_SIZES:
@@ -275,7 +277,7 @@ def _flags(code: _Code) -> U8:
 
 def _inlined(code: _Code) -> tuple[U64 | None, U64 | None]:
     """The context and name registers of NVIDIA's extension; both operands must end inside their instruction."""
-    at, end, rows = code.extended(_NVIDIA_INLINED)
+    at, end, rows = code.extended(Lne.DW_LNE_NVIDIA_inlined_call)
     if not at.size:
         return None, None
     context, behind = uleb_at(code.u8, at)
@@ -287,7 +289,7 @@ def _inlined(code: _Code) -> tuple[U64 | None, U64 | None]:
 
 
 def _define_files(code: _Code) -> None:
-    at, end, _ = code.extended(_DEFINE_FILE)
+    at, end, _ = code.extended(Lne.DW_LNE_define_file)
     for start, stop in zip(at.tolist(), end.tolist(), strict=True):
         cursor = Cursor(code.bytes, SECTION, start, stop)
         try:

@@ -17,14 +17,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.dwarf.bulk_read import Positions, spans, uleb_at
-from symd.dwarf.line_header import ProgramShape
+from symd.dwarf.constants import Lns
+from symd.dwarf.line_header import EXTENDED_OPCODE, ProgramShape
 from symd.model.columns import U8
 
-SENTINEL = 0x01
-"""The byte put behind every program: as an opcode it is ``copy``, as an operand it ends it."""
-
-_STANDARD_OPERANDS = {1: 0, 2: 1, 3: 1, 4: 1, 5: 1, 6: 0, 7: 0, 8: 0, 10: 0, 11: 0, 12: 1}
-FIXED_ADVANCE_PC = 9
+SENTINEL = int(Lns.DW_LNS_copy)
+"""The byte put behind every program: as an opcode it takes no operand, as an operand it ends it."""
+_STANDARD_OPERANDS: dict[int, int] = {
+    Lns.DW_LNS_copy: 0,
+    Lns.DW_LNS_advance_pc: 1,
+    Lns.DW_LNS_advance_line: 1,
+    Lns.DW_LNS_set_file: 1,
+    Lns.DW_LNS_set_column: 1,
+    Lns.DW_LNS_negate_stmt: 0,
+    Lns.DW_LNS_set_basic_block: 0,
+    Lns.DW_LNS_const_add_pc: 0,
+    Lns.DW_LNS_set_prologue_end: 0,
+    Lns.DW_LNS_set_epilogue_begin: 0,
+    Lns.DW_LNS_set_isa: 1,
+}
+"""LEB128 operands of the standard opcodes; DW_LNS_fixed_advance_pc alone has one of another kind."""
+_FIXED_ADVANCE_PC = int(Lns.DW_LNS_fixed_advance_pc)
 Mask = NDArray[np.bool_]
 Runs = tuple[tuple[np.uint8, np.uint8], ...]
 
@@ -62,9 +75,9 @@ def _classes(counts: tuple[int, ...]) -> tuple[Runs, Runs]:
 
     ``counts`` are the operand counts of the standard opcodes 1, 2, ...; all of them are below 0x80.
     """
-    irregular = [opcode for opcode, count in enumerate(counts, 1) if opcode == FIXED_ADVANCE_PC or count > 1]
+    irregular = [opcode for opcode, count in enumerate(counts, 1) if opcode == _FIXED_ADVANCE_PC or count > 1]
     swap = [opcode for opcode, count in enumerate(counts, 1) if count == 1 and opcode not in irregular]
-    return _runs(swap), _runs([0, *irregular])
+    return _runs(swap), _runs([EXTENDED_OPCODE, *irregular])
 
 
 def _runs(opcodes: list[int]) -> Runs:
@@ -120,7 +133,7 @@ def find(code: bytes, shape: ProgramShape, stops: Positions) -> Instructions:
     starts[_spans(at + 1, end)] = False
     starts[stops] = True
     sick = np.concatenate([at[candidates.sick[true]], stops[states[stops - 1]]])
-    extended = u8[at] == 0
+    extended = u8[at] == EXTENDED_OPCODE
     return Instructions(starts, at[extended], candidates.payload[true][extended], end[extended], sick)
 
 
@@ -130,14 +143,14 @@ def _irregular(code: U8, shape: ProgramShape, at: Positions, stops: Positions) -
     opcode = code[at]
     payload = at + 1
     end = at + 3
-    extended = np.flatnonzero(opcode == 0)
+    extended = np.flatnonzero(opcode == EXTENDED_OPCODE)
     length, payload[extended] = uleb_at(code, at[extended] + 1)
     room = np.maximum(limit[extended] - payload[extended], 0)
     fits = (length >= 1) & (length <= room.astype(np.uint64))
     end[extended] = payload[extended] + np.where(fits, length, 0).astype(np.int64)
     sick = end > limit
     sick[extended] |= ~fits
-    unknown = np.flatnonzero((opcode != 0) & (opcode != FIXED_ADVANCE_PC))
+    unknown = np.flatnonzero((opcode != EXTENDED_OPCODE) & (opcode != _FIXED_ADVANCE_PC))
     if unknown.size:
         end[unknown] = _behind_operands(code, shape, at[unknown])
     sick |= end > limit

@@ -14,14 +14,16 @@ from symd.dwarf.attributes import AttributeReader
 from symd.dwarf.bulk_read import Positions, spans, uleb_at, unsigned_at
 from symd.dwarf.bulk_records import Layouts, Records
 from symd.dwarf.columns import Sections
+from symd.dwarf.constants import Rle
 from symd.dwarf.forms import Layout
 from symd.errors import LimitExceeded
 from symd.model.columns import U8, U64
 
-_BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR = 1, 2, 3, 4
-_BASE_ADDRESS, _START_END, _START_LENGTH = 5, 6, 7
-_DIRECT = (_BASE_ADDRESS, _START_END, _START_LENGTH)
-_INDEXED = (_BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH)
+_END_OF_LIST, _LAST_KIND = int(Rle.DW_RLE_end_of_list), int(Rle.DW_RLE_start_length)
+_BASE_ADDRESSX, _BASE_ADDRESS = int(Rle.DW_RLE_base_addressx), int(Rle.DW_RLE_base_address)
+_OFFSET_PAIR = int(Rle.DW_RLE_offset_pair)
+_DIRECT = (Rle.DW_RLE_base_address, Rle.DW_RLE_start_end, Rle.DW_RLE_start_length)
+_INDEXED = (Rle.DW_RLE_base_addressx, Rle.DW_RLE_startx_endx, Rle.DW_RLE_startx_length)
 _FEW = 16
 """Lists that are followed one by one."""
 _LEB = b"[\\x80-\\xff]*+[\\x00-\\x7f]"
@@ -173,8 +175,8 @@ class _Lists:
             (inside,) = (at < len(self._u8)).nonzero()
             at, number = at.take(inside), number.take(inside)
             kind = self._u8.take(at).astype(np.int64)
-            length[number[kind == 0]] = step
-            (going,) = ((kind != 0) & (kind <= _START_LENGTH)).nonzero()
+            length[number[kind == _END_OF_LIST]] = step
+            (going,) = ((kind != _END_OF_LIST) & (kind <= _LAST_KIND)).nonzero()
             at, number = at.take(going), number.take(going)
             yield number, step, at
             behind = records.behind(at, kind.take(going))
@@ -207,12 +209,14 @@ class _Lists:
 def _entry_layouts(width: int) -> dict[int, Layouts]:
     """What follows the kind of an entry."""
     return {
-        0: (),
-        _BASE_ADDRESSX: (Layout.LEB,),
-        **dict.fromkeys((_STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR), (Layout.LEB, Layout.LEB)),
-        _BASE_ADDRESS: (width,),
-        _START_END: (2 * width,),
-        _START_LENGTH: (width, Layout.LEB),
+        Rle.DW_RLE_end_of_list: (),
+        Rle.DW_RLE_base_addressx: (Layout.LEB,),
+        **dict.fromkeys(
+            (Rle.DW_RLE_startx_endx, Rle.DW_RLE_startx_length, Rle.DW_RLE_offset_pair), (Layout.LEB, Layout.LEB)
+        ),
+        Rle.DW_RLE_base_address: (width,),
+        Rle.DW_RLE_start_end: (2 * width,),
+        Rle.DW_RLE_start_length: (width, Layout.LEB),
     }
 
 
@@ -220,14 +224,16 @@ def _entry_layouts(width: int) -> dict[int, Layouts]:
 def _expressions(width: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     """One entry; and entries up to an end."""
     address = b".{%d}" % width
-    going = (
-        b"[\\x02-\\x04]" + _LEB + _LEB,
-        b"\\x01" + _LEB,
-        b"\\x05" + address,
-        b"\\x06" + address + address,
-        b"\\x07" + address + _LEB,
-    )
-    some = b"|".join(going)
+    operands = {
+        Rle.DW_RLE_offset_pair: _LEB + _LEB,
+        Rle.DW_RLE_startx_endx: _LEB + _LEB,
+        Rle.DW_RLE_startx_length: _LEB + _LEB,
+        Rle.DW_RLE_base_addressx: _LEB,
+        Rle.DW_RLE_base_address: address,
+        Rle.DW_RLE_start_end: address + address,
+        Rle.DW_RLE_start_length: address + _LEB,
+    }
+    some = b"|".join(b"\\x%02x" % kind + pattern for kind, pattern in operands.items())
     return re.compile(some, re.DOTALL), re.compile(b"(?:" + some + b")*+", re.DOTALL)
 
 
@@ -254,12 +260,12 @@ def _operands(
         start, behind = uleb_at(u8, at)
     if kind in _INDEXED:
         start, known = reader.addresses_at(start, unit)
-    if kind in (_BASE_ADDRESSX, _BASE_ADDRESS):
+    if kind in (Rle.DW_RLE_base_addressx, Rle.DW_RLE_base_address):
         return start, start, known
-    if kind == _START_END:
+    if kind == Rle.DW_RLE_start_end:
         return start, unsigned_at(u8, behind, width), known
     end, _ = uleb_at(u8, behind)
-    if kind == _STARTX_ENDX:
+    if kind == Rle.DW_RLE_startx_endx:
         end, end_known = reader.addresses_at(end, unit)
         known &= end_known
-    return start, start + end if kind in (_STARTX_LENGTH, _START_LENGTH) else end, known
+    return start, start + end if kind in (Rle.DW_RLE_startx_length, Rle.DW_RLE_start_length) else end, known

@@ -14,7 +14,8 @@ from symd.dwarf.abbreviations import DieShape
 from symd.dwarf.attributes import NO_FILE, AttributeReader, ScopeAttributes
 from symd.dwarf.bulk_read import Positions
 from symd.dwarf.columns import LineColumns, ScopeColumns, Sections, look_up_files
-from symd.dwarf.die_split import INLINED_SUBROUTINE, NULL, SUBPROGRAM, Dies
+from symd.dwarf.constants import Tag
+from symd.dwarf.die_split import NULL, Dies
 from symd.dwarf.range_lists import Ranges, in_order, read_lists
 from symd.dwarf.strings import Names, StringReader
 from symd.dwarf.units import SECTION, Unit, Units, read_units
@@ -132,7 +133,7 @@ def _functions(trees: Sequence[tuple[int, Dies]], shapes: Sequence[DieShape]) ->
 
 
 _OTHER, _FUNCTION, _INLINED = 0, 1, 2
-_KINDS = {SUBPROGRAM: _FUNCTION, INLINED_SUBROUTINE: _INLINED}
+_KINDS: dict[int, int] = {Tag.DW_TAG_subprogram: _FUNCTION, Tag.DW_TAG_inlined_subroutine: _INLINED}
 _NO_DIES = Dies(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 

@@ -10,15 +10,19 @@ import numpy as np
 
 from symd.dwarf import forms
 from symd.dwarf.abbreviations import DieShape
-from symd.dwarf.attributes import ABSTRACT_ORIGIN, SPECIFICATION, AttributeReader
+from symd.dwarf.attributes import AttributeReader
 from symd.dwarf.bulk_read import uleb_at
 from symd.dwarf.columns import Sections
+from symd.dwarf.constants import At, Lne
 from symd.dwarf.forms import Layout
+from symd.dwarf.line_header import EXTENDED_OPCODE
 from symd.dwarf.line_header import SECTION as LINES
 from symd.dwarf.range_lists import Ranges
 from symd.dwarf.scopes import code_ranges
 from symd.dwarf.units import SECTION, Unit, Units
 from symd.model.columns import U64
+
+_SET_ADDRESS = int(Lne.DW_LNE_set_address)
 
 
 class Selection(NamedTuple):
@@ -91,7 +95,8 @@ def _shapes(units: Units, unit: Unit) -> Mapping[int, DieShape]:
 def _refer_elsewhere(units: Units, chosen: Sequence[Unit]) -> bool:
     """Whether a name may stand in another unit than the function."""
     return any(
-        attribute.name in (ABSTRACT_ORIGIN, SPECIFICATION) and attribute.form not in forms.UNIT_REFERENCES
+        attribute.name in (At.DW_AT_abstract_origin, At.DW_AT_specification)
+        and attribute.form not in forms.UNIT_REFERENCES
         for unit in chosen
         for shape in _shapes(units, unit).values()
         for attribute in shape.attributes
@@ -110,7 +115,7 @@ def _begins_inside(sections: Sections, unit: Unit, spans: Ranges) -> bool:
     size = unit.widths.address
     top = 1 << 8 * size
     dropped = {top - 1, top - 2, 0} if np.all(spans.start > 0) else {top - 1, top - 2}
-    opcode = bytes([0, size + 1, 2])
+    opcode = bytes([EXTENDED_OPCODE, size + 1, _SET_ADDRESS])
     while (at := data.find(opcode, at, end)) >= 0:
         at += len(opcode)
         address = int.from_bytes(data[at : at + size], "little")

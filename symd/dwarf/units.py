@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from symd.dwarf import forms
 from symd.dwarf.abbreviations import DieShape, Shapes
 from symd.dwarf.columns import Sections
+from symd.dwarf.constants import At, Form, Ut
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
 from symd.dwarf.strings import StringReader
@@ -15,11 +16,16 @@ from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 
 SECTION = ".debug_info"
-_TYPE_UNITS = frozenset({2, 6})  # DW_UT_type, DW_UT_split_type
-_ID_UNITS = frozenset({4, 5})  # DW_UT_skeleton, DW_UT_split_compile: an 8-byte id follows
-_NAME, _STMT_LIST, _LOW_PC, _COMP_DIR = 0x03, 0x10, 0x11, 0x1B
-_STR_OFFSETS_BASE, _ADDR_BASE, _RNGLISTS_BASE = 0x72, 0x73, 0x74
-_GNU_ADDR_BASE = 0x2133
+_TYPE_UNITS = frozenset({Ut.DW_UT_type, Ut.DW_UT_split_type})
+_ID_UNITS = frozenset({Ut.DW_UT_skeleton, Ut.DW_UT_split_compile})
+"""Units in whose header an id of 8 bytes follows."""
+_COMPILE = int(Ut.DW_UT_compile)
+_ADDR, _INDIRECT = int(Form.DW_FORM_addr), int(Form.DW_FORM_indirect)
+_NAME, _COMP_DIR = int(At.DW_AT_name), int(At.DW_AT_comp_dir)
+_STMT_LIST, _LOW_PC = int(At.DW_AT_stmt_list), int(At.DW_AT_low_pc)
+_STR_OFFSETS_BASE, _RNGLISTS_BASE = int(At.DW_AT_str_offsets_base), int(At.DW_AT_rnglists_base)
+_ADDR_BASE, _GNU_ADDR_BASE = int(At.DW_AT_addr_base), int(At.DW_AT_GNU_addr_base)
+_STRING_SECTIONS: dict[int, str] = {Form.DW_FORM_strp: ".debug_str", Form.DW_FORM_line_strp: ".debug_line_str"}
 
 
 @dataclass(slots=True)
@@ -105,7 +111,7 @@ def _read_header(cursor: Cursor, start: int, offset_size: int, number: int) -> U
     version = cursor.unsigned(2)
     if not 2 <= version <= 5:
         raise Unsupported(f"DWARF version {version}")
-    kind = cursor.unsigned(1) if version >= 5 else 1
+    kind = cursor.unsigned(1) if version >= 5 else _COMPILE
     if version >= 5:
         address_size, abbreviations = cursor.unsigned(1), cursor.unsigned(offset_size)
     else:
@@ -137,7 +143,7 @@ def _values(cursor: Cursor, shape: DieShape) -> dict[int, tuple[int, int | bytes
     found: dict[int, tuple[int, int | bytes | None]] = {}
     for name, declared, _, constant in shape.attributes:
         form = declared
-        while form == forms.INDIRECT:
+        while form == _INDIRECT:
             form = cursor.uleb()
         found.setdefault(name, (form, forms.read(cursor, form, shape.widths, constant)))
     return found
@@ -169,7 +175,7 @@ def _address(sections: Sections, unit: Unit, form: int, value: int | bytes | Non
         size = unit.widths.address
         at = unit.addr_base + value * size
         return int.from_bytes(sections.get(".debug_addr", b"")[at : at + size], "little")
-    return value if form == forms.ADDR else 0
+    return value if form == _ADDR else 0
 
 
 def _text(sections: Sections, strings: StringReader, unit: Unit, form: int, value: int | bytes | None) -> bytes:
@@ -177,14 +183,13 @@ def _text(sections: Sections, strings: StringReader, unit: Unit, form: int, valu
         return value
     if value is None:
         return b""
-    section = ".debug_line_str" if form == forms.LINE_STRP else ".debug_str"
+    section = _STRING_SECTIONS.get(form)
     if form in forms.STRX_FORMS:
+        section = ".debug_str"
         size = unit.widths.offset
         at = unit.str_offsets_base + value * size
         entry = sections.get(".debug_str_offsets", b"")[at : at + size]
         if len(entry) != size:
             return b""
         value = int.from_bytes(entry, "little")
-    elif form not in (forms.STRP, forms.LINE_STRP):
-        return b""
-    return strings.at(section, value) or b""
+    return b"" if section is None else strings.at(section, value) or b""

@@ -14,6 +14,7 @@ from symd.dwarf import die_split, forms
 from symd.dwarf.abbreviations import DieShape
 from symd.dwarf.bulk_records import Layouts
 from symd.dwarf.columns import Sections
+from symd.dwarf.constants import Form
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Layout
 from symd.dwarf.strings import StringReader
@@ -36,7 +37,7 @@ class Value(NamedTuple):
 
     @property
     def is_block(self) -> bool:
-        return self.data is not None and self.form != forms.STRING
+        return self.data is not None and self.form != Form.DW_FORM_string
 
     @property
     def is_constant(self) -> bool:
@@ -151,7 +152,7 @@ class Dies:
         """The DIE that a reference in ``die`` means."""
         if value.form in forms.UNIT_REFERENCES:
             return self.at(die.unit.offset + value.number)
-        return self.at(value.number) if value.form == forms.REF_ADDR else None
+        return self.at(value.number) if value.form == Form.DW_FORM_ref_addr else None
 
     def type_of(self, die: Die) -> Die | None:
         """The DIE of its type, its own or that of the DIE it completes."""
@@ -172,14 +173,14 @@ class Dies:
         return (self._bytes(die.unit, value) or b"").decode("utf-8", "replace")
 
     def _bytes(self, unit: Unit, value: Value) -> bytes | None:
-        if value.form == forms.STRING:
+        if value.form == Form.DW_FORM_string:
             return value.data
-        if value.form == forms.LINE_STRP:
+        if value.form == Form.DW_FORM_line_strp:
             return self._strings.at(".debug_line_str", value.number)
         offset: int | None = value.number
         if value.form in forms.STRX_FORMS:
             offset = self._entry(".debug_str_offsets", unit.str_offsets_base, value.number, unit.widths.offset)
-        elif value.form != forms.STRP:
+        elif value.form != Form.DW_FORM_strp:
             return None
         return None if offset is None else self._strings.at(".debug_str", offset)
 
@@ -214,7 +215,7 @@ class Dies:
 
 
 def _value(cursor: Cursor, form: int, constant: int, unit: Unit) -> Value:
-    while form == forms.INDIRECT:
+    while form == Form.DW_FORM_indirect:
         form = cursor.uleb()
     if form == _FLAG_PRESENT:
         return Value(form, 1)
