@@ -18,7 +18,7 @@ def index(path: Path) -> int:
     def work() -> int:
         return len(build_index(path.read_bytes(), Limits()))
 
-    gc.disable()  # as the process does that indexes for the daemon (symd/service/worker.py)
+    gc.disable()  # as the process does that indexes for the daemon (symd/child/worker.py)
 
     return report(work)
 

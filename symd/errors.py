@@ -7,6 +7,7 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- HashMismatch                             uploaded bytes are not the ones that were announced
 |   +-- BadQuery                                 an address or a name that does not parse
 |   +-- BuildFailed                              the driver's compiler refused the module; carries the build log
+|   +-- DriverNotConfigured                      no driver of that name; says which the operator configured
 +-- LimitExceeded           RESOURCE_EXHAUSTED   a configured budget (size, depth, expansion, count) would be passed
 +-- Unsupported             UNIMPLEMENTED        understood, and not something symd reads
 +-- NotFound                NOT_FOUND
@@ -16,7 +17,7 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- ContextNotFound
 +-- FailedPrecondition      FAILED_PRECONDITION  do not retry before something was mended
 |   +-- DriverMissing                            a library or device is not installed; says what to install
-|   +-- ToolMissing                              a disassembler is not installed, or too old; says what to install
+|   +-- ToolMissing                              a disassembler or demangler is not installed, or too old; says what to install
 |   +-- NoDebugData                              the driver has no debug data for this module; says why
 +-- DeadlineExceeded        DEADLINE_EXCEEDED
 |   +-- DriverTimeout                            the driver did not come back and was ended
@@ -25,13 +26,15 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- StoreUnavailable                         the disk refused
 +-- DriverFailed            INTERNAL             a driver call returned an error code
 |   +-- DriverCrashed                            a driver died of a signal or an abort
++-- ToolFailed              INTERNAL             an outside program or library ran and refused; its exit code, its last words
+|   +-- ToolCrashed                              it died of a signal
 +-- DataLoss                DATA_LOSS            stored bytes are not what they were
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 __all__ = (
     "BadQuery",
@@ -42,6 +45,7 @@ __all__ = (
     "DriverCrashed",
     "DriverFailed",
     "DriverMissing",
+    "DriverNotConfigured",
     "DriverTimeout",
     "FailedPrecondition",
     "HashMismatch",
@@ -56,11 +60,15 @@ __all__ = (
     "ServerUnavailable",
     "StoreUnavailable",
     "SymdError",
+    "ToolCrashed",
+    "ToolFailed",
     "ToolMissing",
     "Unavailable",
     "UnknownFormat",
     "Unsupported",
     "by_reason",
+    "described",
+    "from_description",
 )
 
 
@@ -132,6 +140,10 @@ class BuildFailed(InvalidInput):
     ) -> None:
         super().__init__(message, where=where, hint=hint, metadata=metadata)
         self.build_log = build_log
+
+
+class DriverNotConfigured(InvalidInput):
+    reason = "DRIVER_NOT_CONFIGURED"
 
 
 class LimitExceeded(SymdError):
@@ -216,6 +228,18 @@ class DriverCrashed(DriverFailed):
     reason = "DRIVER_CRASHED"
 
 
+class ToolFailed(SymdError):
+    """``metadata`` has ``exit_status`` where the tool ended by itself."""
+
+    reason = "TOOL_FAILED"
+
+
+class ToolCrashed(ToolFailed):
+    """``metadata`` has ``signal``, its name."""
+
+    reason = "TOOL_CRASHED"
+
+
 class DataLoss(SymdError):
     status = "DATA_LOSS"
     reason = "DATA_LOSS"
@@ -231,3 +255,27 @@ def by_reason(reason: str) -> type[SymdError] | None:
         return next((hit for hit in found if hit), None)
 
     return search(SymdError)
+
+
+def described(error: SymdError) -> dict[str, Any]:
+    """An error as what JSON can write; ``from_description`` makes an equal one of it, in another process or later."""
+    fields: dict[str, Any] = {
+        "reason": error.reason,
+        "message": error.message,
+        "where": error.where,
+        "hint": error.hint,
+        "metadata": error.metadata,
+    }
+    if isinstance(error, BuildFailed):
+        fields["build_log"] = error.build_log
+    return fields
+
+
+def from_description(fields: Mapping[str, Any]) -> SymdError | None:
+    """The error that ``described`` took down; None for a reason that this version does not know.
+
+    Raises KeyError or TypeError for a mapping that no error was made into.
+    """
+    cls = by_reason(fields["reason"])
+    rest = {name: value for name, value in fields.items() if name not in ("reason", "message")}
+    return cls(fields["message"], **rest) if cls else None

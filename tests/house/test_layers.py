@@ -51,7 +51,7 @@ ONLY_IN = {
     "ctypes": {"drivers", "disasm"},
     "socket": {"service", "client", "cli"},
     "sqlite3": {"store"},
-    "subprocess": {"drivers", "disasm", "service", "cli"},
+    "subprocess": {"child", "drivers", "disasm", "cli"},
     "click": {"cli"},
     "rich": {"cli"},
 }

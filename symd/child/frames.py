@@ -1,0 +1,63 @@
+"""Messages between symd and its children on a pipe: one kind byte, the payload's length as a little-endian u64, the payload."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import IO, Final
+
+CALL: Final = b"C"
+"""The name of the function that the child calls next, so that its death can be blamed on that."""
+BYTES: Final = b"B"
+"""A byte string."""
+JSON: Final = b"J"
+"""One JSON object, UTF-8."""
+ERROR: Final = b"E"
+"""A SymdError as ``symd.errors.described`` writes it, in JSON."""
+MEMORY: Final = b"M"
+"""Empty: the child was refused memory."""
+
+HEAD: Final = struct.Struct("<cQ")
+_KINDS: Final = frozenset((CALL, BYTES, JSON, ERROR, MEMORY))
+
+
+def write_frame(descriptor: int, kind: bytes, payload: bytes) -> None:
+    """Write one frame whole. Raises OSError when the other end is closed."""
+    for part in (HEAD.pack(kind, len(payload)), payload):
+        view = memoryview(part)
+        while view:
+            view = view[os.write(descriptor, view) :]
+
+
+def read_frame(source: IO[bytes], largest: int) -> tuple[bytes, bytes] | None:
+    """The next (kind, payload); None when the stream ends before the frame does.
+
+    Raises ValueError for a kind that does not exist and for a payload of more than ``largest`` bytes.
+    """
+    head = source.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    kind, length = HEAD.unpack(head)
+    if kind not in _KINDS or length > largest:
+        raise ValueError(f"no frame, or one of {length} bytes where {largest} are allowed")
+    payload = source.read(length)
+    return (kind, payload) if len(payload) == length else None
+
+
+def read_frames(data: bytes | bytearray) -> list[tuple[bytes, bytes]]:
+    """The whole frames at the start of ``data``; a last frame that was cut off is left out.
+
+    Raises ValueError where a frame starts with a kind that does not exist.
+    """
+    frames = []
+    start = 0
+    while start + HEAD.size <= len(data):
+        kind, length = HEAD.unpack_from(data, start)
+        if kind not in _KINDS:
+            raise ValueError(f"byte {start} starts no frame")
+        end = start + HEAD.size + length
+        if end > len(data):
+            break
+        frames.append((kind, bytes(data[start + HEAD.size : end])))
+        start = end
+    return frames

@@ -1,0 +1,151 @@
+"""A child process from start to end: what it answers and what it prints are read while its time runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from symd.child.ending import Ending, Limit, limit_of
+from symd.child.process import Allowance, kill, start
+
+_READ_BYTES: Final = 1 << 16
+_PRINTED_BYTES: Final = 1 << 20
+"""How much of what a child prints beside its answer is kept: the end of it."""
+_LAST_WORDS: Final = 300
+"""Characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A child that has ended: how, what it answered and the last MiB that it printed beside the answer."""
+
+    ending: Ending
+    answer: bytes = field(repr=False)
+    printed: str = field(repr=False)
+
+    @property
+    def last_words(self) -> str:
+        """The last line that it printed, at most 300 characters; "" when it printed nothing."""
+        return self.printed.strip().rpartition("\n")[2].strip()[:_LAST_WORDS]
+
+
+def run(
+    command: Sequence[str],
+    allowance: Allowance,
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+    own_pipe: bool = False,
+) -> Ended:
+    """Run ``command`` in ``folder`` with exactly this environment and input.
+
+    Its standard output is the answer, its standard error what it prints. With ``own_pipe`` the answer comes on a pipe of
+    its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. Raises OSError when
+    it cannot be started or limited.
+    """
+    with contextlib.ExitStack() as ours:
+        with contextlib.ExitStack() as its:
+            answers, answer_end = _pipe(ours, its)
+            prints, print_end = _pipe(ours, its)
+            process = start(
+                [*command, str(answer_end)] if own_pipe else command,
+                allowance,
+                cwd=folder,
+                env=environment,
+                stdin=_file_of(stdin, its) if stdin else subprocess.DEVNULL,
+                stdout=print_end if own_pipe else answer_end,
+                stderr=print_end,
+                pass_fds=(answer_end,) if own_pipe else (),
+            )
+        with process:
+            return _Reader(process, answers, prints, allowance).until_it_ends()
+
+
+def _pipe(ours: contextlib.ExitStack, its: contextlib.ExitStack) -> tuple[int, int]:
+    """A pipe whose end for reading is ours, without waiting, and whose end for writing is the child's."""
+    reading, writing = os.pipe()
+    ours.callback(os.close, reading)
+    its.callback(os.close, writing)
+    os.set_blocking(reading, False)
+    return reading, writing
+
+
+def _file_of(data: bytes, its: contextlib.ExitStack) -> int:
+    """A file in memory that holds ``data``: unlike a pipe it takes all of it at once."""
+    descriptor = os.memfd_create("stdin")
+    its.callback(os.close, descriptor)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+class _Reader:
+    """Reads both pipes of one child until it ends, by itself or by us."""
+
+    def __init__(self, process: subprocess.Popen[bytes], answers: int, prints: int, allowance: Allowance) -> None:
+        self._process = process
+        self._answers, self._prints = answers, prints
+        self._allowance = allowance
+        self._end = time.monotonic() + allowance.seconds
+        self._answer = bytearray()
+        self._printed = bytearray()
+
+    def until_it_ends(self) -> Ended:
+        try:
+            limit = self._listen()
+        finally:
+            kill(self._process)
+        status = self._process.wait()
+        for descriptor in (self._answers, self._prints):
+            with contextlib.suppress(
+                BlockingIOError
+            ):  # nothing is left, and something of the group still holds the pipe
+                while not self._too_much() and self._read(descriptor):
+                    pass
+        if self._too_much():
+            limit = Limit.ANSWER
+        ending = Ending(status, limit or limit_of(status))
+        return Ended(ending, bytes(self._answer), self._printed.decode("utf-8", "replace"))
+
+    def _listen(self) -> Limit | None:
+        """Read until the child ends; the limit for which to end it, or None."""
+        ended = os.pidfd_open(self._process.pid)
+        try:
+            with selectors.DefaultSelector() as selector:
+                for descriptor in (ended, self._answers, self._prints):
+                    selector.register(descriptor, selectors.EVENT_READ)
+                while (left := self._end - time.monotonic()) > 0:
+                    ready = [key.fd for key, _ in selector.select(left)]
+                    if ended in ready:
+                        return None
+                    for descriptor in ready:
+                        if not self._read(descriptor):
+                            selector.unregister(descriptor)
+                    if self._too_much():
+                        return Limit.ANSWER
+                return Limit.SECONDS
+        finally:
+            os.close(ended)
+
+    def _too_much(self) -> bool:
+        return len(self._answer) > self._allowance.answer
+
+    def _read(self, descriptor: int) -> bool:
+        """Take what is there; False when the other end is closed."""
+        data = os.read(descriptor, _READ_BYTES)
+        if descriptor == self._answers:
+            self._answer += data
+        else:
+            self._printed += data
+            del self._printed[:-_PRINTED_BYTES]
+        return bool(data)

@@ -1,0 +1,105 @@
+"""Kept processes: called again and again, replaced when they die, and their death told truly."""
+
+from __future__ import annotations
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from symd.child.ending import Ending, Limit
+from symd.child.pool import Pool
+from symd.child.process import Allowance
+from symd.config import Limits
+from symd.errors import BuildFailed
+from tests.child.test_run import gone
+
+ALLOWANCE = Allowance(seconds=60.0, memory=1 << 30, answer=1 << 20)
+LIMITS = Limits(batch=17)
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    made = Pool("tests.child.functions:work", 2)
+    yield made
+    made.close()
+
+
+def ask(pool: Pool, data: bytes, allowance: Allowance = ALLOWANCE) -> bytes | Ending:
+    return pool.call(data, LIMITS, allowance)
+
+
+def test_one_process_answers_again_and_again_with_the_limits_that_were_given(pool: Pool) -> None:
+    first = ask(pool, b"pid")
+    assert ask(pool, b"limits") == b"17"
+    assert ask(pool, b"print") == b"printed"
+    assert ask(pool, b"x" * 1000) == b"x" * 1000
+    assert ask(pool, b"pid") == first
+
+
+def test_no_more_processes_run_than_were_allowed(pool: Pool) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        assert len({*threads.map(lambda _: ask(pool, b"pid"), range(40))}) <= 2
+
+
+def test_an_error_comes_back_as_itself_and_costs_no_process(pool: Pool) -> None:
+    first = ask(pool, b"pid")
+    with pytest.raises(BuildFailed) as caught:
+        ask(pool, b"fail")
+    error = caught.value
+    assert (str(error), error.build_log, error.metadata) == ("here: no (do)", "log", {"k": "v"})
+    assert ask(pool, b"pid") == first
+
+
+@pytest.mark.parametrize(
+    ("request_", "ending"),
+    [
+        (b"kill %d" % signal.SIGSEGV, Ending(-signal.SIGSEGV)),
+        (b"kill %d" % signal.SIGKILL, Ending(-signal.SIGKILL)),
+        (b"defect", Ending(1)),
+    ],
+)
+def test_a_death_is_told_and_the_next_call_has_a_new_process(pool: Pool, request_: bytes, ending: Ending) -> None:
+    first = ask(pool, b"pid")
+    assert ask(pool, request_) == ending
+    assert ask(pool, b"pid") not in (first, ending)
+
+
+def test_memory_that_is_refused_is_named(pool: Pool) -> None:
+    ended = ask(pool, b"memory")
+    assert isinstance(ended, Ending)
+    assert ended.limit is Limit.MEMORY
+    assert ask(pool, b"again") == b"again"
+
+
+def test_time_that_is_up_ends_the_process(pool: Pool, tmp_path: Path) -> None:
+    first = ask(pool, b"pid")
+    assert isinstance(first, bytes)
+    mark = tmp_path / "reached"
+    assert ask(pool, b"hang " + bytes(mark), Allowance(1.0, 1 << 30, 1)) == Ending(-signal.SIGKILL, Limit.SECONDS)
+    assert mark.exists()
+    assert gone(int(first))
+
+
+def test_an_answer_larger_than_allowed_is_not_taken(pool: Pool) -> None:
+    ended = ask(pool, b"x" * 2000, Allowance(60.0, 1 << 30, 1000))
+    assert isinstance(ended, Ending)
+    assert ended.limit is Limit.ANSWER
+
+
+def test_a_process_with_another_memory_limit_is_not_reused(pool: Pool) -> None:
+    first = ask(pool, b"pid")
+    second = ask(pool, b"pid", Allowance(60.0, 1 << 31, 1 << 20))
+    assert isinstance(first, bytes)
+    assert first != second
+    assert gone(int(first))
+
+
+def test_closing_ends_the_processes_that_wait(pool: Pool) -> None:
+    pid = ask(pool, b"pid")
+    assert isinstance(pid, bytes)
+    assert Path("/proc", pid.decode()).exists()
+    pool.close()
+    assert gone(int(pid))
