@@ -38,14 +38,14 @@ class Backend:
         return BySection(spot.section or spot.section_index, spot.section_offset)
 
     def stack(self, spot: BreakpointLocation) -> Iterator[str]:
-        answer = self.symd.symbolize_one(self.digest, self.stopped_at(spot), spot.object)
+        answer = self.symd.symbolize_one(self.digest, self.stopped_at(spot), spot.path)
         for depth, frame in enumerate(answer.frames):
             where = f"{frame.file}:{frame.line}" if frame.file else "no line"
             yield f"#{depth} {frame.function} at {where}{' (inlined)' if frame.inlined else ''}"
 
     def variables(self, spot: BreakpointLocation) -> Iterator[str]:
         """By name, innermost scope first, with what lives where."""
-        found = self.symd.variables(self.digest, self.stopped_at(spot), spot.object)
+        found = self.symd.variables(self.digest, self.stopped_at(spot), spot.path)
         for variable in found.visible.variables:
             yield f"{variable.type} {variable.name} = {variable.location or 'optimized out'}"
 
@@ -58,8 +58,8 @@ class Backend:
 
     def instructions(self, spot: BreakpointLocation) -> Iterator[str]:
         """Those of the line, in the function or inlined copy that the place is in."""
-        stack = self.symd.symbolize_one(self.digest, self.stopped_at(spot), spot.object).frames
-        part = ListingPart(spot.object, spot.kernel)
+        stack = self.symd.symbolize_one(self.digest, self.stopped_at(spot), spot.path).frames
+        part = ListingPart(spot.path, spot.kernel)
         for listing in self.symd.listing(self.digest, part):
             for answer, text in zip(listing.answers, listing.text, strict=True):
                 same = answer.section_index == spot.section_index and answer.reason is Reason.EXACT

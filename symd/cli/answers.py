@@ -15,7 +15,7 @@ def answer_json(query: str, answer: Answer) -> dict[str, Any]:
     """One answer; ``candidates`` is there only when the reason is AMBIGUOUS."""
     fields = {
         "query": query,
-        "object": answer.object,
+        "object": answer.path,
         "kernel": answer.kernel,
         "section": answer.section,
         "section_offset": answer.section_offset,
@@ -41,7 +41,7 @@ def frame_json(frame: Frame) -> dict[str, Any]:
 
 def candidate_json(candidate: Candidate) -> dict[str, Any]:
     return {
-        "object": candidate.object,
+        "object": candidate.path,
         "kernel": candidate.kernel,
         "section": candidate.section,
         "section_index": candidate.section_index,
@@ -78,4 +78,4 @@ def _candidate(candidate: Candidate) -> str:
     section = candidate.section or f"#{candidate.section_index}"
     place = f"({section})+{candidate.section_offset:#x}"
     kernel = f" in {candidate.kernel}" if candidate.kernel else ""
-    return f"{place}{kernel} of {candidate.object}" if candidate.object else f"{place}{kernel}"
+    return f"{place}{kernel} of {candidate.path}" if candidate.path else f"{place}{kernel}"

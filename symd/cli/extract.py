@@ -33,7 +33,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, folder
     with opened(file, server, limits) as subject:
         objects = subject.summary().objects
         for item, name in zip(objects, file_names(objects, Path(file).name), strict=True):
-            data = subject.symbolizer.object_data(subject.digest, item.object)
+            data = subject.symbolizer.object_data(subject.digest, item.path)
             _write(folder, name, data, force=force)
             _report(item, folder / name, as_json)
 
@@ -43,7 +43,7 @@ def file_names(objects: Iterable[ObjectSummary], whole: str) -> Iterator[str]:
     ending that tells the kind. ``whole`` names the object that is the file itself."""
     taken: set[str] = set()
     for item in objects:
-        stem = _UNSAFE.sub("_", item.object or whole).strip("._-")[-LONGEST:] or "object"
+        stem = _UNSAFE.sub("_", item.path or whole).strip("._-")[-LONGEST:] or "object"
         ending = ".spv" if item.kind is CodeKind.SPIRV else ".elf"
         stem = stem.removesuffix(ending)
         name, number = f"{stem}{ending}", 2
@@ -82,7 +82,7 @@ def _report(item: ObjectSummary, path: Path, as_json: bool) -> None:
         return
     write_json(
         {
-            "object": item.object,
+            "object": item.path,
             "file": str(path),
             "format": item.format,
             "target": item.target,

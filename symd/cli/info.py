@@ -54,7 +54,7 @@ def container_json(container: ContainerSummary) -> dict[str, Any]:
 
 def object_json(item: ObjectSummary) -> dict[str, Any]:
     return {
-        "object": item.object,
+        "object": item.path,
         "format": item.format,
         "target": item.target,
         "size": item.size,
@@ -110,7 +110,7 @@ def _add_object(tree: Tree, item: ObjectSummary) -> None:
     target = f" for {item.target}" if item.target else ""
     branch = tree.add(
         _text(
-            (item.object or "(the file itself)", "cyan"),
+            (item.path or "(the file itself)", "cyan"),
             f"{item.format}{target}, {item.size} bytes, debug {item.debug}",
         )
     )

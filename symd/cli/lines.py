@@ -64,7 +64,7 @@ def _nothing(subject: Subject, path: str | None, level: LineLevel) -> NoDebugDat
             where=subject.name,
             hint="only code objects of NVIDIA's compilers have them, built with -lineinfo or -G",
         )
-    objects = [item for item in subject.summary().objects if path in (None, item.object)]
+    objects = [item for item in subject.summary().objects if path in (None, item.path)]
     kinds = sorted({item.debug for item in objects}) or ["none"]
     return NoDebugData(
         f"no line table (debug data: {', '.join(kinds)})",
@@ -76,7 +76,7 @@ def _nothing(subject: Subject, path: str | None, level: LineLevel) -> NoDebugDat
 def json_rows(table: LineTable) -> Iterator[str]:
     """The rows as JSON lines, many in one text."""
     strings = [to_json(text or None) for text in table.strings]
-    start = f'{{"object": {to_json(table.object)}, "target": {to_json(table.target)}, '
+    start = f'{{"object": {to_json(table.path)}, "target": {to_json(table.target)}, '
     places = [_place_json(place.section, place.section_index) for place in table.places]
     texts = [""] if table.text is None else [f', "text": {string}' for string in strings]
     for rows in _chunks(table):
@@ -120,7 +120,7 @@ def text_rows(table: LineTable) -> Iterator[str]:
 
 def _heading(table: LineTable, place: int, kernel: str) -> str:
     section = table.places[place].section
-    parts = [table.object, table.target or "", section or "", f"kernel {kernel}" if kernel else ""]
+    parts = [table.path, table.target or "", section or "", f"kernel {kernel}" if kernel else ""]
     title = printable("  ".join(part for part in parts if part)) or "module"
     text = "  text" if table.text is not None else ""
     return f"{title}\n{'address':<12}  {'line:col':<10}  {'flags':<12}  file{text}\n"

@@ -14,7 +14,7 @@ from symd.model.sources import SourceText
 def instruction_lines(listing: Listing, sources: Mapping[str, SourceText]) -> Iterator[str]:
     """One object an instruction; one for the whole where there are none."""
     if listing.problem:
-        yield to_json({"object": listing.object, "target": listing.target, "problem": listing.problem}) + "\n"
+        yield to_json({"object": listing.path, "target": listing.target, "problem": listing.problem}) + "\n"
         return
     texts = {file: source.text.splitlines() for file, source in sources.items() if source.text is not None}
     tails: dict[int, str] = {}
@@ -30,7 +30,7 @@ def instruction_lines(listing: Listing, sources: Mapping[str, SourceText]) -> It
 
 def _head(answer: Answer) -> str:
     fields = {
-        "object": answer.object,
+        "object": answer.path,
         "kernel": answer.kernel,
         "function": answer.frames[-1].function if answer.frames else None,
         "section": answer.section,

@@ -105,7 +105,7 @@ def text_lines(listing: Listing, sources: Mapping[str, SourceText], names: Mappi
 
 
 def _title(listing: Listing) -> str:
-    return "  ".join(part for part in (listing.object, listing.target or "", listing.disassembler) if part) or "module"
+    return "  ".join(part for part in (listing.path, listing.target or "", listing.disassembler) if part) or "module"
 
 
 def _heading(block: Block, names: Mapping[str, str]) -> str:

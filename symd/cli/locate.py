@@ -95,7 +95,7 @@ def answer_json(requested: str, answer: Located, names: dict[str, str]) -> Itera
     for spot in answer.spots:
         yield {
             "requested": requested,
-            "object": spot.object,
+            "object": spot.path,
             "kernel": spot.kernel,
             "function": names.get(spot.function or "", spot.function),
             "section": spot.section,
@@ -134,7 +134,7 @@ def _alternatives(answer: Located) -> Sequence[str]:
 
 def _place(spot: BreakpointLocation) -> str:
     kernel = f" in {spot.kernel}" if spot.kernel else ""
-    of = f" of {spot.object}" if spot.object and spot.object != spot.kernel else ""
+    of = f" of {spot.path}" if spot.path and spot.path != spot.kernel else ""
     return f"{spot.address:#x} ({spot.section or f'#{spot.section_index}'})+{spot.section_offset:#x}{kernel}{of}"
 
 

@@ -71,7 +71,7 @@ def named_json(found: NamedItem, name: str) -> dict[str, Any]:
         "kind": found.kind.name.lower(),
         "name": name,
         "linkage_name": found.linkage_name,
-        "object": found.object,
+        "object": found.path,
         "section": found.section,
         "section_index": found.section_index,
         "section_offset": found.section_offset,
@@ -96,4 +96,4 @@ def _details(found: NamedItem) -> list[str]:
     facts = ", ".join(
         f"{key} {value if isinstance(value, str) else to_json(value)}" for key, value in found.facts.items()
     )
-    return [linkage, place, copies, f"of {found.object}" if found.object else "", facts]
+    return [linkage, place, copies, f"of {found.path}" if found.path else "", facts]

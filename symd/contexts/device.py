@@ -110,7 +110,7 @@ def _parts(groups: Sequence[tuple[Target, I64]], values: U64) -> list[Part]:
     parts, first = [], 0
     for target, where in groups:
         numbers = np.arange(first, first + len(where))
-        parts.append(Part(numbers, values[where], target.kernel, target.section, target.object))
+        parts.append(Part(numbers, values[where], target.kernel, target.section, target.path))
         first += len(where)
     return parts
 
@@ -120,7 +120,7 @@ def _meaning(timeline: Timeline, width: int, row: int, address: int) -> DeviceCa
     low = np.array([address], np.uint64)
     value = int(timeline.values_of(np.array([row]), low)[0])
     whole = DeviceAddress(int(extended(low, width)[0]))
-    return DeviceCandidate(whole, target.module, target.object, _place(target, value))
+    return DeviceCandidate(whole, target.module, target.path, _place(target, value))
 
 
 def _place(target: Target, value: int) -> Query:

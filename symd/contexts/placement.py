@@ -67,12 +67,12 @@ def placed(load: Load, width: int, opener: Opener) -> Load:
     if len(load.segments) > MAX_SEGMENTS:
         raise BadQuery(f"a load has {len(load.segments)} segments, at most {MAX_SEGMENTS} are taken")
     if load.base is not None:
-        segments = _at_base(load.base, load.object, opener())
+        segments = _at_base(load.base, load.path, opener())
     else:
         sizer = _Sizer(opener)
-        segments = [sizer.sized(_named(each, load.object)) for each in load.segments]
+        segments = [sizer.sized(_named(each, load.path)) for each in load.segments]
     _check_segments(segments, width, load.module)
-    return replace(load, segments=tuple(segments), base=None, object=None)
+    return replace(load, segments=tuple(segments), base=None, path=None)
 
 
 def _check_life(load: Load) -> None:
@@ -101,7 +101,7 @@ def _check_text(text: str) -> None:
 
 
 def _named(segment: Segment, path: str | None) -> Segment:
-    return replace(segment, object=path) if segment.object is None and path is not None else segment
+    return replace(segment, path=path) if segment.path is None and path is not None else segment
 
 
 def _at_base(base: int, path: str | None, index: Index) -> list[Segment]:
@@ -133,7 +133,7 @@ class _Sizer:
         """The segment with its size. Raises ``BadQuery`` when nothing, or more than one thing, could be meant."""
         if segment.size:
             return segment
-        sizes = self._sizes(segment.place, segment.object)
+        sizes = self._sizes(segment.place, segment.path)
         if not sizes:
             raise KernelNotFound(
                 f"the module has no text for {segment.place}", hint="symd info FILE lists kernels and sections"

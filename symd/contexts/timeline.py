@@ -34,7 +34,7 @@ class Target(NamedTuple):
     """What a mapped segment is part of: a kernel, a section, or (neither given) a code object by its addresses."""
 
     module: str
-    object: str | None = None
+    path: str | None = None
     kernel: str | None = None
     section: str | int | None = None
 

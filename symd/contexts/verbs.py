@@ -101,7 +101,7 @@ class StoredAliases:
 
     def add(self, aliases: Sequence[Alias]) -> None:
         for each in aliases:
-            if not each.kind or not each.key or max(len(each.kind), len(each.key), len(each.object or "")) > MAX_TEXT:
+            if not each.kind or not each.key or max(len(each.kind), len(each.key), len(each.path or "")) > MAX_TEXT:
                 raise BadQuery(f"an alias has a kind and a key of 1 to {MAX_TEXT} characters")
         for context in {each.context for each in aliases} - {""}:
             self._epochs.context(context)
@@ -163,7 +163,7 @@ def _append(timeline: Timeline, rows: Sequence[Row], width: int) -> None:
         start,
         np.array(columns["size"], np.uint64),
         start - np.array(columns["offset"], np.int64).view(np.uint64),
-        list(map(Target, columns["module"], columns["object"], columns["kernel"], columns["section"])),
+        list(map(Target, columns["module"], columns["path"], columns["kernel"], columns["section"])),
     )
 
 

@@ -232,7 +232,7 @@ class Index:
         """A place as a candidate of an ambiguous query."""
         where = self.places[place]
         _, kernel, _ = self.leaves.at(self.bases[place] + offset)
-        return Candidate(where.object, where.section, where.section_index, SectionOffset(offset), kernel)
+        return Candidate(where.path, where.section, where.section_index, SectionOffset(offset), kernel)
 
 
 class AddressMap:

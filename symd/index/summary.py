@@ -36,7 +36,7 @@ def _object_fields(item: ObjectSummary) -> tuple[Any, ...]:
         (kernel.name, kernel.section, kernel.section_index, kernel.offset, kernel.size, kernel.facts)
         for kernel in item.kernels
     ]
-    return (item.object, item.format, item.target, item.size, item.sha256, item.debug, kernels, item.facts, item.notes)
+    return (item.path, item.format, item.target, item.size, item.sha256, item.debug, kernels, item.facts, item.notes)
 
 
 def _plain(value: object) -> Any:

@@ -44,7 +44,7 @@ class Frame(NamedTuple):
 class Candidate(NamedTuple):
     """One of several places that an ambiguous query could mean."""
 
-    object: str
+    path: str
     section: str | None
     section_index: int
     section_offset: SectionOffset
@@ -53,10 +53,10 @@ class Candidate(NamedTuple):
 
 class Answer(NamedTuple):
     """The answer to one query; ``frames`` are innermost first. Where the query names no place in any text,
-    ``object``, ``section`` and the rest are None."""
+    ``path``, ``section`` and the rest are None."""
 
     reason: Reason
-    object: str | None = None
+    path: str | None = None
     kernel: str | None = None
     section: str | None = None
     section_index: int | None = None
@@ -69,7 +69,7 @@ class Answer(NamedTuple):
 class TextSection(NamedTuple):
     """A section of a code object, as answers name it."""
 
-    object: str
+    path: str
     section: str | None
     section_index: int
     address: int
@@ -156,7 +156,7 @@ class Answers(Sequence[Answer]):
         offset = SectionOffset(int(self.offset[at]))
         address = ObjectAddress(place.address + offset)
         return Answer(
-            reason, place.object, kernel, place.section, place.section_index, offset, address, frames, candidates
+            reason, place.path, kernel, place.section, place.section_index, offset, address, frames, candidates
         )
 
 

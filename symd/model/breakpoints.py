@@ -42,7 +42,7 @@ class BreakpointLocation:
     """An address at which a source line begins. ``line`` is where it really is: that which was asked for, the one it
     slid to, or the first behind the prologue of the function that the line opens."""
 
-    object: str
+    path: str
     kernel: str | None
     function: str | None
     section: str | None

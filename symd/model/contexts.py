@@ -40,18 +40,18 @@ class ContextRecord:
 @dataclass(frozen=True, slots=True)
 class Segment:
     """``size`` bytes of device memory at ``address``; its first byte is ``place`` of the module that is loaded (in the
-    code object ``object``, or any when None). Size 0: to the end of the kernel or section that ``place`` names."""
+    code object at ``path``, or any when None). Size 0: to the end of the kernel or section that ``place`` names."""
 
     address: DeviceAddress
     size: int
     place: Query
-    object: str | None = None
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """A module came to device memory at ``time`` (nanoseconds): at ``segments``, or when there are none, whole at load
-    base ``base`` (device address = base + object address modulo 2^64; ``object`` names one code object of several).
+    base ``base`` (device address = base + object address modulo 2^64; ``path`` names one code object of several).
 
     ``key`` names the load until its unload, as a driver's handle does; "" lets it be named after what it says.
     ``until`` is when it was unloaded, where that is known already.
@@ -61,7 +61,7 @@ class Load:
     time: int
     segments: tuple[Segment, ...] = ()
     base: int | None = None
-    object: str | None = None
+    path: str | None = None
     key: str = ""
     until: int | None = None
 
@@ -76,13 +76,13 @@ class Unload:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Another name of a module, or of the code object ``object`` in it: ``key``, of a kind such as "build-id",
+    """Another name of a module, or of the code object at ``path`` in it: ``key``, of a kind such as "build-id",
     "amd-uri", "cupti-crc"; unique in ``context`` (an id), or everywhere when that is ""."""
 
     kind: str
     key: str
     module: str
-    object: str | None = None
+    path: str | None = None
     context: str = ""
 
 

@@ -17,7 +17,7 @@ class DeviceCandidate:
 
     address: DeviceAddress
     module: str
-    object: str | None
+    path: str | None
     place: Query
 
 

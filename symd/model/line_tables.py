@@ -26,7 +26,7 @@ class LineTable:
     ``strings`` too: the line itself.
     """
 
-    object: str
+    path: str
     target: str | None
     place: U32
     offset: U64

@@ -29,10 +29,10 @@ class Instructions:
 
 @dataclass(frozen=True, slots=True)
 class ListingPart:
-    """What of a module to list: the code object at ``object`` (None: all but the SPIR-V that machine code was made from),
+    """What of a module to list: the code object at ``path`` (None: all but the SPIR-V that machine code was made from),
     and in it ``kernel`` (None: everything). ``target`` is the device of code objects that do not say theirs."""
 
-    object: str | None = None
+    path: str | None = None
     kernel: str | None = None
     target: str | None = None
 
@@ -49,7 +49,7 @@ class Listing:
     disassembler's. Where there are none, ``problem`` says why.
     """
 
-    object: str
+    path: str
     target: str | None
     disassembler: str
     answers: Answers

@@ -44,7 +44,7 @@ class NamedItem:
 
     kind: NameKind
     name: str
-    object: str
+    path: str
     linkage_name: str | None = None
     section: str | None = None
     section_index: int | None = None

@@ -20,7 +20,7 @@ class KernelSummary(NamedTuple):
 class ObjectSummary(NamedTuple):
     """A code object described, without its bytes. ``notes`` are warnings a reader should see."""
 
-    object: str
+    path: str
     format: str
     target: str | None
     size: int

@@ -108,7 +108,7 @@ class Layouts:
 
     def _layout(self, found: Found) -> Layout | Reason:
         objects = machine_objects(self._resolver.summary(found.digest))
-        paths = [item.object for item in objects if found.path in (None, item.object)]
+        paths = [item.path for item in objects if found.path in (None, item.path)]
         if len(paths) != 1:
             return Layout((), Target(found.digest))
         whole = Target(found.digest, path=paths[0])

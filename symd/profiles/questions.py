@@ -108,7 +108,7 @@ class _Folds:
         names: dict[tuple[str, int, int, int], set[str]] = {}
         for item in resolver.summary(target.digest).objects:
             for kernel in item.kernels:
-                key = (item.object, kernel.section_index, kernel.offset, kernel.size)
+                key = (item.path, kernel.section_index, kernel.offset, kernel.size)
                 names.setdefault(key, set()).add(kernel.name)
         self._ranges = [key for key, several in names.items() if len(several) > 1]
 
@@ -119,7 +119,7 @@ class _Folds:
             places = [
                 number + 1
                 for number, place in enumerate(answers.places)
-                if (place.object, place.section_index) == (path, section)
+                if (place.path, place.section_index) == (path, section)
             ]
             start = np.uint64(offset)
             near = (answers.offset >= start) & (answers.offset - start < np.uint64(size))

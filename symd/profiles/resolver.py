@@ -147,7 +147,7 @@ class Resolver:
             yield module.digest, Found(module.digest)
             for item in machine_objects(self.summary(module.digest)):
                 if item.sha256 != module.digest:
-                    yield item.sha256, Found(module.digest, item.object)
+                    yield item.sha256, Found(module.digest, item.path)
 
     @cached_property
     def _kernels(self) -> dict[str, tuple[Target, ...]]:

@@ -165,7 +165,7 @@ class _Spots:
         file, line, column = position
         extent = self.owners.extent(int(self.owner[at]))
         return BreakpointLocation(
-            where.object,
+            where.path,
             strings[int(self.columns["location_kernel"][leaf])] or None,
             extent.name if extent else strings[int(self.columns["location_function"][frame])] or None,
             where.section,
@@ -181,7 +181,7 @@ class _Spots:
 
     def _sorted(self, spots: Iterable[BreakpointLocation]) -> tuple[BreakpointLocation, ...]:
         number = {path: at for at, path in enumerate(self.index.objects)}
-        return tuple(sorted(spots, key=lambda s: (s.kernel or "", number[s.object], s.section_index, s.section_offset)))
+        return tuple(sorted(spots, key=lambda s: (s.kernel or "", number[s.path], s.section_index, s.section_offset)))
 
 
 def _last_at_address(index: Index, rows: Numbers) -> Numbers:

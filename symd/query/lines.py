@@ -33,7 +33,7 @@ def _table(index: Index, number: int, rows: slice) -> LineTable:
     location = _locations(index, columns)
     root = _roots(index)
     return LineTable(
-        object=index.objects[number],
+        path=index.objects[number],
         target=index.targets[number],
         place=columns["place"].astype(np.uint32),
         offset=columns["offset"].astype(np.uint64),

@@ -23,9 +23,9 @@ Disassemble = Callable[[Sequence[CodeObject], str | None, Limits], list[Instruct
 
 def chosen(codes: Sequence[CodeObject], part: ListingPart) -> list[CodeObject]:
     """The code objects to disassemble. Raises ObjectNotFound, KernelNotFound."""
-    found = [code for code in codes if code.path == part.object or (part.object is None and not code.is_compiler_input)]
-    if part.object is not None and not found:
-        raise ObjectNotFound(f"there is no code object {part.object!r}", hint="symd info FILE lists them")
+    found = [code for code in codes if code.path == part.path or (part.path is None and not code.is_compiler_input)]
+    if part.path is not None and not found:
+        raise ObjectNotFound(f"there is no code object {part.path!r}", hint="symd info FILE lists them")
     if part.kernel is not None:
         found = [code for code in found if any(each.name == part.kernel for each in code.kernels)]
         if not found:
@@ -40,7 +40,7 @@ def listings(index: Index, codes: Sequence[CodeObject], found: Sequence[Instruct
         raise errors[0]
     if not found:
         raise Unsupported("there is no machine code in the module", hint="symd info FILE shows what is")
-    places = {(place.object, place.section_index): number for number, place in enumerate(index.places)}
+    places = {(place.path, place.section_index): number for number, place in enumerate(index.places)}
     for code, each in zip(codes, found, strict=True):
         if isinstance(each, SymdError):
             nothing = _answers(index, np.zeros(0, np.int64), np.zeros(0, np.uint64))

@@ -166,7 +166,7 @@ def _kernel(index: Index, number: int, row: int) -> NamedItem:
         (
             place.address
             for place in index.places
-            if (place.object, place.section_index) == (index.objects[number], kernel.section_index)
+            if (place.path, place.section_index) == (index.objects[number], kernel.section_index)
         ),
         None,
     )

@@ -36,7 +36,7 @@ class _Table:
         slots = np.zeros(max((section.index for section in texts), default=0) + 2, np.uint32)
         slots[[section.index for section in texts]] = np.arange(len(texts))
         return LineTable(
-            object=code.path,
+            path=code.path,
             target=code.target,
             place=slots[rows.section],
             offset=rows.offset,

@@ -39,7 +39,7 @@ def symbolize_one(index: Index, query: Query, path: str | None = None) -> Answer
     reason, kernel, frames = index.leaves.at(position)
     address = ObjectAddress(place.address + offset)
     return Answer(
-        reason, place.object, kernel, place.section, place.section_index, SectionOffset(offset), address, frames
+        reason, place.path, kernel, place.section, place.section_index, SectionOffset(offset), address, frames
     )
 
 

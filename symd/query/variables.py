@@ -27,9 +27,9 @@ def variables(index: Index, query: Query, codes: CodeObjects, path: str | None =
     at = symbolize(index, [query], path)[0]
     if at.section_index is None or at.section_offset is None:
         return InScope(at)
-    code = next((code for code in codes() if code.path == at.object), None)
+    code = next((code for code in codes() if code.path == at.path), None)
     if code is None:
-        raise ObjectNotFound(f"there is no code object {at.object!r}", metadata={"object": at.object or ""})
+        raise ObjectNotFound(f"there is no code object {at.path!r}", metadata={"object": at.path or ""})
     try:
         return InScope(at, visible_at(code, at.section_index, at.section_offset))
     except SymdError as error:

@@ -47,5 +47,5 @@ class Aliases:
 def _add(connection: sqlite3.Connection, alias: Alias) -> None:
     if not rows.exists(connection, checked(alias.module)):
         raise not_found(alias.module)
-    values = (alias.context, alias.kind, alias.key, alias.module, alias.object)
+    values = (alias.context, alias.kind, alias.key, alias.module, alias.path)
     connection.execute("INSERT OR REPLACE INTO aliases VALUES (?, ?, ?, ?, ?)", values)

@@ -60,7 +60,7 @@ class Row(NamedTuple):
     unloaded: int | None
     address: int
     size: int
-    object: str | None
+    path: str | None
     kernel: str | None
     section: str | int | None
     offset: int
@@ -213,7 +213,7 @@ class _Writer:
         return unload.key
 
     def _add_segments(self, load: int, segments: Sequence[Segment]) -> None:
-        values = [(load, _signed(each.address), each.size, each.object, *_columns(each.place)) for each in segments]
+        values = [(load, _signed(each.address), each.size, each.path, *_columns(each.place)) for each in segments]
         self._connection.executemany("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         self.segments += len(values)
 
@@ -252,7 +252,7 @@ def _number(connection: sqlite3.Connection, name: str) -> tuple[int, int, int]:
 def _event(load: Load) -> bytes:
     """What tells two loads apart: all that they say but their end."""
     told = [load.key, load.module, load.time]
-    told += [[each.address, each.size, each.object, *_columns(each.place)] for each in load.segments]
+    told += [[each.address, each.size, each.path, *_columns(each.place)] for each in load.segments]
     return hashlib.sha256(json.dumps(told).encode()).digest()[:16]
 
 
@@ -283,7 +283,7 @@ def _loads(rows: Iterable[Row]) -> Iterator[tuple[int, Load]]:
         grouped.setdefault(row.sequence, []).append(row)
     for sequence, parts in grouped.items():
         segments = tuple(
-            Segment(DeviceAddress(each.address % _WHOLE), each.size, _place(each), each.object) for each in parts
+            Segment(DeviceAddress(each.address % _WHOLE), each.size, _place(each), each.path) for each in parts
         )
         first = parts[0]
         yield sequence, Load(first.module, first.loaded, segments, key=first.key, until=first.unloaded)

@@ -37,7 +37,7 @@ def add_answer(rows: Any, answer: Answer) -> answer_pb2.Answer:
     try:
         row: answer_pb2.Answer = rows.add(
             reason=answer.reason,
-            object=answer.object,
+            object=answer.path,
             kernel=answer.kernel,
             section=answer.section,
             section_index=answer.section_index,
@@ -68,8 +68,8 @@ def _encodable(answer: Answer) -> Answer:
         frame._replace(function=utf8(frame.function), linkage_name=utf8(frame.linkage_name), file=utf8(frame.file))
         for frame in answer.frames
     )
-    texts = utf8(answer.object), utf8(answer.kernel), utf8(answer.section)
-    return answer._replace(object=texts[0], kernel=texts[1], section=texts[2], frames=frames)
+    texts = utf8(answer.path), utf8(answer.kernel), utf8(answer.section)
+    return answer._replace(path=texts[0], kernel=texts[1], section=texts[2], frames=frames)
 
 
 def from_answer(message: answer_pb2.Answer) -> Answer:
@@ -98,7 +98,7 @@ def from_frame(message: location_pb2.Frame) -> Frame:
 
 def to_candidate(candidate: Candidate) -> answer_pb2.Candidate:
     return answer_pb2.Candidate(
-        object=utf8(candidate.object),
+        object=utf8(candidate.path),
         section=utf8(candidate.section),
         section_index=candidate.section_index,
         section_offset=candidate.section_offset,
@@ -118,7 +118,7 @@ def from_candidate(message: answer_pb2.Candidate) -> Candidate:
 
 def to_place(place: TextSection) -> location_pb2.Place:
     return location_pb2.Place(
-        object=utf8(place.object),
+        object=utf8(place.path),
         section=utf8(place.section),
         section_index=place.section_index,
         address=place.address,

@@ -59,7 +59,7 @@ def _line(number: int) -> int:
 
 def to_spot(spot: BreakpointLocation) -> pb.BreakpointPlace:
     return pb.BreakpointPlace(
-        object=utf8(spot.object),
+        object=utf8(spot.path),
         kernel=utf8(spot.kernel),
         function=utf8(spot.function),
         section=utf8(spot.section),

@@ -83,7 +83,7 @@ def to_load(load: Load) -> context_pb2.Load:
             unload_time=load.until,
             segments=map(_to_segment, load.segments),
             load_base=load.base,
-            object=utf8(load.object),
+            object=utf8(load.path),
         )
     )
 
@@ -105,7 +105,7 @@ def to_alias(alias: Alias) -> alias_service_pb2.Alias:
         kind=utf8(alias.kind),
         key=utf8(alias.key),
         module=module_name(alias.module),
-        object=utf8(alias.object),
+        object=utf8(alias.path),
         context=context_name(alias.context) if alias.context else "",
     )
 
@@ -131,7 +131,7 @@ def from_events(messages: Iterable[context_pb2.MapEvent]) -> list[Load | Unload]
 
 def _to_segment(segment: Segment) -> context_pb2.Segment:
     return context_pb2.Segment(
-        address=segment.address, size=segment.size, place=to_query(segment.place), object=utf8(segment.object)
+        address=segment.address, size=segment.size, place=to_query(segment.place), object=utf8(segment.path)
     )
 
 

@@ -113,7 +113,7 @@ def _to_meaning(meaning: DeviceCandidate) -> context_pb2.Meaning:
     return context_pb2.Meaning(
         address=meaning.address,
         module=module_name(meaning.module),
-        object=utf8(meaning.object),
+        object=utf8(meaning.path),
         place=to_query(meaning.place),
     )
 

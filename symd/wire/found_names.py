@@ -32,7 +32,7 @@ def to_entry(found: NamedItem) -> pb.NameEntry:
         kind=int(found.kind),  # type: ignore[arg-type] # the enum's numbers are NameKind's own
         name=utf8(found.name),
         linkage_name=utf8(found.linkage_name),
-        object=utf8(found.object),
+        object=utf8(found.path),
         section=utf8(found.section),
         section_index=found.section_index,
         section_offset=found.section_offset,

@@ -54,7 +54,7 @@ def to_level(level: LineLevel) -> symbol_service_pb2.LineLevel:
 
 def to_chunks(table: LineTable) -> Iterator[symbol_service_pb2.GetLineTableResponse]:
     """The messages of one table."""
-    header = line_table_pb2.LineTableHeader(object=utf8(table.object), target=utf8(table.target), row_count=len(table))
+    header = line_table_pb2.LineTableHeader(object=utf8(table.path), target=utf8(table.target), row_count=len(table))
     yield symbol_service_pb2.GetLineTableResponse(header=header)
     for start in range(0, len(table.places), PLACES):
         places = [to_place(place) for place in table.places[start : start + PLACES]]
@@ -105,7 +105,7 @@ def _table(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> LineTab
     if not chunks[0].HasField("header") or len(columns["offset"]) != header.row_count:
         raise Malformed("the rows of a line table are not as many as its header says")
     return LineTable(
-        object=header.object,
+        path=header.object,
         target=header.target if header.HasField("target") else None,
         places=[from_place(place) for chunk in chunks for place in chunk.places],
         strings=[string for chunk in chunks for string in chunk.strings],

@@ -26,7 +26,7 @@ TEXT = 1 << 20
 
 
 def to_request(digest: str, part: ListingPart) -> pb.GetListingRequest:
-    return pb.GetListingRequest(name=module_name(digest), object=part.object, kernel=part.kernel, target=part.target)
+    return pb.GetListingRequest(name=module_name(digest), object=part.path, kernel=part.kernel, target=part.target)
 
 
 def from_request(request: pb.GetListingRequest) -> ListingPart:
@@ -37,7 +37,7 @@ def from_request(request: pb.GetListingRequest) -> ListingPart:
 def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
     """The messages of one code object's listing."""
     header = pb.ListingHeader(
-        object=utf8(listing.object),
+        object=utf8(listing.path),
         target=utf8(listing.target),
         disassembler=utf8(listing.disassembler),
         problem=utf8(listing.problem),
@@ -88,7 +88,7 @@ def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
     if not chunks[0].HasField("header") or not len(answers) == len(text) == header.instruction_count:
         raise Malformed("the instructions of a listing are not as many as its header says")
     return Listing(
-        object=header.object,
+        path=header.object,
         target=header.target if header.HasField("target") else None,
         disassembler=header.disassembler,
         answers=answers,

@@ -57,7 +57,7 @@ def from_container(message: module_pb2.Container) -> ContainerSummary:
 
 def to_code_object(code_object: ObjectSummary) -> module_pb2.CodeObject:
     return module_pb2.CodeObject(
-        object=utf8(code_object.object),
+        object=utf8(code_object.path),
         format=code_object.format,
         target=utf8(code_object.target),
         size=code_object.size,

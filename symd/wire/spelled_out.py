@@ -78,7 +78,7 @@ def as_columns(answers: Sequence[Answer]) -> Answers:
 
 def _place(answer: Answer) -> TextSection:
     start = (answer.address or 0) - (answer.section_offset or 0)
-    return TextSection(answer.object or "", answer.section, answer.section_index or 0, start)
+    return TextSection(answer.path or "", answer.section, answer.section_index or 0, start)
 
 
 class _Table:

@@ -180,7 +180,7 @@ def test_line_tables_arrive_whole(client, running):
     mine = line_table()
     for name in ("place", "offset", "kernel", "function", "file", "line", "column", "flags"):
         np.testing.assert_array_equal(getattr(first, name), getattr(mine, name))
-    assert (second.object, len(second)) == ("inner/1", 0)
+    assert (second.path, len(second)) == ("inner/1", 0)
 
 
 def test_a_grab_brings_the_module_and_what_the_driver_gave(client):

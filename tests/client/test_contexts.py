@@ -132,7 +132,7 @@ def test_every_text_of_a_zebin_has_an_address_of_its_own(symd, context):
     places = [ByKernel(kernel.name, 0), BySection(other.section, 0)]
     segments = tuple(Segment(HEAP + 0x10000 * at, 0, place) for at, place in enumerate(places))
     again = (Segment(HEAP + 0x90000, 0, BySection(other.section_index, 0x40)),)
-    symd.contexts.record(context, [Load(module.sha256, 5, segments), Load(module.sha256, 5, again, object="")])
+    symd.contexts.record(context, [Load(module.sha256, 5, segments), Load(module.sha256, 5, again, path="")])
     offsets = np.arange(0, 0x340, 8, dtype=np.uint64)
     for start, name, skipped in ((0, kernel.name, 0), (0x10000, other.name, 0), (0x90000, other.name, 0x40)):
         answers = symd.contexts.symbolize(context, offsets + np.uint64(HEAP + start), 6)
@@ -231,7 +231,7 @@ def test_a_batch_over_many_modules_is_what_each_module_says(symd, context):
         for at, kernel in enumerate(module.objects[0].kernels):
             start = HEAP + (number << 24) + (at << 16)
             offsets = np.arange(0, max(kernel.size, 8), 8, dtype=np.uint64)
-            path = module.objects[0].object
+            path = module.objects[0].path
             place = Segment(start, 1 << 16, ByKernel(kernel.name, 0), path)
             symd.contexts.record(context, [Load(module.sha256, number, (place,))])
             asked.append(offsets + np.uint64(start))

@@ -47,7 +47,7 @@ def test_a_module_is_described_and_read_as_in_process(both, data):
     assert client.missing([module.sha256]) == []
     assert module in [client.module(record.sha256) for record in client.modules()]
     for each in module.objects:
-        assert client.object_data(module.sha256, each.object) == engine.object_data(module.sha256, each.object)
+        assert client.object_data(module.sha256, each.path) == engine.object_data(module.sha256, each.path)
     with pytest.raises(ObjectNotFound):
         client.object_data(module.sha256, "not/there")
 
@@ -58,8 +58,8 @@ def test_the_line_tables_are_those_of_the_engine(both, data):
     mine, theirs = list(engine.lines(digest)), list(client.lines(digest))
     assert len(mine) == len(theirs)
     for one, other in zip(mine, theirs, strict=True):
-        assert (one.object, one.target, list(one.places), list(one.strings)) == (
-            other.object, other.target, list(other.places), list(other.strings),
+        assert (one.path, one.target, list(one.places), list(one.strings)) == (
+            other.path, other.target, list(other.places), list(other.strings),
         )  # fmt: skip
         for name in COLUMNS:
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
@@ -71,14 +71,14 @@ def test_every_instruction_of_every_kernel_has_the_frames_it_has_in_process(both
     for each in module.objects:
         for kernel in each.kernels:
             offsets = np.arange(0, max(kernel.size, 8) + 16, 8, dtype=np.uint64)
-            how = {"kernel": kernel.name, "path": each.object}
+            how = {"kernel": kernel.name, "path": each.path}
             mine = engine.symbolize_column(module.sha256, offsets, **how)
             assert list(client.symbolize_column(module.sha256, offsets, **how)) == list(mine)
             exact += sum(answer.reason is Reason.EXACT and bool(answer.frames) for answer in mine)
             some = [ByKernel(kernel.name, int(offset)) for offset in offsets[:40]]
             some += [BySection(kernel.section_index, kernel.offset), ByAddress(0), ByKernel("no such kernel", 0)]
-            mine = engine.symbolize(module.sha256, some, each.object)
-            assert list(client.symbolize(module.sha256, some, each.object)) == list(mine)
+            mine = engine.symbolize(module.sha256, some, each.path)
+            assert list(client.symbolize(module.sha256, some, each.path)) == list(mine)
     assert exact > 0
 
 

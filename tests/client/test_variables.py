@@ -33,8 +33,8 @@ def test_every_place_has_the_engines_variables(both, file):  # noqa: F811
         for kernel in each.kernels:
             for offset in range(0, kernel.size, max(8, kernel.size // 8 // 8 * 8)):
                 query = ByKernel(kernel.name, KernelOffset(offset))
-                mine = engine.variables(module.sha256, query, each.object)
-                assert client.variables(module.sha256, query, each.object) == mine
+                mine = engine.variables(module.sha256, query, each.path)
+                assert client.variables(module.sha256, query, each.path) == mine
                 seen += len(mine.visible.variables)
     assert seen > 0
 

@@ -89,7 +89,7 @@ def _addresses(index: Index) -> None:
         assert list(symbolize(index, queries)) == column
         assert symbolize_one(index, queries[0]) == column[0]
     for place in index.places[:16]:
-        sections = symbolize_column(index, _some(4096), section=place.section_index, path=place.object)
+        sections = symbolize_column(index, _some(4096), section=place.section_index, path=place.path)
         addresses = symbolize_column(index, _some(4096) + np.uint64(place.address))
         assert len(list(sections)) == len(list(addresses)) == len(sections)
 

@@ -64,7 +64,7 @@ class WireFuzzer:
             context = client.contexts.add(Context())
         names = [f"modules/{module.sha256}" for module in modules]
         kernels = [kernel.name for module in modules for each in module.objects for kernel in each.kernels]
-        objects = [each.object for module in modules for each in module.objects]
+        objects = [each.path for module in modules for each in module.objects]
         digests = [module.sha256 for module in modules]
         return (*names, *names, *digests, context, *kernels, *objects, "raycast.cl", ".text.raycast")
 

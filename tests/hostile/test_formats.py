@@ -188,7 +188,7 @@ def test_the_healthy_rest_is_answered_and_the_sick_part_named(name: str, sick: b
     assert {"shade", "clear"} <= set(index.kernels)
     [note] = index.summary.notes
     assert note.startswith("left out: ")
-    [healthy] = [one.object for one in index.summary.objects]
+    [healthy] = [one.path for one in index.summary.objects]
     assert any(part in note for part in siblings(name, healthy))
 
 

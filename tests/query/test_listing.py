@@ -54,14 +54,14 @@ def test_each_instruction_has_the_frames_that_symbolizing_gives(engine: Engine, 
         places = [(each.section_index, each.section_offset) for each in answers]
         assert [text.split()[-1] for text in listing.text] == [f"{section}+{offset}" for section, offset in places]
         queries = [BySection(section or 0, SectionOffset(offset or 0)) for section, offset in places]
-        assert answers == [*engine.symbolize(digest, queries, listing.object)]
+        assert answers == [*engine.symbolize(digest, queries, listing.path)]
         count += len(listing)
     assert count > 100
 
 
 def test_one_code_object_that_cannot_be_disassembled_is_told_and_the_others_are_listed(engine: Engine) -> None:
     digest = engine.add(PARTICLES.read_bytes()).sha256
-    found = {listing.object: listing for listing in engine.listing(digest)}
+    found = {listing.path: listing for listing in engine.listing(digest)}
     assert found["debug/emit"].problem == "not installed"
     assert not len(found["debug/emit"])
     assert not found["debug/attract"].problem
@@ -72,19 +72,19 @@ def test_one_code_object_that_cannot_be_disassembled_is_told_and_the_others_are_
 def test_where_nothing_can_be_disassembled_the_reason_is_raised(engine: Engine) -> None:
     digest = engine.add(PARTICLES.read_bytes()).sha256
     with pytest.raises(ToolMissing):
-        engine.listing(digest, ListingPart(object="debug/emit")).__next__()
+        engine.listing(digest, ListingPart(path="debug/emit")).__next__()
 
 
 def test_a_part_is_one_object_one_kernel_and_a_device_for_those_that_name_none() -> None:
     codes = list(containers.unpack(PARTICLES.read_bytes()).objects)
     assert [code.path for code in chosen(codes, ListingPart(kernel="attract"))] == ["debug/attract"]
-    assert [code.path for code in chosen(codes, ListingPart(object="spirv"))] == ["spirv"]
+    assert [code.path for code in chosen(codes, ListingPart(path="spirv"))] == ["spirv"]
     assert {code.target for code in chosen(codes, ListingPart(target="dg2"))} == {"gen9"}
     assert [code.target for code in chosen([made(b"", target=None)], ListingPart(target="dg2"))] == ["dg2"]
     with pytest.raises(KernelNotFound):
         chosen(codes, ListingPart(kernel="nowhere"))
     with pytest.raises(ObjectNotFound):
-        chosen(codes, ListingPart(object="nowhere"))
+        chosen(codes, ListingPart(path="nowhere"))
 
 
 def test_an_engine_without_disassemblers_refuses(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_query_without_a_place_has_the_reason_of_symbolize_and_opens_nothing(p
 
 def test_an_object_of_several_can_be_chosen():
     path = "kernels/bin/particles/dg2-opt.dbg"
-    assert asked(path, ByAddress(ObjectAddress(0)), "move").at.object == "move"
+    assert asked(path, ByAddress(ObjectAddress(0)), "move").at.path == "move"
     with pytest.raises(ObjectNotFound):
         asked(path, ByAddress(ObjectAddress(0)), "nowhere")
 

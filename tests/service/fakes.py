@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from symd import model
 from symd.errors import (
     BuildFailed,
     DriverCrashed,
@@ -20,8 +19,11 @@ from symd.errors import (
     ObjectNotFound,
     UnknownFormat,
 )
-from symd.model.answers import Reason
-from symd.model.line_tables import LineLevel
+from symd.model.addresses import ByAddress, ByKernel, BySection, SectionOffset
+from symd.model.answers import Answers, Candidate, Locations, Reason, TextSection
+from symd.model.grabs import Grabbed
+from symd.model.line_tables import LineLevel, LineTable
+from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 
 STRINGS = ("", "vadd", "helper", "/src/vadd.cl", "unused", "_Z6helperi", "/src/inc.h")
 
@@ -38,16 +40,16 @@ TABLE = (
     (Reason.UNKNOWN_KERNEL, 0, 0, 0, 0, 0, 0, 0, 0),  # 8
 )
 KINDS = (np.uint8, *([np.uint32] * 6), np.uint8, np.uint32)
-LOCATIONS = model.Locations(*(np.array(c, k) for c, k in zip(zip(*TABLE, strict=True), KINDS, strict=True)), STRINGS)
+LOCATIONS = Locations(*(np.array(c, k) for c, k in zip(zip(*TABLE, strict=True), KINDS, strict=True)), STRINGS)
 
-PLACES = (model.Place("", ".text.other", 1, 0), model.Place("", ".text.vadd", 2, 0x100))
+PLACES = (TextSection("", ".text.other", 1, 0), TextSection("", ".text.vadd", 2, 0x100))
 TEXT = 0x200
 """Bytes of .text.vadd, which begins at object address 0x100 and holds the kernel from its byte 0x10 on."""
 KERNEL = 0x10
 AMBIGUOUS = 0xA3B
 CANDIDATES = (
-    model.Candidate("", ".text.vadd", 2, model.SectionOffset(0x3B), "vadd"),
-    model.Candidate("", None, 1, model.SectionOffset(0x3B), None),
+    Candidate("", ".text.vadd", 2, SectionOffset(0x3B), "vadd"),
+    Candidate("", None, 1, SectionOffset(0x3B), None),
 )
 
 GOOD = b"FAKE" + bytes(range(256)) * 20
@@ -57,24 +59,24 @@ FACTS = {"simd_width": 16, "arguments": [{"name": "a", "offset": -1}, None], "ra
 
 
 def summary(data):
-    kernels = (model.KernelSummary("vadd", ".text.vadd", 2, KERNEL, TEXT - KERNEL, FACTS),)
+    kernels = (KernelSummary("vadd", ".text.vadd", 2, KERNEL, TEXT - KERNEL, FACTS),)
     digest = hashlib.sha256(data).hexdigest()
     objects = (
-        model.ObjectSummary("", "igc-elf", "dg2", len(data), digest, "dwarf-4", kernels, {"revision": 3}, ("a note",)),
-        model.ObjectSummary("inner/1", "zebin", None, 7, "0" * 64, "none"),
+        ObjectSummary("", "igc-elf", "dg2", len(data), digest, "dwarf-4", kernels, {"revision": 3}, ("a note",)),
+        ObjectSummary("inner/1", "zebin", None, 7, "0" * 64, "none"),
     )
     containers = (
-        model.ContainerSummary("", "igc-debug", len(data), {"kernel_count": 1}),
-        model.ContainerSummary("inner", "cuda-fatbin", 9, {"entries": [{"kind": "PTX"}]}),
+        ContainerSummary("", "igc-debug", len(data), {"kernel_count": 1}),
+        ContainerSummary("inner", "cuda-fatbin", 9, {"entries": [{"kind": "PTX"}]}),
     )
-    return model.ModuleSummary(digest, len(data), "igc-debug", objects, ("take care",), containers)
+    return ModuleSummary(digest, len(data), "igc-debug", objects, ("take care",), containers)
 
 
 def line_table(path="", rows=150_000):
     """More rows than fit one chunk, each with its own numbers."""
     at = np.arange(rows, dtype=np.uint32)
     zero = np.zeros(rows, np.uint32)
-    return model.LineTable(
+    return LineTable(
         path, "dg2", zero + 1, at.astype(np.uint64) * 8, zero + 1, zero + 2, zero + 3, at % 5000, at % 80,
         (at % 2).astype(np.uint8), PLACES, STRINGS,
     )  # fmt: skip
@@ -134,12 +136,12 @@ class FakeEngine:
         if request.data == b"bare":
             raise NoDebugData("the driver has no debug data")
         module = self.add(GOOD, request.label)
-        return module, model.Grabbed(GOOD, b"N" * 3_000_000, ("vadd", "other"), "log\n", "NEO", "Arc")
+        return module, Grabbed(GOOD, b"N" * 3_000_000, ("vadd", "other"), "log\n", "NEO", "Arc")
 
     def modules(self):
         """By time and then by digest, as the store has it; two share a time."""
         records = [
-            model.ModuleRecord(digest, len(data), "igc-debug", self.labels[digest], 1700000000.125 + number // 2)
+            ModuleRecord(digest, len(data), "igc-debug", self.labels[digest], 1700000000.125 + number // 2)
             for number, (digest, data) in enumerate(self.data.items())
         ]
         yield from sorted(records, key=lambda record: (record.added, record.sha256))
@@ -166,15 +168,15 @@ class FakeEngine:
     def symbolize(self, digest, queries, path=None):
         def value(query):
             match query:
-                case model.ByAddress(address):
+                case ByAddress(address):
                     return address - 0x100 if address != AMBIGUOUS else AMBIGUOUS
-                case model.ByKernel("vadd", offset):
+                case ByKernel("vadd", offset):
                     return offset + KERNEL
-                case model.BySection(".text.vadd" | 2, offset):
+                case BySection(".text.vadd" | 2, offset):
                     return offset
-                case model.ByKernel("boom", _):
+                case ByKernel("boom", _):
                     raise ZeroDivisionError("a secret of the daemon")
-                case model.ByKernel("nowhere", _):
+                case ByKernel("nowhere", _):
                     raise KernelNotFound("no kernel " + "nowhere " * 10_000)
             return None
 
@@ -185,17 +187,17 @@ class FakeEngine:
 
     def symbolize_column(self, digest, values, *, kernel=None, section=None, path=None):
         if kernel is not None:
-            return self.symbolize(digest, [model.ByKernel(kernel, int(v)) for v in values], path)
+            return self.symbolize(digest, [ByKernel(kernel, int(v)) for v in values], path)
         if section is not None:
-            return self.symbolize(digest, [model.BySection(section, int(v)) for v in values], path)
-        return self.symbolize(digest, [model.ByAddress(int(v)) for v in values], path)
+            return self.symbolize(digest, [BySection(section, int(v)) for v in values], path)
+        return self.symbolize(digest, [ByAddress(int(v)) for v in values], path)
 
     def _answers(self, digest, offsets):
         self.module(digest)
         self.hold.wait(20)
         inside = [at is not None and 0 <= at < TEXT for at in offsets]
         candidates = {number: CANDIDATES for number, at in enumerate(offsets) if at == AMBIGUOUS}
-        return model.Answers(
+        return Answers(
             np.array([self.location(at) for at in offsets], np.uint32),
             np.array([2 if ok else 0 for ok in inside], np.uint32),
             np.array([at if ok else 0 for at, ok in zip(offsets, inside, strict=True)], np.uint64),

@@ -65,7 +65,7 @@ def test_listings_are_those_of_the_engine(both, data):
     engine, client = both
     digest = client.add(data).sha256
     mine, theirs = [*engine.listing(digest)], [*client.listing(digest)]
-    assert [each.object for each in mine] == [each.object for each in theirs]
+    assert [each.path for each in mine] == [each.path for each in theirs]
     assert [each.problem for each in mine] == [each.problem for each in theirs]
     for one, other in zip(mine, theirs, strict=True):
         assert (one.target, list(one.text), one.size.tolist()) == (other.target, list(other.text), other.size.tolist())
@@ -75,13 +75,13 @@ def test_listings_are_those_of_the_engine(both, data):
 def test_a_part_is_asked_for_by_name(both):
     _, client = both
     digest = client.add(PARTICLES).sha256
-    assert [each.object for each in client.listing(digest, ListingPart(kernel="attract"))] == ["debug/attract"]
+    assert [each.path for each in client.listing(digest, ListingPart(kernel="attract"))] == ["debug/attract"]
     with pytest.raises(KernelNotFound):
         [*client.listing(digest, ListingPart(kernel="nowhere"))]
     with pytest.raises(ObjectNotFound):
-        [*client.listing(digest, ListingPart(object="nowhere"))]
+        [*client.listing(digest, ListingPart(path="nowhere"))]
     with pytest.raises(ToolMissing, match="not installed"):
-        [*client.listing(digest, ListingPart(object="debug/emit"))]
+        [*client.listing(digest, ListingPart(path="debug/emit"))]
     with pytest.raises(ModuleNotFound):
         [*client.listing("0" * 64)]
 

@@ -119,7 +119,7 @@ class Worker:
     def describe(self) -> None:
         digest = self.module()
         summary = self.same(lambda to: to.module(digest))
-        path = self.dice.choice(summary.objects).object
+        path = self.dice.choice(summary.objects).path
         self.same(lambda to: to.object_data(digest, path))
 
     def catalogue(self) -> None:
@@ -182,7 +182,7 @@ def spelled(table: LineTable) -> list[tuple[Any, ...]]:
     strings, places = table.strings, table.places
     columns = [column.tolist() for column in (table.offset, table.line, table.column, table.flags)]
     named = [[strings[number] for number in column.tolist()] for column in (table.kernel, table.function, table.file)]
-    where = [(places[number].object, places[number].section_index) for number in table.place.tolist()]
+    where = [(places[number].path, places[number].section_index) for number in table.place.tolist()]
     return list(zip(where, *columns, *named, strict=True))
 
 

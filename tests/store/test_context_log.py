@@ -201,7 +201,8 @@ def test_aliases_of_a_store_of_the_first_schema_are_kept(root):
 TELL = """
 import sys
 from pathlib import Path
-from symd.model import ByAddress, Context, Load, Segment, Unload
+from symd.model.addresses import ByAddress
+from symd.model.contexts import Context, Load, Segment, Unload
 from symd.store import Store
 store = Store(Path(sys.argv[1]))
 name = store.context_log.add(Context(process=1))

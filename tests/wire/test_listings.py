@@ -21,12 +21,12 @@ def listing(count: int, **fields: str) -> Listing:
         (1 + at % 4).astype(np.uint32), np.full(count, 2, np.uint32), (at * 8).astype(np.uint64), LOCATIONS, PLACES
     )
     texts = [f"op r{number}, “é”" for number in range(count)]
-    given = {"object": "inner/1", "target": "dg2", "disassembler": "IGA", "problem": ""} | fields
+    given = {"path": "inner/1", "target": "dg2", "disassembler": "IGA", "problem": ""} | fields
     return Listing(**given, answers=answers, size=(1 + at % 16).astype(np.uint32), text=texts)
 
 
 def same(one: Listing, other: Listing) -> None:
-    names = ("object", "target", "disassembler", "problem")
+    names = ("path", "target", "disassembler", "problem")
     assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
     assert list(one.text) == list(other.text)
     assert one.size.tolist() == other.size.tolist()
@@ -45,7 +45,7 @@ def test_a_listing_comes_back(count):
 
 
 def test_several_come_back_in_order_with_what_has_no_instructions():
-    given = [listing(3), listing(0, object="x", problem="not installed", disassembler=""), listing(20, object="")]
+    given = [listing(3), listing(0, path="x", problem="not installed", disassembler=""), listing(20, path="")]
     chunks = [chunk for each in given for chunk in listings.to_chunks(each)]
     for one, other in zip(listings.from_chunks(sent(chunks)), given, strict=True):
         same(one, other)

@@ -47,7 +47,7 @@ def test_what_json_does_not_have_is_no_fact():
 def test_a_module_comes_back_with_code_objects_and_kernels():
     module = summary(GOOD)
     objects = [to_code_object(each) for each in module.objects]
-    kernels = [to_kernel(kernel, each.object) for each in module.objects for kernel in each.kernels]
+    kernels = [to_kernel(kernel, each.path) for each in module.objects for kernel in each.kernels]
     containers = map(to_container, module.containers)
     assert from_module(to_module(module), objects, kernels, containers) == module
     assert to_module(module).name == f"modules/{module.sha256}"
@@ -138,8 +138,8 @@ def test_width_zero_means_eight_bytes():
 def test_line_tables_come_back_from_their_chunks():
     tables = [line_table(), line_table("inner", 0), line_table("last", 3)]
     back = list(from_chunks(chunk for table in tables for chunk in to_chunks(table)))
-    assert [(t.object, t.target, list(t.places), list(t.strings)) for t in back] == [
-        (t.object, t.target, list(t.places), list(t.strings)) for t in tables
+    assert [(t.path, t.target, list(t.places), list(t.strings)) for t in back] == [
+        (t.path, t.target, list(t.places), list(t.strings)) for t in tables
     ]
     for mine, theirs in zip(tables, back, strict=True):
         for name in ("place", "offset", "kernel", "function", "file", "line", "column", "flags"):

@@ -24,7 +24,7 @@ def handle(parts: Parts, request: ListKernelsRequest, _context: grpc.ServicerCon
 
 
 def _kernels(module: ModuleSummary, only: str | None) -> Sequence[tuple[str, KernelSummary]]:
-    objects = [each for each in module.objects if only in (None, each.object)]
+    objects = [each for each in module.objects if only in (None, each.path)]
     if only is not None and not objects:
         raise ObjectNotFound(f"no code object {only[:100]!r} in this module", hint="list its code objects")
-    return [(each.object, kernel) for each in objects for kernel in each.kernels]
+    return [(each.path, kernel) for each in objects for kernel in each.kernels]
