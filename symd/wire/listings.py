@@ -30,8 +30,10 @@ def to_request(digest: str, part: ListingPart) -> pb.GetListingRequest:
 
 
 def from_request(request: pb.GetListingRequest) -> ListingPart:
-    given = {name: getattr(request, name) for name in ("object", "kernel", "target") if request.HasField(name)}
-    return ListingPart(**given)
+    path, kernel, target = (
+        getattr(request, name) if request.HasField(name) else None for name in ("object", "kernel", "target")
+    )
+    return ListingPart(path, kernel, target)
 
 
 def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
