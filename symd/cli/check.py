@@ -55,7 +55,7 @@ def _module(file: str, server: str | None, limits: Limits) -> bytes:
     if server is None or not _STORED.fullmatch(file):
         return read_input(file, limits)
     with opened(file, server, limits) as subject:
-        found = [item.path for item in subject.summary().paths if item.kind is CodeKind.SPIRV]
+        found = [item.path for item in subject.summary().objects if item.kind is CodeKind.SPIRV]
         if not found:
             raise InvalidInput("the module holds no SPIR-V", where=file, hint="symd info shows what it holds")
         return subject.symbolizer.object_data(subject.digest, found[0])
