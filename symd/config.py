@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from symd.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +66,23 @@ def default_store() -> Path:
     return _path(chosen) if chosen else _cache() / "store"
 
 
+def default_drivers() -> Mapping[str, str]:
+    """The driver generations of $SYMD_DRIVERS, ``NAME=FOLDER`` separated like the folders of PATH; none where it is not set.
+
+    Raises InvalidInput for an entry that is not of that form.
+    """
+    entries = [entry for entry in os.environ.get("SYMD_DRIVERS", "").split(os.pathsep) if entry]
+    return MappingProxyType(dict(parse_driver(entry, "SYMD_DRIVERS") for entry in entries))
+
+
+def parse_driver(entry: str, where: str) -> tuple[str, str]:
+    """The name and the absolute folder of ``NAME=FOLDER``. Raises InvalidInput, which names ``where``, for anything else."""
+    name, _, folder = entry.partition("=")
+    if not name or not folder or not name.isprintable() or name != name.strip():
+        raise InvalidInput(f"{entry!r} is not a driver's name and folder", where=where, hint="write NAME=FOLDER")
+    return name, os.path.abspath(folder)  # noqa: PTH100 - pathlib is slow to import, and this follows no link
+
+
 def _cache() -> Path:
     import platformdirs  # noqa: PLC0415 - not needed by commands that read one file
 
@@ -96,3 +117,5 @@ class Config:
     """Absolute folders below which source files may be read and shown to clients. None: no file is."""
     source_map: tuple[tuple[str, str], ...] = ()
     """Where the compilers' folders are here: (beginning of a path, what stands there instead)."""
+    drivers: Mapping[str, str] = field(default_factory=default_drivers)
+    """Folders of driver generations beside the system's, by the names under which clients may ask for them."""

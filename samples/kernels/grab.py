@@ -52,13 +52,14 @@ def main() -> None:
 def level_zero(root: str, source: str, product: str, level: str) -> Grabbed:
     data = (HERE / "bin" / source / f"{level}.spv").read_bytes()
     flags = "-g -ze-opt-disable" if level == "O0" else "-g"
-    return grab(GrabRequest("level-zero", "spirv", data, flags, simulate=product, driver_root=root), Limits())
+    request = GrabRequest("level-zero", "spirv", data, flags, simulate=product, driver="newer")
+    return grab(request, Limits(), {"newer": root})
 
 
 def opencl(root: str, source: Path, product: str, level: str) -> Grabbed:
     flags = f"-g -s {NEUTRAL}/{source.name}" + (" -cl-opt-disable" if level == "O0" else "")
-    request = GrabRequest("opencl", "source", source.read_bytes(), flags, simulate=product, driver_root=root)
-    return grab(request, Limits())
+    request = GrabRequest("opencl", "source", source.read_bytes(), flags, simulate=product, driver="newer")
+    return grab(request, Limits(), {"newer": root})
 
 
 def keep(manifest: dict[str, object], source: str, product: str, level: str, api: str, grabbed: Grabbed) -> None:

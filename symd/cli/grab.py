@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from symd.cli.check import violation_text
 from symd.cli.input import read_input
 from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import printable, write_json, write_line
-from symd.config import Limits
+from symd.config import Limits, default_drivers
 from symd.containers.uri import is_uri
 from symd.errors import InvalidInput, NoDebugData, StoreUnavailable, UnknownFormat
 from symd.model.grabs import Grabbed, GrabRequest
@@ -53,7 +54,12 @@ SHOWN = 10
 @click.option(
     "--simulate", metavar="PRODUCT", help="Run the real driver without hardware, for skl, tgllp, dg2, pvc, ..."
 )
-@click.option("--driver-root", metavar="DIR", help="A folder that holds another driver generation.")
+@click.option(
+    "--driver",
+    metavar="NAME",
+    help="Another driver generation: a name that the daemon, or $SYMD_DRIVERS here, gives it.",
+)
+@click.option("--driver-root", metavar="DIR", help="A folder that holds another driver generation; not with --server.")
 @click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="The longest the driver may take.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the debug data to a file.")
 @click.option("--server", metavar="ADDRESS", help="Let the daemon at unix:PATH or HOST:PORT do it and keep the module.")
@@ -68,6 +74,7 @@ def command(
     device: int,
     build_flags: str,
     simulate: str | None,
+    driver: str | None,
     driver_root: str | None,
     timeout: float,
     output: Path | None,
@@ -83,6 +90,7 @@ def command(
     driver may choke on is said on stderr (see symd check). Where the build fails the compiler's whole log follows the
     error on stderr. A source file is named to the compiler (-s PATH) where FLAGS have -g and not -s.
     """
+    name, drivers = _driver(driver, driver_root, server)
     data = read_input(file, limits)
     kind = kind or sniff(data, file)
     label = "standard input" if file == "-" else file
@@ -91,8 +99,8 @@ def command(
         _warn(data, label, PRODUCTS.get(simulate or "", Device()))
     if kind == "source" and interface == "opencl":
         build_flags = naming_source(build_flags, file)
-    request = GrabRequest(interface, kind, data, build_flags, device, simulate, driver_root, timeout, label)
-    module, grabbed = _grab(request, server, limits)
+    request = GrabRequest(interface, kind, data, build_flags, device, simulate, name, timeout, label)
+    module, grabbed = _grab(request, server, limits, drivers)
     if show_log and grabbed.build_log:
         click.echo(grabbed.build_log.rstrip("\n"), err=True)
     if output:
@@ -137,12 +145,30 @@ def _warn(data: bytes, label: str, device: Device) -> None:
         click.echo(f"symd: warning: {printable(label)}: {len(found) - SHOWN} more (symd check shows them)", err=True)
 
 
-def _grab(request: GrabRequest, server: str | None, limits: Limits) -> tuple[str | None, Grabbed]:
+def _driver(name: str | None, root: str | None, server: str | None) -> tuple[str, Mapping[str, str]]:
+    """The name of the driver that is asked, and the folders of drivers by name; a folder of the user's is its own name.
+
+    Raises click.UsageError for a folder together with a name or a daemon: no daemon loads libraries from where a client says.
+    """
+    if root is None:
+        return name or "", default_drivers() if server is None else {}
+    if server is not None:
+        raise click.UsageError(
+            "--driver-root is for this process; of a daemon ask one of its drivers with --driver NAME (symd serve --driver)"
+        )
+    if name is not None:
+        raise click.UsageError("--driver and --driver-root name two drivers; give one of them")
+    return root, {root: root}
+
+
+def _grab(
+    request: GrabRequest, server: str | None, limits: Limits, drivers: Mapping[str, str]
+) -> tuple[str | None, Grabbed]:
     """What the driver gave, and the module's name when a daemon keeps it."""
     if server is None:
         from symd.drivers import grab  # noqa: PLC0415 - needed without a server only
 
-        return None, grab(request, limits)
+        return None, grab(request, limits, drivers)
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     with Client(server) as client:

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 
 from symd.cli.locate import rules_option
 from symd.cli.options import example, limit_option
 from symd.cli.output import write_line
-from symd.config import Config, Limits, default_store
+from symd.config import Config, Limits, default_drivers, default_store, parse_driver
 from symd.model.sources import PathRule
 
-_DEFAULTS = Config()
+_DEFAULTS = Config(drivers={})
+
+
+def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> Mapping[str, str]:
+    """``NAME=FOLDER`` texts to folders by name, over those of $SYMD_DRIVERS."""
+    drivers = {**default_drivers(), **dict(parse_driver(value, "--driver") for value in values)}
+    for name, folder in drivers.items():
+        if not Path(folder).is_dir():
+            raise click.BadParameter(f"driver {name!r}: there is no folder {folder}")
+    return MappingProxyType(drivers)
 
 
 @click.command(
@@ -63,6 +74,14 @@ _DEFAULTS = Config()
     help="Show clients the source files below this folder that their modules name. Without it none is read.",
 )
 @rules_option
+@click.option(
+    "--driver",
+    "drivers",
+    multiple=True,
+    metavar="NAME=FOLDER",
+    callback=parse_drivers,
+    help="Let clients grab from the driver generation in this folder by this name; $SYMD_DRIVERS may name some too.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log each step on stderr.")
 @limit_option
 def command(
@@ -73,6 +92,7 @@ def command(
     grace: float,
     roots: tuple[Path, ...],
     rules: tuple[PathRule, ...],
+    drivers: Mapping[str, str],
     verbose: bool,
     limits: Limits,
 ) -> int:
@@ -97,6 +117,7 @@ def command(
         grace=grace,
         source_roots=tuple(str(root.absolute()) for root in roots),
         source_map=tuple((rule.prefix, rule.replacement) for rule in rules),
+        drivers=drivers,
     )
     return serve(config, ready=_say_ready)
 

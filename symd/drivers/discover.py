@@ -10,13 +10,14 @@ from typing import Final
 from symd.config import Limits
 from symd.drivers import simulate
 from symd.drivers.apis import APIS, Api
-from symd.drivers.runner import Job, ask
+from symd.drivers.request import DriverRequest
+from symd.drivers.runner import ask
 from symd.errors import SymdError
 
-_SECONDS: Final = 20.0
-_AT_ONCE: Final = 4
-_IN_BOTH: Final = "dg2"
-"""A product that both driver generations simulate: it tells which of them this is."""
+_SURVEY_SECONDS: Final = 20.0
+_SURVEYS_AT_ONCE: Final = 4
+_COMMON_PRODUCT: Final = "dg2"
+"""A product that both driver generations simulate: its driver's version tells which of them this is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +33,29 @@ class DriverReport:
     hint: str = ""
 
 
-def survey(driver_root: str | None = None, limits: Limits | None = None) -> list[DriverReport]:
+def survey(root: str | None = None, limits: Limits | None = None) -> list[DriverReport]:
     """Reports for each interface: hardware first, then every product that its driver simulates.
 
-    Where no driver answers, only hardware and one product are reported. ``driver_root`` asks another generation.
+    Where no driver answers, only hardware and one product are reported. ``root`` is the folder of another generation, None for the system's.
     """
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        parts = pool.map(lambda api: _survey(api, driver_root, limits or Limits()), APIS.values())
+    with ThreadPoolExecutor(_SURVEYS_AT_ONCE) as pool:
+        parts = pool.map(lambda api: _survey(api, root, limits or Limits()), APIS.values())
         return [report for part in parts for report in part]
 
 
-def _survey(api: Api, driver_root: str | None, limits: Limits) -> Sequence[DriverReport]:
-    hardware = _report(api, None, driver_root, limits)
-    first = _report(api, _IN_BOTH, driver_root, limits)
+def _survey(api: Api, root: str | None, limits: Limits) -> Sequence[DriverReport]:
+    hardware = _report(api, None, root, limits)
+    first = _report(api, _COMMON_PRODUCT, root, limits)
     if first.problem:
         return [hardware, first]
-    others = [name for name in simulate.products_of(first.driver) if name != _IN_BOTH]
-    return [hardware, first, *(_report(api, name, driver_root, limits) for name in others)]
+    others = [name for name in simulate.products_of(first.driver) if name != _COMMON_PRODUCT]
+    return [hardware, first, *(_report(api, name, root, limits) for name in others)]
 
 
-def _report(api: Api, product: str | None, driver_root: str | None, limits: Limits) -> DriverReport:
-    job = Job("devices", api, product, driver_root, min(_SECONDS, limits.driver_seconds))
+def _report(api: Api, product: str | None, root: str | None, limits: Limits) -> DriverReport:
+    request = DriverRequest("devices", api, product, root, min(_SURVEY_SECONDS, limits.driver_seconds))
     try:
-        value, _ = ask(job, limits)
+        value, _ = ask(request, limits)
     except SymdError as error:
         return DriverReport(api.name, product, problem=error.message, hint=error.hint)
     devices = value["devices"]

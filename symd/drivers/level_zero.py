@@ -12,15 +12,25 @@ from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_size_t, c_uint
 from typing import Any, Final
 
 from symd.drivers.apis import LEVEL_ZERO_API
-from symd.drivers.codes import LEVEL_ZERO
-from symd.drivers.library import Announce, Built, Device, Library, no_device
+from symd.drivers.codes import ZeResult
+from symd.drivers.driver import Announce, Built, Device, no_device
+from symd.drivers.loader import Loader
 from symd.errors import BuildFailed, InvalidInput, SymdError
 
-FORMATS: Final = {"spirv": 0, "native": 1}
+# ze_structure_type_t
+ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES: Final = 0x1
+ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES: Final = 0x3
+ZE_STRUCTURE_TYPE_CONTEXT_DESC: Final = 0xD
+ZE_STRUCTURE_TYPE_MODULE_DESC: Final = 0x1B
 
-_DRIVER_PROPERTIES, _DEVICE_PROPERTIES, _CONTEXT_DESC, _MODULE_DESC = 0x1, 0x3, 0xD, 0x1B
-_BUILD_FAILURES: Final = (0x70000004, 0x70000005)
-_UNINITIALIZED, _INVALID_NATIVE_BINARY = 0x78000001, 0x7800000F
+# ze_module_format_t
+ZE_MODULE_FORMAT_IL_SPIRV: Final = 0
+ZE_MODULE_FORMAT_NATIVE: Final = 1
+
+ZET_MODULE_DEBUG_INFO_FORMAT_ELF_DWARF: Final = 0
+
+_FORMATS: Final = {"spirv": ZE_MODULE_FORMAT_IL_SPIRV, "native": ZE_MODULE_FORMAT_NATIVE}
+_BUILD_FAILURES: Final = (ZeResult.ZE_RESULT_ERROR_MODULE_BUILD_FAILURE, ZeResult.ZE_RESULT_ERROR_MODULE_LINK_FAILURE)
 
 
 class _DriverProperties(Structure):
@@ -77,13 +87,13 @@ class LevelZero:
 
     def __init__(self, announce: Announce, simulated: str | None = None) -> None:
         self._simulated = simulated
-        self._library = Library(LEVEL_ZERO_API, LEVEL_ZERO, announce)
-        code = self._library.call("zeInit", c_uint32(0))
-        if code == _UNINITIALIZED:
-            failed = f"zeInit failed: {self._library.name(code)}; no Level Zero driver found a device"
+        self._loader = Loader(LEVEL_ZERO_API, ZeResult, announce)
+        code = self._loader.call("zeInit", c_uint32(0))
+        if code == ZeResult.ZE_RESULT_ERROR_UNINITIALIZED:
+            failed = f"zeInit failed: {self._loader.name(code)}; no Level Zero driver found a device"
             raise no_device(LEVEL_ZERO_API, failed, "zeInit", simulated)
         if code:
-            raise self._library.failure("zeInit", code)
+            raise self._loader.failure("zeInit", code)
 
     def devices(self) -> list[Device]:
         found = [
@@ -98,7 +108,7 @@ class LevelZero:
     def build(self, device: Device, data: bytes, kind: str, build_flags: str) -> Built:
         with self._context(device) as context, self._module(context, device, data, kind, build_flags) as (module, log):
             return Built(
-                self._sized("zetModuleGetDebugInfo", module, c_uint32(0)),
+                self._sized("zetModuleGetDebugInfo", module, c_uint32(ZET_MODULE_DEBUG_INFO_FORMAT_ELF_DWARF)),
                 self._sized("zeModuleGetNativeBinary", module),
                 self._kernel_names(module),
                 log,
@@ -106,32 +116,32 @@ class LevelZero:
 
     def _handles(self, function: str, *owner: Any) -> list[c_void_p]:
         count = c_uint32()
-        self._library.check(function, *owner, byref(count), None)
+        self._loader.check(function, *owner, byref(count), None)
         handles = (c_void_p * count.value)()
         if count.value:
-            self._library.check(function, *owner, byref(count), handles)
+            self._loader.check(function, *owner, byref(count), handles)
         return [c_void_p(handle) for handle in handles[: count.value]]
 
     def _driver_name(self, driver: c_void_p) -> str:
-        properties = _DriverProperties(stype=_DRIVER_PROPERTIES)
-        self._library.check("zeDriverGetProperties", driver, byref(properties))
+        properties = _DriverProperties(stype=ZE_STRUCTURE_TYPE_DRIVER_PROPERTIES)
+        self._loader.check("zeDriverGetProperties", driver, byref(properties))
         version = properties.version
         return f"Level Zero driver {version >> 24}.{version >> 16 & 0xFF}.{version & 0xFFFF}"
 
     def _device_name(self, device: c_void_p) -> str:
-        properties = _DeviceProperties(stype=_DEVICE_PROPERTIES)
-        self._library.check("zeDeviceGetProperties", device, byref(properties))
+        properties = _DeviceProperties(stype=ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES)
+        self._loader.check("zeDeviceGetProperties", device, byref(properties))
         return bytes(properties.name).decode("utf-8", "replace")
 
     @contextmanager
     def _context(self, device: Device) -> Iterator[c_void_p]:
         context = c_void_p()
-        description = _ContextDesc(stype=_CONTEXT_DESC)
-        self._library.check("zeContextCreate", device.handles[0], byref(description), byref(context))
+        description = _ContextDesc(stype=ZE_STRUCTURE_TYPE_CONTEXT_DESC)
+        self._loader.check("zeContextCreate", device.handles[0], byref(description), byref(context))
         try:
             yield context
         finally:
-            self._library.call("zeContextDestroy", context)
+            self._loader.call("zeContextDestroy", context)
 
     @contextmanager
     def _module(
@@ -139,13 +149,13 @@ class LevelZero:
     ) -> Iterator[tuple[c_void_p, str]]:
         module, log = c_void_p(), c_void_p()
         description = _ModuleDesc(
-            stype=_MODULE_DESC,
-            format=FORMATS[kind],
+            stype=ZE_STRUCTURE_TYPE_MODULE_DESC,
+            format=_FORMATS[kind],
             input_size=len(data),
             input=data,
             build_flags=build_flags.encode(),
         )
-        code = self._library.call(
+        code = self._loader.call(
             "zeModuleCreate", context, device.handle, byref(description), byref(module), byref(log)
         )
         text = self._take_log(log)
@@ -154,39 +164,39 @@ class LevelZero:
         try:
             yield module, text
         finally:
-            self._library.call("zeModuleDestroy", module)
+            self._loader.call("zeModuleDestroy", module)
 
     def _take_log(self, log: c_void_p) -> str:
         """The build log, which a failed zeModuleCreate leaves too; its handle is gone afterwards."""
         if not log:
             return ""
         text = self._sized("zeModuleBuildLogGetString", log).rstrip(b"\0").decode("utf-8", "replace")
-        self._library.call("zeModuleBuildLogDestroy", log)
+        self._loader.call("zeModuleBuildLogDestroy", log)
         return text
 
     def _build_failure(self, code: int, log: str) -> SymdError:
-        failed = f"zeModuleCreate failed: {self._library.name(code)}"
-        metadata = {"call": "zeModuleCreate", "code": self._library.name(code)}
+        failed = f"zeModuleCreate failed: {self._loader.name(code)}"
+        metadata = {"call": "zeModuleCreate", "code": self._loader.name(code)}
         if code in _BUILD_FAILURES:
             return BuildFailed(failed, build_log=log, metadata=metadata)
-        if code == _INVALID_NATIVE_BINARY:
+        if code == ZeResult.ZE_RESULT_ERROR_INVALID_NATIVE_BINARY:
             return InvalidInput(failed, hint="give a native binary of this very device, or SPIR-V", metadata=metadata)
-        return self._library.failure("zeModuleCreate", code)
+        return self._loader.failure("zeModuleCreate", code)
 
     def _kernel_names(self, module: c_void_p) -> tuple[str, ...]:
         count = c_uint32()
-        self._library.check("zeModuleGetKernelNames", module, byref(count), None)
+        self._loader.check("zeModuleGetKernelNames", module, byref(count), None)
         names = (c_char_p * count.value)()
         if count.value:
-            self._library.check("zeModuleGetKernelNames", module, byref(count), names)
+            self._loader.check("zeModuleGetKernelNames", module, byref(count), names)
         return tuple((name or b"").decode("utf-8", "replace") for name in names)
 
     def _sized(self, function: str, *arguments: Any) -> bytes:
         """Bytes from a function that tells their size first: its last two parameters are ``size_t*`` and ``uint8_t*``."""
         size = c_size_t()
-        self._library.check(function, *arguments, byref(size), None)
+        self._loader.check(function, *arguments, byref(size), None)
         if not size.value:
             return b""
         buffer = ctypes.create_string_buffer(size.value)
-        self._library.check(function, *arguments, byref(size), ctypes.cast(buffer, POINTER(c_uint8)))
+        self._loader.check(function, *arguments, byref(size), ctypes.cast(buffer, POINTER(c_uint8)))
         return buffer.raw[: size.value]

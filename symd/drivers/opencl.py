@@ -12,20 +12,31 @@ from ctypes import byref, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_voi
 from typing import Any, Final
 
 from symd.drivers.apis import OPENCL_API
-from symd.drivers.codes import OPENCL
-from symd.drivers.library import Announce, Built, Device, Library, no_device
+from symd.drivers.codes import ClError
+from symd.drivers.driver import Announce, Built, Device, no_device
+from symd.drivers.loader import Loader
 from symd.errors import BuildFailed, DriverMissing, InvalidInput, SymdError
 
-_PLATFORM_NAME, _PLATFORM_VENDOR = 0x0902, 0x0903
-_DEVICE_TYPE_GPU, _DEVICE_TYPE_ALL = 1 << 2, 0xFFFFFFFF
-_DEVICE_NAME, _DRIVER_VERSION = 0x102B, 0x102D
-_BINARY_SIZES, _BINARIES, _KERNEL_NAMES, _BUILD_LOG = 0x1165, 0x1166, 0x1168, 0x1183
-_DEBUG_INFO_INTEL, _DEBUG_INFO_SIZES_INTEL = 0x4100, 0x4101
+CL_PLATFORM_NAME: Final = 0x0902
+CL_PLATFORM_VENDOR: Final = 0x0903
+CL_DEVICE_TYPE_GPU: Final = 1 << 2
+CL_DEVICE_TYPE_ALL: Final = 0xFFFFFFFF
+CL_DEVICE_NAME: Final = 0x102B
+CL_DRIVER_VERSION: Final = 0x102D
+CL_PROGRAM_BINARY_SIZES: Final = 0x1165
+CL_PROGRAM_BINARIES: Final = 0x1166
+CL_PROGRAM_KERNEL_NAMES: Final = 0x1168
+CL_PROGRAM_BUILD_LOG: Final = 0x1183
+CL_PROGRAM_DEBUG_INFO_INTEL: Final = 0x4100
+CL_PROGRAM_DEBUG_INFO_SIZES_INTEL: Final = 0x4101
 
-_DEVICE_NOT_FOUND, _COMPILER_NOT_AVAILABLE, _PLATFORM_NOT_FOUND = -1, -3, -1001
-_INVALID_VALUE, _INVALID_BINARY = -30, -42
-_BUILD_FAILURES: Final = (-11, -15, -17, -43, -66)
-"""CL_BUILD_, CL_COMPILE_, CL_LINK_PROGRAM_FAILURE, CL_INVALID_BUILD_OPTIONS, CL_INVALID_COMPILER_OPTIONS."""
+_BUILD_FAILURES: Final = (
+    ClError.CL_BUILD_PROGRAM_FAILURE,
+    ClError.CL_COMPILE_PROGRAM_FAILURE,
+    ClError.CL_LINK_PROGRAM_FAILURE,
+    ClError.CL_INVALID_BUILD_OPTIONS,
+    ClError.CL_INVALID_COMPILER_OPTIONS,
+)
 
 
 class OpenCL:
@@ -33,89 +44,89 @@ class OpenCL:
 
     def __init__(self, announce: Announce, simulated: str | None = None) -> None:
         self._simulated = simulated
-        self._library = Library(OPENCL_API, OPENCL, announce)
+        self._loader = Loader(OPENCL_API, ClError, announce)
         self._platforms = self._handles("clGetPlatformIDs")
 
     def devices(self) -> list[Device]:
         """All devices of all platforms; where one is simulated, only the GPUs of Intel's platforms."""
         found = [device for platform in self._platforms for device in self._of_platform(platform)]
         if not found:
-            failed = f"clGetDeviceIDs found no device: {self._library.name(_DEVICE_NOT_FOUND)}"
+            failed = f"clGetDeviceIDs found no device: {self._loader.name(ClError.CL_DEVICE_NOT_FOUND)}"
             raise no_device(OPENCL_API, failed, "clGetDeviceIDs", self._simulated)
         return found
 
     def build(self, device: Device, data: bytes, kind: str, build_flags: str) -> Built:
         with self._context(device) as context, self._program(context, device, data, kind) as program:
-            code = self._library.call(
+            code = self._loader.call(
                 "clBuildProgram", program, c_uint32(1), byref(device.handle), build_flags.encode(), None, None
             )
             log = self._build_log(program, device)
             if code:
                 raise self._build_failure("clBuildProgram", code, log)
             # Asked before a successful build, or for several devices at once, the debug query ends the process.
-            debug_data = self._per_device(program, _DEBUG_INFO_SIZES_INTEL, _DEBUG_INFO_INTEL)
-            native = self._per_device(program, _BINARY_SIZES, _BINARIES)
-            names = self._text("clGetProgramInfo", program, _KERNEL_NAMES)
+            debug_data = self._per_device(program, CL_PROGRAM_DEBUG_INFO_SIZES_INTEL, CL_PROGRAM_DEBUG_INFO_INTEL)
+            native = self._per_device(program, CL_PROGRAM_BINARY_SIZES, CL_PROGRAM_BINARIES)
+            names = self._text("clGetProgramInfo", program, CL_PROGRAM_KERNEL_NAMES)
             return Built(debug_data, native, tuple(name for name in names.split(";") if name), log)
 
     def _handles(self, function: str, *owner: Any) -> list[c_void_p]:
         count = c_uint32()
-        code = self._library.call(function, *owner, c_uint32(0), None, byref(count))
-        if code == _DEVICE_NOT_FOUND:
+        code = self._loader.call(function, *owner, c_uint32(0), None, byref(count))
+        if code == ClError.CL_DEVICE_NOT_FOUND:
             return []
-        if code == _PLATFORM_NOT_FOUND:
-            failed = f"{function} failed: {self._library.name(code)}; no OpenCL driver found a device"
+        if code == ClError.CL_PLATFORM_NOT_FOUND_KHR:
+            failed = f"{function} failed: {self._loader.name(code)}; no OpenCL driver found a device"
             raise no_device(OPENCL_API, failed, function, self._simulated)
         if code:
-            raise self._library.failure(function, code)
+            raise self._loader.failure(function, code)
         handles = (c_void_p * count.value)()
-        self._library.check(function, *owner, c_uint32(count.value), handles, None)
+        self._loader.check(function, *owner, c_uint32(count.value), handles, None)
         return [c_void_p(handle) for handle in handles]
 
     def _of_platform(self, platform: c_void_p) -> Iterator[Device]:
         simulated = self._simulated is not None
-        if simulated and "Intel" not in self._text("clGetPlatformInfo", platform, _PLATFORM_VENDOR):
+        if simulated and "Intel" not in self._text("clGetPlatformInfo", platform, CL_PLATFORM_VENDOR):
             return
-        wanted = c_uint64(_DEVICE_TYPE_GPU if simulated else _DEVICE_TYPE_ALL)
-        platform_name = self._text("clGetPlatformInfo", platform, _PLATFORM_NAME)
+        wanted = c_uint64(CL_DEVICE_TYPE_GPU if simulated else CL_DEVICE_TYPE_ALL)
+        platform_name = self._text("clGetPlatformInfo", platform, CL_PLATFORM_NAME)
         for handle in self._handles("clGetDeviceIDs", platform, wanted):
-            version = self._text("clGetDeviceInfo", handle, _DRIVER_VERSION)
-            yield Device(f"{platform_name} {version}", self._text("clGetDeviceInfo", handle, _DEVICE_NAME), (handle,))
+            version = self._text("clGetDeviceInfo", handle, CL_DRIVER_VERSION)
+            yield Device(f"{platform_name} {version}", self._text("clGetDeviceInfo", handle, CL_DEVICE_NAME), (handle,))
 
     @contextmanager
     def _context(self, device: Device) -> Iterator[c_void_p]:
-        context, code = self._library.create("clCreateContext", None, c_uint32(1), byref(device.handle), None, None)
+        context, code = self._loader.create("clCreateContext", None, c_uint32(1), byref(device.handle), None, None)
         if code:
-            raise self._library.failure("clCreateContext", code)
+            raise self._loader.failure("clCreateContext", code)
         try:
             yield context
         finally:
-            self._library.call("clReleaseContext", context)
+            self._loader.call("clReleaseContext", context)
 
     @contextmanager
     def _program(self, context: c_void_p, device: Device, data: bytes, kind: str) -> Iterator[c_void_p]:
         function, arguments = _creation(device, data, kind)
-        program, code = self._library.create(function, context, *arguments)
+        program, code = self._loader.create(function, context, *arguments)
         if code:
             raise self._build_failure(function, code, "")
         try:
             yield program
         finally:
-            self._library.call("clReleaseProgram", program)
+            self._loader.call("clReleaseProgram", program)
 
     def _build_failure(self, function: str, code: int, log: str) -> SymdError:
-        failed = f"{function} failed: {self._library.name(code)}"
-        metadata = {"call": function, "code": self._library.name(code)}
+        failed = f"{function} failed: {self._loader.name(code)}"
+        metadata = {"call": function, "code": self._loader.name(code)}
         if code in _BUILD_FAILURES or log.strip():
             return BuildFailed(failed, build_log=log, metadata=metadata)
-        if code == _COMPILER_NOT_AVAILABLE:
+        if code == ClError.CL_COMPILER_NOT_AVAILABLE:
             return DriverMissing(failed, hint=OPENCL_API.install, metadata=metadata)
-        if code == _INVALID_BINARY or (code == _INVALID_VALUE and function != "clBuildProgram"):
+        if code == ClError.CL_INVALID_BINARY or (code == ClError.CL_INVALID_VALUE and function != "clBuildProgram"):
             return InvalidInput(failed, hint="these bytes are not what this driver takes", metadata=metadata)
-        return self._library.failure(function, code)
+        return self._loader.failure(function, code)
 
     def _build_log(self, program: c_void_p, device: Device) -> str:
-        return self._text("clGetProgramBuildInfo", program, _BUILD_LOG, device.handle)
+        return self._text("clGetProgramBuildInfo", program, CL_PROGRAM_BUILD_LOG, device.handle)
 
     def _per_device(self, program: c_void_p, sizes: int, contents: int) -> bytes:
         """The one device's entry of a pair of queries: sizes first, then the bytes into a buffer of ours.
@@ -123,26 +134,26 @@ class OpenCL:
         b"" where the driver has none, and where it does not know the query.
         """
         size = c_size_t(0)
-        code = self._library.call(
+        code = self._loader.call(
             "clGetProgramInfo", program, c_uint32(sizes), c_size_t(ctypes.sizeof(size)), byref(size), None
         )
-        if code == _INVALID_VALUE or (not code and not size.value):
+        if code == ClError.CL_INVALID_VALUE or (not code and not size.value):
             return b""
         if code:
-            raise self._library.failure("clGetProgramInfo", code)
+            raise self._loader.failure("clGetProgramInfo", code)
         buffer = ctypes.create_string_buffer(size.value)
         pointers = (c_void_p * 1)(ctypes.addressof(buffer))
         width = c_size_t(ctypes.sizeof(pointers))
-        self._library.check("clGetProgramInfo", program, c_uint32(contents), width, pointers, None)
+        self._loader.check("clGetProgramInfo", program, c_uint32(contents), width, pointers, None)
         return buffer.raw
 
     def _text(self, function: str, handle: c_void_p, name: int, *middle: c_void_p) -> str:
         """A string property; ``middle`` stands between the handle and the property's name."""
         size = c_size_t()
         head = (handle, *middle, c_uint32(name))
-        self._library.check(function, *head, c_size_t(0), None, byref(size))
+        self._loader.check(function, *head, c_size_t(0), None, byref(size))
         buffer = ctypes.create_string_buffer(size.value + 1)
-        self._library.check(function, *head, c_size_t(size.value), buffer, None)
+        self._loader.check(function, *head, c_size_t(size.value), buffer, None)
         return buffer.value.decode("utf-8", "replace")
 
 

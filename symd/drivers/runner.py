@@ -7,28 +7,30 @@ import hashlib
 import json
 import math
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
+from symd.child.ending import Limit
+from symd.child.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
+from symd.child.process import Allowance
+from symd.child.run import Ended, run
 from symd.config import Limits
 from symd.drivers import simulate
-from symd.drivers.apis import APIS, Api
-from symd.drivers.frames import BLOB, CALL, INPUT, REQUEST, VALUE, read_frames
-from symd.drivers.process import Ended, run
+from symd.drivers.apis import APIS
+from symd.drivers.request import DriverRequest, write_request
 from symd.errors import (
-    BuildFailed,
     DriverCrashed,
     DriverFailed,
+    DriverNotConfigured,
     DriverTimeout,
     InvalidInput,
     LimitExceeded,
     SymdError,
-    by_reason,
+    from_description,
 )
 from symd.model.grabs import Grabbed, GrabRequest
 
@@ -44,73 +46,65 @@ main(int(sys.argv[2]))
 _COMPILING: Final = ("zeModuleCreate", "clCreateProgramWithIL", "clCreateProgramWithBinary", "clBuildProgram")
 """Calls that read the module, so that a bad one may end the process."""
 _SPIRV_MAGIC: Final = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
-_HEADROOM: Final = 1 << 20
-"""Bytes of an answer besides the module: names, the build log."""
+_ANSWER_BYTES_BESIDE_THE_MODULE: Final = 1 << 20
+"""Kernel names, the build log."""
+_OUTPUT_IN_METADATA: Final = 4096
+"""Characters of what the driver printed that go along with an error."""
+_SYSTEM_DRIVER_ALONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One question to one driver: ``verb`` is "grab" or "devices"; ``where`` names the module in errors."""
-
-    verb: str
-    api: Api
-    simulate: str | None
-    driver_root: str | None
-    seconds: float
-    where: str = ""
-    data: bytes = b""
-    kind: str = ""
-    build_flags: str = ""
-    device: int = 0
-
-
-def grab(request: GrabRequest, limits: Limits) -> Grabbed:
+def grab(request: GrabRequest, limits: Limits, drivers: Mapping[str, str] = _SYSTEM_DRIVER_ALONE) -> Grabbed:
     """Build a module with a real driver in a process of its own and take its debug data, native binary and names.
 
-    An empty ``debug_data`` means that the driver has none. Raises InvalidInput (BuildFailed with the whole build log),
-    LimitExceeded, DriverMissing, DriverTimeout, DriverFailed (DriverCrashed); each names the module as ``where``.
+    ``drivers`` are the folders of driver generations beside the system's, by the names that requests know them by. An empty
+    ``debug_data`` means that the driver has none. Raises InvalidInput (BuildFailed with the whole build log,
+    DriverNotConfigured), LimitExceeded, DriverMissing, DriverTimeout, DriverFailed (DriverCrashed); each names the module as
+    ``where``.
     """
-    job = _job(request, limits)
-    value, blobs = ask(job, limits)
-    debug_data, native = blobs
+    value, byte_strings = ask(_driver_request(request, limits, drivers), limits)
+    debug_data, native = byte_strings
     return Grabbed(debug_data, native, tuple(value["kernels"]), value["build_log"], value["driver"], value["device"])
 
 
-def ask(job: Job, limits: Limits) -> tuple[dict[str, Any], list[bytes]]:
-    """Run the job in a child process; its value and byte strings. Raises as ``grab`` does."""
+def ask(request: DriverRequest, limits: Limits) -> tuple[dict[str, Any], list[bytes]]:
+    """Answer the request in a child process; its value and byte strings. Raises as ``grab`` does."""
+    answer_size = 2 * limits.module_size + _ANSWER_BYTES_BESIDE_THE_MODULE
+    allowance = Allowance(request.seconds, limits.driver_memory, answer_size)
     try:
-        command = [*child_command(job)]
+        command = child_command(request)
         with tempfile.TemporaryDirectory(prefix="symd-driver-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            _write_request(folder, job, limits)
-            environment = simulate.environment(os.environ, job.simulate, job.driver_root) | {"TMPDIR": name}
-            largest = 2 * limits.module_size + _HEADROOM
-            ended = run(command, environment=environment, folder=folder, seconds=job.seconds, largest=largest)
-        return _understood(ended, job, limits)
+            write_request(folder, request)
+            environment = simulate.environment(os.environ, request.simulate, request.root) | {"TMPDIR": name}
+            ended = run(command, allowance, folder=folder, environment=environment, own_pipe=True)
+        return _understood(ended, request, limits)
     except OSError as error:
-        raise DriverFailed(f"the driver's process cannot be started: {error}", where=job.where) from error
+        raise DriverFailed(f"the driver's process cannot be started: {error}", where=request.where) from error
     except SymdError as error:
-        error.where = error.where or job.where
+        error.where = error.where or request.where
         raise
 
 
-def child_command(job: Job) -> list[str]:
+def child_command(request: DriverRequest) -> list[str]:
     """The words that start the child; the descriptor's number is appended to them."""
     package = str(Path(__file__).resolve().parent.parent)
-    return [*simulate.launcher(job.api, job.driver_root), sys.executable, "-I", "-S", "-c", _START, package]
+    return [*simulate.launcher(request.api, request.root), sys.executable, "-I", "-S", "-c", _START, package]
 
 
-def _job(request: GrabRequest, limits: Limits) -> Job:
+def _driver_request(request: GrabRequest, limits: Limits, drivers: Mapping[str, str]) -> DriverRequest:
     where = request.label or f"module {hashlib.sha256(request.data).hexdigest()[:12]}"
     try:
+        root = _root(request.driver, drivers)
         _check(request, limits)
+        if request.simulate is not None:
+            simulate.check_product(request.simulate, root)
     except SymdError as error:
         raise error.at(where) from None
-    return Job(
+    return DriverRequest(
         "grab",
         APIS[request.api],
         request.simulate,
-        request.driver_root,
+        root,
         min(request.timeout, limits.driver_seconds),
         where,
         request.data,
@@ -118,6 +112,18 @@ def _job(request: GrabRequest, limits: Limits) -> Job:
         request.build_flags,
         request.device,
     )
+
+
+def _root(name: str, drivers: Mapping[str, str]) -> str | None:
+    """The folder of the driver of that name, None for the system's."""
+    if name and name not in drivers:
+        known = (
+            f"one of {', '.join(sorted(drivers))}"
+            if drivers
+            else "none is configured (symd serve --driver NAME=FOLDER)"
+        )
+        raise DriverNotConfigured(f"there is no driver {name!r}", hint=f"{known}; without a name it is the system's")
+    return drivers[name] if name else None
 
 
 def _check(request: GrabRequest, limits: Limits) -> None:
@@ -139,70 +145,55 @@ def _check(request: GrabRequest, limits: Limits) -> None:
         raise InvalidInput(f"there is no device {request.device}", hint="devices are numbered from 0")
     if not (request.timeout > 0 and math.isfinite(request.timeout)):
         raise InvalidInput(f"a timeout of {request.timeout} seconds", hint="give a positive number")
-    if request.simulate is not None:
-        simulate.check_product(request.simulate, request.driver_root)
 
 
-def _write_request(folder: Path, job: Job, limits: Limits) -> None:
-    request = {
-        "verb": job.verb,
-        "api": job.api.name,
-        "simulate": job.simulate,
-        "memory": limits.driver_memory,
-        "kind": job.kind,
-        "build_flags": job.build_flags,
-        "device": job.device,
-    }
-    (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
-    (folder / INPUT).write_bytes(job.data)
-
-
-def _understood(ended: Ended, job: Job, limits: Limits) -> tuple[dict[str, Any], list[bytes]]:
+def _understood(ended: Ended, request: DriverRequest, limits: Limits) -> tuple[dict[str, Any], list[bytes]]:
     """The answer of a child, or the error that its end means."""
     try:
         frames = read_frames(ended.answer)
-        value = json.loads(frames[-1][1]) if frames and frames[-1][0] == VALUE else None
-    except ValueError as error:
-        raise _ending(DriverFailed, f"answered with bytes that make no sense: {error}", "", ended, job) from None
-    call = next((payload.decode() for kind, payload in reversed(frames) if kind == CALL), "start-up")
+        last, payload = frames[-1] if frames else (b"", b"")
+        value = json.loads(payload) if last == JSON else None
+        error = from_description(json.loads(payload)) if last == ERROR else None
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise _no_answer(DriverFailed, f"answered with bytes that make no sense: {wrong}", "", ended, request) from None
     if value is not None:
-        if "error" in value:
-            raise _error(value["error"])
-        return value, [payload for kind, payload in frames if kind == BLOB]
-    if ended.cut == "deadline":
-        raise _ending(
-            DriverTimeout, f"did not come back within {job.seconds:g} seconds and was ended", call, ended, job
+        return value, [payload for kind, payload in frames if kind == BYTES]
+    if error is not None:
+        raise error
+    if last == MEMORY:
+        raise LimitExceeded(
+            f"the driver's process would need more than its {limits.driver_memory} bytes of memory",
+            hint="raise driver_memory",
         )
-    if ended.cut == "size":
-        raise LimitExceeded(f"the driver gave more than twice module_size, {limits.module_size} bytes")
-    if ended.status < 0:
-        name = _signal_name(-ended.status)
-        crashed = _ending(DriverCrashed, f"died of {name}", call, ended, job)
-        crashed.metadata["signal"] = name
-        raise crashed
-    raise _ending(DriverFailed, f"ended its process with status {ended.status} and no answer", call, ended, job)
+    call = next((payload.decode() for kind, payload in reversed(frames) if kind == CALL), "start-up")
+    raise _death(ended, call, request, limits)
 
 
-def _error(described: Mapping[str, Any]) -> SymdError:
-    """The error that the child described."""
-    message, hint, metadata = described["message"], described["hint"], described["metadata"]
-    if described["build_log"] is not None:
-        return BuildFailed(message, build_log=described["build_log"], hint=hint, metadata=metadata)
-    kind = by_reason(described["reason"]) or DriverFailed
-    return kind(message, hint=hint, metadata=metadata)
+def _death(ended: Ended, call: str, request: DriverRequest, limits: Limits) -> SymdError:
+    """The error for a child that ended inside ``call``."""
+    if ended.ending.limit is Limit.SECONDS:
+        what = f"did not come back within {request.seconds:g} seconds and was ended"
+        return _no_answer(DriverTimeout, what, call, ended, request)
+    if ended.ending.limit is Limit.ANSWER:
+        return LimitExceeded(f"the driver gave more than twice module_size, {limits.module_size} bytes")
+    if ended.ending.signal:
+        crashed = _no_answer(DriverCrashed, str(ended.ending), call, ended, request)
+        crashed.metadata["signal"] = ended.ending.signal
+        return crashed
+    what = f"ended its process with status {ended.ending.status} and no answer"
+    return _no_answer(DriverFailed, what, call, ended, request)
 
 
-def _ending(kind: type[SymdError], what: str, call: str, ended: Ended, job: Job) -> SymdError:
-    """The error for a child that gave no answer."""
-    driver = f"the {job.api.title} driver" + (f", simulating {job.simulate}," if job.simulate else "")
-    at = f" in {call}" if call else ""
-    last = ended.chatter.strip().rpartition("\n")[2].strip()
-    said = f"; its last words: {last[:300]}" if last else ""
-    metadata = {"api": job.api.name, "call": call, "output": ended.chatter}
-    return kind(f"{driver} {what}{at}{said}", hint=_advice(kind, call, job), metadata=metadata)
+def _no_answer(kind: type[SymdError], what: str, call: str, ended: Ended, request: DriverRequest) -> SymdError:
+    """An error that says which driver did ``what`` in which call, its last words, and what to do."""
+    driver = f"the {request.api.title} driver" + (f", simulating {request.simulate}," if request.simulate else "")
+    place = f" in {call}" if call else ""
+    said = f"; its last words: {ended.last_words}" if ended.last_words else ""
+    metadata = {"api": request.api.name, "call": call, "output": ended.printed[-_OUTPUT_IN_METADATA:]}
+    return kind(f"{driver} {what}{place}{said}", hint=_advice(kind, call, request), metadata=metadata)
 
 
-def _advice(kind: type[SymdError], call: str, job: Job) -> str:
+def _advice(kind: type[SymdError], call: str, request: DriverRequest) -> str:
     """What to do about a child that gave no answer."""
     steps = []
     if kind is DriverTimeout:
@@ -211,12 +202,5 @@ def _advice(kind: type[SymdError], call: str, job: Job) -> str:
         steps.append("its memory was limited by driver_memory")
     if call in _COMPILING:
         steps.append("check the module, SPIR-V with spirv-val")
-    steps.append(f"if the driver itself is damaged: {job.api.install}")
+    steps.append(f"if the driver itself is damaged: {request.api.install}")
     return "; ".join(steps)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -39,7 +39,7 @@ _GEOMETRY: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Slices x subslices x execution units. The newer generation does not start without them."""
 
-_KEYS: Final[Mapping[str, str]] = MappingProxyType(
+_SIMULATION_KEYS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "NEOReadDebugKeys": "1",
         "SetCommandStreamReceiver": "1",  # writes commands to a file instead of a device
@@ -49,7 +49,7 @@ _KEYS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
-_ALWAYS: Final[Mapping[str, str]] = MappingProxyType(
+_FIXED_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "NEO_CACHE_PERSISTENT": "0",
         # Clang takes $PWD for the compilation directory where it names the working directory. This name is the same
@@ -58,7 +58,7 @@ _ALWAYS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
-_UNWANTED: Final = (
+_REMOVED_FROM_ENVIRONMENT: Final = (
     # A hit in one of the older generation's caches loses the debug data.
     "cl_cache_dir",
     "l0_cache_dir",
@@ -97,10 +97,10 @@ def products_of(driver: str) -> tuple[str, ...]:
 
 def environment(base: Mapping[str, str], product: str | None, root: str | None) -> dict[str, str]:
     """``base`` without what spoils a grab, with the keys for the simulated product and the driver folder, if any."""
-    result = {name: value for name, value in base.items() if name not in _UNWANTED}
-    result |= _ALWAYS
+    result = {name: value for name, value in base.items() if name not in _REMOVED_FROM_ENVIRONMENT}
+    result |= _FIXED_ENVIRONMENT
     if product is not None:
-        result |= _KEYS
+        result |= _SIMULATION_KEYS
         result |= {"ProductFamilyOverride": product, "HardwareInfoOverride": _GEOMETRY[product]}
     if root is not None:
         libraries = Path(root).resolve() / _LIBRARIES

@@ -10,7 +10,7 @@ class GrabRequest:
     """What to build with which real driver. ``kind`` of input: "source" (OpenCL C, OpenCL only), "spirv" or "native".
 
     ``simulate`` names a product ("skl", "tgllp", "dg2", "pvc", ...) to run the real driver without hardware;
-    ``driver_root`` is a folder holding another driver generation (None: the system's); ``timeout`` is in seconds.
+    ``driver`` names a driver generation that the operator configured ("": the system's); ``timeout`` is in seconds.
     """
 
     api: str
@@ -19,7 +19,7 @@ class GrabRequest:
     build_flags: str = ""
     device: int = 0
     simulate: str | None = None
-    driver_root: str | None = None
+    driver: str = ""
     timeout: float = 60.0
     label: str = ""
 

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import FrameType
 
 from symd.api import Host
@@ -68,7 +69,13 @@ def _opened(config: Config) -> Iterator[Host]:
 
     with (
         Workers(config.builders) as workers,
-        Engine(Store(config.store, config.limits), config.limits, grab, disassemble, workers.build) as engine,
+        Engine(
+            Store(config.store, config.limits),
+            config.limits,
+            partial(grab, drivers=config.drivers),
+            disassemble,
+            workers.build,
+        ) as engine,
     ):
         engine.resume()
         yield engine

@@ -37,7 +37,7 @@ def to_grab_request(request: GrabRequest) -> GrabModuleRequest:
         build_flags=request.build_flags,
         device=request.device,
         simulate=request.simulate,
-        driver_root=request.driver_root,
+        driver_root=request.driver or None,
         timeout_seconds=request.timeout,
         label=request.label,
         include_bytes=True,
@@ -56,7 +56,7 @@ def from_grab_request(message: GrabModuleRequest, timeout: float) -> GrabRequest
         message.build_flags,
         message.device,
         message.simulate if message.HasField("simulate") else None,
-        message.driver_root if message.HasField("driver_root") else None,
+        message.driver_root,
         timeout,
         message.label,
     )

@@ -1,6 +1,7 @@
 """symd grab, with a made-up driver; real ones are grabbed from in tests/live."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,20 @@ from tests.cli.conftest import ROOT, Run
 LOG = "1:1: error: no\nsource line\n   ^\n"
 
 
-@pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> list[GrabRequest]:
-    """Requests that reached the driver; one whose flags hold "fail" is not built."""
-    requests: list[GrabRequest] = []
+class Asked(list[GrabRequest]):
+    """Requests that reached the driver, and the folders that the last one came with."""
 
-    def grab(request: GrabRequest, limits: Limits) -> Grabbed:
+    folders: Mapping[str, str] = {}
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """Requests that reached the driver; one whose flags hold "fail" is not built."""
+    requests = Asked()
+
+    def grab(request: GrabRequest, limits: Limits, drivers: Mapping[str, str]) -> Grabbed:
         requests.append(request)
+        requests.folders = drivers
         if "fail" in request.build_flags:
             raise BuildFailed("clBuildProgram failed", build_log=LOG, where=request.label)
         if "missing" in request.build_flags:
@@ -45,12 +53,59 @@ def test_options_reach_the_driver(run: Run, driver: list[GrabRequest], source: P
         "--device=2",
         "--build-flags=-O0",
         "--simulate=dg2",
-        "--driver-root=/opt/d",
+        "--driver=newer",
         "--timeout=7",
     ]
     assert run("grab", source, *options).code == 0
     data = source.read_bytes()
-    assert driver == [GrabRequest("opencl", "source", data, "-O0", 2, "dg2", "/opt/d", 7.0, str(source))]
+    assert driver == [GrabRequest("opencl", "source", data, "-O0", 2, "dg2", "newer", 7.0, str(source))]
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "folders"),
+    [
+        ([], "", {"newer": "/opt/newer"}),
+        (["--driver=newer"], "newer", {"newer": "/opt/newer"}),
+        (["--driver-root=/opt/d"], "/opt/d", {"/opt/d": "/opt/d"}),
+    ],
+)
+def test_drivers_are_known_by_name_or_are_a_folder_of_the_user_s(
+    run: Run, driver: Asked, source: Path, monkeypatch: pytest.MonkeyPatch, options, name: str, folders
+):
+    monkeypatch.setenv("SYMD_DRIVERS", "newer=/opt/newer")
+    assert run("grab", source, *options).code == 0
+    assert driver[0].driver == name
+    assert driver.folders == folders
+
+
+def test_a_name_that_is_not_configured_is_an_error_that_lists_those_that_are(
+    run: Run, source: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SYMD_DRIVERS", "newer=/opt/newer:other=/opt/other")
+    outcome = run("grab", source, "--driver=new")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "there is no driver 'new' (one of newer, other;" in outcome.err
+
+
+@pytest.mark.parametrize("value", ["newer", "=/opt", "newer=", " newer=/opt"])
+def test_a_setting_that_names_no_folder_is_wrong(run: Run, source: Path, monkeypatch: pytest.MonkeyPatch, value: str):
+    monkeypatch.setenv("SYMD_DRIVERS", value)
+    outcome = run("grab", source)
+    assert (outcome.code, "SYMD_DRIVERS" in outcome.err, outcome.err.count("\n")) == (2, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--driver-root=/opt/d", "--server=unix:/nowhere"], "--driver NAME"),
+        (["--driver-root=/opt/d", "--driver=newer"], "give one of them"),
+    ],
+)
+def test_a_folder_is_neither_for_a_daemon_nor_beside_a_name(run: Run, source: Path, options: list[str], said: str):
+    """No daemon loads libraries from where a client says."""
+    outcome = run("grab", source, *options)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
 
 
 @pytest.mark.parametrize(

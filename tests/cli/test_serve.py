@@ -43,3 +43,21 @@ def test_a_bad_file_is_the_same_error_with_a_server(symd: Run, server: str, tmp_
     here, there = symd("info", path), symd("info", "--server", server, path)
     assert (there.code, there.err) == (here.code, here.err)
     assert here.code == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("newer", "write NAME=FOLDER"), ("=/tmp", "write NAME=FOLDER"), ("newer=/nowhere/at/all", "no folder")],
+)
+def test_a_driver_of_the_daemon_is_a_name_and_a_folder_that_is_there(symd: Run, value: str, said: str):
+    outcome = symd("serve", "--driver", value)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert said in outcome.err
+
+
+def test_a_driver_that_the_daemon_does_not_know_is_refused_by_name(symd: Run, server: str, tmp_path: Path):
+    source = tmp_path / "k.cl"
+    source.write_text("kernel void k(global int* a) {}")
+    outcome = symd("grab", source, "--driver", "newer", "--server", server)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "there is no driver 'newer' (none is configured" in outcome.err

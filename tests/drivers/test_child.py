@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from ctypes import c_int
+from enum import IntEnum
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ import pytest
 from symd import errors
 from symd.config import Limits
 from symd.drivers import grab, runner, survey
-from symd.drivers.apis import Api
-from symd.drivers.library import Library
+from symd.drivers.apis import APIS, Api
+from symd.drivers.loader import Loader
+from symd.drivers.request import DriverRequest
 from symd.model.grabs import GrabRequest
 
 SPIRV = bytes.fromhex("03022307") + bytes(16)
@@ -47,8 +49,8 @@ def level_zero(folder: Path):
         text = f"#include <stdlib.h>\n#include <stdio.h>\n#include <unistd.h>\n{source}"
         command = [compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(library)]
         subprocess.run(command, input=text, text=True, check=True)
-        request = GrabRequest("level-zero", "spirv", SPIRV, driver_root=str(folder), timeout=timeout, label="m.spv")
-        return grab(request, limits or Limits())
+        request = GrabRequest("level-zero", "spirv", SPIRV, driver="made", timeout=timeout, label="m.spv")
+        return grab(request, limits or Limits(), {"made": str(folder)})
 
     return take
 
@@ -56,7 +58,7 @@ def level_zero(folder: Path):
 @pytest.mark.parametrize(("api", "soname"), [("level-zero", "libze_loader.so.1"), ("opencl", "libOpenCL.so.1")])
 def test_a_loader_that_does_not_load_says_what_to_install(folder: Path, api: str, soname: str) -> None:
     with pytest.raises(errors.DriverMissing, match=rf"m\.spv: {soname} cannot be loaded") as caught:
-        grab(GrabRequest(api, "spirv", SPIRV, driver_root=str(folder), label="m.spv"), Limits())
+        grab(GrabRequest(api, "spirv", SPIRV, driver="made", label="m.spv"), Limits(), {"made": str(folder)})
     assert "apt-get install intel-opencl-icd" in caught.value.hint
 
 
@@ -124,8 +126,8 @@ def test_memory_beyond_the_limit_on_our_side_names_the_limit(level_zero) -> None
 
 
 def test_the_child_loads_neither_numpy_nor_grpc_nor_site_packages() -> None:
-    job = runner.Job("grab", runner.APIS["opencl"], None, None, 5.0)
-    *command, script, package = runner.child_command(job)
+    request = DriverRequest("grab", APIS["opencl"], None, None, 5.0)
+    *command, script, package = runner.child_command(request)
     probe = script.replace("main(int(sys.argv[2]))", "print([name for name in sys.modules if name[0] != '_'])")
     done = subprocess.run([*command, probe, package], check=True, capture_output=True, text=True)
     loaded = done.stdout
@@ -149,20 +151,21 @@ def test_a_survey_of_nothing_says_what_to_install(folder: Path) -> None:
         assert report.devices == ()
 
 
+FIVE = IntEnum("FIVE", {"FIVE": 5})
 LIBC = Api("test", "Test", "libc.so.6", (), "apt-get install libc6")
 
 
 def test_a_call_is_announced_before_it_is_made() -> None:
     calls: list[str] = []
-    library = Library(LIBC, {5: "FIVE"}, calls.append)
-    assert library.call("abs", c_int(-5)) == 5
+    loader = Loader(LIBC, FIVE, calls.append)
+    assert loader.call("abs", c_int(-5)) == 5
     assert calls == ["dlopen libc.so.6", "abs"]
     with pytest.raises(errors.DriverFailed, match=r"abs failed: FIVE \(0x00000005\)"):
-        library.check("abs", c_int(-5))
+        loader.check("abs", c_int(-5))
 
 
 def test_a_library_that_is_not_there_is_named() -> None:
     missing = Api("test", "Test", "libsymd-nothing.so.9", (), "apt-get install nothing")
     with pytest.raises(errors.DriverMissing, match=r"libsymd-nothing\.so\.9") as caught:
-        Library(missing, {}, lambda call: None)
+        Loader(missing, FIVE, lambda call: None)
     assert caught.value.hint == "apt-get install nothing"

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from symd.drivers.codes import LEVEL_ZERO, OPENCL
+from symd.drivers.codes import ClError, ZeResult
 
 INCLUDE = Path("/usr/include")
+LEVEL_ZERO = {int(code): code.name for code in ZeResult}
+OPENCL = {int(code): code.name for code in ClError}
 NOT_RESULTS = re.compile(r"CL_(BUILD_(NONE|ERROR|IN_PROGRESS)|FLT_|HALF_|DBL_|SHRT_|INT_|PARTITION_BY_NAMES_LIST_END)")
 
 

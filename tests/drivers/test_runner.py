@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import struct
 import sys
 import textwrap
@@ -15,7 +14,6 @@ import pytest
 from symd import errors
 from symd.config import Limits
 from symd.drivers import grab, runner
-from symd.drivers.frames import CALL, read_frames, write_frame
 from symd.model.grabs import GrabRequest
 
 LIMITS = Limits(module_size=1 << 20)
@@ -27,7 +25,9 @@ answer = int(sys.argv[1])
 def frame(kind, payload):
     os.write(answer, kind + struct.pack("<Q", len(payload)) + payload)
 def value(**fields):
-    frame(b"V", json.dumps(fields).encode())
+    frame(b"J", json.dumps(fields).encode())
+def failure(**fields):
+    frame(b"E", json.dumps(fields).encode())
 """
 GOOD = """
 frame(b"B", b"debug"); frame(b"B", b"native")
@@ -42,7 +42,7 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def become(body: str) -> None:
         script = tmp_path / "child.py"
         script.write_text(PROLOGUE + textwrap.dedent(body))
-        monkeypatch.setattr(runner, "child_command", lambda job: [sys.executable, "-I", "-S", str(script)])
+        monkeypatch.setattr(runner, "child_command", lambda _: [sys.executable, "-I", "-S", str(script)])
 
     return become
 
@@ -59,7 +59,7 @@ def test_an_answer_arrives_whole(child) -> None:
 
 
 def test_what_a_driver_prints_does_not_reach_the_answer(child) -> None:
-    child("os.write(1, b'V' * 4_000_000); os.write(2, b'noise' * 100_000)" + GOOD)
+    child("os.write(1, b'J' * 4_000_000); os.write(2, b'noise' * 100_000)" + GOOD)
     assert grab(request(), LIMITS).debug_data == b"debug"
 
 
@@ -84,7 +84,7 @@ def test_the_child_finds_its_request_and_input_in_a_folder_of_its_own(child) -> 
     told = json.loads(got.native)
     assert got.debug_data == SOURCE
     assert (told["verb"], told["api"], told["kind"], told["build_flags"]) == ("grab", "opencl", "source", "-g")
-    assert (told["device"], told["simulate"], told["memory"]) == (3, "dg2", LIMITS.driver_memory)
+    assert (told["device"], told["simulate"]) == (3, "dg2")
     assert got.build_log == got.device != str(Path.cwd())
     assert not Path(got.build_log).exists(), "the folder is gone afterwards"
 
@@ -127,13 +127,11 @@ def test_a_hang_is_ended_with_everything_it_started(child, tmp_path: Path) -> No
     frame(b"C", b"clGetDeviceIDs")
     if os.fork() == 0:
         open({str(pid)!r}, "w").write(str(os.getpid()))
-        time.sleep(60)
-    time.sleep(60)
+        signal.pause()
+    signal.pause()
     """)
-    start = time.monotonic()
     with pytest.raises(errors.DriverTimeout, match=r"0\.5 seconds and was ended in clGetDeviceIDs") as caught:
         grab(request(timeout=0.5), LIMITS)
-    assert time.monotonic() - start < 5
     assert "give it more time" in caught.value.hint
     assert not _runs(int(pid.read_text()))
 
@@ -167,7 +165,9 @@ def test_a_crash_after_the_answer_loses_nothing(child) -> None:
     assert grab(request(), LIMITS).native == b"native"
 
 
-@pytest.mark.parametrize("sent", [b"\x7fELF" + bytes(60), b"V" + struct.pack("<Q", 3) + b"{[]"])
+@pytest.mark.parametrize(
+    "sent", [b"\x7fELF" + bytes(60), b"E" + struct.pack("<Q", 2) + b"{}", b"J" + struct.pack("<Q", 3) + b"{[]"]
+)
 def test_bytes_that_are_no_answer_are_a_driver_s_failure(child, sent: bytes) -> None:
     child(f"os.write(answer, {sent!r})")
     with pytest.raises(errors.DriverFailed, match="answered with bytes that make no sense"):
@@ -175,7 +175,7 @@ def test_bytes_that_are_no_answer_are_a_driver_s_failure(child, sent: bytes) -> 
 
 
 def test_an_answer_that_was_cut_off_is_no_answer(child) -> None:
-    child('os.write(answer, b"V" + struct.pack("<Q", 100) + b"{")')
+    child('os.write(answer, b"J" + struct.pack("<Q", 100) + b"{")')
     with pytest.raises(errors.DriverFailed, match="ended its process with status 0 and no answer"):
         grab(request(), LIMITS)
 
@@ -200,8 +200,8 @@ def test_an_answer_without_end_is_cut_at_the_module_limit(child) -> None:
 
 def test_an_error_of_the_child_arrives_as_the_same_error(child) -> None:
     child("""
-    value(error=dict(reason="BUILD_FAILED", message="clBuildProgram failed", hint="", metadata={"call": "x"},
-                     build_log="line 1\\n" * 5000))
+    failure(reason="BUILD_FAILED", message="clBuildProgram failed", where="", hint="", metadata={"call": "x"},
+            build_log="line 1\\n" * 5000)
     """)
     with pytest.raises(errors.BuildFailed, match=r"k\.cl: clBuildProgram failed") as caught:
         grab(request(), LIMITS)
@@ -211,7 +211,7 @@ def test_an_error_of_the_child_arrives_as_the_same_error(child) -> None:
 
 @pytest.mark.parametrize("reason", ["DRIVER_MISSING", "DRIVER_FAILED", "INVALID_INPUT", "LIMIT_EXCEEDED"])
 def test_each_reason_finds_its_class(child, reason: str) -> None:
-    child(f'value(error=dict(reason="{reason}", message="m", hint="h", metadata={{}}, build_log=None))')
+    child(f'failure(reason="{reason}", message="m", where="", hint="h", metadata={{}})')
     with pytest.raises(errors.SymdError) as caught:
         grab(request(), LIMITS)
     assert type(caught.value) is errors.by_reason(reason)
@@ -219,7 +219,7 @@ def test_each_reason_finds_its_class(child, reason: str) -> None:
 
 
 def test_an_interpreter_that_cannot_start_is_an_error_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "child_command", lambda job: ["/nowhere/python"])
+    monkeypatch.setattr(runner, "child_command", lambda _: ["/nowhere/python"])
     with pytest.raises(errors.DriverFailed, match=r"cannot be started.*nowhere"):
         grab(request(), LIMITS)
 
@@ -235,6 +235,7 @@ def test_an_interpreter_that_cannot_start_is_an_error_too(monkeypatch: pytest.Mo
         ({"data": bytes((1 << 20) + 1)}, errors.LimitExceeded, "module_size"),
         ({"build_flags": "-g\0-O0"}, errors.InvalidInput, "build flags"),
         ({"build_flags": "-g \udc80"}, errors.InvalidInput, "build flags"),
+        ({"driver": "newer"}, errors.DriverNotConfigured, "there is no driver 'newer' (none is configured"),
         ({"device": -1}, errors.InvalidInput, "device -1"),
         ({"timeout": 0.0}, errors.InvalidInput, "timeout"),
         ({"timeout": float("nan")}, errors.InvalidInput, "timeout"),
@@ -251,21 +252,16 @@ def test_a_request_that_makes_no_sense_starts_no_child(child, changes, kind, sai
     assert caught.value.where == "k.cl"
 
 
+def test_a_name_stands_for_the_folder_that_the_operator_gave_it(child, tmp_path: Path) -> None:
+    child("frame(b'B', os.environ['ZE_ENABLE_ALT_DRIVERS'].encode());" + GOOD.replace('frame(b"B", b"debug"); ', ""))
+    drivers = {"newer": str(tmp_path), "older": "/nowhere"}
+    assert grab(request(driver="newer"), LIMITS, drivers).debug_data.startswith(bytes(tmp_path))
+    with pytest.raises(errors.DriverNotConfigured, match=r"k\.cl: there is no driver '/tmp'.*newer, older"):
+        grab(request(driver="/tmp"), LIMITS, drivers)
+
+
 def test_an_unnamed_module_is_called_by_its_digest(child) -> None:
     child("os.abort()")
     with pytest.raises(errors.DriverCrashed) as caught:
         grab(request(label="", data=b"abc"), LIMITS)
     assert caught.value.where == "module ba7816bf8f01"  # SHA-256 of "abc", FIPS 180-2 appendix B.1
-
-
-def test_frames_are_one_byte_a_length_and_the_payload() -> None:
-    reader, writer = os.pipe()
-    try:
-        write_frame(writer, CALL, b"zeInit")
-        assert os.read(reader, 100) == b"C" + struct.pack("<Q", 6) + b"zeInit"
-    finally:
-        os.close(reader)
-        os.close(writer)
-    assert read_frames(b"") == []
-    with pytest.raises(ValueError, match="byte 9"):
-        read_frames(b"C" + bytes(8) + b"?" + bytes(8))

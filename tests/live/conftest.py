@@ -24,6 +24,7 @@ from tests.tools import require
 
 _ROOT = os.environ.get("SYMD_LIVE_NEW_ROOT")
 NEWER_ROOT = str(Path(_ROOT).resolve()) if _ROOT else None
+DRIVERS = {"newer": NEWER_ROOT} if NEWER_ROOT else {}
 NEWER = ("tgllp", "dg2", "pvc", "bmg")
 LIVE_NEW = Path(__file__).parents[2] / "tools" / "live_new.py"
 
@@ -51,10 +52,15 @@ class Target:
     product: str
     root: str | None
 
+    @property
+    def driver(self) -> str:
+        """The name of the generation among ``DRIVERS``; "" for the system's."""
+        return "" if self.root is None else "newer"
+
     def grab(self, api: str, kind: str, data: bytes, build_flags: str = "-g", **more: object) -> Grabbed:
         """Grab with this target's real driver."""
-        fields = {"simulate": self.product, "driver_root": self.root, **more}
-        return grab(GrabRequest(api, kind, data, build_flags, **fields), Limits())  # type: ignore[arg-type]
+        fields = {"simulate": self.product, "driver": self.driver, **more}
+        return grab(GrabRequest(api, kind, data, build_flags, **fields), Limits(), DRIVERS)  # type: ignore[arg-type]
 
     def compile(self, source: Path, folder: Path, options: str = "-g", *, product: str | None = None) -> Built:
         """Compile OpenCL C with this generation's own ocloc, for this or another product."""

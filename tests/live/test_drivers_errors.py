@@ -12,7 +12,7 @@ from symd import errors
 from symd.config import Limits
 from symd.drivers import NEWER_PRODUCTS, PRODUCTS, grab
 from symd.model.grabs import GrabRequest
-from tests.live.conftest import Target, demand, reports
+from tests.live.conftest import DRIVERS, Target, demand, reports
 
 KERNEL = "kernel void alone(global int *a) { a[get_global_id(0)] *= 7; }\n"
 DOUBLES = "kernel void doubled(global double *a) { a[get_global_id(0)] *= 2.0; }\n"
@@ -84,15 +84,15 @@ def test_a_device_that_is_not_there_is_refused_with_those_that_are(target: Targe
 
 
 def test_a_product_that_nobody_simulates_is_refused(target: Target, api: str) -> None:
-    request = GrabRequest(api, "native", b"x", simulate="gfx1100", driver_root=target.root)
+    request = GrabRequest(api, "native", b"x", simulate="gfx1100", driver=target.driver)
     with pytest.raises(errors.InvalidInput, match="gfx1100"):
-        grab(request, Limits())
+        grab(request, Limits(), DRIVERS)
 
 
 def test_a_product_of_the_other_generation_is_refused(target: Target, api: str) -> None:
     other = "bmg" if target.root is None else "skl"
     with pytest.raises(errors.InvalidInput, match=other):
-        grab(GrabRequest(api, "native", b"x", simulate=other, driver_root=target.root), Limits())
+        grab(GrabRequest(api, "native", b"x", simulate=other, driver=target.driver), Limits(), DRIVERS)
 
 
 def test_a_driver_that_gets_too_little_time_is_ended(target: Target, api: str) -> None:
@@ -101,9 +101,9 @@ def test_a_driver_that_gets_too_little_time_is_ended(target: Target, api: str) -
 
 
 def test_a_driver_that_gets_too_little_memory_is_an_error_and_not_a_hang(target: Target, api: str) -> None:
-    request = GrabRequest(api, "native", b"x", simulate=target.product, driver_root=target.root)
+    request = GrabRequest(api, "native", b"x", simulate=target.product, driver=target.driver)
     with pytest.raises((errors.DriverFailed, errors.DriverMissing, errors.LimitExceeded)):
-        grab(request, Limits(driver_memory=24 << 20))
+        grab(request, Limits(driver_memory=24 << 20), DRIVERS)
 
 
 def test_the_survey_finds_every_product(target: Target, api: str) -> None:

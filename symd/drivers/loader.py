@@ -1,73 +1,26 @@
-"""A shared library of C functions that return result codes: each call is announced before it is made, each failure
-carries the code's name. Loaded in a child process only."""
+"""The loader library of an interface (Level Zero's, OpenCL's ICD loader), called through ctypes: each call is announced before it
+is made, each failure carries the code's name. Opened in a child process only."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from enum import IntEnum
+from typing import Any, Final
 
 from symd.drivers.apis import Api
+from symd.drivers.driver import Announce
 from symd.errors import DriverFailed, DriverMissing
-
-Announce = Callable[[str], None]
-"""Told the name of every driver function before it is called."""
 
 _MORE_MEMORY: Final = "raise driver_memory, the limit of the driver's process"
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A module that the driver built: ``debug_data`` is b"" when the driver has none for it."""
+class Loader:
+    """The loader library of ``api``, opened. ``codes`` are its result codes; 0 is success.
 
-    debug_data: bytes
-    native: bytes
-    kernels: tuple[str, ...]
-    build_log: str
+    Raises DriverMissing when it cannot be opened.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """One device: how its driver and it call themselves, and the binding's handles (its own last)."""
-
-    driver: str
-    name: str
-    handles: tuple[ctypes.c_void_p, ...]
-
-    @property
-    def handle(self) -> ctypes.c_void_p:
-        return self.handles[-1]
-
-
-class Driver(Protocol):
-    """What both bindings do, once made from an ``Announce`` and the simulated product's name or None."""
-
-    def devices(self) -> list[Device]:
-        """All devices of all drivers, in the loader's order. Raises DriverMissing when there is none."""
-        ...
-
-    def build(self, device: Device, data: bytes, kind: str, build_flags: str) -> Built:
-        """Build a module for one device and take what the driver has of it.
-
-        Raises BuildFailed with the build log, InvalidInput for bytes that the driver does not take, DriverFailed.
-        """
-        ...
-
-
-def no_device(api: Api, failed: str, call: str, simulated: str | None) -> DriverMissing:
-    """The error for a call that found no driver or no device."""
-    if simulated is None:
-        hint = f"{api.install}; without a device, simulate one"
-    else:
-        hint = f"{api.install}; or this driver does not simulate {simulated!r}"
-    return DriverMissing(failed, hint=hint, metadata={"call": call})
-
-
-class Library:
-    """The loader library of ``api``, opened with ctypes. ``codes`` names result codes."""
-
-    def __init__(self, api: Api, codes: Mapping[int, str], announce: Announce) -> None:
+    def __init__(self, api: Api, codes: type[IntEnum], announce: Announce) -> None:
         announce(f"dlopen {api.soname}")
         try:
             self._functions = ctypes.CDLL(api.soname)
@@ -75,7 +28,7 @@ class Library:
             hint = _MORE_MEMORY if "failed to map" in str(error) else api.install
             raise DriverMissing(f"{api.soname} cannot be loaded: {error}", hint=hint) from error
         self._api = api
-        self._codes = codes
+        self._names = {int(code): code.name for code in codes}
         self._announce = announce
 
     def call(self, function: str, *arguments: Any) -> int:
@@ -107,7 +60,7 @@ class Library:
     def name(self, code: int) -> str:
         """The code's name and number."""
         number = f"0x{code:08x}" if code > 0 else str(code)
-        return f"{self._codes.get(code, 'a code without a name')} ({number})"
+        return f"{self._names.get(code, 'a code without a name')} ({number})"
 
     def _function(self, name: str, result: Any) -> Any:
         self._announce(name)

@@ -1,0 +1,56 @@
+"""One question to one driver, and the two files in the child's working directory in which it gets there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from symd.drivers.apis import Api
+
+_REQUEST: Final = "request.json"
+_INPUT: Final = "input.bin"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverRequest:
+    """``verb`` is "grab" or "devices". ``simulate`` is a product or None for hardware; ``root`` the folder of another driver
+    generation or None for the system's. ``where`` names the module in errors; ``seconds`` is the time that the driver gets."""
+
+    verb: str
+    api: Api
+    simulate: str | None
+    root: str | None
+    seconds: float
+    where: str = ""
+    data: bytes = b""
+    kind: str = ""
+    build_flags: str = ""
+    device: int = 0
+
+
+def write_request(folder: Path, request: DriverRequest) -> None:
+    """What the child needs to know, and the module."""
+    fields = {
+        "verb": request.verb,
+        "api": request.api.name,
+        "simulate": request.simulate,
+        "kind": request.kind,
+        "build_flags": request.build_flags,
+        "device": request.device,
+    }
+    (folder / _REQUEST).write_text(json.dumps(fields), encoding="utf-8")
+    (folder / _INPUT).write_bytes(request.data)
+
+
+def read_request() -> Mapping[str, Any]:
+    """The fields of ``DriverRequest`` of those names, ``api`` by its name; for the child, in its working directory."""
+    fields: dict[str, Any] = json.loads(Path(_REQUEST).read_text(encoding="utf-8"))
+    return fields
+
+
+def read_input() -> bytes:
+    """The module; likewise."""
+    return Path(_INPUT).read_bytes()
