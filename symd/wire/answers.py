@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from symd.errors import Malformed
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, Reason, TextSection
 from symd.model.columns import U32, U64
+from symd.model.locations import subset
 from symd.v1 import answer_pb2, location_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeResponse
 from symd.wire.columns import pack, unpack
-from symd.wire.location_tables import Numbering, from_table, pack_few, write_part, write_small_part
+from symd.wire.location_tables import Numbering, from_table, pack_few, write_small_part, write_table
 from symd.wire.text import utf8
 
 FEW = 8
@@ -150,9 +150,9 @@ def write_columns(
     elif len(answers) <= FEW:
         _write_few(message, answers)
     else:
-        kept, location, parent = _kept_locations(answers)
-        write_part(message.locations, answers.locations, kept, parent)
-        _write_columns(message, answers, values, location)
+        part, renumbered = subset(answers.locations, answers.location)
+        write_table(message.locations, part)
+        _write_columns(message, answers, values, renumbered[answers.location])
 
 
 def _write_columns(message: answer_pb2.AnswerColumns, answers: Answers, values: U64 | None, location: U32) -> None:
@@ -194,32 +194,6 @@ def from_columns(
     location = unpack(message.location, count, np.uint32)
     locations = from_table(message.locations) if table is None else table
     return Answers(location, place, offset, locations, places, candidates)
-
-
-class Kept(NamedTuple):
-    """Which locations travel: their numbers in the table they come from, the answers' column renumbered, and the
-    parents of those that are kept, renumbered."""
-
-    numbers: NDArray[np.intp]
-    location: U32
-    parent: U32
-
-
-def _kept_locations(answers: Answers) -> Kept:
-    """Mark what answers point to, then what encloses that, and number the marked in order."""
-    parents = answers.locations.parent
-    used = np.zeros(len(parents), np.bool_)
-    used[0] = True
-    used[answers.location] = True
-    outer = parents[used]
-    while len(outer):
-        outer = outer[~used[outer]]
-        used[outer] = True
-        outer = parents[outer]
-    numbers = np.flatnonzero(used)
-    renumbered = np.zeros(len(parents), np.uint32)
-    renumbered[numbers] = np.arange(len(numbers), dtype=np.uint32)
-    return Kept(numbers, renumbered[answers.location], renumbered[parents[numbers]])
 
 
 def _kept_places(answers: Answers, everywhere: bool) -> tuple[list[location_pb2.Place], U32]:

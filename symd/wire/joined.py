@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from symd.model.answers import Answers, Candidate, Locations, TextSection
-from symd.model.columns import U32
+from symd.model.locations import concat
 
 
 def join(pieces: Sequence[Answers]) -> Answers:
@@ -52,7 +50,7 @@ class Joined:
         """All that were added."""
         part = slice(self._filled)
         tables = [table for _, table in self._tables.values()]
-        locations = tables[0] if len(tables) == 1 else _joined(tables)
+        locations = tables[0] if len(tables) == 1 else concat(tables)[0]
         columns = self._location[part], self._place[part], self._offset[part]
         return Answers(*columns, locations, list(self._places), self._candidates)
 
@@ -65,37 +63,3 @@ class Joined:
         self._tables[id(table)] = start, table
         self._table_end += len(table)
         return start
-
-
-def _joined(tables: Sequence[Locations]) -> Locations:
-    starts = _starts(map(len, tables))
-    texts = _starts(len(table.strings) for table in tables)
-
-    def column(name: str, shifts: U32 | None = None) -> NDArray[Any]:
-        columns = [getattr(table, name) for table in tables]
-        if shifts is not None:
-            columns = [_shifted(numbers, shift) for numbers, shift in zip(columns, shifts, strict=False)]
-        return np.concatenate(columns)
-
-    return Locations(
-        column("reason"),
-        column("kernel", texts),
-        column("function", texts),
-        column("linkage_name", texts),
-        column("file", texts),
-        column("line"),
-        column("column"),
-        column("inlined"),
-        column("parent", starts),
-        [text for table in tables for text in table.strings],
-    )
-
-
-def _starts(lengths: Iterable[int]) -> U32:
-    """Where each piece begins, and at the end the length of all."""
-    return np.cumsum([0, *lengths]).astype(np.uint32)
-
-
-def _shifted(numbers: U32, by: np.uint32) -> U32:
-    """Numbers into a table that now stands ``by`` entries later; 0 stays "none"."""
-    return np.where(numbers, numbers + by, 0).astype(np.uint32)
