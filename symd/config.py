@@ -50,6 +50,10 @@ class Limits:
     """Time that one disassembler gets for one request."""
     disassembly_memory: int = 4096 * MIB
     """Address space of a disassembler's process."""
+    demangle_seconds: float = 30.0
+    """Time that the demangler gets for the names of one question."""
+    demangle_memory: int = 1024 * MIB
+    """Address space of the demangler's process."""
     source_size: int = 16 * MIB
     """The largest source file shown."""
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterable, Sequence
 
-from symd.errors import DriverFailed, DriverMissing
+from symd.config import Limits
+from symd.errors import ToolFailed, ToolMissing
 from symd.model.answers import Answer, Frame
 
 PROGRAMS = ("c++filt", "llvm-cxxfilt", *(f"llvm-cxxfilt-{version}" for version in range(21, 13, -1)))
-SECONDS = 30.0
+_ANSWER_BYTES = 256 << 20
+"""A mangled name that repeats its own parts reads as a far longer one."""
+_HINT = "leave out -C"
 
 
 class Demangler:
-    """Raises ``DriverMissing`` when no demangler is installed."""
+    """Raises ToolMissing when no demangler is installed. ``limits`` bound what one run may cost."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
         found = next((path for path in map(shutil.which, PROGRAMS) if path), None)
         if found is None:
-            raise DriverMissing("no demangler is installed", hint="install binutils (c++filt), or leave out -C")
+            raise ToolMissing("no demangler is installed", hint="install binutils (c++filt), or leave out -C")
         self._program = found
+        self._limits = limits or Limits()
         self._known: dict[str, str] = {}
 
     def learn(self, names: Iterable[str]) -> None:
@@ -46,19 +49,19 @@ class Demangler:
         return frame._replace(function=readable) if readable else frame
 
     def _ask(self, names: list[str]) -> list[str]:
+        """The readable names in the same order. Raises ToolFailed, ToolCrashed, DeadlineExceeded, LimitExceeded."""
+        from symd.child.process import Allowance  # noqa: PLC0415 - commands that read one file start without processes
+        from symd.child.tool import run_tool, tool_error  # noqa: PLC0415
+
         text = "\n".join(names) + "\n"
-        try:
-            done = subprocess.run(
-                [self._program], input=text, capture_output=True, encoding="utf-8", timeout=SECONDS, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise DriverFailed(f"the demangler failed: {error}", where=self._program, hint="leave out -C") from error
-        answers = done.stdout.splitlines()
-        if done.returncode or len(answers) != len(names):
-            raise DriverFailed(
-                f"the demangler ended with {done.returncode} after {len(answers)} of {len(names)} names",
-                where=self._program,
-                hint="leave out -C",
+        allowance = Allowance(self._limits.demangle_seconds, self._limits.demangle_memory, _ANSWER_BYTES)
+        ended = run_tool([self._program], allowance, stdin=text.encode(), hint=_HINT)
+        if ended.ending.status:
+            raise tool_error(self._program, ended, _HINT)
+        answers = ended.answer.decode().splitlines()
+        if len(answers) != len(names):
+            raise ToolFailed(
+                f"the demangler answered {len(answers)} of {len(names)} names", where=self._program, hint=_HINT
             )
         return answers
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -15,12 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from symd import __version__
+from symd.child.process import Allowance
+from symd.child.tool import run_tool
 from symd.cli.options import example, json_option
 from symd.cli.output import printable, write_json, write_line, write_rich
-from symd.disasm.library import installed
+from symd.disasm.installed import library
 from symd.drivers import DriverReport, survey
+from symd.errors import SymdError
 
-SECONDS = 10.0
+VERSION_ALLOWANCE = Allowance(seconds=10.0, memory=4096 << 20, answer=1 << 20)
+"""What a program may cost that is asked for its version."""
 NO = 1
 
 
@@ -96,18 +100,16 @@ def look_for(tool: Tool) -> Found:
 
 
 def _library(tool: Tool) -> str | None:
-    return next((path for path in map(installed, tool.names) if path), None)
+    return next((path for path in map(library, tool.names) if path), None)
 
 
 def _version(path: str) -> str | None:
     """The line with a digit that the program says of itself first."""
     try:
-        done = subprocess.run(
-            [path, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        ended = run_tool([path, "--version"], VERSION_ALLOWANCE, environment=os.environ)
+    except SymdError:
         return None
-    lines = done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
+    lines = ended.answer.decode("utf-8", "replace").splitlines() if ended.ending.status == 0 else []
     return next((line.strip() for line in lines if any(letter.isdigit() for letter in line)), None)
 
 

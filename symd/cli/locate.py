@@ -62,7 +62,7 @@ def command(
     wanted = [parse_source_line(text) for text in lines]
     with opened(file, server, limits) as subject:
         answers = [subject.symbolizer.locate(subject.digest, each, path, every=every, rules=rules) for each in wanted]
-    names = readable(answers, Demangler() if demangle else None)
+    names = readable(answers, Demangler(limits) if demangle else None)
     for text, answer in zip(lines, answers, strict=True):
         write_answer(text, answer, names, as_json=as_json)
     return NO if any(answer.refusal for answer in answers) else 0

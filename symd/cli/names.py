@@ -53,7 +53,7 @@ def command(
         found = list(subject.symbolizer.names(subject.digest, wanted, path))
     if not found:
         raise NotFound(f"nothing is called {pattern!r}", where=file, hint="'*' shows all names")
-    readable = Demangler().names(_mangled(each) for each in found) if demangle else {}
+    readable = Demangler(limits).names(_mangled(each) for each in found) if demangle else {}
     for each in found:
         shown = readable.get(_mangled(each), each.name)
         if as_json:

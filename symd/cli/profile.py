@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from symd.cli.output import printable, write_json
 from symd.cli.subject import added, symbolizing
 from symd.config import Limits
 from symd.containers import uri as uris
-from symd.errors import BadQuery, DriverMissing, InvalidInput, StoreUnavailable
+from symd.errors import BadQuery, InvalidInput, StoreUnavailable, ToolMissing
 from symd.profiles import Offered, Report, Resolver
 
 MOST_NOTES = 20
@@ -84,7 +85,9 @@ def command(
     data = read_input(source, limits)
     with symbolizing(server, limits) as symbolizer, progress_bar() as progress:
         offered = [_offered(text, symbolizer, server, limits) for text in modules]
-        resolver = Resolver(symbolizer, offered, demangle=_readable, load=Files(folders, limits).load)
+        resolver = Resolver(
+            symbolizer, offered, demangle=partial(_readable, limits=limits), load=Files(folders, limits).load
+        )
         done = profiles.symbolize(data, resolver, profiles.Options(limits, progress), name)
     _write(target, done.data)
     _report(done.report, as_json)
@@ -102,10 +105,10 @@ def _offered(text: str, symbolizer: Symbolizer, server: str | None, limits: Limi
     return Offered(digest, file, identity or None)
 
 
-def _readable(names: Sequence[str]) -> dict[str, str]:
+def _readable(names: Sequence[str], limits: Limits) -> dict[str, str]:
     try:
-        return Demangler().names(names)
-    except DriverMissing as error:
+        return Demangler(limits).names(names)
+    except ToolMissing as error:
         _say(f"readable kernel names are not matched: {error.message} (install binutils)")
         return {}
 

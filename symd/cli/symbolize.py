@@ -63,7 +63,7 @@ def command(
         raise click.UsageError("the file and the queries cannot both come from standard input")
     asked = [] if queries == ("-",) else [parse_query(text) for text in queries]
     with _answering(file, server, limits, debug, path) as ask:
-        session = Session(ask, as_json, _demangler() if demangle else None)
+        session = Session(ask, as_json, _demangler(limits) if demangle else None)
         if asked:
             with kept():  # the process ends behind the answer; a session goes on and collects
                 session.answer(queries, asked)
@@ -87,10 +87,10 @@ def _answering(file: str, server: str | None, limits: Limits, debug: str | None,
         yield partial(subject.symbolizer.symbolize, subject.digest, path=path)
 
 
-def _demangler() -> Demangler:
+def _demangler(limits: Limits) -> Demangler:
     from symd.cli.demangle import Demangler  # noqa: PLC0415 - few ask for it
 
-    return Demangler()
+    return Demangler(limits)
 
 
 @dataclass

@@ -8,9 +8,9 @@ import numpy as np
 
 from symd.config import Limits
 from symd.disasm import iga, llvm, nvidia
-from symd.disasm.spans import spans
-from symd.disasm.task import Clock, Decoded, Disassembler, Outcome, Task
-from symd.errors import DriverFailed, SymdError, Unsupported
+from symd.disasm.disassembler import Budget, Decoded, Disassembler, Outcome
+from symd.disasm.ranges import CodeRange, code_ranges
+from symd.errors import SymdError, ToolFailed, Unsupported
 from symd.model.code import CodeObject
 from symd.model.listings import Instructions
 
@@ -23,58 +23,59 @@ def disassemble(
     codes: Sequence[CodeObject], kernel: str | None = None, limits: Limits | None = None
 ) -> list[Instructions | SymdError]:
     """For each code object its instructions, or only those of one kernel; in place of them the error that says why there
-    are none: ToolMissing, Unsupported, KernelNotFound, DeadlineExceeded, LimitExceeded, DriverFailed, DriverCrashed.
+    are none: ToolMissing, Unsupported, KernelNotFound, DeadlineExceeded, LimitExceeded, ToolFailed, ToolCrashed.
 
-    A code object without a target is refused: no disassembler notices that it reads for the wrong device. Every byte that symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such.
+    A code object without a target is refused: no disassembler notices that it reads for the wrong device. Every byte that
+    symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such.
     """
     limits = limits or Limits()
-    clock = Clock(limits.disassembly_seconds, limits.disassembly_memory)
+    budget = Budget(limits.disassembly_seconds, limits.disassembly_memory)
     results: dict[int, Instructions | SymdError] = {}
     for disassembler in DISASSEMBLERS:
         own = {number: code for number, code in enumerate(codes) if disassembler.takes(code)}
-        results |= dict(zip(own, _by(disassembler, list(own.values()), kernel, clock), strict=True))
-    return [results[number] if number in results else _nobody(code) for number, code in enumerate(codes)]
+        results |= dict(zip(own, _with_one(disassembler, list(own.values()), kernel, budget), strict=True))
+    return [results[number] if number in results else _no_disassembler(code) for number, code in enumerate(codes)]
 
 
-def _nobody(code: CodeObject) -> SymdError:
+def _no_disassembler(code: CodeObject) -> SymdError:
     return Unsupported(f"{code.format} holds no machine code that symd disassembles", where=code.path)
 
 
-def _by(
-    disassembler: Disassembler, codes: Sequence[CodeObject], kernel: str | None, clock: Clock
+def _with_one(
+    disassembler: Disassembler, codes: Sequence[CodeObject], kernel: str | None, budget: Budget
 ) -> list[Instructions | SymdError]:
-    """All spans of all code objects go to the disassembler together."""
-    tasks: list[list[Task] | SymdError] = [_tasks(code, kernel) for code in codes]
-    together = [task for own in tasks if not isinstance(own, SymdError) for task in own]
+    """All ranges of all code objects go to the disassembler together."""
+    ranges: list[list[CodeRange] | SymdError] = [_ranges(code, kernel) for code in codes]
+    together = [each for own in ranges if not isinstance(own, SymdError) for each in own]
     try:
-        outcomes = iter(disassembler.disassemble(together, clock) if together else [])
+        outcomes = iter(disassembler.disassemble(together, budget) if together else [])
     except SymdError as error:
-        return [error if not isinstance(own, SymdError) else own for own in tasks]
+        return [error if not isinstance(own, SymdError) else own for own in ranges]
     return [
-        own if isinstance(own, SymdError) else _joined(disassembler.NAME, own, [next(outcomes) for _ in own])
-        for own in tasks
+        own if isinstance(own, SymdError) else _instructions(disassembler.NAME, own, [next(outcomes) for _ in own])
+        for own in ranges
     ]
 
 
-def _tasks(code: CodeObject, kernel: str | None) -> list[Task] | SymdError:
+def _ranges(code: CodeObject, kernel: str | None) -> list[CodeRange] | SymdError:
     try:
-        return [Task(code, span) for span in spans(code, kernel)]
+        return code_ranges(code, kernel)
     except SymdError as error:
         return error
 
 
-def _joined(name: str, tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> Instructions | SymdError:
-    """The instructions of one code object; an error of one of its spans is its error."""
+def _instructions(name: str, ranges: Sequence[CodeRange], outcomes: Sequence[Outcome]) -> Instructions | SymdError:
+    """The instructions of one code object; an error of one of its ranges is its error."""
     done: list[Decoded] = []
-    for task, outcome in zip(tasks, outcomes, strict=True):
+    for each, outcome in zip(ranges, outcomes, strict=True):
         if isinstance(outcome, SymdError):
             return outcome
-        if not outcome.offset and task.span.data:
-            return DriverFailed("it gave no instructions for the code", where=outcome.by)
+        if not outcome.offset and each.data:
+            return ToolFailed("it gave no instructions for the code", where=outcome.by)
         done.append(outcome)
     counts = [len(decoded.offset) for decoded in done]
     return Instructions(
-        section=np.repeat(np.array([task.span.section for task in tasks], np.uint32), counts),
+        section=np.repeat(np.array([each.section for each in ranges], np.uint32), counts),
         offset=np.array([offset for decoded in done for offset in decoded.offset], np.uint64),
         size=np.array([size for decoded in done for size in decoded.size], np.uint32),
         text=[text for decoded in done for text in decoded.text],

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from symd.child.tool import run_tool, tool_error
 from symd.containers.intel.targets import product_core
-from symd.disasm import process
-from symd.disasm.task import Clock, Decoded, Outcome, Task
-from symd.disasm.tools import chosen_folders
-from symd.errors import DriverFailed, SymdError, ToolMissing, Unsupported
+from symd.disasm.disassembler import DAMAGED_CODE, SMALLER_REQUEST, Budget, Decoded, Outcome
+from symd.disasm.installed import chosen_folders
+from symd.disasm.ranges import CodeRange
+from symd.errors import SymdError, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import CodeObject, Vendor
 
 NAME = "IGA"
@@ -35,8 +36,10 @@ GENERATIONS = {
 }
 """iga_gen_t of iga.h by graphics core."""
 _LABEL = re.compile(r"(?<![\w.])L([0-9]+)(?![\w.])")
-_NO_LIBRARY = 3
-_UNSUPPORTED_PLATFORM = 10
+_EXIT_NO_LIBRARY = 3
+"""The child's exit status when it can load no library."""
+IGA_UNSUPPORTED_PLATFORM = 10
+"""iga_status_t of iga.h."""
 
 
 def takes(code: CodeObject) -> bool:
@@ -55,41 +58,40 @@ def generation(target: str | None) -> int:
     return number
 
 
-def disassemble(tasks: Sequence[Task], clock: Clock) -> list[Outcome]:
-    """All tasks in one child process; where the library crashes on one of them, the rest in another."""
+def disassemble(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
+    """All ranges in one child process; where the library crashes on one of them, the rest in another."""
     outcomes: list[Outcome] = []
-    while len(outcomes) < len(tasks):
-        outcomes += _some(tasks[len(outcomes) :], clock)
+    while len(outcomes) < len(ranges):
+        outcomes += _first_outcomes(ranges[len(outcomes) :], budget)
     return outcomes
 
 
-def _some(tasks: Sequence[Task], clock: Clock) -> list[Outcome]:
-    """Outcomes of the first of ``tasks``: of all of them, or up to the one that cannot be decoded."""
+def _first_outcomes(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
+    """Outcomes of the first of ``ranges``: of all of them, or up to the one that cannot be decoded."""
     try:
-        first = generation(tasks[0].target)
+        first = generation(ranges[0].target)
     except SymdError as error:
         return [error]
-    known = [(first, tasks[0])]
-    for task in tasks[1:]:
+    known = [(first, ranges[0])]
+    for each in ranges[1:]:
         try:
-            known.append((generation(task.target), task))
+            known.append((generation(each.target), each))
         except SymdError:
             break
-    return _run(known, clock)
+    return _run(known, budget)
 
 
-def _run(known: Sequence[tuple[int, Task]], clock: Clock) -> list[Outcome]:
-    data = b"".join(struct.pack("<II", number, len(task.span.data)) + task.span.data for number, task in known)
+def _run(known: Sequence[tuple[int, CodeRange]], budget: Budget) -> list[Outcome]:
+    data = b"".join(struct.pack("<II", number, len(each.data)) + each.data for number, each in known)
     child = str(Path(__file__).with_name("iga_child.py"))
     command = [sys.executable, "-I", "-S", child, *libraries()]
-    ran = process.run(command, data, clock.allowance())
-    if ran.status == _NO_LIBRARY:
+    ended = run_tool(command, budget.allowance(len(data)), data=data, own_pipe=True, hint=SMALLER_REQUEST)
+    if ended.ending.status == _EXIT_NO_LIBRARY:
         raise ToolMissing("Intel's disassembler library, libiga64, is not installed", hint=INSTALL)
-    outcomes = _understood(ran.answer.decode(), [task for _, task in known])
+    outcomes = _understood(ended.answer.decode(), [each for _, each in known])
     if len(outcomes) == len(known):
         return outcomes
-    failure = process.crashed if ran.status < 0 else process.failed
-    return [*outcomes, failure("libiga64", ran)]
+    return [*outcomes, tool_error("libiga64", ended, DAMAGED_CODE)]
 
 
 def libraries() -> list[str]:
@@ -98,7 +100,7 @@ def libraries() -> list[str]:
     return [*chosen, *LIBRARIES]
 
 
-def _understood(answer: str, tasks: Sequence[Task]) -> list[Outcome]:
+def _understood(answer: str, ranges: Sequence[CodeRange]) -> list[Outcome]:
     """The outcomes that the child came to write whole."""
     outcomes: list[Outcome] = []
     current = Decoded("")
@@ -109,11 +111,11 @@ def _understood(answer: str, tasks: Sequence[Task]) -> list[Outcome]:
             outcomes.append(current)
             current = Decoded("")
         elif first == "!":
-            outcomes.append(_refusal(rest, tasks[len(outcomes)]))
+            outcomes.append(_refusal(rest, ranges[len(outcomes)]))
             current = Decoded("")
         else:
             size, _, text = rest.partition(" ")
-            start = tasks[len(outcomes)].span.offset
+            start = ranges[len(outcomes)].offset
             current.add(start + int(first), int(size), _with_labels(text, start))
     return outcomes
 
@@ -125,10 +127,10 @@ def _with_labels(text: str, start: int) -> str:
     return _LABEL.sub(lambda hit: f"L{int(hit[1]) + start}", code) + comment + rest if start else text
 
 
-def _refusal(status: str, task: Task) -> SymdError:
+def _refusal(status: str, refused: CodeRange) -> SymdError:
     number, _, message = status.partition(" ")
-    if int(number) == _UNSUPPORTED_PLATFORM:
+    if int(number) == IGA_UNSUPPORTED_PLATFORM:
         return ToolMissing(
-            f"the libiga64 that is installed does not know {task.target}", hint="apt-get install libigc2"
+            f"the libiga64 that is installed does not know {refused.target}", hint="apt-get install libigc2"
         )
-    return DriverFailed(f"it refuses the code: {message or f'status {number}'}", where="libiga64")
+    return ToolFailed(f"it refuses the code: {message or f'status {number}'}", where="libiga64")

@@ -1,7 +1,7 @@
 """The process in which Intel's disassembler library runs. It is started by its path, imports nothing of symd, and writes
-what it decoded to the file ``answer``; when the library crashes, what was written before is still there.
+what it decoded to a pipe; when the library crashes, what was written before has arrived.
 
-Arguments: the libraries to try, in order. The file ``input`` holds the texts: u32 generation, u32 length, bytes. The
+Arguments: the libraries to try, in order, and the descriptor of the pipe. The file ``input`` holds the texts: u32 generation, u32 length, bytes. The
 answer has, for each text, one line for each instruction, ``OFFSET SIZE TEXT``, and then ``= LIBRARY`` or
 ``! STATUS MESSAGE``.
 
@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 _HEAD: Final = struct.Struct("<II")
-_UNSUPPORTED_PLATFORM: Final = 10
-_TEXT: Final = 1 << 14
+IGA_UNSUPPORTED_PLATFORM: Final = 10
+_INSTRUCTION_TEXT_BYTES: Final = 1 << 14
 _ALIGNMENT: Final = 8
 
 
-def main(libraries: Sequence[str]) -> int:
+def main(libraries: Sequence[str], descriptor: int) -> int:
     """Decode the file ``input`` of the working directory; exit status 3 when no library can be loaded."""
     problems: list[str] = []
     loaded = [*_loaded(libraries, problems)]
     if not loaded:
         sys.stderr.write("\n".join(problems))
         return 3
-    with Path("answer").open("w", encoding="utf-8", errors="backslashreplace") as answer:
+    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as answer:
         for generation, text in _texts(Path("input").read_bytes()):
             _decode(loaded, generation, text, answer)
             answer.flush()
@@ -65,7 +65,7 @@ def _decode(loaded: Sequence[tuple[str, Any]], generation: int, text: bytes, ans
     whole = len(text) // _ALIGNMENT * _ALIGNMENT
     padded = text[:whole] + bytes(2 * _ALIGNMENT)
     message = ctypes.create_string_buffer(1 << 12)
-    status = ctypes.c_int32(_UNSUPPORTED_PLATFORM)
+    status = ctypes.c_int32(IGA_UNSUPPORTED_PLATFORM)
     for name, library in loaded:
         view = library.kv_create(
             ctypes.c_uint32(generation),
@@ -81,7 +81,7 @@ def _decode(loaded: Sequence[tuple[str, Any]], generation: int, text: bytes, ans
             library.kv_delete(ctypes.c_void_p(view))
             print(f"= {name}", file=answer)
             return
-        if status.value != _UNSUPPORTED_PLATFORM:
+        if status.value != IGA_UNSUPPORTED_PLATFORM:
             break
     print(f"! {status.value} {_line(message)}", file=answer)
 
@@ -91,7 +91,7 @@ def _write(library: Any, view: ctypes.c_void_p, lengths: tuple[int, int], answer
     8 bytes that are not decoded."""
     given, length = lengths
     at = 0
-    syntax = ctypes.create_string_buffer(_TEXT)
+    syntax = ctypes.create_string_buffer(_INSTRUCTION_TEXT_BYTES)
     while at < length:
         size = library.kv_get_inst_size(view, ctypes.c_int32(at)) if at < given else 0
         if size <= 0 or at + size > given:
@@ -100,7 +100,13 @@ def _write(library: Any, view: ctypes.c_void_p, lengths: tuple[int, int], answer
         else:
             syntax[0] = b"\0"
             library.kv_get_inst_syntax(
-                view, ctypes.c_int32(at), syntax, ctypes.c_size_t(_TEXT), ctypes.c_uint32(0), None, None
+                view,
+                ctypes.c_int32(at),
+                syntax,
+                ctypes.c_size_t(_INSTRUCTION_TEXT_BYTES),
+                ctypes.c_uint32(0),
+                None,
+                None,
             )
             print(at, size, _line(syntax), file=answer)
         at += size
@@ -115,4 +121,4 @@ def _line(buffer: ctypes.Array[ctypes.c_char]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:-1], int(sys.argv[-1])))

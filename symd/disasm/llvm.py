@@ -10,10 +10,11 @@ import re
 import struct
 from collections.abc import Iterable, Sequence
 
-from symd.disasm import process
-from symd.disasm.process import Ran
-from symd.disasm.task import Clock, Decoded, Outcome, Task
-from symd.disasm.tools import programs
+from symd.child.run import Ended
+from symd.child.tool import INPUT, run_tool, tool_error
+from symd.disasm.disassembler import DAMAGED_CODE, SMALLER_REQUEST, Budget, Decoded, Outcome
+from symd.disasm.installed import programs
+from symd.disasm.ranges import CodeRange
 from symd.errors import ToolMissing, Unsupported
 from symd.model.code import CodeObject, Vendor
 
@@ -22,11 +23,11 @@ PROGRAM = "llvm-objdump"
 INSTALL = "apt-get install llvm, or a newer one such as llvm-19"
 ROCM = ("/opt/rocm/llvm/bin",)
 
-SECTIONS = 5000
-"""Spans of one run."""
-_SPACE_BITS = 32
-"""Each text section gets addresses of its own: a number in the bits from here on."""
-_UNKNOWN = ("is not a recognized processor", "unable to get target", "Disassembly not yet supported")
+RANGES_PER_RUN = 5000
+"""Each is a section of the image that llvm-objdump is given."""
+_SECTION_NUMBER_SHIFT = 32
+"""Each text section gets addresses of its own: its number in the bits from here on, the section offset below."""
+_UNKNOWN_PROCESSOR = ("is not a recognized processor", "unable to get target", "Disassembly not yet supported")
 _LINE = re.compile(
     r"\t(?P<text>.*?)\s*// (?P<address>[0-9A-F]{12,16}): (?P<words>[0-9A-F]+(?: [0-9A-F]+)*)"
     r"(?: <\.text\.(?P<label>[0-9]+)(?:\+0x(?P<delta>[0-9a-f]+))?>)?"
@@ -39,82 +40,82 @@ def takes(code: CodeObject) -> bool:
     return code.vendor is Vendor.AMD
 
 
-def disassemble(tasks: Sequence[Task], clock: Clock) -> list[Outcome]:
-    """Spans of one processor and wave size go through one run."""
+def disassemble(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
+    """Ranges of one processor and wave size go through one run."""
     found = programs(PROGRAM, ROCM)
     if not found:
         raise ToolMissing("llvm-objdump, which disassembles AMD code, is not installed", hint=INSTALL)
     outcomes: dict[int, Outcome] = {}
-    for options, numbers in _groups(tasks).items():
-        for start in range(0, len(numbers), SECTIONS):
-            some = numbers[start : start + SECTIONS]
-            results = _outcomes(options, [tasks[number] for number in some], found, clock)
+    for options, numbers in _groups(ranges).items():
+        for start in range(0, len(numbers), RANGES_PER_RUN):
+            some = numbers[start : start + RANGES_PER_RUN]
+            results = _outcomes(options, [ranges[number] for number in some], found, budget)
             outcomes |= dict(zip(some, results, strict=True))
-    return [outcomes[number] for number in range(len(tasks))]
+    return [outcomes[number] for number in range(len(ranges))]
 
 
-def _groups(tasks: Sequence[Task]) -> dict[tuple[str, ...], list[int]]:
-    """Task numbers by the options that their code needs; no options where the target is unknown."""
+def _groups(ranges: Sequence[CodeRange]) -> dict[tuple[str, ...], list[int]]:
+    """Numbers of ranges by the options that their code needs; no options where the target is unknown."""
     groups: dict[tuple[str, ...], list[int]] = {}
-    for number, task in enumerate(tasks):
-        groups.setdefault(options(task), []).append(number)
+    for number, each in enumerate(ranges):
+        groups.setdefault(options(each), []).append(number)
     return groups
 
 
-def options(task: Task) -> tuple[str, ...]:
+def options(of: CodeRange) -> tuple[str, ...]:
     """The processor and features of a target such as ``gfx90a:sramecc+:xnack-``, and the kernel's wave size where the
     processor leaves the choice."""
-    if not task.target:
+    if not of.target:
         return ()
-    cpu, *features = task.target.split(":")
+    cpu, *features = of.target.split(":")
     chosen = [feature[-1] + feature[:-1] for feature in features if feature.endswith(("+", "-"))]
-    if _WAVE_CHOICE.match(cpu) and _lanes(task) == 64:
+    if _WAVE_CHOICE.match(cpu) and _lanes(of) == 64:
         chosen += ["-wavefrontsize32", "+wavefrontsize64"]
     return (f"--mcpu={cpu}", *([f"--mattr={','.join(chosen)}"] if chosen else []))
 
 
-def _lanes(task: Task) -> int | None:
-    """The wave size of the kernel at the span, or that which all kernels of the object share."""
-    at = task.span
+def _lanes(of: CodeRange) -> int | None:
+    """The wave size of the kernels in the range, or that which all kernels of the object share."""
     own = {
         kernel.facts.get("simd_width")
-        for kernel in task.code.kernels
-        if kernel.section_index == at.section and kernel.offset < at.end and at.offset < kernel.offset + kernel.size
+        for kernel in of.code.kernels
+        if kernel.section_index == of.section and kernel.offset < of.end and of.offset < kernel.offset + kernel.size
     }
-    sizes = own or {kernel.facts.get("simd_width") for kernel in task.code.kernels}
+    sizes = own or {kernel.facts.get("simd_width") for kernel in of.code.kernels}
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _outcomes(options: tuple[str, ...], tasks: Sequence[Task], found: Sequence[str], clock: Clock) -> Sequence[Outcome]:
+def _outcomes(
+    options: tuple[str, ...], ranges: Sequence[CodeRange], found: Sequence[str], budget: Budget
+) -> Sequence[Outcome]:
     if not options:
         unknown = Unsupported("the file does not say which processor the code is for", hint="name it, such as gfx90a")
-        return [unknown] * len(tasks)
-    image = _image(tasks)
+        return [unknown] * len(ranges)
+    image = _image(ranges)
     for program in found:
-        command = [program, "-d", "-z", "--triple=amdgcn-amd-amdhsa", *options, process.INPUT]
-        ran = process.run(command, image, clock.allowance())
-        if any(words in ran.err for words in _UNKNOWN):
+        command = [program, "-d", "-z", "--triple=amdgcn-amd-amdhsa", *options, INPUT]
+        ended = run_tool(command, budget.allowance(len(image)), data=image, hint=SMALLER_REQUEST)
+        if any(words in ended.printed for words in _UNKNOWN_PROCESSOR):
             continue
-        if ran.status:
-            failure = process.crashed if ran.status < 0 else process.failed
-            return [failure(program, ran)] * len(tasks)
-        return _understood(ran, tasks, program)
+        if ended.ending.status:
+            return [tool_error(program, ended, DAMAGED_CODE)] * len(ranges)
+        return _understood(ended, ranges, program)
     cpu = options[0].removeprefix("--mcpu=")
-    return [ToolMissing(f"no llvm-objdump that is installed knows {cpu}", hint=INSTALL)] * len(tasks)
+    return [ToolMissing(f"no llvm-objdump that is installed knows {cpu}", hint=INSTALL)] * len(ranges)
 
 
-def _bases(tasks: Iterable[Task]) -> list[int]:
-    """For each task what is added to its section's offsets: tasks of one text section share an address space."""
-    spaces: dict[tuple[str, int], int] = {}
-    keys = [(task.code.path, task.span.section) for task in tasks]
-    return [spaces.setdefault(key, len(spaces)) << _SPACE_BITS for key in keys]
+def _bases(ranges: Iterable[CodeRange]) -> list[int]:
+    """For each range what is added to its section's offsets: ranges of one text section share its number."""
+    numbers: dict[tuple[str, int], int] = {}
+    keys = [(each.code.path, each.section) for each in ranges]
+    return [numbers.setdefault(key, len(numbers)) << _SECTION_NUMBER_SHIFT for key in keys]
 
 
-def _understood(ran: Ran, tasks: Sequence[Task], program: str) -> list[Outcome]:
-    bases = _bases(tasks)
-    results = [Decoded(program.rpartition("/")[2]) for _ in tasks]
+def _understood(ended: Ended, ranges: Sequence[CodeRange], program: str) -> list[Outcome]:
+    bases = _bases(ranges)
+    results = [Decoded(program.rpartition("/")[2]) for _ in ranges]
     current = -1
-    for line in ran.out.decode("utf-8", "replace").splitlines():
+    for line in ended.answer.decode("utf-8", "replace").splitlines():
         if line.startswith("Disassembly of section .text."):
             current = int(line.rstrip(":").rpartition(".")[2])
             continue
@@ -122,27 +123,26 @@ def _understood(ran: Ran, tasks: Sequence[Task], program: str) -> list[Outcome]:
         if hit and current >= 0:
             offset = int(hit["address"], 16) - bases[current]
             size = sum(len(word) // 2 for word in hit["words"].split())
-            results[current].add(offset, size, _text(hit, tasks))
+            results[current].add(offset, size, _text(hit, ranges))
     return list(results)
 
 
-def _text(hit: re.Match[str], tasks: Sequence[Task]) -> str:
+def _text(hit: re.Match[str], ranges: Sequence[CodeRange]) -> str:
     """The instruction, with the section offset that it jumps to."""
     text = hit["text"].strip()
     if hit["label"] is None:
         return text
-    return f"{text} <{tasks[int(hit['label'])].span.offset + int(hit['delta'] or '0', 16):#x}>"
+    return f"{text} <{ranges[int(hit['label'])].offset + int(hit['delta'] or '0', 16):#x}>"
 
 
-def _image(tasks: Sequence[Task]) -> bytes:
-    """A relocatable AMDGPU image whose section ``.text.N`` holds task N and stands at its offset."""
+def _image(ranges: Sequence[CodeRange]) -> bytes:
+    """A relocatable AMDGPU image whose section ``.text.N`` holds range N and stands at its offset."""
     names, body, heads = bytearray(b"\0"), bytearray(64), [bytes(64)]
-    for number, (task, base) in enumerate(zip(tasks, _bases(tasks), strict=True)):
-        span = task.span
+    for number, (each, base) in enumerate(zip(ranges, _bases(ranges), strict=True)):
         body += bytes(-len(body) % 4)
-        heads.append(_section(len(names), 1, 0x6, base + span.offset, len(body), len(span.data), 4))
+        heads.append(_section(len(names), 1, 0x6, base + each.offset, len(body), len(each.data), 4))
         names += f".text.{number}\0".encode()
-        body += span.data
+        body += each.data
     name = len(names)
     names += b".shstrtab\0"
     heads.append(_section(name, 3, 0, 0, len(body), len(names), 1))

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from symd.disasm import process
-from symd.disasm.process import Ran
-from symd.disasm.task import Clock, Decoded, Outcome, Task
-from symd.disasm.tools import programs
-from symd.errors import DriverFailed, SymdError, ToolMissing, Unsupported
+from symd.child.run import Ended
+from symd.child.tool import INPUT, run_tool, tool_error
+from symd.disasm.disassembler import DAMAGED_CODE, NOT_DECODED, SMALLER_REQUEST, Budget, Decoded, Outcome
+from symd.disasm.installed import programs
+from symd.disasm.ranges import CodeRange
+from symd.errors import SymdError, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import CodeObject, Vendor
 
 NAME = "nvdisasm"
@@ -20,10 +21,10 @@ INSTALL = "install the CUDA toolkit, or pip install triton"
 
 _TARGET = re.compile(r"sm_([0-9]{2,3})([af]?)")
 _LINE = re.compile(r"\s*(?:\{\s*)?/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*\}?\s*(?:/\*.*)?")
-_AT = re.compile(r"at address 0x([0-9a-f]+)")
-_UNKNOWN = "is not defined for option 'binary'"
-_TRIES = 4
-"""Runs over one text in which ever more instructions are replaced, because the program refuses a text for one of them."""
+_ADDRESS_IN_ERROR = re.compile(r"at address 0x([0-9a-f]+)")
+_UNKNOWN_ARCHITECTURE = "is not defined for option 'binary'"
+_MAX_RUNS_PER_RANGE = 4
+"""In each further run ever more instructions are replaced, because the program refuses a text for one of them."""
 _NOP = (0x7918).to_bytes(8, "little") + (0x000FC00000000000).to_bytes(8, "little")
 """NOP of Volta and later."""
 
@@ -32,15 +33,15 @@ def takes(code: CodeObject) -> bool:
     return code.vendor is Vendor.NVIDIA
 
 
-def disassemble(tasks: Sequence[Task], clock: Clock) -> list[Outcome]:
-    """One run a task; its outcome where it can be decoded, else why not."""
+def disassemble(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
+    """One run or a few for each range; its outcome where it can be decoded, else why not."""
     found = programs("nvdisasm", _elsewhere())
     if not found:
         raise ToolMissing("nvdisasm, which disassembles NVIDIA code, is not installed", hint=INSTALL)
     outcomes: list[Outcome] = []
-    for task in tasks:
+    for each in ranges:
         try:
-            outcomes.append(_decoded(task, found, clock))
+            outcomes.append(_decoded(each, found, budget))
         except SymdError as error:
             outcomes.append(error)
     return outcomes
@@ -55,15 +56,15 @@ def _elsewhere() -> list[str]:
     return folders
 
 
-def _decoded(task: Task, found: Sequence[str], clock: Clock) -> Decoded:
-    architecture, width = _architecture(task.target)
-    whole = len(task.span.data) // width * width
+def _decoded(given: CodeRange, found: Sequence[str], budget: Budget) -> Decoded:
+    architecture, width = _architecture(given.target)
+    whole = len(given.data) // width * width
     for program in found:
-        decoded = _run(program, architecture, width, task, task.span.data[:whole], clock)
+        decoded = _run(program, architecture, width, given.offset, given.data[:whole], budget)
         if decoded is not None:
-            _add_tail(decoded, task, whole)
+            _add_tail(decoded, given, whole)
             return decoded
-    raise ToolMissing(f"no nvdisasm that is installed knows {task.target}", hint=INSTALL)
+    raise ToolMissing(f"no nvdisasm that is installed knows {given.target}", hint=INSTALL)
 
 
 def _architecture(target: str | None) -> tuple[str, int]:
@@ -75,27 +76,27 @@ def _architecture(target: str | None) -> tuple[str, int]:
     return f"SM{hit[1]}{hit[2]}", 8 if int(hit[1]) < 70 else 16
 
 
-def _run(program: str, architecture: str, width: int, task: Task, text: bytes, clock: Clock) -> Decoded | None:
-    """The instructions; None when the program does not know the architecture. What it cannot decode is replaced and
+def _run(program: str, architecture: str, width: int, base: int, text: bytes, budget: Budget) -> Decoded | None:
+    """The instructions of ``text``, which begins at section offset ``base``; None when the program does not know the architecture. What it cannot decode is replaced and
     shown as undecoded."""
-    base = task.span.offset
     bad: set[int] = set()
-    command = [program, "-b", architecture, "-base", f"{base:#x}", process.INPUT]
-    for _ in range(_TRIES):
-        ran = process.run(command, _patched(text, bad, base, width), clock.allowance())
-        if ran.status == 0:
-            return _understood(ran, program, width, bad)
-        if ran.status < 0:
-            raise process.crashed(program, ran)
-        said = ran.err + ran.out.decode("utf-8", "replace")
-        if _UNKNOWN in said:
+    command = [program, "-b", architecture, "-base", f"{base:#x}", INPUT]
+    for _ in range(_MAX_RUNS_PER_RANGE):
+        code = _patched(text, bad, base, width)
+        ended = run_tool(command, budget.allowance(len(code)), data=code, hint=SMALLER_REQUEST)
+        if ended.ending.status == 0:
+            return _understood(ended, program, width, bad)
+        if ended.ending.signal:
+            raise tool_error(program, ended, DAMAGED_CODE)
+        said = ended.printed + ended.answer.decode("utf-8", "replace")
+        if _UNKNOWN_ARCHITECTURE in said:
             return None
-        refused = {int(address, 16) // width * width for address in _AT.findall(said)}
+        refused = {int(address, 16) // width * width for address in _ADDRESS_IN_ERROR.findall(said)}
         refused &= set(range(base, base + len(text), width))
         if width != len(_NOP) or refused <= bad:
-            raise process.failed(program, ran)
+            raise tool_error(program, ended)
         bad |= refused
-    raise DriverFailed("it refuses the code again and again", where=program)
+    raise ToolFailed("it refuses the code again and again", where=program)
 
 
 def _patched(text: bytes, bad: set[int], base: int, width: int) -> bytes:
@@ -105,18 +106,18 @@ def _patched(text: bytes, bad: set[int], base: int, width: int) -> bytes:
     return bytes(changed)
 
 
-def _understood(ran: Ran, program: str, width: int, bad: set[int]) -> Decoded:
+def _understood(ended: Ended, program: str, width: int, bad: set[int]) -> Decoded:
     decoded = Decoded(Path(program).name)
-    for line in ran.out.decode("utf-8", "replace").splitlines():
+    for line in ended.answer.decode("utf-8", "replace").splitlines():
         hit = _LINE.fullmatch(line)
         if hit:
             offset = int(hit[1], 16)
-            decoded.add(offset, width, "(not decoded)" if offset in bad else hit[2])
+            decoded.add(offset, width, NOT_DECODED if offset in bad else hit[2])
     return decoded
 
 
-def _add_tail(decoded: Decoded, task: Task, whole: int) -> None:
+def _add_tail(decoded: Decoded, given: CodeRange, whole: int) -> None:
     """Bytes that do not fill an instruction."""
-    rest = len(task.span.data) - whole
+    rest = len(given.data) - whole
     if rest:
-        decoded.add(task.span.offset + whole, rest, "(not decoded)")
+        decoded.add(given.offset + whole, rest, NOT_DECODED)

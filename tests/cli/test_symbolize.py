@@ -10,7 +10,7 @@ import pytest
 
 from symd.cli.demangle import Demangler
 from symd.cli.symbolize import _arriving_lines
-from symd.errors import DriverMissing
+from symd.errors import ToolMissing
 from symd.model.answers import Answer, Frame, Reason
 from tests.cli.conftest import SYMD, Run
 from tests.cli.fake import FakeSymbolizer
@@ -128,6 +128,6 @@ def test_names_that_are_not_mangled_or_not_names_stay():
 
 def test_without_a_demangler_the_option_says_what_to_install(run: Run, fake: FakeSymbolizer, module: Path, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(DriverMissing, match="binutils"):
+    with pytest.raises(ToolMissing, match="binutils"):
         Demangler()
     assert run("symbolize", "-C", module, "vadd+0").code == 3

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from symd import debuginfo
+from symd.child.ending import Ending
+from symd.child.run import Ended
 from symd.config import Limits
-from symd.disasm import disassemble, iga, process
-from symd.disasm.process import Ran
-from symd.disasm.spans import spans
-from symd.errors import DriverCrashed, DriverFailed, SymdError, ToolMissing, Unsupported
+from symd.disasm import disassemble, iga
+from symd.disasm.ranges import code_ranges
+from symd.errors import SymdError, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import CodeObject, Function
 from symd.model.debug_info import RowFlag
 from symd.model.listings import Instructions
@@ -86,7 +87,7 @@ def test_every_byte_of_code_is_in_one_instruction_and_every_row_on_the_start_of_
     codes = objects(path)
     for code, result in zip(codes, disassemble(codes), strict=True):
         assert isinstance(result, Instructions), result
-        expected = [(each.section, at) for each in spans(code) for at in range(each.offset, each.end)]
+        expected = [(each.section, at) for each in code_ranges(code) for at in range(each.offset, each.end)]
         columns = zip(result.section.tolist(), result.offset.tolist(), result.size.tolist(), strict=True)
         starts, covered = set(), []
         for section, offset, size in columns:
@@ -119,8 +120,8 @@ def test_labels_count_from_the_start_of_the_section() -> None:
 def test_all_objects_of_a_container_go_through_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     require("iga64")
     runs = []
-    real = process.run
-    monkeypatch.setattr(process, "run", lambda *arguments: runs.append(1) or real(*arguments))
+    real = iga.run_tool
+    monkeypatch.setattr(iga, "run_tool", lambda *words, **more: runs.append(1) or real(*words, **more))
     codes = objects(KERNELS / "particles" / "dg2-opt.dbg")
     assert len(codes) > 1
     assert all(isinstance(each, Instructions) for each in disassemble(codes))
@@ -170,23 +171,23 @@ def test_a_device_that_the_library_does_not_know_asks_for_a_newer_one(monkeypatc
 def test_a_crash_costs_the_code_that_caused_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The child is played: it decodes the first text, dies of the second, and decodes the third when asked again."""
     answers = [
-        Ran(-11, b"", "", b"0 16 first\n= libiga64.so.1\n0 8 half of the second\n"),
-        Ran(0, b"", "", b"0 16 third\n= libiga64.so.1\n"),
+        Ended(Ending(-11), b"0 16 first\n= libiga64.so.1\n0 8 half of the second\n", ""),
+        Ended(Ending(0), b"0 16 third\n= libiga64.so.1\n", ""),
     ]
-    monkeypatch.setattr(process, "run", lambda *_: answers.pop(0))
+    monkeypatch.setattr(iga, "run_tool", lambda *_, **__: answers.pop(0))
     first, second, third = disassemble([made(bytes(16)), made(bytes(16)), made(bytes(16))])
     assert isinstance(first, Instructions)
     assert list(first.text) == ["first"]
-    assert isinstance(second, DriverCrashed)
+    assert isinstance(second, ToolCrashed)
     assert second.metadata["signal"] == "SIGSEGV"
     assert isinstance(third, Instructions)
     assert list(third.text) == ["third"]
 
 
 def test_a_child_that_gives_no_answer_is_an_error_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "run", lambda *_: Ran(1, b"", "Traceback\nno such thing\n", b""))
+    monkeypatch.setattr(iga, "run_tool", lambda *_, **__: Ended(Ending(1), b"", "Traceback\nno such thing\n"))
     results = disassemble([made(bytes(16)), made(bytes(16))])
-    assert all(isinstance(each, DriverFailed) and "no such thing" in str(each) for each in results)
+    assert all(isinstance(each, ToolFailed) and "no such thing" in str(each) for each in results)
 
 
 def test_the_deadline_of_a_request_covers_all_its_runs() -> None:

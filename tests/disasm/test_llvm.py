@@ -13,9 +13,8 @@ import pytest
 from symd import debuginfo
 from symd.config import Limits
 from symd.disasm import disassemble, llvm
-from symd.disasm.spans import Span, spans
-from symd.disasm.task import Task
-from symd.errors import DeadlineExceeded, DriverCrashed, DriverFailed, LimitExceeded, ToolMissing, Unsupported
+from symd.disasm.ranges import CodeRange, code_ranges
+from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import Function, Kernel, Vendor
 from symd.model.debug_info import RowFlag
 from symd.model.listings import Instructions
@@ -77,7 +76,7 @@ def test_every_byte_of_code_is_in_one_instruction_and_every_row_on_the_start_of_
     assert isinstance(ours, Instructions)
     columns = [*zip(ours.section.tolist(), ours.offset.tolist(), ours.size.tolist(), strict=True)]
     covered = [(section, at) for section, offset, size in columns for at in range(offset, offset + size)]
-    assert covered == [(each.section, at) for each in spans(code) for at in range(each.offset, each.end)]
+    assert covered == [(each.section, at) for each in code_ranges(code) for at in range(each.offset, each.end)]
     rows = debuginfo.read(code).rows
     inside = {*covered}
     begins = (rows.flags & RowFlag.END_SEQUENCE) == 0
@@ -106,7 +105,7 @@ def test_newer_processors_need_a_newer_version() -> None:
         assert "gfx1100" in str(ours)
     else:
         assert isinstance(ours, Instructions), ours
-        assert int(ours.size.sum()) == sum(len(each.data) for each in spans(code))
+        assert int(ours.size.sum()) == sum(len(each.data) for each in code_ranges(code))
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 6, 4001])
@@ -118,11 +117,11 @@ def test_hostile_bytes_are_shown_as_what_they_are_to_the_last(size: int) -> None
     assert int(result.size.sum()) == size
 
 
-def test_many_spans_of_many_objects_go_through_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_ranges_of_many_objects_go_through_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     require("llvm-objdump")
     runs = []
-    real = llvm.process.run
-    monkeypatch.setattr(llvm.process, "run", lambda *arguments: runs.append(1) or real(*arguments))
+    real = llvm.run_tool
+    monkeypatch.setattr(llvm, "run_tool", lambda *words, **more: runs.append(1) or real(*words, **more))
     functions = tuple(Function(f"f{at}", 1, at, 4) for at in range(0, 400, 8))
     first = made(bytes.fromhex("000080bf") * 100, vendor=Vendor.AMD, target="gfx900", functions=functions, path="a")
     second = made(bytes.fromhex("000081bf") * 3, vendor=Vendor.AMD, target="gfx900", path="b")
@@ -140,7 +139,7 @@ def test_a_target_is_options() -> None:
     def options(target: str | None, width: int | None = None) -> tuple[str, ...]:
         kernels = (Kernel("k", 1, 0, 8, {"simd_width": width}),)
         code = made(bytes(8), vendor=Vendor.AMD, target=target, kernels=kernels)
-        return llvm.options(Task(code, Span(1, 0, bytes(8))))
+        return llvm.options(CodeRange(code, 1, 0, bytes(8)))
 
     assert options("gfx90a:sramecc+:xnack-") == ("--mcpu=gfx90a", "--mattr=+sramecc,-xnack")
     assert options("gfx900", 64) == ("--mcpu=gfx900",)
@@ -183,7 +182,7 @@ def test_without_the_program_the_error_says_what_to_install(program) -> None:
 def test_a_program_that_dies_is_an_error_that_names_the_signal(program) -> None:
     program("kill -ABRT $$")
     (result,) = disassemble([CODE])
-    assert isinstance(result, DriverCrashed)
+    assert isinstance(result, ToolCrashed)
     assert "SIGABRT" in str(result)
 
 
@@ -210,7 +209,7 @@ def test_one_that_does_not_know_the_processor_gives_way_to_the_next(program) -> 
 def test_a_program_that_prints_no_instructions_is_an_error(program) -> None:
     program("echo 'Available CPUs for this target:'")
     (result,) = disassemble([CODE])
-    assert isinstance(result, DriverFailed)
+    assert isinstance(result, ToolFailed)
     assert "no instructions" in str(result)
 
 

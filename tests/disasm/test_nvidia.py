@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from symd.disasm import disassemble, nvidia
-from symd.disasm.spans import spans
-from symd.disasm.tools import programs
-from symd.errors import DriverCrashed, DriverFailed, ToolMissing, Unsupported
+from symd.disasm.installed import programs
+from symd.disasm.ranges import code_ranges
+from symd.errors import ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import Vendor
 from symd.model.listings import Instructions
 from tests.disasm.objects import SAMPLES, made, objects
@@ -88,7 +88,7 @@ def test_every_byte_of_code_is_in_one_instruction(name: str) -> None:
         assert isinstance(ours, Instructions), ours
         columns = zip(ours.section.tolist(), ours.offset.tolist(), ours.size.tolist(), strict=True)
         covered = [(section, at) for section, offset, size in columns for at in range(offset, offset + size)]
-        assert covered == [(each.section, at) for each in spans(code) for at in range(each.offset, each.end)]
+        assert covered == [(each.section, at) for each in code_ranges(code) for at in range(each.offset, each.end)]
 
 
 @needs_nvdisasm
@@ -96,7 +96,7 @@ def test_every_byte_of_code_is_in_one_instruction(name: str) -> None:
 def test_hostile_bytes_are_shown_as_what_they_are_to_the_last(size: int) -> None:
     """Or refused, where the program finds fault with the code again and again."""
     (result,) = disassemble([made(random.Random(size).randbytes(size), vendor=Vendor.NVIDIA, target="sm_90")])
-    assert isinstance(result, Instructions | DriverFailed)
+    assert isinstance(result, Instructions | ToolFailed)
     if isinstance(result, Instructions):
         assert int(result.size.sum()) == size
 
@@ -136,14 +136,14 @@ def test_bytes_that_fill_no_instruction_are_shown_as_such(program: Install) -> N
 def test_a_program_that_fails_without_saying_where_is_an_error(program: Install) -> None:
     program("#!/bin/sh\necho 'nvdisasm fatal   : no memory' >&2\nexit 255\n")
     (result,) = disassemble([CODE])
-    assert isinstance(result, DriverFailed)
+    assert isinstance(result, ToolFailed)
     assert "no memory" in str(result)
 
 
 def test_a_program_that_dies_is_an_error_that_names_the_signal(program: Install) -> None:
     program("#!/bin/sh\nkill -SEGV $$\n")
     (result,) = disassemble([CODE])
-    assert isinstance(result, DriverCrashed)
+    assert isinstance(result, ToolCrashed)
 
 
 def test_an_architecture_that_no_program_knows_is_named(program: Install, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from symd.config import Config
-from symd.errors import DriverFailed, by_reason
+from symd.errors import DriverFailed, ToolFailed, by_reason
 from symd.model.contexts import Context
 from symd.service.table import services
 from tests.fuzz.messages import Words, request
@@ -98,7 +98,7 @@ class WireFuzzer:
         except grpc.RpcError as error:
             code = error.code().name
             fits = code in CONTRACT or (code == "DEADLINE_EXCEEDED" and method.name in _LASTING)
-            if fits or _is_drivers(error):
+            if fits or _is_outside(error):
                 return code, ""
             return code, f"{code}: {error.details()}"
         return "OK", ""
@@ -155,10 +155,10 @@ def _drain(call: Any) -> None:
     call.cancel()
 
 
-def _is_drivers(error: grpc.RpcError) -> bool:
-    """Whether a real driver failed, which is INTERNAL by contract."""
+def _is_outside(error: grpc.RpcError) -> bool:
+    """Whether a real driver or tool failed, which is INTERNAL by contract."""
     with suppress(NotImplementedError, ValueError):
         status, info = rpc_status.from_call(error), error_details_pb2.ErrorInfo()
         if status is not None and any(detail.Unpack(info) for detail in status.details):
-            return issubclass(by_reason(info.reason) or ValueError, DriverFailed)
+            return issubclass(by_reason(info.reason) or ValueError, (DriverFailed, ToolFailed))
     return False

@@ -51,7 +51,9 @@ ONLY_IN = {
     "ctypes": {"drivers", "disasm"},
     "socket": {"service", "client", "cli"},
     "sqlite3": {"store"},
-    "subprocess": {"child", "drivers", "disasm", "cli"},
+    "subprocess": {"child"},
+    "resource": {"child"},
+    "signal": {"child", "service"},
     "click": {"cli"},
     "rich": {"cli"},
 }

@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 
 from symd import containers
-from symd.disasm.spans import spans
-from symd.disasm.tools import programs
+from symd.disasm.installed import programs
+from symd.disasm.ranges import code_ranges
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parents[2] / "samples" / "cuda" / "bin"
@@ -42,7 +42,7 @@ def _runs(program: str, file: Path) -> dict[str, str]:
     """What is printed for each run of instructions; only the lines that hold one are kept."""
     runs = {}
     for code in containers.unpack(file.read_bytes()).objects:
-        for span in spans(code):
+        for span in code_ranges(code):
             key = f"{hashlib.sha256(span.data).hexdigest()} {span.offset:#x}"
             architecture = (code.target or "").upper().replace("_", "", 1).replace("A", "a")
             with tempfile.NamedTemporaryFile() as bare:

@@ -1,4 +1,4 @@
-"""Where disassemblers are: folders that the user names, then PATH, then where vendors put them."""
+"""Where disassemblers are installed: folders that the user names, then PATH, then where vendors put them."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ def _ordered(name: str, path: Sequence[str], elsewhere: Sequence[str]) -> Iterat
 def chosen_folders() -> list[str]:
     """The folders of SYMD_TOOLS."""
     return [folder for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
+
+
+def library(name: str) -> str | None:
+    """The file name under which the system's loader finds library ``name`` ("iga64" for libiga64.so), or None."""
+    from ctypes.util import find_library  # noqa: PLC0415 - it starts compilers' tools, and few ask
+
+    return find_library(name)
 
 
 def _plain(folder: str, name: str) -> list[str]:

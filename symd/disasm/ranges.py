@@ -1,0 +1,80 @@
+"""Which bytes of a code object are instructions: what its symbols cover, without padding and headers between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from symd.errors import KernelNotFound
+from symd.model.code import CodeObject, Section
+
+MAX_RANGES_PER_SECTION: Final = 10_000
+"""Where symbols make more of them, the section is taken from the first to the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRange:
+    """Bytes of a code object that are instructions: ``data`` begins ``offset`` bytes from the start of the section whose
+    number is ``section``. Offsets and branch targets in disassembled text count from the start of the section, too."""
+
+    code: CodeObject = field(repr=False, compare=False)
+    section: int
+    offset: int
+    data: bytes = field(repr=False)
+
+    @property
+    def end(self) -> int:
+        return self.offset + len(self.data)
+
+    @property
+    def target(self) -> str | None:
+        return self.code.target
+
+
+def code_ranges(code: CodeObject, kernel: str | None = None) -> list[CodeRange]:
+    """The ranges of a code object in the order of its sections, or only those of one kernel (with what its range holds of
+    other functions). A text section that no symbol reaches into is one range. Raises KernelNotFound."""
+    if kernel is not None and not any(each.name == kernel for each in code.kernels):
+        raise KernelNotFound(f"there is no kernel {kernel!r}", where=code.path, hint="symd info FILE lists them")
+    found = []
+    for section in code.sections:
+        if section.executable and section.data:
+            ranges = _ranges(code, section, kernel)
+            found += [CodeRange(code, section.index, start, section.data[start:end]) for start, end in ranges]
+    return found
+
+
+def _ranges(code: CodeObject, section: Section, kernel: str | None) -> list[tuple[int, int]]:
+    entries = [k for k in code.kernels if k.section_index == section.index and kernel in (None, k.name)]
+    covered = [(k.offset, k.offset + k.size) for k in entries]
+    if kernel is None:
+        here = (f for f in code.functions if f.section_index == section.index)
+        covered += [(f.offset, f.offset + f.size) for f in here]
+    if not covered and kernel is None:
+        covered = [(0, len(section.data))]
+    merged = _merged((start, min(end, len(section.data))) for start, end in covered)
+    descriptors = {k.offset: k.offset + k.facts["entry_offset"] for k in entries if k.facts.get("entry_offset")}
+    return [piece for each in merged for piece in _without(each, descriptors)]
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted, disjoint, and none of them empty."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        elif start < end:
+            merged.append((start, end))
+    return merged if len(merged) <= MAX_RANGES_PER_SECTION else [(merged[0][0], merged[-1][1])]
+
+
+def _without(whole: tuple[int, int], descriptors: dict[int, int]) -> Iterable[tuple[int, int]]:
+    """A range without the descriptors that older AMD kernels have in front of their code: from the kernel's symbol (the key)
+    to its entry (the value)."""
+    begin, end = whole
+    for descriptor, entry in sorted(descriptors.items()):
+        if begin <= descriptor < end and descriptor < entry:
+            yield from [(begin, descriptor)] if begin < descriptor else []
+            begin = min(entry, end)
+    yield from [(begin, end)] if begin < end else []
