@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Literal
 
 from symd.model.answers import Answer
@@ -45,14 +46,97 @@ class TypeInfo:
     address_space: str | None = None
 
 
+class PieceKind(Enum):
+    """Where a piece of a variable is."""
+
+    REGISTER = "register"
+    MEMORY = "memory"
+    CONSTANT = "constant"
+    IMPLICIT = "implicit"
+    OPTIMIZED_OUT = "optimized_out"
+    EXPRESSION = "expression"
+
+
+@dataclass(frozen=True, slots=True)
+class LocationRegister:
+    """Bits of a register: all of them where ``bits`` is None, else ``[first_bit, first_bit + bits)`` from the lowest.
+
+    ``number`` is the vendor's DWARF number and ``name`` what people call it; ``reg<number>`` where there is no name.
+    ``machine_registers`` is for NVIDIA's debug builds, which number PTX registers: the machine's registers that hold it
+    at the address, lowest part first; empty where none does, None where the debug data does not say.
+
+    In a location of several SIMD lanes these are the first lane's bits. Each further lane's begin ``lane_bits`` after the
+    lane's before, in the next register from its lowest bit on where this one is full; or they are the same bits of the
+    register whose number is higher by ``lane_registers``.
+    """
+
+    number: int
+    name: str
+    first_bit: int = 0
+    bits: int | None = None
+    machine_registers: tuple[str, ...] | None = None
+    lane_bits: int = 0
+    lane_registers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LocationPiece:
+    """One piece of a variable. Which fields are set depends on ``kind``:
+
+    * REGISTER: ``register``.
+    * MEMORY: ``register`` is the base and ``offset`` the bytes from its content, -2^63 <= offset < 2^63. Without a base
+      ``text`` is one that is no register, such as "CFA" (the canonical frame address); without both ``offset`` is the
+      address, 0 <= offset < 2^64. ``address_space`` is the vendor's number of the memory's space and
+      ``address_space_name`` its name; None for the default one.
+    * CONSTANT: ``value`` as the variable's type reads it, -2^63 <= value < 2^63; an unsigned number above is given as
+      its two's complement, a float as its bits.
+    * IMPLICIT: ``data`` is the value, lowest byte first.
+    * OPTIMIZED_OUT: nothing.
+    * EXPRESSION: ``text`` is what computes the value, in words; or why the debug data's expression cannot be followed.
+
+    ``bit_offset`` and ``bit_size`` are the piece's place within the variable; None where it is the whole variable, or
+    one of several whose sizes are not stated. ``skipped_bits`` is how many bits of the memory or the value come before
+    the piece's (a register says so itself).
+
+    ``per_lane`` says that SIMD lanes have different places. ``offset`` and ``value`` are then the first lane's and grow
+    by ``lane_stride`` from lane to lane; ``register`` has rules of its own; in ``text`` they are written out, with
+    ``lane`` for the number of the lane.
+    """
+
+    kind: PieceKind
+    bit_offset: int | None = None
+    bit_size: int | None = None
+    skipped_bits: int = 0
+    register: LocationRegister | None = None
+    offset: int | None = None
+    address_space: int | None = None
+    address_space_name: str | None = None
+    value: int | None = None
+    data: bytes | None = None
+    text: str | None = None
+    per_lane: bool = False
+    lane_stride: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VariableLocation:
+    """The pieces of a variable, lowest bits first. ``lanes`` are the SIMD lanes ``(first, end)`` that they are right for,
+    the last excluded; None: for all."""
+
+    pieces: tuple[LocationPiece, ...]
+    lanes: tuple[int, int] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A variable or parameter that is visible at the address asked about.
 
     ``type`` is its C spelling as llvm-dwarfdump prints it and ``type_number`` its number in ``Visible.types``.
     ``function`` is the function whose scope it belongs to (None: a global), ``inlined`` whether that was inlined here.
-    ``location`` says where it lives at this address; None where it is ``optimized_out``. ``live`` are the section-offset
-    ranges ``(first, behind)`` in which it has a location.
+    ``location`` says where it lives at this address in words; None where it is ``optimized_out``. ``locations`` say the
+    same as structure: one as a rule; several where it lives in several places at once, or where SIMD lanes follow
+    different rules; none where it is optimized out. ``live`` are the section-offset ranges ``(start, end)`` in which it
+    has a location, the end excluded.
     """
 
     name: str
@@ -64,6 +148,7 @@ class Variable:
     location: str | None
     live: tuple[tuple[int, int], ...] = ()
     type_number: int | None = None
+    locations: tuple[VariableLocation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -10,22 +9,26 @@ import numpy as np
 
 from symd.debuginfo.layout import FIRST_BASE, Layout
 from symd.debuginfo.variables import location_lists
-from symd.debuginfo.variables.constants import Reading, constant_text
-from symd.debuginfo.variables.describe import Words, describe
+from symd.debuginfo.variables.constants import Reading
+from symd.debuginfo.variables.describe import Description, describe
 from symd.debuginfo.variables.dies import CONST_VALUE, Die, Dies, Value
 from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.machine import Allowance, Context
 from symd.debuginfo.variables.registers import (
     NVIDIA_REGISTER_CLASS,
+    RegisterName,
     address_space,
     ptx_name,
     register_name,
 )
 from symd.debuginfo.variables.sass_registers import machine_registers
 from symd.debuginfo.variables.scopes import Span
+from symd.debuginfo.variables.sketch import Words
+from symd.debuginfo.variables.structure import MOST_BYTES, constant, in_words
 from symd.dwarf.units import Unit
 from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, Vendor
+from symd.model.variables import LocationPiece, PieceKind, VariableLocation
 
 LOCATION = 0x02
 _FRAME_BASE, _ADDRESS_CLASS, _LOCLISTS_BASE = 0x40, 0x33, 0x8C
@@ -35,10 +38,11 @@ _SASS = ".nv_debug_info_reg_sass"
 
 
 class Home(NamedTuple):
-    """``text`` says where the variable is (None: nowhere here); ``spans`` are the linear ranges in which it is somewhere,
-    ``everywhere`` that these are all of its scope."""
+    """``text`` says where the variable is (None: nowhere here) and ``locations`` the same as structure; ``spans`` are the
+    linear ranges in which it is somewhere, ``everywhere`` that these are all of its scope."""
 
     text: str | None
+    locations: tuple[VariableLocation, ...] = ()
     spans: tuple[Span, ...] = ()
     everywhere: bool = False
 
@@ -66,26 +70,30 @@ class Locator:
         """Where the variable ``die`` is. What cannot be read is said in the text."""
         found = self._dies.find(die, LOCATION)
         if found is None:
-            constant = self._dies.find(die, CONST_VALUE)
-            return Home(None) if constant is None else Home(self._constant(*constant, reading), everywhere=True)
-        owner, value = found
+            value = self._dies.find(die, CONST_VALUE)
+            return Home(None) if value is None else self._constant(*value, self._words(die, reading))
         try:
-            return self._located(die, owner, value, reading)
+            return self._located(die, *found, reading)
         except (Malformed, LimitExceeded) as error:
-            return Home(f"unreadable: {error}")
+            text = f"unreadable: {error}"
+            return Home(text, _alone(in_words(text)))
 
     def _located(self, die: Die, owner: Die, value: Value, reading: Reading) -> Home:
         words = self._words(die, reading)
         if value.is_block:
-            text = self._text(owner.unit, value.data or b"", words)
-            return Home(text, everywhere=text is not None)
+            said = self._described(owner.unit, value.data or b"", words)
+            return Home(None) if said is None else Home(said.text, said.locations, everywhere=True)
         entries = self._list(owner.unit, value)
         if entries is None:
             return Home(None)
-        texts = [self._text(owner.unit, entry.expression, words) for entry in self._here(entries)]
-        spans = tuple(Span(entry.start, entry.end) for entry in entries if not entry.default and entry.expression)
-        everywhere = any(entry.default for entry in entries)
-        return Home("; also ".join(text for text in texts if text is not None) or None, spans, everywhere)
+        told = [self._described(owner.unit, entry.expression, words) for entry in self._here(entries)]
+        all_told = [one for one in told if one is not None]
+        return Home(
+            "; also ".join(one.text for one in all_told) or None,
+            tuple(one for each in all_told for one in each.locations),
+            tuple(Span(entry.start, entry.end) for entry in entries if not entry.default and entry.expression),
+            any(entry.default for entry in entries),
+        )
 
     def _here(self, entries: list[location_lists.Entry]) -> list[location_lists.Entry]:
         """The entries that hold at the address: the default one only where no other does."""
@@ -116,7 +124,7 @@ class Locator:
             partial(self._dies.address_entry, unit),
         )
 
-    def _text(self, unit: Unit, expression: bytes, words: Words) -> str | None:
+    def _described(self, unit: Unit, expression: bytes, words: Words) -> Description | None:
         return describe(evaluate(expression, self._context(unit), self._lanes), words)
 
     def _context(self, unit: Unit) -> Context:
@@ -159,36 +167,34 @@ class Locator:
         names = {section.index: section.name for section in self._code.sections}
         return f"({names[int(number[0])] if found[0] else '?'})+{int(offset[0]):#x}"
 
-    def _constant(self, owner: Die, value: Value, reading: Reading) -> str:
+    def _constant(self, owner: Die, value: Value, words: Words) -> Home:
         if value.form == _STRING or not (value.is_block or value.is_constant):
-            return f"constant {self._dies.text(owner, value)!r}"
+            text = self._dies.text(owner, value)
+            piece = LocationPiece(PieceKind.IMPLICIT, data=text.encode("utf-8", "replace")[:MOST_BYTES])
+            return Home(f"constant {text!r}", _alone(piece), everywhere=True)
         data = value.data
         if data is None:
-            size = max(reading.size or 8, (value.number.bit_length() + 7) // 8, 1)
+            size = max(words.reading.size or 8, (value.number.bit_length() + 7) // 8, 1)
             data = (value.number % (1 << 8 * size)).to_bytes(size, "little")
-        return f"constant {constant_text(data, reading)}"
+        return Home(f"constant {words.reading.text(data)}", _alone(constant(data, words)), everywhere=True)
 
     def _words(self, die: Die, reading: Reading) -> Words:
         found = self._dies.find(die, _ADDRESS_CLASS)
         number = found[1].number if found is not None and found[1].is_constant else 0
         in_register = self._vendor is Vendor.NVIDIA and number == NVIDIA_REGISTER_CLASS
         return Words(
-            register=self._register_text(),
+            register=self._register_name,
             space=partial(address_space, self._vendor),
-            constant=partial(constant_text, reading=reading),
-            memory=address_space(self._vendor, number) if number and not in_register else "",
+            reading=reading,
+            memory=number if number and not in_register else None,
         )
 
-    def _register_text(self) -> Callable[[int], str]:
-        return self._nvidia_register if self._vendor is Vendor.NVIDIA else partial(register_name, self._vendor)
-
-    def _nvidia_register(self, number: int) -> str:
-        """The machine's registers that hold a PTX register here, and that."""
-        name = ptx_name(number)
-        if name is None or self._machine_registers is None:
-            return register_name(Vendor.NVIDIA, number)
-        holding = self._machine_registers.get(name)
-        return f"{':'.join(holding)} ({name})" if holding else f"{name} (in no machine register here)"
+    def _register_name(self, number: int) -> RegisterName:
+        """With the machine's registers that hold it here, where it is a PTX register and the object says so."""
+        name = register_name(self._vendor, number)
+        if self._vendor is not Vendor.NVIDIA or self._machine_registers is None or ptx_name(number) is None:
+            return RegisterName(name)
+        return RegisterName(name, self._machine_registers.get(name, ()))
 
     def _sass(self, section: int) -> dict[str, tuple[str, ...]] | None:
         """PTX to machine registers at the address; None where the object does not say it."""
@@ -206,3 +212,7 @@ class Locator:
             return None
         function = min(held, key=lambda one: one.size)
         return machine_registers(table.data, function.name, offset - function.offset)
+
+
+def _alone(piece: LocationPiece) -> tuple[VariableLocation, ...]:
+    return (VariableLocation((piece,)),)

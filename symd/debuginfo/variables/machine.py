@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from symd.debuginfo.variables.terms import Bits, Implicit, Load, Number, Register, Term, Valued, bare, number
+from symd.debuginfo.variables.terms import Bits, Constant, Implicit, Load, Register, StackValue, Term, bare, wrapped
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
 from symd.errors import Malformed, Unsupported
@@ -61,7 +61,7 @@ class Machine:
     """Evaluates one expression for one SIMD lane. ``uses_lane`` tells whether the lane was asked for."""
 
     context: Context
-    operations: Mapping[int, Operation]
+    operations: Mapping[int, Execute]
     cursor: Cursor
     lane: int = 0
     depth: int = 0
@@ -114,7 +114,7 @@ class Machine:
         self.stack.append(term)
 
     def push_number(self, value: int) -> None:
-        self.push(number(value, self.size))
+        self.push(wrapped(value, self.size))
 
     def peek(self, index: int = 0) -> Term:
         """The entry ``index`` below the top."""
@@ -131,7 +131,7 @@ class Machine:
     def pop_number(self) -> int:
         """The top entry, which has to be a number here and now."""
         top = self.pop()
-        if not isinstance(top, Number):
+        if not isinstance(top, Constant):
             raise Unsupported("depends on a register's content", where=WHERE)
         return top.value
 
@@ -152,10 +152,10 @@ class Machine:
     def place(self, term: Term) -> Term:
         """A stack entry as the place of a variable. ``Load`` stands for memory at its address. LLVM writes memory of an
         address space as a load from it; and bits wider than an address are none, they are the value."""
-        if isinstance(term, (Register, Implicit, Valued)):
+        if isinstance(term, (Register, Implicit, StackValue)):
             return term
         if isinstance(term, Bits) and term.size > 8 * self.size:
-            return Valued(term)
+            return StackValue(term)
         if isinstance(term, Load) and term.space is not None and term.size is None:
             return term
         return Load(term)
@@ -168,4 +168,4 @@ class Machine:
         return [Piece(self.place(self.stack[-1]))] if self.stack else []
 
 
-Operation = Callable[[Machine], None]
+Execute = Callable[[Machine], None]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from symd.debuginfo.variables.machine import WHERE, Machine, Operation
+from symd.debuginfo.variables.machine import WHERE, Execute, Machine
 from symd.debuginfo.variables.terms import (
-    Apply,
     Bits,
+    Constant,
     Implicit,
-    Number,
+    Operation,
     Register,
+    StackValue,
     Symbol,
     Term,
-    Valued,
     add,
     binary,
     unary,
@@ -31,7 +31,7 @@ def register(number: int, machine: Machine) -> None:
 
 
 def based(number: int, machine: Machine) -> None:
-    offset = Number(machine.cursor.sleb() & _mask(machine), machine.size)
+    offset = Constant(machine.cursor.sleb() & _mask(machine), machine.size)
     machine.push(add(Register(number), offset, machine.size))
 
 
@@ -47,13 +47,13 @@ def constant(size: int, signed: bool, machine: Machine) -> None:
 def _address(machine: Machine) -> None:
     value = machine.cursor.address(machine.size)
     text = machine.context.text_at(value)
-    machine.push(Number(value, machine.size) if text is None else Symbol(text))
+    machine.push(Constant(value, machine.size) if text is None else Symbol(text))
 
 
 def _indexed(machine: Machine) -> None:
     index = machine.cursor.uleb()
     value = machine.context.address(index)
-    machine.push(Symbol(f"address #{index}, which is not there") if value is None else Number(value, machine.size))
+    machine.push(Symbol(f"address #{index}, which is not there") if value is None else Constant(value, machine.size))
 
 
 def _deref(machine: Machine) -> None:
@@ -110,7 +110,7 @@ def one(sign: str, machine: Machine) -> None:
 
 
 def _plus_uconst(machine: Machine) -> None:
-    offset = Number(machine.cursor.uleb() & _mask(machine), machine.size)
+    offset = Constant(machine.cursor.uleb() & _mask(machine), machine.size)
     machine.push(add(machine.pop(), offset, machine.size))
 
 
@@ -138,7 +138,7 @@ def _nothing(machine: Machine) -> None:
 
 
 def _fbreg(machine: Machine) -> None:
-    offset = Number(machine.cursor.sleb() & _mask(machine), machine.size)
+    offset = Constant(machine.cursor.sleb() & _mask(machine), machine.size)
     expression = machine.context.frame_base()
     base = _nested(machine, expression) if expression is not None else None
     machine.push(add(base or Symbol("frame base"), offset, machine.size))
@@ -164,7 +164,7 @@ def _entry_value(machine: Machine) -> None:
     size = machine.cursor.uleb()
     start = machine.cursor.skip(size)
     inner = _nested(machine, machine.cursor.data[start : machine.cursor.at])
-    machine.push(Apply("entry value of", (inner,)) if inner is not None else Symbol("an empty entry value"))
+    machine.push(Operation("entry value of", (inner,)) if inner is not None else Symbol("an empty entry value"))
 
 
 def _piece(machine: Machine) -> None:
@@ -183,14 +183,14 @@ def _implicit_value(machine: Machine) -> None:
 
 
 def _stack_value(machine: Machine) -> None:
-    machine.push(Valued(machine.pop()))
+    machine.push(StackValue(machine.pop()))
 
 
 def _implicit_pointer(machine: Machine) -> None:
     target = machine.cursor.unsigned(machine.context.widths.ref_addr)
-    offset = Number(machine.cursor.sleb() & _mask(machine), machine.size)
+    offset = Constant(machine.cursor.sleb() & _mask(machine), machine.size)
     name = machine.context.name_of(target) or f"the variable at {target:#x}"
-    machine.push(Valued(add(Symbol(f"pointer to {name}"), offset, machine.size)))
+    machine.push(StackValue(add(Symbol(f"pointer to {name}"), offset, machine.size)))
 
 
 def _const_type(machine: Machine) -> None:
@@ -208,7 +208,7 @@ def _regval_type(machine: Machine) -> None:
 
 def _convert(machine: Machine) -> None:
     if machine.cursor.uleb():
-        machine.push(Apply("converted", (machine.pop(),)))
+        machine.push(Operation("converted", (machine.pop(),)))
 
 
 def _parameter_reference(machine: Machine) -> None:
@@ -251,7 +251,7 @@ def _intel_bit_piece(machine: Machine) -> None:
     machine.take_piece(size, start)
 
 
-OPERATIONS: Mapping[int, Operation] = {
+OPERATIONS: Mapping[int, Execute] = {
     0x03: _address,
     0x06: _deref,
     **{0x08 + number: partial(constant, 1 << number // 2, bool(number % 2)) for number in range(8)},
@@ -301,7 +301,7 @@ OPERATIONS: Mapping[int, Operation] = {
     0x98: partial(_call, 2),
     0x99: partial(_call, 4),
     0x9A: _call_ref,
-    0x9B: lambda machine: machine.push(Apply("thread-local", (machine.pop(),))),
+    0x9B: lambda machine: machine.push(Operation("thread-local", (machine.pop(),))),
     0x9C: lambda machine: machine.push(Symbol("CFA")),
     0x9D: _bit_piece,
     0x9E: _implicit_value,
@@ -315,7 +315,7 @@ OPERATIONS: Mapping[int, Operation] = {
     0xA6: _deref_type,
     0xA8: _convert,
     0xA9: _convert,
-    0xE0: lambda machine: machine.push(Apply("thread-local", (machine.pop(),))),
+    0xE0: lambda machine: machine.push(Operation("thread-local", (machine.pop(),))),
     0xF0: _nothing,
     0xF2: _implicit_pointer,
     0xF3: _entry_value,
@@ -329,7 +329,7 @@ OPERATIONS: Mapping[int, Operation] = {
     0xFC: _indexed,
 }
 """What every vendor's code may use."""
-INTEL_OPERATIONS: Mapping[int, Operation] = {
+INTEL_OPERATIONS: Mapping[int, Execute] = {
     **OPERATIONS,
     0xEB: _intel_register,
     0xEC: _intel_bits_of,

@@ -7,6 +7,7 @@ NVIDIA: the number is the ASCII text of the PTX register's name.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from symd.model.code import Vendor
 
@@ -39,6 +40,21 @@ _SPACES: Mapping[Vendor, Mapping[int, str]] = {
 """Address spaces and classes. AMD: Clang's numbers are 1 and 2 for private and local, those of LLVM's newer proposal 5, 6
 and 3. NVIDIA: PTX storage classes; 2 is a register, which is no memory."""
 NVIDIA_REGISTER_CLASS = 2
+
+
+class RegisterName(NamedTuple):
+    """What a register is called; a PTX register with the machine's registers that hold it (None: not known which)."""
+
+    name: str
+    machine_registers: tuple[str, ...] | None = None
+
+    @property
+    def text(self) -> str:
+        if self.machine_registers is None:
+            return self.name
+        if not self.machine_registers:
+            return f"{self.name} (in no machine register here)"
+        return f"{':'.join(self.machine_registers)} ({self.name})"
 
 
 def register_name(vendor: Vendor, number: int) -> str:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class Constant:
     """A constant, as an unsigned number of ``size`` bytes' worth of bits."""
 
     value: int
@@ -48,11 +48,11 @@ class Sum:
     """``base + offset``."""
 
     base: Term
-    offset: Number
+    offset: Constant
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class Operation:
     """An operation on one or two operands: ``sign`` is how it is written."""
 
     sign: str
@@ -76,38 +76,38 @@ class Implicit:
 
 
 @dataclass(frozen=True, slots=True)
-class Valued:
+class StackValue:
     """``term`` is the variable's value, not its address (DW_OP_stack_value)."""
 
     term: Term
 
 
-Term: TypeAlias = Number | Register | Bits | Symbol | Sum | Apply | Load | Implicit | Valued
+Term: TypeAlias = Constant | Register | Bits | Symbol | Sum | Operation | Load | Implicit | StackValue
 
 
 def bare(term: Term) -> Term:
     """The term as an operand: marked as the value or not, it counts the same."""
-    return term.term if isinstance(term, Valued) else term
+    return term.term if isinstance(term, StackValue) else term
 
 
-def number(value: int, size: int) -> Number:
-    return Number(value & ((1 << 8 * size) - 1), size)
+def wrapped(value: int, size: int) -> Constant:
+    return Constant(value & ((1 << 8 * size) - 1), size)
 
 
 def add(left: Term, right: Term, size: int) -> Term:
     """``left + right``, constants gathered at the end."""
-    if isinstance(left, Number):
+    if isinstance(left, Constant):
         left, right = right, left
-    if not isinstance(right, Number):
+    if not isinstance(right, Constant):
         if isinstance(left, Sum):
             return add(add(left.base, right, size), left.offset, size)
         if isinstance(right, Sum):
             return add(add(left, right.base, size), right.offset, size)
-        return Apply("+", (left, right))
-    if isinstance(left, Number):
-        return number(left.value + right.value, size)
+        return Operation("+", (left, right))
+    if isinstance(left, Constant):
+        return wrapped(left.value + right.value, size)
     if isinstance(left, Sum):
-        return Sum(left.base, number(left.offset.value + right.value, size))
+        return Sum(left.base, wrapped(left.offset.value + right.value, size))
     return Sum(left, right)
 
 
@@ -115,20 +115,20 @@ def binary(sign: str, left: Term, right: Term, size: int) -> Term:
     """``left sign right``: computed when both are numbers and it has a result, else kept."""
     if sign == "+":
         return add(left, right, size)
-    if sign == "-" and isinstance(right, Number):
-        return add(left, number(-right.value, size), size)
-    if isinstance(left, Number) and isinstance(right, Number):
+    if sign == "-" and isinstance(right, Constant):
+        return add(left, wrapped(-right.value, size), size)
+    if isinstance(left, Constant) and isinstance(right, Constant):
         result = _compute(sign, left, right, size)
         if result is not None:
-            return number(result, size)
-    if sign == "&" and isinstance(left, Bits) and isinstance(right, Number):
+            return wrapped(result, size)
+    if sign == "&" and isinstance(left, Bits) and isinstance(right, Constant):
         mask = (1 << left.size) - 1
         if right.value & mask == mask:
             return left
-    return Apply(sign, (left, right))
+    return Operation(sign, (left, right))
 
 
-def _compute(sign: str, left: Number, right: Number, size: int) -> int | None:
+def _compute(sign: str, left: Constant, right: Constant, size: int) -> int | None:
     a, b = left.value, right.value
     if sign in ("/", "mod") and not b:
         return None
@@ -154,7 +154,7 @@ def _compare(sign: str, a: int, b: int) -> int:
 
 def unary(sign: str, operand: Term, size: int) -> Term:
     """``-``, ``~`` or ``abs`` of an operand."""
-    if isinstance(operand, Number):
+    if isinstance(operand, Constant):
         results = {"-": -operand.value, "~": ~operand.value, "abs": abs(operand.signed)}
-        return number(results[sign], size)
-    return Apply(sign, (operand,))
+        return wrapped(results[sign], size)
+    return Operation(sign, (operand,))

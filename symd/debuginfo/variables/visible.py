@@ -161,6 +161,7 @@ class _Question:
             location=home.text,
             live=live,
             type_number=self.types.number(type_die),
+            locations=home.locations,
         )
 
     def _section_span(self) -> Span:

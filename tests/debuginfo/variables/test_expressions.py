@@ -7,11 +7,12 @@ import random
 
 import pytest
 
-from symd.debuginfo.variables.constants import Reading, constant_text
-from symd.debuginfo.variables.describe import Words, describe
+from symd.debuginfo.variables.constants import Reading
+from symd.debuginfo.variables.describe import Description, describe
 from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.machine import Context
-from symd.debuginfo.variables.registers import address_space, register_name
+from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
+from symd.debuginfo.variables.sketch import Words
 from symd.dwarf.forms import Widths
 from symd.model.code import Vendor
 from tests.builders.leb128 import sleb, uleb
@@ -20,15 +21,15 @@ INTEL, AMD, NVIDIA, OTHER = Vendor.INTEL, Vendor.AMD, Vendor.NVIDIA, Vendor.NONE
 WIDTHS = Widths(8, 4, 4)
 
 
-def where(
+def described(
     expression: bytes,
     vendor: Vendor = OTHER,
     lanes: int | None = None,
     reading: Reading = Reading("", None),  # noqa: B008 - a value
     frame_base: bytes | None = None,
     called: dict[int, bytes] | None = None,
-) -> str | None:
-    """The text for an expression. Entry n of .debug_addr is 0x1000 * n, up to 9."""
+) -> Description | None:
+    """What an expression says. Entry n of .debug_addr is 0x1000 * n, up to 9."""
     context = Context(
         vendor,
         WIDTHS,
@@ -39,11 +40,17 @@ def where(
         name_of={0x99: "other"}.get,
     )
     words = Words(
-        lambda number: register_name(vendor, number),
+        lambda number: RegisterName(register_name(vendor, number)),
         lambda space: address_space(vendor, space),
-        lambda data: constant_text(data, reading),
+        reading,
     )
     return describe(evaluate(expression, context, lanes), words)
+
+
+def where(expression: bytes, *arguments, **named) -> str | None:
+    """The text for an expression."""
+    found = described(expression, *arguments, **named)
+    return None if found is None else found.text
 
 
 LANE, SELECT, REGVAL = b"\xed", b"\xec", b"\xfe"

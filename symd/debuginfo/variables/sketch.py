@@ -1,0 +1,213 @@
+"""One lane's place as text with gaps: what may differ from lane to lane (a register, an offset) is a leaf, all else is text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from symd.debuginfo.variables.constants import Reading
+from symd.debuginfo.variables.expression import Outcome
+from symd.debuginfo.variables.machine import Piece
+from symd.debuginfo.variables.registers import RegisterName
+from symd.debuginfo.variables.terms import (
+    Bits,
+    Constant,
+    Implicit,
+    Load,
+    Operation,
+    Register,
+    StackValue,
+    Sum,
+    Symbol,
+    Term,
+    bare,
+)
+
+MOST_LEVELS = 40
+"""Operands inside operands that are written; what is deeper is "..."."""
+MOST_NODES = 400
+"""Terms that one text is made of; the others are "..."."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How the vendor calls registers and address spaces, and how a constant of the variable's type is read.
+
+    ``memory`` is the space of memory that no operation names the space of, where the variable has one of its own.
+    """
+
+    register: Callable[[int], RegisterName]
+    space: Callable[[int], str]
+    reading: Reading
+    memory: int | None = None
+
+
+class Leaf(NamedTuple):
+    """A part of a text that may differ between lanes: a bit range (register, start, size), a register (number), or a
+    number written as such, as an address, as an offset, or by the variable's type (number, size)."""
+
+    kind: Literal["bits", "register", "number", "address", "offset", "constant"]
+    values: tuple[int, ...]
+
+
+class Sketch(NamedTuple):
+    """A text cut at its leaves: one more part than leaves."""
+
+    parts: tuple[str, ...]
+    leaves: tuple[Leaf, ...]
+
+
+def of_outcome(outcome: Outcome, words: Words) -> Sketch:
+    """All pieces of a variable, and what is the matter with them."""
+    writer = _Writer(words)
+    writer.outcome(outcome)
+    return writer.sketch()
+
+
+def of_term(term: Term, words: Words) -> Sketch:
+    """One value or address."""
+    writer = _Writer(words)
+    writer.term(term, 0)
+    return writer.sketch()
+
+
+def of_base(term: Term, words: Words) -> Sketch:
+    """What an address is counted from, in parentheses where what follows it would bind closer."""
+    writer = _Writer(words)
+    writer.base(term, 0)
+    return writer.sketch()
+
+
+def register_leaf(term: Term) -> Leaf | None:
+    """The register, or the bits of one, that an operand is; None for every other operand."""
+    if isinstance(term, Register):
+        return Leaf("register", (term.number,))
+    if isinstance(term, Bits):
+        return Leaf("bits", (term.register, term.start, term.size))
+    return None
+
+
+def piece_leaf(piece: Piece) -> Leaf | None:
+    """The register that a piece lies in, or the bits of one that it has; None for every other place, and for some bytes
+    of a value that a register holds."""
+    if isinstance(piece.place, Register) and piece.size is not None:
+        return Leaf("bits", (piece.place.number, piece.offset or 0, piece.size))
+    if isinstance(piece.place, Register):
+        return register_leaf(piece.place)
+    term = None if piece.place is None else bare(piece.place)
+    if isinstance(term, Bits):
+        return Leaf("bits", (term.register, term.start + (piece.offset or 0), piece.size or term.size))
+    return None
+
+
+class _Writer:
+    """Collects text and leaves."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.parts: list[str] = [""]
+        self.leaves: list[Leaf] = []
+        self.nodes = 0
+
+    def sketch(self) -> Sketch:
+        return Sketch(tuple(self.parts), tuple(self.leaves))
+
+    def put(self, text: str) -> None:
+        self.parts[-1] += text
+
+    def leaf(self, leaf: Leaf) -> None:
+        self.leaves.append(leaf)
+        self.parts.append("")
+
+    def outcome(self, outcome: Outcome) -> None:
+        for number, piece in enumerate(outcome.pieces):
+            self.put(", " if number else "")
+            self.piece(piece)
+        if outcome.trouble:
+            self.put(f", {outcome.trouble}" if outcome.pieces else outcome.trouble)
+        elif not outcome.pieces:
+            self.put("optimized out")
+
+    def piece(self, piece: Piece) -> None:
+        leaf = piece_leaf(piece)
+        if piece.place is None:
+            self.put("optimized out" if piece.size is None else f"{_extent(piece)} optimized out")
+        elif leaf is not None:
+            self.leaf(leaf)
+        elif isinstance(piece.place, Load):
+            self.memory(piece.place, piece)
+        else:
+            self.value(bare(piece.place), piece)
+
+    def memory(self, place: Load, piece: Piece) -> None:
+        if piece.size is not None:
+            self.put(f"{_extent(piece)} of ")
+        space = self.words.memory if place.space is None else place.space
+        self.put("memory at " if space is None else f"{self.words.space(space)} memory at ")
+        if isinstance(place.address, Constant):
+            self.leaf(Leaf("address", (place.address.value,)))
+        else:
+            self.term(place.address, 0)
+
+    def value(self, term: Term, piece: Piece) -> None:
+        if piece.size is not None:
+            self.put(f"{_extent(piece)} of ")
+        if isinstance(term, Implicit):
+            self.put(f"constant {self.words.reading.text(term.data)}")
+        elif isinstance(term, Constant):
+            self.put("constant ")
+            self.leaf(Leaf("constant", (term.value, term.size)))
+        else:
+            self.term(term, 0)
+
+    def term(self, term: Term, depth: int) -> None:
+        """An operand; one inside another stands in parentheses where it has several parts."""
+        self.nodes += 1
+        leaf = register_leaf(term)
+        if depth > MOST_LEVELS or self.nodes > MOST_NODES:
+            self.put("...")
+        elif leaf is not None:
+            self.leaf(leaf)
+        elif isinstance(term, Constant):
+            self.leaf(Leaf("number", (term.signed,)))
+        elif isinstance(term, Symbol):
+            self.put(term.text)
+        elif isinstance(term, Sum):
+            self.base(term.base, depth)
+            self.leaf(Leaf("offset", (term.offset.signed,)))
+        elif isinstance(term, Load):
+            self.load(term, depth)
+        elif isinstance(term, Operation):
+            self.operation(term, depth)
+        elif isinstance(term, Implicit):
+            self.put(term.data[:16].hex(" "))
+        elif isinstance(term, StackValue):
+            self.term(term.term, depth)
+
+    def base(self, term: Term, depth: int) -> None:
+        self.term(term, depth if isinstance(term, Operation) and term.sign == "+" else depth + 1)
+
+    def load(self, term: Load, depth: int) -> None:
+        space = "" if term.space is None else f"{self.words.space(term.space)} "
+        self.put(f"*({space}")
+        self.term(term.address, depth + 1)
+        self.put(")" if term.size is None else f"):{term.size}")
+
+    def operation(self, term: Operation, depth: int) -> None:
+        if len(term.operands) == 1:
+            self.put(term.sign if term.sign in "-~" else f"{term.sign} ")
+            self.term(term.operands[0], depth + 1)
+            return
+        self.put("(" if depth else "")
+        self.term(term.operands[0], depth + 1)
+        self.put(f" {term.sign} ")
+        self.term(term.operands[1], depth + 1)
+        self.put(")" if depth else "")
+
+
+def _extent(piece: Piece) -> str:
+    size, offset = piece.size or 0, piece.offset or 0
+    if offset or size % 8:
+        return f"bits {offset}:{offset + size}"
+    return "1 byte" if size == 8 else f"{size // 8} bytes"

@@ -1,0 +1,151 @@
+"""Where a variable is as structure: made from the same terms and lane rules that the words are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from symd.debuginfo.variables import sketch
+from symd.debuginfo.variables.expression import Outcome
+from symd.debuginfo.variables.lanes import Rule, rule_of
+from symd.debuginfo.variables.machine import Piece
+from symd.debuginfo.variables.prose import run_text
+from symd.debuginfo.variables.sketch import Leaf, Sketch, Words, piece_leaf, register_leaf
+from symd.debuginfo.variables.terms import Constant, Implicit, Load, Sum, Term, bare
+from symd.model.variables import LocationPiece, LocationRegister, PieceKind, VariableLocation
+
+MOST_BYTES = 256
+"""Bytes of one value that are given; the rest of a longer one is left out."""
+
+
+def location(run: Sequence[Outcome], lanes: tuple[int, int] | None, words: Words) -> VariableLocation:
+    """The location of a run of lanes, which is ``lanes`` of them all; None: all lanes."""
+    pieces = list(_placed(run, lanes[0] if lanes else 0, words))
+    if run[0].trouble:
+        pieces.append(in_words(run[0].trouble))
+    return VariableLocation(tuple(pieces or [LocationPiece(PieceKind.OPTIMIZED_OUT)]), lanes)
+
+
+def in_words(text: str) -> LocationPiece:
+    """What can only be said in words."""
+    return LocationPiece(PieceKind.EXPRESSION, text=text)
+
+
+def constant(data: bytes, words: Words) -> LocationPiece:
+    """A value that is known, given as bytes, lowest first: a number where the variable's type is one."""
+    value = words.reading.number(data)
+    if value is None:
+        return LocationPiece(PieceKind.IMPLICIT, data=words.reading.cut(data)[:MOST_BYTES])
+    return LocationPiece(PieceKind.CONSTANT, value=value)
+
+
+def _placed(run: Sequence[Outcome], first: int, words: Words) -> Iterator[LocationPiece]:
+    """The pieces with their places in the variable. ``first`` is the number of the run's first lane."""
+    several = len(run[0].pieces) > 1 or bool(run[0].trouble)
+    offset: int | None = 0
+    for column in zip(*(outcome.pieces for outcome in run), strict=True):
+        piece = _piece(column, first, words)
+        size = column[0].size
+        if size is None and several and piece.register is not None and piece.kind is PieceKind.REGISTER:
+            size = piece.register.bits  # an element of a vector, which is as wide as the register's bits
+        whole = size is None and not several
+        yield replace(piece, bit_offset=None if whole else offset, bit_size=size)
+        offset = None if size is None or offset is None else offset + size
+
+
+def _piece(column: Sequence[Piece], first: int, words: Words) -> LocationPiece:
+    """One piece, as each lane of a run has it."""
+    one, skipped = column[0], column[0].offset or 0
+    leaves = [leaf for piece in column if (leaf := piece_leaf(piece)) is not None]
+    if one.place is None:
+        return LocationPiece(PieceKind.OPTIMIZED_OUT, skipped_bits=skipped)
+    if leaves:
+        register = _register(leaves, words)
+        return LocationPiece(PieceKind.REGISTER, register=register, per_lane=_moves(register))
+    if isinstance(one.place, Load):
+        loads = [piece.place for piece in column if isinstance(piece.place, Load)]
+        return replace(_memory(loads, first, words), skipped_bits=skipped)
+    return _value([bare(piece.place) for piece in column if piece.place is not None], one, first, words)
+
+
+def _memory(loads: Sequence[Load], first: int, words: Words) -> LocationPiece:
+    space = words.memory if loads[0].space is None else loads[0].space
+    name = None if space is None else words.space(space)
+    place = LocationPiece(PieceKind.MEMORY, address_space=space, address_space_name=name)
+    addresses = [load.address for load in loads]
+    numbers = [term for term in addresses if isinstance(term, Constant)]
+    if numbers:
+        stride = _rule([Leaf("address", (number.value,)) for number in numbers]).step
+        return replace(place, offset=numbers[0].value, per_lane=stride != 0, lane_stride=stride)
+    bases = [term.base if isinstance(term, Sum) else term for term in addresses]
+    offsets = [term.offset.signed if isinstance(term, Sum) else 0 for term in addresses]
+    stride = _rule([Leaf("offset", (offset,)) for offset in offsets]).step
+    leaves = [leaf for base in bases if (leaf := register_leaf(base)) is not None]
+    if leaves:
+        register = _register(leaves, words)
+        return replace(
+            place,
+            register=register,
+            offset=offsets[0],
+            per_lane=stride != 0 or _moves(register),
+            lane_stride=stride,
+        )
+    of = sketch.of_base if isinstance(addresses[0], Sum) else sketch.of_term
+    text, differs = _text([of(base, words) for base in bases], first, words)
+    return replace(place, text=text, offset=offsets[0], per_lane=stride != 0 or differs, lane_stride=stride)
+
+
+def _value(terms: Sequence[Term], piece: Piece, first: int, words: Words) -> LocationPiece:
+    """A value that is nowhere: known, or computed from what is somewhere."""
+    skipped = piece.offset or 0
+    term = terms[0]
+    if isinstance(term, Implicit):
+        data = words.reading.cut(term.data)[:MOST_BYTES]
+        return LocationPiece(PieceKind.IMPLICIT, skipped_bits=skipped, data=data)
+    numbers = [one for one in terms if isinstance(one, Constant)]
+    if isinstance(term, Constant):
+        stride = _rule([Leaf("constant", (number.value, number.size)) for number in numbers]).step
+        if stride:
+            return LocationPiece(
+                PieceKind.CONSTANT, skipped_bits=skipped, value=term.signed, per_lane=True, lane_stride=stride
+            )
+        return replace(constant(term.value.to_bytes(term.size, "little"), words), skipped_bits=skipped)
+    leaves = [leaf for one in terms if (leaf := register_leaf(_content(one))) is not None]
+    if len(leaves) == len(terms):
+        register = _register(leaves, words)
+        if piece.size is not None:
+            register = replace(register, first_bit=register.first_bit + skipped, bits=piece.size)
+        return LocationPiece(PieceKind.REGISTER, register=register, per_lane=_moves(register))
+    text, differs = _text([sketch.of_term(one, words) for one in terms], first, words)
+    return LocationPiece(PieceKind.EXPRESSION, skipped_bits=skipped, text=text, per_lane=differs)
+
+
+def _content(term: Term) -> Term:
+    """A value without the zero that is added to it."""
+    return term.base if isinstance(term, Sum) and not term.offset.value else term
+
+
+def _register(leaves: Sequence[Leaf], words: Words) -> LocationRegister:
+    leaf, rule = leaves[0], _rule(leaves)
+    name = words.register(leaf.values[0])
+    if leaf.kind == "register":
+        return LocationRegister(
+            leaf.values[0], name.name, machine_registers=name.machine_registers, lane_registers=rule.step
+        )
+    number, start, size = leaf.values
+    each = int(rule.registers)
+    return LocationRegister(number, name.name, start, size, name.machine_registers, rule.step, each)
+
+
+def _moves(register: LocationRegister) -> bool:
+    return register.lane_bits != 0 or register.lane_registers != 0
+
+
+def _text(sketches: Sequence[Sketch], first: int, words: Words) -> tuple[str, bool]:
+    """A term in words, and whether it differs from lane to lane."""
+    differs = any(one.leaves != sketches[0].leaves for one in sketches)
+    return run_text(sketches, first, words), differs
+
+
+def _rule(column: Sequence[Leaf]) -> Rule:
+    return rule_of(column) or Rule(0)
