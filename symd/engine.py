@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from symd import containers, index
+from symd import containers, elf, index
 from symd.api import AliasVerbs, ContextVerbs, Receiving
 from symd.config import Limits
 from symd.contexts.verbs import Contexts, StoredAliases
@@ -63,7 +63,6 @@ _COPIED = 1 << 18
 """Bytes of an index that is read rather than mapped: a mapping holds a file descriptor."""
 _EXCERPTS = 4
 """Modules of many code objects that are kept open while their indexes are made."""
-_ELF = b"\x7fELF"
 
 
 class Engine:
@@ -322,7 +321,7 @@ class Engine:
         if known is not None or self.store.index(digest, index.VERSION) is not None:
             return known
         data = self.store.data(digest)
-        if len(data) <= _SMALL or data[:4] == _ELF:
+        if len(data) <= _SMALL or bytes(data[:4]) == elf.MAGIC:
             return None
         self._refuse_known_failure(digest)
         owned = bytes(data)

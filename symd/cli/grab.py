@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from symd import elf
 from symd.cli.check import violation_text
 from symd.cli.input import read_input
 from symd.cli.options import example, json_option, limit_option
@@ -23,7 +24,7 @@ KINDS = ("source", "spirv", "native")
 MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"\x03\x02\x23\x07", "spirv"),
     (b"\x07\x23\x02\x03", "spirv"),
-    (b"\x7fELF", "native"),
+    (elf.MAGIC, "native"),
     (b"CTNI", "native"),
     (b"!<arch>\n", "native"),
 )

@@ -7,24 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from symd import elf
 from symd.budget import Budget
 from symd.containers.format import Contents, Part
 from symd.containers.intel import igc_elf
 from symd.containers.llvm import compressed_bundle, offload_bundle
-from symd.elf import reader
+from symd.elf.constants import (
+    EM_386,
+    EM_AARCH64,
+    EM_ARM,
+    EM_LOONGARCH,
+    EM_PPC64,
+    EM_RISCV,
+    EM_S390,
+    EM_X86_64,
+)
 from symd.errors import SymdError, Unsupported
 from symd.model.code import Section
 
 NAME = "host-elf"
 MACHINES = {
-    3: "i386",
-    21: "ppc64",
-    22: "s390x",
-    40: "arm",
-    62: "x86-64",
-    183: "aarch64",
-    243: "riscv",
-    258: "loongarch",
+    EM_386: "i386",
+    EM_PPC64: "ppc64",
+    EM_S390: "s390x",
+    EM_ARM: "arm",
+    EM_X86_64: "x86-64",
+    EM_AARCH64: "aarch64",
+    EM_RISCV: "riscv",
+    EM_LOONGARCH: "loongarch",
 }
 _WHOLE = {".llvm.offloading", ".nv_fatbin", "__nv_relfatbin"}
 _BUNDLED = "__CLANG_OFFLOAD_BUNDLE__"
@@ -32,9 +42,8 @@ _BUNDLED = "__CLANG_OFFLOAD_BUNDLE__"
 
 def claims(data: bytes) -> bool:
     """An ELF image for a processor that hosts GPUs, unless it is one of Intel's dumps in that disguise."""
-    if data[:4] != reader.MAGIC or int.from_bytes(data[18:20], "little") not in MACHINES:
-        return False
-    return not igc_elf.claims(data)
+    kind = elf.kind(data)
+    return kind is not None and kind.machine in MACHINES and not igc_elf.claims(data)
 
 
 def read(part: Part, budget: Budget) -> Contents:
@@ -43,10 +52,10 @@ def read(part: Part, budget: Budget) -> Contents:
     An object without device code inside an archive has no parts; alone it raises Unsupported. Raises Malformed where the
     image contradicts itself.
     """
-    image = reader.parse(part.data, budget)
+    image = elf.parse(part.data, budget)
     notes: list[str] = []
     parts = [found for section in image.sections for found in _parts(section, notes)]
-    machine = MACHINES[image.machine]
+    machine = MACHINES[image.header.machine]
     if not parts and not notes and not part.name:
         hint = "" if image.sections else "its section table was cut off, and device code is found by section"
         raise Unsupported(f"the {machine} ELF image carries no device code that symd reads", hint=hint)

@@ -7,7 +7,6 @@ versions 14, 19 and 22."""
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable, Sequence
 
 from symd.child.run import Ended
@@ -15,6 +14,17 @@ from symd.child.tool import INPUT, run_tool, tool_error
 from symd.disasm.disassembler import DAMAGED_CODE, SMALLER_REQUEST, Budget, Decoded, Outcome
 from symd.disasm.installed import programs
 from symd.disasm.ranges import CodeRange
+from symd.elf import Header
+from symd.elf.constants import (
+    ELFABIVERSION_AMDGPU_HSA_V2,
+    ELFOSABI_AMDGPU_HSA,
+    EM_AMDGPU,
+    ET_REL,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHT_PROGBITS,
+)
+from symd.elf.writer import SECTION_NAMES, OutputSection, image_of
 from symd.errors import ToolMissing, Unsupported
 from symd.model.code import CodeObject, Vendor
 
@@ -136,27 +146,14 @@ def _text(hit: re.Match[str], ranges: Sequence[CodeRange]) -> str:
 
 
 def _image(ranges: Sequence[CodeRange]) -> bytes:
-    """A relocatable AMDGPU image whose section ``.text.N`` holds range N and stands at its offset."""
-    names, body, heads = bytearray(b"\0"), bytearray(64), [bytes(64)]
-    for number, (each, base) in enumerate(zip(ranges, _bases(ranges), strict=True)):
-        body += bytes(-len(body) % 4)
-        heads.append(_section(len(names), 1, 0x6, base + each.offset, len(body), len(each.data), 4))
-        names += f".text.{number}\0".encode()
-        body += each.data
-    name = len(names)
-    names += b".shstrtab\0"
-    heads.append(_section(name, 3, 0, 0, len(body), len(names), 1))
-    body += names
-    body += bytes(-len(body) % 8)
-    body[:64] = _header(len(body), len(heads))
-    return b"".join([bytes(body), *heads])
-
-
-def _section(name: int, kind: int, flags: int, address: int, at: int, size: int, align: int) -> bytes:
-    return struct.pack("<IIQQQQIIQQ", name, kind, flags, address, at, size, 0, 0, align, 0)
-
-
-def _header(table: int, count: int) -> bytes:
-    """ET_REL, EM_AMDGPU, ELFOSABI_AMDGPU_HSA, code object version 4."""
-    identification = b"\x7fELF" + bytes([2, 1, 1, 64, 2]) + bytes(7)
-    return identification + struct.pack("<HHIQQQIHHHHHH", 1, 224, 1, 0, 0, table, 0, 64, 0, 0, 64, count, count - 1)
+    """A relocatable AMDGPU image of code object version 4 whose section ``.text.N`` holds range N and stands at its offset."""
+    header = Header(64, ELFOSABI_AMDGPU_HSA, ELFABIVERSION_AMDGPU_HSA_V2 + 2, ET_REL, EM_AMDGPU)
+    texts = [
+        OutputSection(
+            *(f".text.{number}", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, base + each.offset),
+            *(len(each.data), each.data),
+            align=4,
+        )
+        for number, (each, base) in enumerate(zip(ranges, _bases(ranges), strict=True))
+    ]
+    return image_of(header, [*texts, SECTION_NAMES])

@@ -1,1 +1,25 @@
-"""ELF as GPU compilers write it: the reader, compressed sections, and a writer."""
+"""ELF as GPU compilers write it: the reader, symbols, notes, compressed sections, and a writer. ``constants`` has the
+numbers under their own names."""
+
+from symd.elf.constants import MAGIC
+from symd.elf.notes import Note, notes_in
+from symd.elf.reader import Elf, Header, SectionHeader, Segment, kind, parse, parse_header, section_headers
+from symd.elf.strings import string_at
+from symd.elf.symbols import Symbol, symbol_columns
+
+__all__ = (
+    "MAGIC",
+    "Elf",
+    "Header",
+    "Note",
+    "SectionHeader",
+    "Segment",
+    "Symbol",
+    "kind",
+    "notes_in",
+    "parse",
+    "parse_header",
+    "section_headers",
+    "string_at",
+    "symbol_columns",
+)

@@ -1,11 +1,49 @@
-"""Bounded decompression: the size is checked against the budget before a byte is produced, and held to afterwards."""
+"""Compressed sections, and bounded decompression for whoever else compresses: the size is checked against the budget before
+a byte is produced, and held to afterwards.
+
+Source: System V ABI, chapter 4, "Section Compression"; binutils for the older ``.zdebug_`` sections."""
 
 from __future__ import annotations
 
+import struct
 import zlib
+from dataclasses import replace
 
 from symd.budget import Budget
-from symd.errors import Malformed
+from symd.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_NOBITS
+from symd.errors import Malformed, Unsupported
+from symd.model.code import Section
+
+_CHDR_64 = struct.Struct("<I4xQ8x")
+_CHDR_32 = struct.Struct("<II4x")
+_ZDEBUG_HEADER = 12
+"""Bytes in front of the zlib stream of a ``.zdebug_`` section: "ZLIB", then the size as a big-endian u64."""
+
+
+def decompressed(section: Section, bits: int, budget: Budget, where: str) -> Section:
+    """The section with its content expanded, under its plain name; the same one where it is not compressed."""
+    if section.flags & SHF_COMPRESSED and section.type != SHT_NOBITS:
+        content = _behind_header(section.data, bits, budget, where)
+        return replace(section, content=content, size=len(content), flags=section.flags & ~SHF_COMPRESSED)
+    if section.name.startswith(".zdebug_"):
+        data = section.data
+        if data[:4] == b"ZLIB" and len(data) >= _ZDEBUG_HEADER:
+            content = inflate(data[_ZDEBUG_HEADER:], int.from_bytes(data[4:12], "big"), budget, where)
+            return replace(section, name="." + section.name[2:], content=content, size=len(content))
+    return section
+
+
+def _behind_header(data: bytes, bits: int, budget: Budget, where: str) -> bytes:
+    """What the stream behind an Elf32_Chdr or Elf64_Chdr expands to."""
+    layout = _CHDR_64 if bits == 64 else _CHDR_32
+    if len(data) < layout.size:
+        raise Malformed("is marked compressed and is too short for a compression header", where=where)
+    kind, size = layout.unpack_from(data)
+    if kind == ELFCOMPRESS_ZLIB:
+        return inflate(data[layout.size :], size, budget, where)
+    if kind == ELFCOMPRESS_ZSTD:
+        return expand_zstd(data[layout.size :], size, budget, where)
+    raise Unsupported(f"compression type {kind} is not known (1 is zlib, 2 is zstd)", where=where)
 
 
 def inflate(data: bytes, size: int, budget: Budget, where: str) -> bytes:

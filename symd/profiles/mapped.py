@@ -6,15 +6,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from symd import containers
+from symd import containers, elf
 from symd.budget import Budget
 from symd.config import Limits
-from symd.elf import reader
+from symd.elf.constants import PT_LOAD
 from symd.errors import SymdError
 from symd.model.answers import Reason
 from symd.profiles.resolver import Found, Resolver, Target, machine_objects
-
-PT_LOAD = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +112,18 @@ class Layouts:
         whole = Target(found.digest, path=paths[0])
         data = self._resolver.symbolizer.object_data(found.digest, paths[0])
         try:
-            return self._of_image(data, whole) if data.startswith(reader.MAGIC) else Layout((), whole)
+            return self._of_image(data, whole) if data.startswith(elf.MAGIC) else Layout((), whole)
         except SymdError:
             return Reason.MALFORMED
 
     def _of_image(self, data: bytes, whole: Target) -> Layout:
-        image = reader.parse(data, Budget(self._limits), whole.path or "the code object")
+        image = elf.parse(data, Budget(self._limits), whole.path or "the code object")
         loads = [segment for segment in image.segments if segment.type == PT_LOAD]
         if loads and containers.unpack(data, self._limits).objects[0].linked:
             return Layout(tuple(Part(one.offset, one.file_size, whole, one.address) for one in loads), None)
         texts = [
-            Part(offset, section.size, Target(whole.digest, section=section.index, path=whole.path), 0)
-            for section, offset in zip(image.sections, reader.section_offsets(data), strict=True)
+            Part(header.offset, section.size, Target(whole.digest, section=section.index, path=whole.path), 0)
+            for section, header in zip(image.sections, elf.section_headers(data, image.header), strict=True)
             if section.executable
         ]
         return Layout(tuple(texts), whole)

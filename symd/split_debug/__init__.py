@@ -1,1 +1,1 @@
-"""Debug data apart from its code object: taken off (slim) and put back (join)."""
+"""Debug data apart from its code object: taking it out (slim) and putting it back (join)."""

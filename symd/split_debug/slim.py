@@ -9,30 +9,37 @@ later ones also keep .rodata, which holds the kernel descriptors; data sections 
 
 from __future__ import annotations
 
-import hashlib
-import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-import numpy as np
-
+from symd import elf
 from symd.budget import Budget
-from symd.elf import reader
-from symd.elf.writer import Output, image_of
-from symd.elf.writer import Segment as OutSegment
-from symd.errors import HashMismatch, Malformed, Unsupported
-from symd.model.code import CodeObject, Function, Section
-
-IDENTITY_SECTION = ".note.symd.code"
-"""Of the debug file: the SHA-256 of the code it belongs to, because these objects have no build ID."""
-_NULL, _PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOTE, _NOBITS, _DYNSYM = 0, 1, 2, 3, 4, 7, 8, 11
-_ALLOC = 0x2
-_LOADED_TYPES = {_PROGBITS, _NOBITS, 14, 15}  # and SHT_INIT_ARRAY, SHT_FINI_ARRAY
-
-_SYMBOL = np.dtype(
-    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+from symd.elf.constants import (
+    EM_AMDGPU,
+    ET_REL,
+    PF_R,
+    PT_LOAD,
+    PT_NOTE,
+    SHF_ALLOC,
+    SHT_DYNSYM,
+    SHT_FINI_ARRAY,
+    SHT_INIT_ARRAY,
+    SHT_NOBITS,
+    SHT_NOTE,
+    SHT_PROGBITS,
+    SHT_RELA,
+    SHT_SYMTAB,
 )
-NAMES = Output(".shstrtab", _STRTAB, 0, 0, 0, b"", 0, 0, 1, 0)
+from symd.elf.writer import SECTION_NAMES, OutputSection, OutputSegment, image_of, stored_sections
+from symd.errors import Malformed, Unsupported
+from symd.model.code import Section
+from symd.split_debug import build_identity
+from symd.split_debug.renumbering import renumbered, without_lost
+
+DEBUG_SECTIONS = (".debug_", ".zdebug_")
+"""What the names of debug sections begin with."""
+_LOADED_TYPES = {SHT_PROGBITS, SHT_NOBITS, SHT_INIT_ARRAY, SHT_FINI_ARRAY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,222 +56,125 @@ class Slimmed:
 def slim(data: bytes, budget: Budget) -> Slimmed:
     """Apply the three steps. Raises Unsupported for relocatable objects and for images without a section table, Malformed
     for damaged ones."""
-    image = reader.parse(data, budget)
-    if image.machine != 224 or image.bits != 64:
+    image = elf.parse(data, budget)
+    if image.header.machine != EM_AMDGPU or image.header.bits != 64:
         raise Unsupported("only AMDGPU code objects can be slimmed")
-    if image.type == 1:
+    if image.header.type == ET_REL:
         raise Unsupported(
             "relocatable objects are input of a linker, not of the runtime", hint="slim the linked object"
         )
     if not image.sections:
         raise Unsupported("without a section table nothing says what the runtime needs")
-    raw = raw_sections(data, image)
+    stored = stored_sections(data)
     kept = _kept(image)
-    debug = [section for section in raw if section.name.startswith((".debug_", ".zdebug_"))]
-    left = {"", NAMES.name} | {raw[number].name for number in kept} | {section.name for section in debug}
+    debug = [section for section in stored if section.name.startswith(DEBUG_SECTIONS)]
+    left = {"", SECTION_NAMES.name} | {stored[number].name for number in kept} | {section.name for section in debug}
     return Slimmed(
-        _write_slim(image, raw, kept),
-        _write_debug(image, raw, kept, debug) if debug else b"",
-        tuple(section.name for section in raw if section.name not in left),
+        _slim_image(image, stored, kept),
+        _debug_image(image, stored, kept, debug) if debug else b"",
+        tuple(section.name for section in stored if section.name not in left),
         len(data),
     )
 
 
-def raw_sections(data: bytes, image: reader.Elf) -> list[Output]:
-    """Sections as the file has them, compressed ones still compressed."""
-    (table,) = struct.unpack_from("<Q", data, 40)
-    (entry,) = struct.unpack_from("<H", data, 58)
-    layout = struct.Struct("<IIQQQQIIQQ")
-    result = []
-    for number, section in enumerate(image.sections):
-        _, kind, flags, address, offset, size, link, info, align, unit = layout.unpack_from(
-            data, table + number * entry
-        )
-        content = b"" if kind in (_NULL, _NOBITS) else data[offset : offset + size]
-        name = section.name if content[:4] != b"ZLIB" or flags & _ALLOC else section.name.replace(".debug", ".zdebug")
-        align = align if align.bit_count() == 1 and align <= 4096 else 1
-        result.append(Output(name, kind, flags, address, size, content, link, info, align, unit))
-    return result
-
-
-def _kept(image: reader.Elf) -> list[int]:
+def _kept(image: elf.Elf) -> list[int]:
     """Numbers of the sections that the runtime reads, in file order."""
-    relocated = any(section.type == _RELA and section.flags & _ALLOC and section.data for section in image.sections)
-    symtab = any(section.type == _SYMTAB for section in image.sections)
-    kept = {section.index for section in image.sections if _loaded(section) or section.type == _NOTE}
+    relocated = any(_is_loaded_relocation(section) for section in image.sections)
+    symtab = any(section.type == SHT_SYMTAB for section in image.sections)
+    kept = {section.index for section in image.sections if _is_needed(section) or section.type == SHT_NOTE}
     for section in image.sections:
-        wanted = section.type == _SYMTAB or (section.type == _DYNSYM and (relocated or not symtab))
-        if wanted or (section.type == _RELA and section.flags & _ALLOC and section.data):
+        symbols = section.type == SHT_SYMTAB or (section.type == SHT_DYNSYM and (relocated or not symtab))
+        if symbols or _is_loaded_relocation(section):
             kept.add(section.index)
-            if section.type != _RELA and 0 < section.link < len(image.sections):
-                kept.add(section.link)
+        if symbols and 0 < section.link < len(image.sections):
+            kept.add(section.link)
     return sorted(kept - {0})
 
 
-def _loaded(section: Section) -> bool:
-    if not section.flags & _ALLOC or section.name == ".relro_padding":
-        return False
-    return section.type in _LOADED_TYPES and section.size > 0
+def _is_loaded_relocation(section: Section) -> bool:
+    return section.type == SHT_RELA and bool(section.flags & SHF_ALLOC) and bool(section.data)
 
 
-def _write_slim(image: reader.Elf, raw: list[Output], kept: list[int]) -> bytes:
-    number = {old: new for new, old in enumerate(kept, 1)}
-    sections = [_renumbered(raw[old], number) for old in kept]
+def _is_needed(section: Section) -> bool:
+    return _is_loaded(section) and section.size > 0 and section.name != ".relro_padding"
+
+
+def _is_loaded(section: Section | OutputSection) -> bool:
+    """Whether a loader copies it, or makes room for it."""
+    return bool(section.flags & SHF_ALLOC) and section.type in _LOADED_TYPES
+
+
+def _slim_image(image: elf.Elf, stored: Sequence[OutputSection], kept: Sequence[int]) -> bytes:
+    sections = _chosen(stored, kept)
+    return image_of(image.header, [*sections, SECTION_NAMES], _segments(image, sections))
+
+
+def _debug_image(
+    image: elf.Elf, stored: Sequence[OutputSection], kept: Sequence[int], debug: Sequence[OutputSection]
+) -> bytes:
+    """Loaded sections without content, the debug sections, all symbols of the loaded ones, and the identity note."""
+    loaded = [number for number in kept if _is_loaded(stored[number])]
+    symbols = [number for number in kept if stored[number].type == SHT_SYMTAB]
+    strings = sorted({stored[number].link for number in symbols})
+    sections = _chosen(stored, [*loaded, *symbols, *strings])
+    sections[: len(loaded)] = [replace(one, type=SHT_NOBITS, content=b"") for one in sections[: len(loaded)]]
+    sections += [replace(one, link=0, info=0) for one in debug]
+    return image_of(image.header, [*sections, build_identity.note(image.sections), SECTION_NAMES])
+
+
+def _chosen(stored: Sequence[OutputSection], numbers: Sequence[int]) -> list[OutputSection]:
+    """Some of the sections, numbered from 1 in this order, in all that refers to sections by number. In .symtab, symbols of
+    sections that are gone go too, and their names; .dynsym stays in order, because relocations count in it."""
+    number = {old: new for new, old in enumerate(numbers, 1)}
+    sections = [_renumbered(stored[old], number) for old in numbers]
     for place, section in enumerate(sections):
-        if section.kind in (_SYMTAB, _DYNSYM):
+        if section.type == SHT_DYNSYM:
+            sections[place] = replace(section, content=renumbered(section.content, number).tobytes())
+        elif section.type == SHT_SYMTAB:
             strings = section.link - 1
             if not 0 <= strings < len(sections):
                 raise Malformed(f"{section.name} has no string table")
-            sections[place], sections[strings] = _symbols(section, sections[strings], number)
-    sections = [*_plainly_named(sections), NAMES]
-    return image_of(image, sections, _segments(image, sections))
+            sections[place], sections[strings] = without_lost(section, sections[strings], number)
+    return _plainly_named(sections)
 
 
-def _plainly_named(sections: list[Output]) -> list[Output]:
+def _renumbered(section: OutputSection, number: Mapping[int, int]) -> OutputSection:
+    info = number.get(section.info, 0) if section.type == SHT_RELA else section.info
+    return replace(section, link=number.get(section.link, 0), info=info)
+
+
+def _plainly_named(sections: Sequence[OutputSection]) -> list[OutputSection]:
     """Some linkers keep section names and symbol names in one .shstrtab: here it holds symbol names alone."""
-    return [replace(one, name=".strtab") if one.name == NAMES.name else one for one in sections]
+    return [replace(one, name=".strtab") if one.name == SECTION_NAMES.name else one for one in sections]
 
 
-def _renumbered(section: Output, number: dict[int, int]) -> Output:
-    return replace(section, link=number.get(section.link, 0), info=_info(section, number))
-
-
-def _info(section: Output, number: dict[int, int]) -> int:
-    return number.get(section.info, 0) if section.kind == _RELA else section.info
-
-
-def _symbols(table: Output, strings: Output, number: dict[int, int]) -> tuple[Output, Output]:
-    """The table with section numbers made new. In .symtab, symbols of sections that are gone go too, and their names;
-    .dynsym stays in order, because relocations count in it."""
-    rows = np.frombuffer(table.content[: len(table.content) // 24 * 24], _SYMBOL).copy()
-    sections = rows["section"].astype(np.int64)
-    lookup = np.zeros(0x10000, np.uint16)
-    lookup[0xFF00:] = np.arange(0xFF00, 0x10000)
-    for old, new in number.items():
-        lookup[old] = new
-    rows["section"] = lookup[sections]
-    if table.kind == _DYNSYM:
-        return replace(table, content=rows.tobytes()), strings
-    alive = (rows["section"] != 0) | (sections == 0)
-    rows = rows[alive]
-    content, names = _packed(rows, strings.content)
-    local = int(np.count_nonzero(rows["info"] >> 4 == 0))
-    table = replace(table, content=content, size=len(content), info=local)
-    return table, replace(strings, content=names, size=len(names))
-
-
-def _packed(rows: np.ndarray, strings: bytes) -> tuple[bytes, bytes]:
-    """Symbol rows and a string table that has only their names."""
-    names = bytearray(b"\0")
-    places = {0: 0}
-    for old in rows["name"].tolist():
-        if old not in places and old < len(strings):
-            end = strings.find(b"\0", old)
-            places[old] = len(names)
-            names += strings[old : end if end >= 0 else len(strings)] + b"\0"
-            if len(names) > 16 * len(strings) + 64:
-                raise Malformed("the symbol names overlap beyond measure", where=".strtab")
-    rows["name"] = [places.get(old, 0) for old in rows["name"].tolist()]
-    return rows.tobytes(), bytes(names)
-
-
-def _segments(image: reader.Elf, sections: list[Output]) -> list[OutSegment]:
+def _segments(image: elf.Elf, sections: Sequence[OutputSection]) -> list[OutputSegment]:
     """A PT_LOAD for each old one of which a section is left, and a PT_NOTE for each note section.
 
     The loader places the first PT_LOAD at an allocation's start, so that one begins at a multiple of the strictest
     alignment; what stands before its first section in the file is loaded with it and read by nobody.
     """
-    loaded = [(place, one) for place, one in enumerate(sections, 1) if one.flags & _ALLOC and one.kind in _LOADED_TYPES]
+    loaded = [(number, one) for number, one in enumerate(sections, 1) if _is_loaded(one)]
     strictest = max([one.align for _, one in loaded], default=1) or 1
-    result: list[OutSegment] = []
+    result: list[OutputSegment] = []
     for old in image.segments:
-        inside = [
-            place
-            for place, one in loaded
-            if old.type == 1 and old.address <= one.address and one.address + one.size <= old.address + old.memory_size
-        ]
+        inside = [number for number, one in loaded if old.type == PT_LOAD and _is_inside(one, old)]
         if inside:
-            _check_order([sections[place - 1] for place in inside], len(image.data))
+            _check_order([sections[number - 1] for number in inside], len(image.data))
             first = sections[inside[0] - 1].address
-            lead = first % strictest if not result else 0
-            result.append(OutSegment(1, old.flags, tuple(inside), lead))
-    notes = [OutSegment(4, 4, (place,), 0) for place, one in enumerate(sections, 1) if one.kind == _NOTE]
+            result.append(OutputSegment(PT_LOAD, old.flags, tuple(inside), 0 if result else first % strictest))
+    notes = [OutputSegment(PT_NOTE, PF_R, (number,)) for number, one in enumerate(sections, 1) if one.type == SHT_NOTE]
     return result + notes
 
 
-def _check_order(sections: list[Output], size: int) -> None:
+def _is_inside(section: OutputSection, segment: elf.Segment) -> bool:
+    end = segment.address + segment.memory_size
+    return segment.address <= section.address and section.address + section.size <= end
+
+
+def _check_order(sections: Sequence[OutputSection], size: int) -> None:
     """Sections of one segment follow each other in the file as in memory, so far as the file has them."""
     for before, after in pairwise(sections):
         gap = after.address - before.address - before.size
-        if gap < 0 or (gap > size and after.kind != _NOBITS):
+        if gap < 0 or (gap > size and after.type != SHT_NOBITS):
             raise Malformed(f"{after.name} does not follow {before.name} in its segment")
-
-
-def _write_debug(image: reader.Elf, raw: list[Output], kept: list[int], debug: list[Output]) -> bytes:
-    """Loaded sections without content, the debug sections, all symbols of the loaded ones, and the identity note."""
-    loaded = [old for old in kept if raw[old].flags & _ALLOC and raw[old].kind in _LOADED_TYPES]
-    symbols = [old for old in kept if raw[old].kind == _SYMTAB]
-    strings = {raw[old].link for old in symbols}
-    order = [*loaded, *symbols, *sorted(strings)]
-    number = {old: new for new, old in enumerate(order, 1)}
-    sections = [_renumbered(raw[old], number) for old in order]
-    sections[: len(loaded)] = [replace(one, kind=_NOBITS, content=b"") for one in sections[: len(loaded)]]
-    for place, section in enumerate(sections):
-        if section.kind == _SYMTAB and section.link:
-            other = section.link - 1
-            sections[place], sections[other] = _symbols(section, sections[other], number)
-    sections += [replace(one, link=0, info=0) for one in debug]
-    note = struct.pack("<III", 5, 32, 1) + b"symd\0\0\0\0" + _identity(image.sections)
-    sections.append(Output(IDENTITY_SECTION, _NOTE, 0, 0, len(note), note, 0, 0, 4, 0))
-    return image_of(image, [*_plainly_named(sections), NAMES], [])
-
-
-def _identity(sections: tuple[Section, ...]) -> bytes:
-    digest = hashlib.sha256()
-    for section in sections:
-        if section.executable:
-            digest.update(struct.pack("<QQ", section.address, len(section.data)) + section.data)
-    return digest.digest()
-
-
-def join(slim: CodeObject, debug: CodeObject) -> CodeObject:
-    """The slim object with the debug sections of ``debug``, which may be the separate file or the whole object.
-
-    Section numbers of ``slim`` stay; added sections follow them. Raises HashMismatch where the two are not of one build,
-    Unsupported for relocatable objects.
-    """
-    if not (slim.linked and debug.linked):
-        raise Unsupported("debug data can be joined to linked code objects only")
-    _check(slim, debug)
-    added = [section for section in debug.sections if section.name.startswith(".debug_")]
-    first = len(slim.sections)
-    sections = slim.sections + tuple(replace(one, index=first + at, link=0, info=0) for at, one in enumerate(added))
-    functions = slim.functions + _missing(slim, debug)
-    return replace(slim, sections=sections, functions=functions, debug=debug.debug)
-
-
-def _check(slim: CodeObject, debug: CodeObject) -> None:
-    hint = "give the debug file that was written with this object"
-    if slim.target != debug.target:
-        raise HashMismatch(f"the debug data is for {debug.target}, the object for {slim.target}", hint=hint)
-    note = debug.section(IDENTITY_SECTION)
-    same = note.data[-32:] == _identity(slim.sections) if note else _code(slim) == _code(debug)
-    if not same:
-        raise HashMismatch("the debug data belongs to another code object: the code differs", hint=hint)
-
-
-def _code(code: CodeObject) -> list[tuple[str, int, int, bytes]]:
-    return [(one.name, one.address, one.size, one.data) for one in code.sections if one.executable]
-
-
-def _missing(slim: CodeObject, debug: CodeObject) -> tuple[Function, ...]:
-    """Functions that only ``debug`` names, with the section numbers of ``slim``."""
-    index = {(one.name, one.address): one.index for one in slim.sections}
-    number = {one.index: index.get((one.name, one.address)) for one in debug.sections}
-    known = {(one.name, one.section_index, one.offset) for one in slim.functions}
-    moved = ((one, number.get(one.section_index)) for one in debug.functions)
-    return tuple(
-        one._replace(section_index=at)
-        for one, at in moved
-        if at is not None and (one.name, at, one.offset) not in known
-    )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from symd import elf
 from symd.budget import Budget
 from symd.config import Limits
-from symd.elf import reader
 from tests import tools
 from tests.cli.conftest import ROOT, Run
 
@@ -24,8 +24,8 @@ def slim(run: Run, tmp_path: Path) -> Path:
     return tmp_path / "slim.co"
 
 
-def image(path: Path) -> reader.Elf:
-    return reader.parse(path.read_bytes(), Budget(Limits()))
+def image(path: Path) -> elf.Elf:
+    return elf.parse(path.read_bytes(), Budget(Limits()))
 
 
 def test_the_published_examples_layout_shrinks_as_far_as_the_published_example(run: Run, tmp_path: Path):

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.elf import reader
+from symd import elf
+from symd.elf.constants import EM_AMDGPU, ET_REL
 from symd.errors import Malformed
 from symd.model.code import Section
 
 
 def names(strings: bytes, offsets: list[int]) -> list[str]:
     sections = (Section(0, "", 0, 0, 0, 0, b""), Section(1, ".strtab", 3, 0, 0, 0, strings))
-    image = reader.Elf(64, 0, 0, 1, 224, 1, 0, 0, b"", sections, ())
+    image = elf.Elf(elf.Header(64, 0, 0, ET_REL, EM_AMDGPU), b"", sections)
     return image.symbol_names(Section(2, ".symtab", 2, 0, 0, 0, b"", link=1), np.array(offsets, np.uint32))
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from symd import profiles
-from symd.elf.reader import section_offsets
 from symd.profiles import Offered, Resolver
 from symd.profiles.mapped import MappedRange, Ranges
-from tests.profiles.modules import AMD, CUBIN, PRUNED, ZEBIN
-from tests.tools import output, require
+from tests.profiles.modules import ZEBIN
 
 numbers = st.integers(0, 30)
 
@@ -23,13 +18,6 @@ numbers = st.integers(0, 30)
 def test_only_the_one_range_that_holds_an_address_is_meant(ranges, address):
     holding = [number for number, one in enumerate(ranges) if one.start <= address < one.limit]
     assert Ranges(ranges).only(address) == (holding[0] if len(holding) == 1 else None)
-
-
-@pytest.mark.parametrize("path", [ZEBIN, AMD, PRUNED, CUBIN], ids=lambda path: path.name)
-def test_section_offsets_are_readelfs(path):
-    text = output(require("readelf"), "-SW", path)
-    rows = re.findall(r"^ +\[ *\d+\] .*? [0-9a-f]{16} ([0-9a-f]{6,}) [0-9a-f]{6,} ", text, re.MULTILINE)
-    assert section_offsets(path.read_bytes()) == [int(offset, 16) for offset in rows]
 
 
 class Counting:

@@ -16,14 +16,18 @@ from tests.containers.amd import objects
 NAMES = [name for name in objects.LINKED if "headers-cut" not in name and objects.code(name).debug != "none"]
 
 
-def again(name: str) -> bytes:
-    apart = slim(objects.sample(name), objects.budget())
-    return joined(apart.data, apart.debug, objects.budget())
+def again(name: str, *, source: str = "debug file") -> bytes:
+    """The slim object with the debug data of its debug file, or of the whole object."""
+    whole = objects.sample(name)
+    apart = slim(whole, objects.budget())
+    return joined(apart.data, apart.debug if source == "debug file" else whole, objects.budget())
 
 
+@pytest.mark.parametrize("source", ["debug file", "whole object"])
 @pytest.mark.parametrize("name", NAMES)
-def test_the_joined_image_has_what_the_whole_had(name):
-    whole, result = objects.code(name), objects.decode(again(name))
+def test_the_joined_image_has_what_the_whole_had(name, source):
+    whole, result = objects.code(name), objects.decode(again(name, source=source))
+    assert [one.index for one in result.sections] == list(range(len(result.sections)))
     assert {one.name: one.data for one in result.sections if one.name.startswith(".debug_")} == {
         one.name: one.data for one in whole.sections if one.name.startswith(".debug_")
     }
@@ -75,15 +79,19 @@ def test_a_stripped_object_gets_its_symbols_with_its_own_section_numbers():
 
 def test_what_does_not_belong_together_is_refused():
     apart = slim(objects.sample("v4-gfx900.co"), objects.budget())
-    for debug, error in (
-        (objects.sample("v4-gfx900-O0.co"), HashMismatch),
-        (objects.sample("v5-gfx1100.co"), HashMismatch),
-        (apart.data, NoDebugData),
-        (objects.sample("odd.bundle"), Unsupported),
-        (b"", Unsupported),
+    for debug, error, reason in (
+        (objects.sample("v4-gfx900-O0.co"), HashMismatch, "code differs"),
+        (slim(objects.sample("v4-gfx900-O0.co"), objects.budget()).debug, HashMismatch, "code differs"),
+        (objects.sample("v5-gfx1100.co"), HashMismatch, "gfx1100"),
+        (apart.data, NoDebugData, "no debug sections"),
+        (objects.sample("v4-gfx900.o"), Unsupported, "linked"),
+        (objects.sample("odd.bundle"), Unsupported, "no AMDGPU code object"),
+        (b"", Unsupported, "no AMDGPU code object"),
     ):
-        with pytest.raises(error):
+        with pytest.raises(error, match=reason):
             joined(apart.data, debug, objects.budget())
+    with pytest.raises(Unsupported, match="linked"):
+        joined(objects.sample("v4-gfx900.o"), apart.debug, objects.budget())
     with pytest.raises(InvalidInput, match="of its own"):
         joined(objects.sample("v4-gfx900.co"), apart.debug, objects.budget())
     with pytest.raises(Unsupported, match="section table"):

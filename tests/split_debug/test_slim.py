@@ -7,9 +7,10 @@ import struct
 
 import pytest
 
-from symd.elf import reader
-from symd.errors import HashMismatch, Malformed, SymdError, Unsupported
-from symd.split_debug import slim as amdgpu_slim
+from symd import elf
+from symd.elf.constants import PT_LOAD, PT_NOTE, SHF_ALLOC, SHT_PROGBITS
+from symd.errors import Malformed, SymdError, Unsupported
+from symd.split_debug.slim import Slimmed, slim
 from tests import tools
 from tests.containers.amd import objects
 
@@ -17,8 +18,8 @@ NAMES = [name for name in objects.LINKED if "headers-cut" not in name]
 DEBUGGED = [name for name in NAMES if objects.code(name).debug != "none"]
 
 
-def slimmed(name: str) -> amdgpu_slim.Slimmed:
-    return amdgpu_slim.slim(objects.sample(name), objects.budget())
+def slimmed(name: str) -> Slimmed:
+    return slim(objects.sample(name), objects.budget())
 
 
 def debug_sections(code) -> dict[str, bytes]:
@@ -39,8 +40,8 @@ def test_kernels_functions_and_facts_stay(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_code_descriptors_and_addresses_are_identical(name):
-    before = reader.parse(objects.sample(name), objects.budget()).by_name
-    after = reader.parse(slimmed(name).data, objects.budget()).by_name
+    before = elf.parse(objects.sample(name), objects.budget()).by_name
+    after = elf.parse(slimmed(name).data, objects.budget()).by_name
     for section in (".text", ".rodata", ".note"):
         if section in before:
             assert after[section].data == before[section].data
@@ -49,21 +50,21 @@ def test_code_descriptors_and_addresses_are_identical(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_loader_maps_at_each_address_is_identical(name):
-    whole, slim = (
-        reader.parse(objects.sample(name), objects.budget()),
-        reader.parse(slimmed(name).data, objects.budget()),
+    whole, apart = (
+        elf.parse(objects.sample(name), objects.budget()),
+        elf.parse(slimmed(name).data, objects.budget()),
     )
-    assert {one.type for one in slim.segments} <= {1, 4}
-    for section in slim.sections:
-        if section.flags & 2 and section.type == 1:
-            assert slim.at_address(section.address, section.size) == section.data
+    assert {one.type for one in apart.segments} <= {PT_LOAD, PT_NOTE}
+    for section in apart.sections:
+        if section.flags & SHF_ALLOC and section.type == SHT_PROGBITS:
+            assert apart.at_address(section.address, section.size) == section.data
             assert whole.at_address(section.address, section.size) in (section.data, b"")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_first_loaded_address_keeps_the_alignment_of_the_code(name):
     """The loader puts the first PT_LOAD at an allocation's start: code at 256 must stay at 256 from there."""
-    loads = [one for one in reader.parse(slimmed(name).data, objects.budget()).segments if one.type == 1]
+    loads = [one for one in elf.parse(slimmed(name).data, objects.budget()).segments if one.type == PT_LOAD]
     assert loads[0].address % 256 == 0
     assert all(one.offset % one.align == one.address % one.align for one in loads)
     assert all(one.offset + one.file_size <= len(slimmed(name).data) for one in loads)
@@ -71,8 +72,8 @@ def test_the_first_loaded_address_keeps_the_alignment_of_the_code(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_only_what_the_loader_reads_is_left(name):
-    left = {one.name for one in reader.parse(slimmed(name).data, objects.budget()).sections}
-    whole = {one.name for one in reader.parse(objects.sample(name), objects.budget()).sections}
+    left = {one.name for one in elf.parse(slimmed(name).data, objects.budget()).sections}
+    whole = {one.name for one in elf.parse(objects.sample(name), objects.budget()).sections}
     wanted = {"", ".note", ".text", ".rodata", ".bss", ".symtab", ".strtab", ".shstrtab"}
     if ".symtab" not in whole:
         wanted |= {".dynsym", ".dynstr"}
@@ -111,52 +112,28 @@ def test_llvm_symbolizes_with_the_debug_file_as_with_the_whole_object(name, tmp_
 
 
 @pytest.mark.parametrize("name", DEBUGGED)
-def test_joined_again_the_debug_data_is_that_of_the_whole_object(name):
-    whole, result = objects.code(name), slimmed(name)
-    slim, debug = objects.decode(result.data), objects.decode(result.debug)
-    assert (slim.debug, debug_sections(slim)) == ("none", {})
-    for source in (debug, whole):
-        joined = amdgpu_slim.join(slim, source)
-        assert debug_sections(joined) == debug_sections(whole)
-        assert joined.debug == whole.debug
-        assert joined.kernels == slim.kernels
-        assert [one.index for one in joined.sections] == list(range(len(joined.sections)))
-
-
-def test_joining_brings_back_the_functions_that_a_stripped_object_lost():
-    joined = amdgpu_slim.join(objects.code("v4-gfx900-stripped.co"), objects.code("v4-gfx900.co"))
-    assert {(one.name, one.offset) for one in joined.functions} == {("march", 0), ("shade", 256), ("clear", 512)}
-
-
-def test_debug_data_of_another_object_is_refused():
-    slim = objects.decode(slimmed("v4-gfx900.co").data)
-    with pytest.raises(HashMismatch, match="code differs"):
-        amdgpu_slim.join(slim, objects.decode(slimmed("v4-gfx900-O0.co").debug))
-    with pytest.raises(HashMismatch, match="code differs"):
-        amdgpu_slim.join(slim, objects.code("v4-gfx900-O0.co"))
-    with pytest.raises(HashMismatch, match="gfx1100"):
-        amdgpu_slim.join(slim, objects.code("v5-gfx1100.co"))
+def test_the_slim_object_has_no_debug_data(name):
+    found = objects.decode(slimmed(name).data)
+    assert (found.debug, debug_sections(found)) == ("none", {})
 
 
 def test_relocatable_objects_are_refused():
     with pytest.raises(Unsupported, match="relocatable"):
         slimmed("v4-gfx900.o")
-    with pytest.raises(Unsupported, match="linked"):
-        amdgpu_slim.join(objects.code("v4-gfx900.o"), objects.code("v4-gfx900.co"))
 
 
 def test_images_without_section_table_and_of_other_machines_are_refused():
     with pytest.raises(Unsupported, match="section table"):
         slimmed("v4-gfx900-headers-cut.co")
     with pytest.raises(Unsupported, match="only AMDGPU"):
-        amdgpu_slim.slim(objects.sample("host"), objects.budget())
+        slim(objects.sample("host"), objects.budget())
 
 
 def test_a_small_version_2_object_is_as_small_as_by_hand():
     """The published example, packed by hand, has 1232 bytes, of which .note is 0x44 and .text 0x1a8; this one may spend no
     more on everything else."""
     result = slimmed("v2-scale.co")
-    sections = reader.parse(result.data, objects.budget()).by_name
+    sections = elf.parse(result.data, objects.budget()).by_name
     assert sections[".note"].size == 0x44
     assert len(result.data) - 0x44 - sections[".text"].size <= 1232 - 0x44 - 0x1A8
     assert result.before == len(objects.sample("v2-scale.co"))
@@ -165,7 +142,7 @@ def test_a_small_version_2_object_is_as_small_as_by_hand():
 
 def test_slimming_twice_changes_nothing():
     once = slimmed("v4-gfx900.co")
-    twice = amdgpu_slim.slim(once.data, objects.budget())
+    twice = slim(once.data, objects.budget())
     assert (len(twice.data), twice.debug, twice.removed) == (len(once.data), b"", ())
     assert objects.decode(twice.data).kernels == objects.decode(once.data).kernels
 
@@ -173,7 +150,7 @@ def test_slimming_twice_changes_nothing():
 def test_symbol_and_section_names_may_share_one_table():
     """As some linkers write it: .symtab's sh_link is e_shstrndx."""
     data = bytearray(objects.sample("v4-gfx900.co"))
-    image = reader.parse(bytes(data), objects.budget())
+    image = elf.parse(bytes(data), objects.budget())
     shared = image.by_name[".shstrtab"].data + image.by_name[".strtab"].data
     at, first = len(data), len(image.by_name[".shstrtab"].data)
     table, symtab = struct.unpack_from("<Q", data, 40)[0], image.by_name[".symtab"]
@@ -186,30 +163,30 @@ def test_symbol_and_section_names_may_share_one_table():
     struct.pack_into("<I", data, table + 64 * symtab.index + 40, image.by_name[".shstrtab"].index)
     merged = bytes(data) + shared
     assert [one.name for one in objects.decode(merged).kernels] == ["shade", "clear"]
-    slim = objects.decode(amdgpu_slim.slim(merged, objects.budget()).data)
-    assert [one.name for one in slim.kernels] == ["shade", "clear"]
+    again = objects.decode(slim(merged, objects.budget()).data)
+    assert [one.name for one in again.kernels] == ["shade", "clear"]
 
 
 def test_damaged_objects_cost_an_error_or_a_file():
     whole = objects.sample("v4-gfx900.co")
     for data in objects.truncations(whole)[1:]:
-        objects.survives(lambda data=data: amdgpu_slim.slim(data, objects.budget()))
+        objects.survives(lambda data=data: slim(data, objects.budget()))
     for at in range(0, len(whole), 11):
         data = bytearray(whole)
         data[at] ^= 0xFF
-        objects.survives(lambda data=bytes(data): amdgpu_slim.slim(data, objects.budget()))
+        objects.survives(lambda data=bytes(data): slim(data, objects.budget()))
 
 
 def test_sections_far_apart_in_one_segment_are_not_filled_up():
     data = bytearray(objects.sample("v4-gfx900.co"))
-    image = reader.parse(bytes(data), objects.budget())
+    image = elf.parse(bytes(data), objects.budget())
     (table,) = struct.unpack_from("<Q", data, 40)
     struct.pack_into("<Q", data, table + 64 * image.by_name[".rodata"].index + 16, 1 << 44)
     (segments,) = struct.unpack_from("<Q", data, 32)
     for number, segment in enumerate(image.segments):
-        if segment.type == 1:
+        if segment.type == PT_LOAD:
             struct.pack_into("<QQ", data, segments + 56 * number + 32, 1 << 46, 1 << 46)
             struct.pack_into("<Q", data, segments + 56 * number + 16, 0)
     with pytest.raises(SymdError) as caught:
-        amdgpu_slim.slim(bytes(data), objects.budget())
+        slim(bytes(data), objects.budget())
     assert isinstance(caught.value, Malformed)

@@ -9,26 +9,35 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from symd import elf
 from symd.budget import Budget
 from symd.containers.amd import kernel_descriptor, segments, target_id
 from symd.containers.amd.metadata import Notes
-from symd.containers.amd.symbols import STT_HSA_KERNEL, Descriptor, Placed, Symbols
+from symd.containers.amd.symbols import Descriptor, Placed, Symbols
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Part
 from symd.containers.lazy import LazyMapping, LazySequence
-from symd.elf import reader
-from symd.elf.reader import Elf
+from symd.elf import Elf
+from symd.elf.constants import (
+    ELFCLASS64,
+    ELFDATA2LSB,
+    ELFOSABI_AMDGPU_HSA,
+    ELFOSABI_AMDGPU_MESA3D,
+    ELFOSABI_AMDGPU_PAL,
+    EM_AMDGPU,
+    STT_AMDGPU_HSA_KERNEL,
+)
 from symd.errors import Malformed
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
 
 NAME = "amdgpu"
-EM_AMDGPU = 224
-_OSABI = {64: "amdhsa", 65: "amdpal", 66: "mesa3d"}
+_OSABI = {ELFOSABI_AMDGPU_HSA: "amdhsa", ELFOSABI_AMDGPU_PAL: "amdpal", ELFOSABI_AMDGPU_MESA3D: "mesa3d"}
 
 
 def claims(data: bytes) -> bool:
-    """An ELF image of e_machine 224."""
-    return data[:4] == reader.MAGIC and data[18:20] == EM_AMDGPU.to_bytes(2, "little")
+    """An ELF image of machine EM_AMDGPU."""
+    kind = elf.kind(data)
+    return kind is not None and kind.machine == EM_AMDGPU
 
 
 def read(part: Part, budget: Budget) -> Contents:
@@ -36,7 +45,7 @@ def read(part: Part, budget: Budget) -> Contents:
     Notes and descriptors are read when somebody looks at facts or warnings. Raises Malformed where no section table and
     no segment leads anywhere."""
     image, warnings = _image(part.data, budget)
-    version = image.abi_version + 2
+    version = image.header.abi_version + 2
     notes = Notes(image)
     symbols = Symbols(image)
     if not symbols.code:
@@ -54,16 +63,18 @@ def read(part: Part, budget: Budget) -> Contents:
         linked=not symbols.relocatable,
         debug=debug_scheme(image.sections),
         facts=LazyMapping(partial(_facts, image, version, notes)),
-        warnings=LazySequence(lambda: (*warnings, *image.warnings, *notes.metadata.warnings)),
+        warnings=LazySequence(lambda: (*warnings, *notes.metadata.warnings)),
     )
     return Contents(object=code)
 
 
 def _image(data: bytes, budget: Budget) -> tuple[Elf, list[str]]:
     try:
-        image = reader.parse(data, budget)
+        image = elf.parse(data, budget)
     except Malformed as error:
-        image = reader.parse(_without_section_table(data, error), budget)
+        if data[4:6] != bytes((ELFCLASS64, ELFDATA2LSB)):
+            raise
+        image = elf.parse(data, budget, section_table=False)
         lost = f"the section table cannot be used ({error})"
     else:
         lost = "there is no section table"
@@ -75,15 +86,8 @@ def _image(data: bytes, budget: Budget) -> tuple[Elf, list[str]]:
     return restored, [f"{lost}: sections are made from the program headers, and debug data cannot be found"]
 
 
-def _without_section_table(data: bytes, error: Malformed) -> bytes:
-    """The same image saying that it has no section table. Raises ``error`` where even its header is too short."""
-    if len(data) < 64 or data[4:6] != b"\x02\x01":
-        raise error
-    return data[:40] + bytes(8) + data[48:58] + data[58:60] + bytes(4) + data[64:]
-
-
 def _target(image: Elf, version: int, notes: Notes) -> str | None:
-    found = target_id.target_of_flags(image.flags, version)
+    found = target_id.target_of_flags(image.header.flags, version)
     if found is None and notes.metadata.isa:
         found = target_id.target_of_isa(*notes.metadata.isa)
     if found is None and notes.metadata.target:
@@ -94,10 +98,10 @@ def _target(image: Elf, version: int, notes: Notes) -> str | None:
 def _facts(image: Elf, version: int, notes: Notes) -> dict[str, Any]:
     said = notes.metadata.version
     facts = {
-        "code_object_version": version if image.osabi == 64 else None,
-        "os": _OSABI.get(image.osabi),
-        "e_flags": image.flags,
-        "generic_version": target_id.generic_version(image.flags, version),
+        "code_object_version": version if image.header.osabi == ELFOSABI_AMDGPU_HSA else None,
+        "os": _OSABI.get(image.header.osabi),
+        "e_flags": image.header.flags,
+        "generic_version": target_id.generic_version(image.header.flags, version),
         "metadata_version": ".".join(map(str, said)) if said else None,
     }
     return {name: value for name, value in facts.items() if value is not None}
@@ -108,7 +112,7 @@ def _kernels(symbols: Symbols, notes: Notes) -> tuple[Kernel, ...]:
     result = [
         _at(placed, LazyMapping(partial(_old_facts, placed, symbols, notes)))
         for placed in symbols.code
-        if placed.kind == STT_HSA_KERNEL
+        if placed.kind == STT_AMDGPU_HSA_KERNEL
     ]
     for name, descriptor in symbols.descriptors.items():
         facts = LazyMapping(partial(_described_facts, name, descriptor, symbols, notes))

@@ -11,10 +11,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from symd.elf.reader import Elf, Note
+from symd.elf import Elf, Note
+from symd.elf.constants import (
+    NT_AMD_HSA_CODE_OBJECT_VERSION,
+    NT_AMD_HSA_ISA_NAME,
+    NT_AMD_HSA_ISA_VERSION,
+    NT_AMD_HSA_METADATA,
+    NT_AMDGPU_METADATA,
+)
 from symd.errors import Malformed
-
-_V2_VERSION, _V2_ISA, _V2_METADATA, _V2_ISA_NAME, _METADATA = 1, 3, 10, 11, 32
 
 _KERNEL_FACTS = {
     "vgprs": (".vgpr_count", "NumVGPRs"),
@@ -74,13 +79,13 @@ class Notes:
         """Whether the metadata could name one of ``symbols`` a kernel: False is certain. A msgpack string stands in the
         note as it is, so that a few names are found quicker than the metadata is read."""
         try:
-            notes = [note for _, note in self._image.notes() if note.type in (_METADATA, _V2_METADATA)]
+            notes = [note for _, note in self._image.notes() if note.type in (NT_AMDGPU_METADATA, NT_AMD_HSA_METADATA)]
         except Malformed:
             return True
         names = [name.encode() for name in symbols]
         return (
             len(names) > _FEW
-            or any(note.type == _V2_METADATA for note in notes)
+            or any(note.type == NT_AMD_HSA_METADATA for note in notes)
             or any(name in note.data for note in notes for name in names)
         )
 
@@ -97,15 +102,15 @@ def metadata(elf: Elf) -> Metadata:
 
 
 def _take(note: Note, result: Metadata) -> None:
-    if note.owner == "AMDGPU" and note.type == _METADATA:
+    if note.owner == "AMDGPU" and note.type == NT_AMDGPU_METADATA:
         _take_msgpack(note.data, result)
-    elif note.owner == "AMD" and note.type == _V2_METADATA:
+    elif note.owner == "AMD" and note.type == NT_AMD_HSA_METADATA:
         _take_yaml(note.data, result)
-    elif note.owner == "AMD" and note.type == _V2_ISA and len(note.data) >= 16:
+    elif note.owner == "AMD" and note.type == NT_AMD_HSA_ISA_VERSION and len(note.data) >= 16:
         result.isa = struct.unpack_from("<4xIII", note.data)
-    elif note.owner == "AMD" and note.type == _V2_ISA_NAME:
+    elif note.owner == "AMD" and note.type == NT_AMD_HSA_ISA_NAME:
         result.target = note.data.rstrip(b"\0").decode("utf-8", "replace")
-    elif note.owner == "AMD" and note.type == _V2_VERSION and len(note.data) >= 8:
+    elif note.owner == "AMD" and note.type == NT_AMD_HSA_CODE_OBJECT_VERSION and len(note.data) >= 8:
         result.version = struct.unpack_from("<II", note.data)
 
 

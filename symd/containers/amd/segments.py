@@ -8,51 +8,81 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
-from symd.elf.reader import SHT_DYNSYM, SHT_NOTE, Elf, Segment
+from symd.elf import Elf, Segment
+from symd.elf.constants import (
+    DT_GNU_HASH,
+    DT_HASH,
+    DT_NULL,
+    DT_STRSZ,
+    DT_STRTAB,
+    DT_SYMTAB,
+    PF_W,
+    PF_X,
+    PT_DYNAMIC,
+    PT_LOAD,
+    PT_NOTE,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHF_WRITE,
+    SHT_DYNSYM,
+    SHT_NOTE,
+    SHT_NULL,
+    SHT_PROGBITS,
+    SHT_STRTAB,
+)
+from symd.elf.symbols import SYMBOL_64
 from symd.model.code import Section
 
-PT_LOAD, PT_DYNAMIC, PT_NOTE = 1, 2, 4
-_DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ, _DT_GNU_HASH = 4, 5, 6, 10, 0x6FFFFEF5
-_SYMBOL_SIZE = 24
+_SYMBOL_SIZE = SYMBOL_64.itemsize
 
 
 def with_sections(image: Elf) -> Elf:
     """The image with one synthetic section a PT_LOAD segment: ``.text`` where it is executable, else ``.load``; further
     ones are numbered; and a ``.note`` a PT_NOTE segment. Bytes that the file lacks are lacking in the section too."""
-    sections = [Section(0, "", 0, 0, 0, 0, b"")]
+    sections = [Section(0, "", SHT_NULL, 0, 0, 0, b"")]
     seen = {".text": 0, ".load": 0}
     for segment in image.segments:
         if segment.type == PT_LOAD and segment.memory_size:
-            name = ".text" if segment.flags & 1 else ".load"
+            name = ".text" if segment.flags & PF_X else ".load"
             seen[name] += 1
             label = name if seen[name] == 1 else f"{name}.{seen[name]}"
-            sections.append(_section(len(sections), label, segment, image.data))
+            sections.append(_section(len(sections), label, segment, image.stored(segment)))
         elif segment.type == PT_NOTE:
-            content = image.data[segment.offset : segment.offset + segment.file_size]
+            content = image.stored(segment)
             sections.append(Section(len(sections), ".note", SHT_NOTE, 0, segment.address, len(content), content))
     return replace(image, sections=tuple(sections))
 
 
-def _section(index: int, name: str, segment: Segment, data: bytes) -> Section:
-    content = data[segment.offset : segment.offset + segment.file_size]
-    flags = 0x2 | (0x4 if segment.flags & 1 else 0) | (0x1 if segment.flags & 2 else 0)  # ALLOC, EXECINSTR, WRITE
-    return Section(index, name, 1, flags, segment.address, segment.memory_size, content)
+def _section(index: int, name: str, segment: Segment, content: bytes) -> Section:
+    flags = SHF_ALLOC
+    flags |= SHF_EXECINSTR if segment.flags & PF_X else 0
+    flags |= SHF_WRITE if segment.flags & PF_W else 0
+    return Section(index, name, SHT_PROGBITS, flags, segment.address, segment.memory_size, content)
 
 
 def dynamic_symbols(image: Elf) -> tuple[Elf, Section] | None:
     """The symbol table that PT_DYNAMIC leads to (DT_SYMTAB, DT_STRTAB, counted by DT_HASH or DT_GNU_HASH) as a section,
     and the image that has it; None without."""
     entries = _dynamic(image)
-    symbols_at, strings_at = entries.get(_DT_SYMTAB), entries.get(_DT_STRTAB)
-    if symbols_at is None or strings_at is None or image.bits != 64:
+    symbols_at, strings_at = entries.get(DT_SYMTAB), entries.get(DT_STRTAB)
+    if symbols_at is None or strings_at is None or image.header.bits != 64:
         return None
     size = _symbol_count(image, entries) * _SYMBOL_SIZE
     table = image.at_address(symbols_at, size)
-    strings = image.at_address(strings_at, entries.get(_DT_STRSZ, len(image.data)))
+    strings = image.at_address(strings_at, entries.get(DT_STRSZ, len(image.data)))
     number = len(image.sections)
     added = (
-        Section(number, ".dynstr", 3, 0, strings_at, len(strings), strings),
-        Section(number + 1, ".dynsym", SHT_DYNSYM, 0, symbols_at, len(table), table[: len(table) // 24 * 24], number),
+        Section(number, ".dynstr", SHT_STRTAB, 0, strings_at, len(strings), strings),
+        Section(
+            number + 1,
+            ".dynsym",
+            SHT_DYNSYM,
+            0,
+            symbols_at,
+            len(table),
+            table[: len(table) // _SYMBOL_SIZE * _SYMBOL_SIZE],
+            number,
+        ),
     )
     return replace(image, sections=image.sections + added), added[1]
 
@@ -62,10 +92,10 @@ def _dynamic(image: Elf) -> dict[int, int]:
     segment = next((one for one in image.segments if one.type == PT_DYNAMIC), None)
     if segment is None:
         return {}
-    data = image.data[segment.offset : segment.offset + segment.file_size]
+    data = image.stored(segment)
     result: dict[int, int] = {}
     for tag, value in struct.iter_unpack("<QQ", data[: len(data) // 16 * 16]):
-        if tag == 0:
+        if tag == DT_NULL:
             break
         result[tag] = value
     return result
@@ -73,12 +103,12 @@ def _dynamic(image: Elf) -> dict[int, int]:
 
 def _symbol_count(image: Elf, entries: dict[int, int]) -> int:
     most = len(image.data) // _SYMBOL_SIZE
-    if _DT_HASH in entries:
-        head = image.at_address(entries[_DT_HASH], 8)
+    if DT_HASH in entries:
+        head = image.at_address(entries[DT_HASH], 8)
         return min(int.from_bytes(head[4:], "little"), most) if len(head) == 8 else 0
-    if _DT_GNU_HASH in entries:
-        return min(_gnu_hash_count(image.at_address(entries[_DT_GNU_HASH], len(image.data))), most)
-    return min(max(entries[_DT_STRTAB] - entries[_DT_SYMTAB], 0) // _SYMBOL_SIZE, most)
+    if DT_GNU_HASH in entries:
+        return min(_gnu_hash_count(image.at_address(entries[DT_GNU_HASH], len(image.data))), most)
+    return min(max(entries[DT_STRTAB] - entries[DT_SYMTAB], 0) // _SYMBOL_SIZE, most)
 
 
 def _gnu_hash_count(table: bytes) -> int:

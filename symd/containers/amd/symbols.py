@@ -10,15 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.containers.amd import segments
-from symd.elf import reader
-from symd.elf.reader import Elf
+from symd.elf import Elf
+from symd.elf.constants import (
+    ET_REL,
+    SHF_ALLOC,
+    SHN_LORESERVE,
+    SHN_UNDEF,
+    SHN_XINDEX,
+    SHT_DYNSYM,
+    SHT_SYMTAB,
+    STT_AMDGPU_HSA_KERNEL,
+    STT_FUNC,
+    STT_NOTYPE,
+    STT_OBJECT,
+)
 from symd.model.code import Function, Section
 from symd.model.columns import U8, U64
-
-STT_HSA_KERNEL = 10
-_STT_NOTYPE, _STT_OBJECT, _STT_FUNC = 0, 1, 2
-_SHF_ALLOC = 0x2
-_SHN_LORESERVE, _SHN_XINDEX = 0xFF00, 0xFFFF
 
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -59,7 +66,7 @@ class Symbols:
     kernel's name; ``relocatable``: symbol values are section offsets."""
 
     def __init__(self, image: Elf) -> None:
-        self.relocatable = image.type == 1
+        self.relocatable = image.header.type == ET_REL
         self._image = image
         self._space = _Space(image)
         rows = _rows(image)
@@ -73,11 +80,11 @@ class Symbols:
         """Functions, and what has no type and a place in code. Absolute values, such as register counts that newer
         compilers leave as symbols, have none."""
         space, names = self._space, rows.names
-        absolute = (rows.section >= _SHN_LORESERVE) & (rows.section != _SHN_XINDEX)
+        absolute = (rows.section >= SHN_LORESERVE) & (rows.section != SHN_XINDEX)
         inside = (section >= 0) & space.executable[section] & (offset < np.maximum(space.size[section], np.uint64(1)))
-        chosen = np.flatnonzero(inside & (rows.kind != _STT_OBJECT) & ~absolute)
+        chosen = np.flatnonzero(inside & (rows.kind != STT_OBJECT) & ~absolute)
         chosen = chosen[np.array([bool(names[row]) for row in chosen.tolist()], np.bool_)]
-        entry = rows.kind[chosen] != _STT_NOTYPE
+        entry = rows.kind[chosen] != STT_NOTYPE
         for at in np.flatnonzero(~entry).tolist():
             entry[at] = names[chosen[at]] in self.descriptors
         order = np.lexsort((~entry, offset[chosen], section[chosen]))
@@ -112,11 +119,11 @@ class _Space:
     """The sections as columns, by number: ``address``, ``size``, ``executable``."""
 
     def __init__(self, image: Elf) -> None:
-        self.relocatable = image.type == 1
+        self.relocatable = image.header.type == ET_REL
         self.address = np.array([section.address for section in image.sections], np.uint64)
         self.size = np.array([section.size for section in image.sections], np.uint64)
         self.executable = np.array([section.executable for section in image.sections], np.bool_)
-        loaded = [s.index for s in image.sections if s.flags & _SHF_ALLOC and s.size]
+        loaded = [s.index for s in image.sections if s.flags & SHF_ALLOC and s.size]
         self._loaded = np.array(loaded, np.int64)[np.argsort(self.address[loaded], kind="stable")]
 
     def holding(self, number: NDArray[np.uint16], value: U64) -> I64:
@@ -146,14 +153,14 @@ def _rows(image: Elf) -> _Rows:
         return _Rows([], none.astype(np.uint8), none.astype(np.uint16), none, none)
     image, table = found
     rows = image.symbol_columns(table)
-    kinds = (_STT_NOTYPE, _STT_OBJECT, _STT_FUNC, STT_HSA_KERNEL)
-    rows = rows[(rows["section"] != 0) & np.isin(rows["info"] & 15, kinds)]
+    kinds = (STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_AMDGPU_HSA_KERNEL)
+    rows = rows[(rows["section"] != SHN_UNDEF) & np.isin(rows["info"] & 15, kinds)]
     value, size = rows["value"].astype(np.uint64), rows["size"].astype(np.uint64)
     return _Rows(image.symbol_names(table, rows["name"]), rows["info"] & 15, rows["section"], value, size)
 
 
 def _table(image: Elf) -> tuple[Elf, Section] | None:
-    for kind in (reader.SHT_SYMTAB, reader.SHT_DYNSYM):
+    for kind in (SHT_SYMTAB, SHT_DYNSYM):
         table = next((section for section in image.sections if section.type == kind and section.data), None)
         if table:
             return image, table
@@ -161,7 +168,7 @@ def _table(image: Elf) -> tuple[Elf, Section] | None:
 
 
 def _descriptors(rows: _Rows, section: I64, offset: U64) -> dict[str, Descriptor]:
-    columns = (rows.kind <= _STT_OBJECT, rows.value, section, offset)
+    columns = (rows.kind <= STT_OBJECT, rows.value, section, offset)
     return {
         name.removesuffix(".kd"): Descriptor(value, number, place)
         for name, data, value, number, place in zip(rows.names, *(column.tolist() for column in columns), strict=True)

@@ -6,6 +6,15 @@ from __future__ import annotations
 
 import re
 
+from symd.elf.constants import (
+    EF_AMDGPU_FEATURE_SRAMECC_V3,
+    EF_AMDGPU_FEATURE_SRAMECC_V4,
+    EF_AMDGPU_FEATURE_XNACK_V3,
+    EF_AMDGPU_FEATURE_XNACK_V4,
+    EF_AMDGPU_GENERIC_VERSION_OFFSET,
+    EF_AMDGPU_MACH,
+)
+
 _MACHINES = {
     "600": 0x20, "601": 0x21, "602": 0x3A, "700": 0x22, "701": 0x23, "702": 0x24, "703": 0x25, "704": 0x26,
     "705": 0x3B, "801": 0x28, "802": 0x29, "803": 0x2A, "805": 0x3C, "810": 0x2B, "900": 0x2C, "902": 0x2D,
@@ -19,7 +28,7 @@ _MACHINES = {
 MACHINES: dict[int, str] = {number: f"gfx{name}" for name, number in _MACHINES.items()}
 """EF_AMDGPU_MACH (the low byte of e_flags) to processor name."""
 
-_SETTINGS = ("", "", "-", "+")  # unsupported, any, off, on
+_SETTINGS = ("", "", "-", "+")
 _XNACK_STEPPINGS = {"gfx901": "gfx900", "gfx903": "gfx902", "gfx905": "gfx904", "gfx907": "gfx906"}
 
 
@@ -29,19 +38,27 @@ def target_of_flags(flags: int, version: int) -> str | None:
     Versions 2 and 3 have one bit a feature, which cannot tell "off" from "not supported": only what is on is named.
     None when the processor number is 0 or not known.
     """
-    name = MACHINES.get(flags & 0xFF)
+    name = MACHINES.get(flags & EF_AMDGPU_MACH)
     if name is None:
         return None
     if version < 4:
-        sramecc, xnack = "+" if flags & 0x200 else "", "+" if flags & 0x100 else ""
+        sramecc, xnack = (
+            "+" if flags & EF_AMDGPU_FEATURE_SRAMECC_V3 else "",
+            "+" if flags & EF_AMDGPU_FEATURE_XNACK_V3 else "",
+        )
     else:
-        sramecc, xnack = _SETTINGS[flags >> 10 & 3], _SETTINGS[flags >> 8 & 3]
+        sramecc, xnack = _setting(flags, EF_AMDGPU_FEATURE_SRAMECC_V4), _setting(flags, EF_AMDGPU_FEATURE_XNACK_V4)
     return name + (f":sramecc{sramecc}" if sramecc else "") + (f":xnack{xnack}" if xnack else "")
+
+
+def _setting(flags: int, mask: int) -> str:
+    """The two bits of ``mask``: the feature is not supported, may be either, is off, is on."""
+    return _SETTINGS[(flags & mask) // (mask & -mask)]
 
 
 def generic_version(flags: int, version: int) -> int | None:
     """Bits 24 to 31 of a version 6 object: the version of a generic processor's definition. None when it has none."""
-    return (flags >> 24) or None if version >= 6 else None
+    return (flags >> EF_AMDGPU_GENERIC_VERSION_OFFSET) or None if version >= 6 else None
 
 
 def target_of_isa(major: int, minor: int, stepping: int) -> str:

@@ -6,36 +6,43 @@ Source: intel/compute-runtime, opencl_elf section types; confirmed on binaries o
 
 from __future__ import annotations
 
+from symd import elf
 from symd.budget import Budget
 from symd.containers.format import Contents, Part
-from symd.elf import reader
+from symd.elf.constants import (
+    EM_NONE,
+    ET_OPENCL_DEBUG,
+    ET_OPENCL_SOURCE,
+    SHT_OPENCL_DEV_BINARY,
+    SHT_OPENCL_DEV_DEBUG,
+    SHT_OPENCL_OPTIONS,
+    SHT_OPENCL_SPIRV,
+)
 from symd.errors import Malformed
 from symd.model.code import Section
 
 NAME = "neo-elf"
-ET_OPENCL_SOURCE, ET_OPENCL_DEBUG = 0xFF01, 0xFF05
-_DEVICE_BINARY, _BUILD_OPTIONS, _DEBUG, _SPIRV = 0xFF000005, 0xFF000006, 0xFF000008, 0xFF000009
-_PARTS = {_DEBUG: "debug", _SPIRV: "spirv"}
+_PARTS = {SHT_OPENCL_DEV_DEBUG: "debug", SHT_OPENCL_SPIRV: "spirv"}
 
 
 def claims(data: bytes) -> bool:
     """An ELF of one of the runtime's own types (0xff01 to 0xff05) and without a machine."""
-    kind, machine = int.from_bytes(data[16:18], "little"), int.from_bytes(data[18:20], "little")
-    return data[:4] == reader.MAGIC and ET_OPENCL_SOURCE <= kind <= ET_OPENCL_DEBUG and machine == 0
+    kind = elf.kind(data)
+    return kind is not None and ET_OPENCL_SOURCE <= kind.type <= ET_OPENCL_DEBUG and kind.machine == EM_NONE
 
 
 def read(part: Part, budget: Budget) -> Contents:
     """The debug container and the SPIR-V as parts. A zebin in the device section is a part too; a patch-token program
     binary is named in the notes when there is no debug data beside it."""
-    image = reader.parse(part.data, budget, "NEO ELF")
+    image = elf.parse(part.data, budget, "NEO ELF")
     parts = [_part(section) for section in image.sections if section.type in _PARTS and section.data]
-    device = next((section for section in image.sections if section.type == _DEVICE_BINARY), None)
-    if device and device.data[:4] == reader.MAGIC:
+    device = next((section for section in image.sections if section.type == SHT_OPENCL_DEV_BINARY), None)
+    if device and device.data[:4] == elf.MAGIC:
         parts.insert(0, Part("binary", device.data))
     if not parts and device is None:
         raise Malformed("holds no device binary, no debug data and no SPIR-V", where="NEO ELF")
     notes = [] if any(found.name != "spirv" for found in parts) else ["the program was built without debug information"]
-    options = next((section.data for section in image.sections if section.type == _BUILD_OPTIONS), b"")
+    options = next((section.data for section in image.sections if section.type == SHT_OPENCL_OPTIONS), b"")
     facts = {"build_options": options.rstrip(b"\0").decode("utf-8", "replace")}
     return Contents(tuple(parts), notes=tuple(notes), facts=facts)
 

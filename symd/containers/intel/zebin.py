@@ -10,32 +10,53 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Part
 from symd.containers.intel import ze_info
 from symd.containers.intel.targets import FUNCTIONS_ONLY, core_name, product_name
-from symd.elf import reader
+from symd.elf.constants import (
+    EM_INTELGT,
+    ET_EXEC,
+    ET_ZEBIN_DYN,
+    ET_ZEBIN_REL,
+    NT_INTELGT_GFXCORE_FAMILY,
+    NT_INTELGT_PRODUCT_CONFIG,
+    NT_INTELGT_PRODUCT_FAMILY,
+    NT_INTELGT_TARGET_METADATA,
+    NT_INTELGT_VISA_ABI_VERSION,
+    NT_INTELGT_ZEBIN_VERSION,
+    SHT_ZEBIN_GTPIN_INFO,
+    SHT_ZEBIN_SPIRV,
+    SHT_ZEBIN_VISAASM,
+    SHT_ZEBIN_ZEINFO,
+    STT_FUNC,
+)
 from symd.errors import SymdError
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
 
 NAME = "zebin"
 DEBUG_NAME = "debug-zebin"
-EM_INTELGT = 205
-SHT_SPIRV, SHT_ZE_INFO, SHT_GTPIN, SHT_VISAASM, SHT_MISC = 0xFF000009, 0xFF000011, 0xFF000012, 0xFF000013, 0xFF000014
+_COMPATIBILITY = {
+    NT_INTELGT_PRODUCT_FAMILY: "product_family",
+    NT_INTELGT_GFXCORE_FAMILY: "core_family",
+    NT_INTELGT_TARGET_METADATA: "target_metadata",
+    NT_INTELGT_VISA_ABI_VERSION: "visa_abi",
+    NT_INTELGT_PRODUCT_CONFIG: "product_config",
+}
+"""Fact names of the notes that hold one u32."""
 
 
 def claims(data: bytes) -> bool:
-    """Machine 205, or one of the types of the layout document (0xff11 to 0xff13), where the machine is a product."""
-    if data[:4] != reader.MAGIC:
-        return False
-    kind, machine = int.from_bytes(data[16:18], "little"), int.from_bytes(data[18:20], "little")
-    return machine == EM_INTELGT or 0xFF11 <= kind <= 0xFF13
+    """Machine EM_INTELGT, or one of the types of the layout document (0xff11 to 0xff13), where the machine is a product."""
+    kind = elf.kind(data)
+    return kind is not None and (kind.machine == EM_INTELGT or ET_ZEBIN_REL <= kind.type <= ET_ZEBIN_DYN)
 
 
 def read(part: Part, budget: Budget) -> Contents:
     """One code object; kernels are the text sections, with the facts that .ze_info has of them."""
-    image = reader.parse(part.data, budget, "zebin")
+    image = elf.parse(part.data, budget, "zebin")
     notes: list[str] = []
     facts = _module_facts(image)
     described = _described(image, notes)
@@ -44,7 +65,7 @@ def read(part: Part, budget: Budget) -> Contents:
     functions = _functions(image, notes)
     code = CodeObject(
         path="",
-        format=DEBUG_NAME if image.type == 2 and image.machine == EM_INTELGT else NAME,
+        format=DEBUG_NAME if image.header.type == ET_EXEC and image.header.machine == EM_INTELGT else NAME,
         target=part.target or _target(image, facts),
         data=part.data,
         sections=image.sections,
@@ -62,7 +83,7 @@ def read(part: Part, budget: Budget) -> Contents:
         warnings=tuple(notes),
     )
     embedded = tuple(
-        Part("spirv", section.data) for section in image.sections if section.type == SHT_SPIRV and section.data
+        Part("spirv", section.data) for section in image.sections if section.type == SHT_ZEBIN_SPIRV and section.data
     )
     return Contents(embedded, object=code, format=code.format)
 
@@ -79,7 +100,7 @@ def _kernel(
     return Kernel(name, text.index, 0, min(max(ends, default=text.size), text.size), facts)
 
 
-def _entries(image: reader.Elf) -> dict[int, int]:
+def _entries(image: elf.Elf) -> dict[int, int]:
     """Section number to the offset of its ``_entry`` symbol: where the code behind the payload prologue begins."""
     table = image.by_name.get(".symtab")
     if table is None:
@@ -89,13 +110,13 @@ def _entries(image: reader.Elf) -> dict[int, int]:
     for symbol in image.symbols(table):
         text = texts.get(symbol.section)
         if symbol.name == "_entry" and text is not None:
-            offset = symbol.value - (text.address if image.type == 2 else 0)
+            offset = symbol.value - (text.address if image.header.type == ET_EXEC else 0)
             if 0 <= offset < text.size:
                 found[text.index] = offset
     return found
 
 
-def _functions(image: reader.Elf, notes: list[str]) -> list[Function]:
+def _functions(image: elf.Elf, notes: list[str]) -> list[Function]:
     """FUNC symbols with a size. ``_entry`` only marks where a kernel's prologue ends and would split it."""
     table = image.by_name.get(".symtab")
     if table is None:
@@ -103,9 +124,9 @@ def _functions(image: reader.Elf, notes: list[str]) -> list[Function]:
     addresses = {section.index: section.address for section in image.sections if section.executable}
     result = []
     for symbol in image.symbols(table):
-        if symbol.type != reader.STT_FUNC or symbol.name in {"", "_entry"} or symbol.section not in addresses:
+        if symbol.type != STT_FUNC or symbol.name in {"", "_entry"} or symbol.section not in addresses:
             continue
-        offset = symbol.value - addresses[symbol.section] if image.type == 2 else symbol.value
+        offset = symbol.value - addresses[symbol.section] if image.header.type == ET_EXEC else symbol.value
         if offset < 0:
             notes.append(f"symbol {symbol.name} lies before its section; left out")
             continue
@@ -113,8 +134,8 @@ def _functions(image: reader.Elf, notes: list[str]) -> list[Function]:
     return result
 
 
-def _described(image: reader.Elf, notes: list[str]) -> dict[str, dict[str, Any]]:
-    section = next((section for section in image.sections if section.type == SHT_ZE_INFO), None)
+def _described(image: elf.Elf, notes: list[str]) -> dict[str, dict[str, Any]]:
+    section = next((section for section in image.sections if section.type == SHT_ZEBIN_ZEINFO), None)
     if section is None:
         return {}
     try:
@@ -124,14 +145,14 @@ def _described(image: reader.Elf, notes: list[str]) -> dict[str, dict[str, Any]]
         return {}
 
 
-def _module_facts(image: reader.Elf) -> dict[str, Any]:
-    facts: dict[str, Any] = {"e_machine": image.machine, "e_flags": image.flags}
-    facts |= _flags(image.flags) if image.flags else {}
+def _module_facts(image: elf.Elf) -> dict[str, Any]:
+    facts: dict[str, Any] = {"e_machine": image.header.machine, "e_flags": image.header.flags}
+    facts |= _flags(image.header.flags) if image.header.flags else {}
     facts |= _compatibility(image)
     options = image.by_name.get(".misc.buildOptions")
     if options is not None:
         facts["build_options"] = options.data.rstrip(b"\0").decode("utf-8", "replace")
-    extra = {"gtpin_info": SHT_GTPIN, "visaasm": SHT_VISAASM, "spirv": SHT_SPIRV}
+    extra = {"gtpin_info": SHT_ZEBIN_GTPIN_INFO, "visaasm": SHT_ZEBIN_VISAASM, "spirv": SHT_ZEBIN_SPIRV}
     return facts | {key: True for key, kind in extra.items() if any(s.type == kind for s in image.sections)}
 
 
@@ -148,23 +169,22 @@ def _flags(flags: int) -> dict[str, Any]:
     }
 
 
-def _compatibility(image: reader.Elf) -> dict[str, Any]:
+def _compatibility(image: elf.Elf) -> dict[str, Any]:
     """The notes of owner IntelGT; other note sections of these files are not in note format."""
     section = image.by_name.get(".note.intelgt.compat")
     if section is None:
         return {}
-    names = {1: "product_family", 2: "core_family", 3: "target_metadata", 5: "visa_abi", 6: "product_config"}
     facts: dict[str, Any] = {}
-    for note in reader.notes_of(section):
-        if note.owner == "IntelGT" and note.type in names and len(note.data) == 4:
-            facts[names[note.type]] = struct.unpack("<I", note.data)[0]
-        elif note.owner == "IntelGT" and note.type == 4:
+    for note in elf.notes_in(section.data, section.name):
+        if note.owner == "IntelGT" and note.type in _COMPATIBILITY and len(note.data) == 4:
+            facts[_COMPATIBILITY[note.type]] = struct.unpack("<I", note.data)[0]
+        elif note.owner == "IntelGT" and note.type == NT_INTELGT_ZEBIN_VERSION:
             facts["zebin_version"] = note.data.rstrip(b"\0").decode("utf-8", "replace")
     return facts
 
 
-def _target(image: reader.Elf, facts: dict[str, Any]) -> str | None:
+def _target(image: elf.Elf, facts: dict[str, Any]) -> str | None:
     product = product_name(facts.get("product_family", 0)) or core_name(facts.get("core_family", 0))
-    if product or image.machine == EM_INTELGT:
+    if product or image.header.machine == EM_INTELGT:
         return product
-    return core_name(image.machine) if image.flags >> 15 & 1 else product_name(image.machine)
+    return core_name(image.header.machine) if image.header.flags >> 15 & 1 else product_name(image.header.machine)

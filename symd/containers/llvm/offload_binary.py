@@ -11,8 +11,8 @@ from typing import NamedTuple
 from symd.budget import Budget
 from symd.containers.format import Contents, Part
 from symd.containers.llvm.offload_bundle import BITCODE
+from symd.elf import string_at
 from symd.elf.compression import expand_zstd, inflate
-from symd.elf.reader import string_at
 from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 
 NAME = "offload-binary"

@@ -12,32 +12,42 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Part
 from symd.containers.nvidia import cubin_facts
-from symd.elf import reader
+from symd.elf.constants import (
+    EF_CUDA_ACCELERATORS,
+    EF_CUDA_ACCELERATORS_V1,
+    EF_CUDA_SM,
+    EF_CUDA_SM_OFFSET,
+    EF_CUDA_VIRTUAL_SM_OFFSET,
+    ELFABIVERSION_CUDA_V2,
+    EM_CUDA,
+    ET_EXEC,
+    ET_REL,
+    NT_NV_CUINFO,
+    NT_NV_TKINFO,
+    STO_CUDA_ENTRY,
+    STT_FUNC,
+)
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Vendor
 
 NAME = "cubin"
-EM_CUDA = 190
-STO_ENTRY = 0x10
-"""The bit of st_other that makes a function a kernel."""
-NEW_ABI = 8
-"""The first ABI version of the newer dialect."""
-TOOL_NOTE, TOOLKIT_NOTE = 0x7D0, 0x3E8
 
 
 def claims(data: bytes) -> bool:
-    """An ELF image for machine 190."""
-    return data[:4] == reader.MAGIC and int.from_bytes(data[18:20], "little") == EM_CUDA
+    """An ELF image of machine EM_CUDA."""
+    kind = elf.kind(data)
+    return kind is not None and kind.machine == EM_CUDA
 
 
 def read(part: Part, budget: Budget) -> Contents:
     """One code object, never linked: section addresses are all 0. Raises Malformed, Unsupported, LimitExceeded."""
-    image = reader.parse(part.data, budget, NAME)
-    if image.bits != 64:
+    image = elf.parse(part.data, budget, NAME)
+    if image.header.bits != 64:
         raise Unsupported("32-bit cubins are not read", where=NAME, hint="toolkits since 12.0 write 64-bit ones")
     warnings: list[str] = []
     symbols = _symbols(image, warnings)
@@ -62,7 +72,7 @@ def read(part: Part, budget: Budget) -> Contents:
     return Contents(object=code)
 
 
-def _symbols(image: reader.Elf, warnings: list[str]) -> list[reader.Symbol]:
+def _symbols(image: elf.Elf, warnings: list[str]) -> list[elf.Symbol]:
     table = image.by_name.get(".symtab")
     if table is None:
         warnings.append("no symbol table: functions are named by their sections")
@@ -70,13 +80,13 @@ def _symbols(image: reader.Elf, warnings: list[str]) -> list[reader.Symbol]:
     return image.symbols(table)
 
 
-def _code_symbols(image: reader.Elf, symbols: list[reader.Symbol]) -> Iterator[tuple[int, reader.Symbol]]:
+def _code_symbols(image: elf.Elf, symbols: list[elf.Symbol]) -> Iterator[tuple[int, elf.Symbol]]:
     """(number, symbol) of the functions that have code here; undefined ones belong to another file of a link."""
     texts = {section.index for section in image.sections if section.executable}
-    return ((at, one) for at, one in enumerate(symbols) if one.type == reader.STT_FUNC and one.section in texts)
+    return ((at, one) for at, one in enumerate(symbols) if one.type == STT_FUNC and one.section in texts)
 
 
-def _functions(image: reader.Elf, symbols: list[reader.Symbol], warnings: list[str]) -> Iterator[Function]:
+def _functions(image: elf.Elf, symbols: list[elf.Symbol], warnings: list[str]) -> Iterator[Function]:
     """Symbols of code, and one function for each text section that no symbol names."""
     named, outside = set(), 0
     for _, symbol in _code_symbols(image, symbols):
@@ -93,22 +103,23 @@ def _functions(image: reader.Elf, symbols: list[reader.Symbol], warnings: list[s
         warnings.append(f"{outside} function symbols lie outside their section; they are left out")
 
 
-def _kernels(image: reader.Elf, symbols: list[reader.Symbol], described: cubin_facts.Described) -> Iterator[Kernel]:
+def _kernels(image: elf.Elf, symbols: list[elf.Symbol], described: cubin_facts.Described) -> Iterator[Kernel]:
     for number, symbol in _code_symbols(image, symbols):
         section = image.sections[symbol.section]
-        if symbol.other & STO_ENTRY and symbol.value <= section.size:
+        if symbol.other & STO_CUDA_ENTRY and symbol.value <= section.size:
             size = min(symbol.size, section.size - symbol.value)
-            facts = described.kernel(section, number, newer=image.abi_version >= NEW_ABI)
+            facts = described.kernel(section, number, newer=image.header.abi_version >= ELFABIVERSION_CUDA_V2)
             yield Kernel(symbol.name, symbol.section, symbol.value, size, facts)
 
 
-def _target(image: reader.Elf, tools: list[dict[str, str]], accelerated: bool, outer: str | None) -> str:
+def _target(image: elf.Elf, tools: list[dict[str, str]], accelerated: bool, outer: str | None) -> str:
     """ "sm_90", "sm_90a", "sm_100f". The letter is in e_flags (ABI 7: 0x800; ABI 8 of 12.x: 8), in .nv.compat, or only
     in the options of the tool or in what the fat binary around it says."""
-    newer = image.abi_version >= NEW_ABI
-    number = (image.flags >> 8 if newer else image.flags) & 0xFF
+    newer = image.header.abi_version >= ELFABIVERSION_CUDA_V2
+    flags = image.header.flags
+    number = (flags >> EF_CUDA_SM_OFFSET if newer else flags) & EF_CUDA_SM
     base = f"sm_{number}"
-    letter = "a" if image.flags & (0x8 if newer else 0x800) or accelerated else ""
+    letter = "a" if flags & (EF_CUDA_ACCELERATORS if newer else EF_CUDA_ACCELERATORS_V1) or accelerated else ""
     options = re.search(rf"-arch[ =]{base}([af]?)\b", tools[0]["options"]) if tools else None
     if not letter and options:
         letter = options[1]
@@ -117,39 +128,40 @@ def _target(image: reader.Elf, tools: list[dict[str, str]], accelerated: bool, o
     return base + letter
 
 
-def _tools(image: reader.Elf) -> Iterator[dict[str, str]]:
+def _tools(image: elf.Elf) -> Iterator[dict[str, str]]:
     """The programs that made the image, the last first: .note.nv.tkinfo holds a version, an object name and the
     string offsets of tool, version, build and options."""
     for _, note in image.notes():
-        if note.type == TOOL_NOTE and note.owner.startswith("NVIDIA") and len(note.data) >= 24:
+        if note.type == NT_NV_TKINFO and note.owner.startswith("NVIDIA") and len(note.data) >= 24:
             offsets = struct.unpack_from("<4I", note.data, 8)
-            words = [reader.string_at(note.data[24:], offset).strip() for offset in offsets]
+            words = [elf.string_at(note.data[24:], offset).strip() for offset in offsets]
             yield dict(zip(("tool", "version", "build", "options"), words, strict=True))
 
 
-def _toolkit(image: reader.Elf, tools: list[dict[str, str]]) -> tuple[str | None, str | None]:
+def _toolkit(image: elf.Elf, tools: list[dict[str, str]]) -> tuple[str | None, str | None]:
     """(toolkit "13.0", virtual architecture "compute_90"). Version 1 of the note does not have the toolkit."""
-    if image.abi_version < NEW_ABI:
-        virtual = image.flags >> 16 & 0xFF
-        return f"{image.version // 10}.{image.version % 10}", f"compute_{virtual}" if virtual else None
+    if image.header.abi_version < ELFABIVERSION_CUDA_V2:
+        virtual = image.header.flags >> EF_CUDA_VIRTUAL_SM_OFFSET & EF_CUDA_SM
+        version = image.header.version
+        return f"{version // 10}.{version % 10}", f"compute_{virtual}" if virtual else None
     release = re.search(r"release (\d+\.\d+)", tools[0]["version"]) if tools else None
     toolkit = release[1] if release else None
     for _, note in image.notes():
-        if note.type == TOOLKIT_NOTE and len(note.data) >= 8:
+        if note.type == NT_NV_CUINFO and len(note.data) >= 8:
             version, virtual, number = struct.unpack_from("<HHI", note.data)
             return f"{number // 10}.{number % 10}" if version == 2 else toolkit, f"compute_{virtual}"
     return toolkit, None
 
 
-def _facts(image: reader.Elf, tools: list[dict[str, str]], described: cubin_facts.Described) -> dict[str, Any]:
+def _facts(image: elf.Elf, tools: list[dict[str, str]], described: cubin_facts.Described) -> dict[str, Any]:
     toolkit, virtual = _toolkit(image, tools)
-    if image.type not in (1, 2):
-        raise Malformed(f"ELF type {image.type} is neither relocatable (1) nor executable (2)", where=NAME)
+    if image.header.type not in (ET_REL, ET_EXEC):
+        raise Malformed(f"ELF type {image.header.type} is neither relocatable (1) nor executable (2)", where=NAME)
     return {
-        "abi_version": image.abi_version,
+        "abi_version": image.header.abi_version,
         "toolkit": toolkit,
         "virtual_architecture": virtual,
-        "relocatable": image.type == 1,
+        "relocatable": image.header.type == ET_REL,
         "tools": tools,
         **described.image,
     }

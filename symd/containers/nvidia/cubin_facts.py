@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from symd import elf
 from symd.containers.nvidia import nv_info
-from symd.elf import reader
+from symd.elf.constants import SHT_CUDA_COMPAT, SHT_CUDA_INFO
 from symd.errors import Malformed
 from symd.model.code import Section
 
-SHT_CUDA_INFO, SHT_CUDA_COMPAT = 0x70000000, 0x70000086
 CUDA_ACCELERATOR_TARGET = 0x09
 
 
@@ -62,7 +62,7 @@ def _words(attributes: list[nv_info.Attribute], number: int) -> list[int] | None
     return next((list(one.words(1)) for one in attributes if one.id == number and one.words(1)), None)
 
 
-def describe(image: reader.Elf, warnings: list[str]) -> Described:
+def describe(image: elf.Elf, warnings: list[str]) -> Described:
     """Read every section that speaks of functions. What is damaged becomes a warning and is left out."""
     own: dict[int, list[nv_info.Attribute]] = {}
     common: list[nv_info.Attribute] = []
@@ -95,14 +95,14 @@ def _attributes(section: Section, names: Mapping[int, str], warnings: list[str])
         return []
 
 
-def _by_function(image: reader.Elf, prefix: str) -> dict[int, int]:
+def _by_function(image: elf.Elf, prefix: str) -> dict[int, int]:
     """Text section number -> size of the section with that prefix."""
     return {
         section.info: section.size for section in image.sections if section.name.startswith(prefix) and section.info
     }
 
 
-def _banks(image: reader.Elf) -> tuple[dict[int, dict[str, int]], dict[str, int]]:
+def _banks(image: elf.Elf) -> tuple[dict[int, dict[str, int]], dict[str, int]]:
     """Constant banks of each text section, and those of the whole image: bank number (as text) -> bytes."""
     own: defaultdict[int, dict[str, int]] = defaultdict(dict)
     common: dict[str, int] = {}
@@ -115,5 +115,5 @@ def _banks(image: reader.Elf) -> tuple[dict[int, dict[str, int]], dict[str, int]
     return own, common
 
 
-def _sizes(image: reader.Elf, pattern: str) -> list[int]:
+def _sizes(image: elf.Elf, pattern: str) -> list[int]:
     return [section.size for section in image.sections if re.fullmatch(pattern, section.name)]

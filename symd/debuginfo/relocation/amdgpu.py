@@ -9,13 +9,13 @@ import numpy as np
 
 from symd.debuginfo.layout import FIRST_BASE, Layout
 from symd.debuginfo.relocation import entries
-from symd.elf.reader import SHT_SYMTAB, read_symbols
+from symd.elf import symbol_columns
+from symd.elf.constants import SHN_LORESERVE, SHT_REL, SHT_RELA, SHT_SYMTAB
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
 from symd.model.columns import U64
 
 _WIDTHS = {1: 4, 3: 8, 6: 4}
-_RESERVED = 0xFF00
 
 
 def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
@@ -47,9 +47,9 @@ def _symbol_values(code: CodeObject, layout: Layout, starts: dict[int, int]) -> 
     table = next((section for section in code.sections if section.type == SHT_SYMTAB), None)
     if table is None:
         return np.zeros(0, np.uint64)
-    symbols = read_symbols(table)
+    symbols = symbol_columns(table)
     bases = np.zeros(0x10000, np.uint64)
-    for section in code.sections[:_RESERVED]:
+    for section in code.sections[:SHN_LORESERVE]:
         bases[section.index] = layout.base_of(section.index) or starts.get(section.index, 0)
     return np.asarray(symbols["value"] + bases[symbols["section"]], np.uint64)
 
@@ -58,7 +58,7 @@ def _relocated(code: CodeObject, section: Section, values: U64) -> bytearray:
     data = bytearray(section.data)
     for table in _tables(code, section):
         found = entries.read(table)
-        if table.type == entries.SHT_REL:
+        if table.type == SHT_REL:
             raise Unsupported("SHT_REL relocations are not read for AMDGPU objects", where=table.name)
         unknown = set(np.unique(found.type).tolist()) - {0, *_WIDTHS}
         if unknown:
@@ -76,5 +76,5 @@ def _relocated(code: CodeObject, section: Section, values: U64) -> bytearray:
 
 def _tables(code: CodeObject, target: Section) -> list[Section]:
     """Relocation tables by sh_info: names repeat where there are COMDAT groups."""
-    kinds = (entries.SHT_RELA, entries.SHT_REL)
+    kinds = (SHT_RELA, SHT_REL)
     return [section for section in code.sections if section.type in kinds and section.info == target.index]

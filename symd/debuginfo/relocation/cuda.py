@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import entries
-from symd.elf.reader import read_symbols
+from symd.elf import symbol_columns
+from symd.elf.constants import SHN_UNDEF, SHT_REL
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
 from symd.model.columns import U64
@@ -40,11 +41,11 @@ def _symbol_values(code: CodeObject, layout: Layout) -> tuple[U64, NDArray[np.bo
     table = code.section(".symtab")
     if table is None:
         return np.zeros(0, np.uint64), np.zeros(0, np.bool_)
-    symbols = read_symbols(table)
+    symbols = symbol_columns(table)
     bases = np.zeros(1 << 16, np.uint64)
     bases[layout.section] = layout.base
     section = symbols["section"]
-    return symbols["value"] + bases[section], section != 0
+    return symbols["value"] + bases[section], section != SHN_UNDEF
 
 
 def _relocated(code: CodeObject, section: Section, symbols: tuple[U64, NDArray[np.bool_]]) -> bytes:
@@ -66,7 +67,7 @@ def _apply(data: bytearray, table: Section, symbols: tuple[U64, NDArray[np.bool_
         mine = (rows.type == kind) & defined[rows.symbol]
         offsets = rows.offset[mine]
         addends = rows.addend[mine].view(np.uint64)
-        if table.type == entries.SHT_REL:
+        if table.type == SHT_REL:
             addends = _in_place(data, offsets, width, where)
         entries.write(data, offsets, values[rows.symbol[mine]] + addends, width, where)
 

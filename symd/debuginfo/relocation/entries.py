@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.elf.constants import SHT_REL, SHT_RELA
 from symd.errors import Malformed
 from symd.model.code import CodeObject, Section
 from symd.model.columns import U32, U64
 
-SHT_RELA, SHT_REL = 4, 9
 _RELA = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 _REL = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4")])
 

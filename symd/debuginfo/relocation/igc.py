@@ -8,7 +8,7 @@ import numpy as np
 
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import entries
-from symd.elf.reader import read_symbols
+from symd.elf import symbol_columns
 from symd.errors import Unsupported
 from symd.model.code import CodeObject, Section
 from symd.model.columns import U64
@@ -45,7 +45,7 @@ def _symbol_values(code: CodeObject, layout: Layout, table: Section) -> U64:
     symbols = code.sections[table.link] if table.link < len(code.sections) else None
     if symbols is None:
         return np.zeros(0, np.uint64)
-    raw = read_symbols(symbols)
+    raw = symbol_columns(symbols)
     bases = np.zeros(0x10000, np.uint64)
     if not code.linked:
         bases[layout.section] = layout.base

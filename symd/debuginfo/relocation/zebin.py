@@ -15,7 +15,8 @@ import numpy as np
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import entries
 from symd.debuginfo.relocation.units import Unit, units
-from symd.elf.reader import read_symbols, string_at
+from symd.elf import string_at, symbol_columns
+from symd.elf.constants import SHT_RELA
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
 from symd.model.columns import U64
@@ -48,7 +49,7 @@ def _entries(code: CodeObject, section: Section) -> entries.Entries:
     found = [entries.read(table) for table in entries.tables_for(code, section)]
     if len(found) > 1:
         raise Malformed("has more than one relocation table", where=section.name)
-    return found[0] if found else entries.read(Section(0, "", entries.SHT_RELA, 0, 0, 0, b""))
+    return found[0] if found else entries.read(Section(0, "", SHT_RELA, 0, 0, 0, b""))
 
 
 def _texts(code: CodeObject, layout: Layout, content: dict[str, bytearray], tables: dict[str, entries.Entries]) -> None:
@@ -106,4 +107,4 @@ def _symbol_names(code: CodeObject) -> list[str]:
     if symbols is None:
         return []
     strings = code.sections[symbols.link].data if symbols.link < len(code.sections) else b""
-    return [string_at(strings, offset) for offset in read_symbols(symbols)["name"].tolist()]
+    return [string_at(strings, offset) for offset in symbol_columns(symbols)["name"].tolist()]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import struct
+from dataclasses import replace
 
 import pytest
 
+from symd import elf
 from symd.containers.amd import code_object
-from symd.elf import reader
 from symd.errors import LimitExceeded, Malformed
+from symd.model.code import Section
 from tests import tools
 from tests.containers.amd import objects
 
@@ -100,7 +102,7 @@ def test_an_image_without_section_table_says_so():
 def test_dynamic_symbols_are_counted_by_the_gnu_hash_table_where_the_old_one_is_missing():
     data = bytearray(objects.sample("v4-gfx900-headers-cut.co"))
     at = data.index(
-        struct.pack("<QQ", 4, reader.parse(objects.sample("v4-gfx900.co"), objects.budget()).by_name[".hash"].address)
+        struct.pack("<QQ", 4, elf.parse(objects.sample("v4-gfx900.co"), objects.budget()).by_name[".hash"].address)
     )
     data[at : at + 8] = struct.pack("<Q", 0x6FFFFF00)
     assert [one.name for one in objects.decode(bytes(data)).kernels] == ["shade", "clear"]
@@ -209,16 +211,16 @@ def test_sections_that_all_claim_the_whole_file_are_refused():
     data = data[:table] + header * count
     struct.pack_into("<H", data, 60, count)
     struct.pack_into("<H", data, 62, 0)
-    assert objects.survives(lambda: reader.parse(bytes(data), objects.budget()), 4 << 20) == "Malformed"
+    assert objects.survives(lambda: elf.parse(bytes(data), objects.budget()), 4 << 20) == "Malformed"
 
 
 def test_symbol_names_that_overlap_beyond_measure_are_refused():
-    image = reader.parse(objects.sample("v4-gfx900.co"), objects.budget())
+    image = elf.parse(objects.sample("v4-gfx900.co"), objects.budget())
     table = image.by_name[".symtab"]
-    strings = reader.Section(len(image.sections), "names", 3, 0, 0, 0, b"x" * 100_000)
+    strings = Section(len(image.sections), "names", 3, 0, 0, 0, b"x" * 100_000)
     rows = b"".join(struct.pack("<IBBHQQ", number, 2, 0, 1, 0, 0) for number in range(5000))
-    forged = reader.replace(table, content=rows, link=strings.index)
-    image = reader.replace(image, sections=(*image.sections, strings))
+    forged = replace(table, content=rows, link=strings.index)
+    image = replace(image, sections=(*image.sections, strings))
     with pytest.raises(Malformed, match="overlap"):
         image.symbols(forged)
 
@@ -234,7 +236,7 @@ def test_a_debug_section_that_expands_too_far_is_refused():
 
 def test_a_kernel_without_a_function_of_its_name_is_where_its_descriptor_says():
     data = bytearray(objects.sample("v4-gfx900.co"))
-    strings = reader.parse(bytes(data), objects.budget()).by_name[".strtab"].data
+    strings = elf.parse(bytes(data), objects.budget()).by_name[".strtab"].data
     at = bytes(data).rindex(strings) + strings.index(b"shade\0")
     data[at : at + 5] = b"other"
     code = objects.decode(bytes(data))

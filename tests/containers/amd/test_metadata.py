@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgpack
 import pytest
 import yaml
 
+from symd import elf
 from symd.config import Limits
 from symd.containers.amd import metadata as amdgpu_metadata
 from symd.containers.amd.metadata import Metadata, _take, metadata
-from symd.elf import reader
-from symd.elf.reader import Note
+from symd.elf import Note
 from symd.index import Index
 from symd.index.module import build_index
 from tests import tools
@@ -149,7 +151,7 @@ def test_notes_of_other_owners_are_passed_over():
 
 
 def test_an_image_without_notes_has_empty_metadata():
-    image = reader.replace(reader.parse(objects.sample("v4-gfx900.co"), objects.budget()), sections=(), segments=())
+    image = replace(elf.parse(objects.sample("v4-gfx900.co"), objects.budget()), sections=(), segments=())
     assert metadata(image) == Metadata()
 
 

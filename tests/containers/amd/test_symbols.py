@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symd import elf
 from symd.containers.amd.symbols import Placed, Symbols
-from symd.elf import reader
 from tests.builders.elf import ALLOC, AX, ET_DYN, ET_REL, FUNC, OBJECT, Section, Symbol, build_elf
 from tests.containers.amd import objects
 
@@ -21,9 +21,7 @@ def symbols(entries: list[Symbol], kind: int = ET_DYN) -> Symbols:
         Section(".text.b", flags=AX, address=B * linked, data=bytes(32)),
         Section(".rodata", flags=ALLOC, address=0x3000 * linked, data=bytes(range(64))),
     ]
-    return Symbols(
-        reader.parse(build_elf(type=kind, machine=224, sections=sections, symbols=entries), objects.budget())
-    )
+    return Symbols(elf.parse(build_elf(type=kind, machine=224, sections=sections, symbols=entries), objects.budget()))
 
 
 def placed(entries: list[Symbol], kind: int = ET_DYN) -> list[tuple[str, int, int, int]]:

@@ -9,11 +9,10 @@ import lz4.block
 import pytest
 import zstandard
 
-from symd import containers
+from symd import containers, elf
 from symd.budget import Budget
 from symd.config import Limits
 from symd.containers.nvidia import cubin, fatbin
-from symd.elf import reader
 from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 from tests.golden.cuda import make, samples
 
@@ -117,7 +116,7 @@ HOST = {
 @pytest.mark.parametrize("name", HOST)
 def test_sections_of_host_programs_hold_what_cuobjdump_extracts(name):
     """cuobjdump leaves out what the host linker adds: a container of its own with a cubin without functions."""
-    image = reader.parse(samples.data(name), Budget(Limits()))
+    image = elf.parse(samples.data(name), Budget(Limits()))
     parts = [part for section in HOST[name] for part in samples.read_fatbin(image.by_name[section].data).parts]
     parts = [part for part in parts if samples.read_cubin(part.data).functions]
     golden = [line.split()[1:] for line in make.read("extracted.txt")[name]]
@@ -125,7 +124,7 @@ def test_sections_of_host_programs_hold_what_cuobjdump_extracts(name):
 
 
 def test_a_linked_host_program_still_holds_the_halves_of_its_device_link():
-    image = reader.parse(samples.data("program.rdc"), Budget(Limits()))
+    image = elf.parse(samples.data("program.rdc"), Budget(Limits()))
     halves = samples.read_fatbin(image.by_name["__nv_relfatbin"].data).parts
     assert [samples.read_cubin(part.data).facts["relocatable"] for part in halves] == [True] * 3
     (final,) = samples.read_fatbin(image.by_name[".nv_fatbin"].data).parts

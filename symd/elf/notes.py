@@ -1,0 +1,30 @@
+"""Note records.
+
+Source: System V ABI, chapter 5, "Note Section". Names and descriptors are padded to 4 bytes, in 64-bit images too."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from symd.errors import Malformed
+
+
+class Note(NamedTuple):
+    owner: str
+    type: int
+    data: bytes
+
+
+def notes_in(data: bytes, where: str) -> Iterator[Note]:
+    """The notes of one section's or segment's content. Raises Malformed where one leaves it."""
+    at = 0
+    while at + 12 <= len(data):
+        name_size, size, kind = struct.unpack_from("<III", data, at)
+        start = at + 12 + (name_size + 3 & ~3)
+        if start + size > len(data):
+            raise Malformed(f"the note at byte {at} ends past the section", where=where)
+        owner = data[at + 12 : at + 12 + name_size].split(b"\0")[0].decode("utf-8", "replace")
+        yield Note(owner, kind, data[start : start + size])
+        at = start + (size + 3 & ~3)

@@ -1,0 +1,41 @@
+"""Symbol tables as columns.
+
+Source: System V ABI, chapter 4, "Symbol Table" (Elf32_Sym, Elf64_Sym)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.errors import Malformed
+from symd.model.code import Section
+
+SYMBOL_64 = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+SYMBOL_32 = np.dtype(
+    [("name", "<u4"), ("value", "<u4"), ("size", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2")]
+)
+
+
+class Symbol(NamedTuple):
+    """``type`` and ``bind`` are the low and high nibble of st_info; ``section`` is st_shndx."""
+
+    name: str
+    value: int
+    size: int
+    type: int
+    bind: int
+    other: int
+    section: int
+
+
+def symbol_columns(table: Section, bits: int = 64) -> NDArray[np.void]:
+    """The entries of a symbol table section, the null entry included, as a structured array with the fields name (offset in
+    the string table), info, other, section, value, size. Raises Malformed."""
+    dtype = SYMBOL_64 if bits == 64 else SYMBOL_32
+    if len(table.data) % dtype.itemsize:
+        raise Malformed(f"symbol table size is not a multiple of {dtype.itemsize}", where=table.name)
+    return np.frombuffer(table.data, dtype)

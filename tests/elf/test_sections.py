@@ -1,0 +1,45 @@
+"""The section table, against readelf."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from symd import elf
+from symd.budget import Budget
+from symd.config import Limits
+from tests.tools import output, require
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+FILES = [
+    SAMPLES / name
+    for name in (
+        "kernels/bin/filters/igc2-dg2-opt.zebin",
+        "amdgpu/bin/v5-gfx90a.co",
+        "amdgpu/bin/v2-scale-null-headers.co",
+        "amdgpu/bin/v4-gfx900.o",
+        "cuda/bin/saxpy.sm_90.none.cubin",
+        "cuda/bin/program.rdc",
+    )
+]
+_ROW = re.compile(
+    r"^ +\[ *\d+\] (?P<name>\S*) +[A-Z0-9_:+<>x a-f]+? (?P<address>[0-9a-f]{16}) (?P<offset>[0-9a-f]{6,}) "
+    r"(?P<size>[0-9a-f]{6,}) (?P<entry>[0-9a-f]{2,}) .{3} +(?P<link>\d+) +(?P<info>\d+) +(?P<align>\d+)$",
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_section_headers_are_readelfs(path: Path) -> None:
+    data = path.read_bytes()
+    rows = [row.groupdict() for row in _ROW.finditer(output(require("readelf"), "-SW", path))]
+    headers = elf.section_headers(data, elf.parse_header(data))
+    assert len(headers) == len(rows) > 3
+    for header, row in zip(headers, rows, strict=True):
+        found = (header.address, header.offset, header.size, header.entry_size)
+        assert found == tuple(int(row[name], 16) for name in ("address", "offset", "size", "entry"))
+        assert (header.link, header.info, header.align) == tuple(int(row[name]) for name in ("link", "info", "align"))
+    sections = elf.parse(data, Budget(Limits())).sections
+    assert [section.name for section in sections] == [row["name"] for row in rows]
