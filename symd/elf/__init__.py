@@ -2,10 +2,10 @@
 numbers under their own names."""
 
 from symd.elf.constants import MAGIC
-from symd.elf.notes import Note, notes_in
+from symd.elf.notes import Note, notes_of
 from symd.elf.reader import Elf, Header, SectionHeader, Segment, kind, parse, parse_header, section_headers
 from symd.elf.strings import string_at
-from symd.elf.symbols import Symbol, symbol_columns
+from symd.elf.symbols import Symbol, symbol_columns, symbol_names
 
 __all__ = (
     "MAGIC",
@@ -16,10 +16,11 @@ __all__ = (
     "Segment",
     "Symbol",
     "kind",
-    "notes_in",
+    "notes_of",
     "parse",
     "parse_header",
     "section_headers",
     "string_at",
     "symbol_columns",
+    "symbol_names",
 )

@@ -9,12 +9,18 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from symd.errors import Malformed
+from symd.model.code import Section
 
 
 class Note(NamedTuple):
     owner: str
     type: int
     data: bytes
+
+
+def notes_of(section: Section) -> list[Note]:
+    """The notes of one section. Raises Malformed where one leaves it."""
+    return [*notes_in(section.data, section.name)]
 
 
 def notes_in(data: bytes, where: str) -> Iterator[Note]:

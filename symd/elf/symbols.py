@@ -4,11 +4,13 @@ Source: System V ABI, chapter 4, "Symbol Table" (Elf32_Sym, Elf64_Sym)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.elf.strings import bulk_strings_at
 from symd.errors import Malformed
 from symd.model.code import Section
 
@@ -39,3 +41,10 @@ def symbol_columns(table: Section, bits: int = 64) -> NDArray[np.void]:
     if len(table.data) % dtype.itemsize:
         raise Malformed(f"symbol table size is not a multiple of {dtype.itemsize}", where=table.name)
     return np.frombuffer(table.data, dtype)
+
+
+def symbol_names(table: Section, sections: Sequence[Section]) -> list[str]:
+    """The names of a 64-bit table's symbols; ``sections`` are those of its image, of which sh_link has the strings. Raises
+    Malformed."""
+    strings = sections[table.link].data if table.link < len(sections) else b""
+    return bulk_strings_at(strings, symbol_columns(table)["name"], table.name)

@@ -175,7 +175,7 @@ def _compatibility(image: elf.Elf) -> dict[str, Any]:
     if section is None:
         return {}
     facts: dict[str, Any] = {}
-    for note in elf.notes_in(section.data, section.name):
+    for note in elf.notes_of(section):
         if note.owner == "IntelGT" and note.type in _COMPATIBILITY and len(note.data) == 4:
             facts[_COMPATIBILITY[note.type]] = struct.unpack("<I", note.data)[0]
         elif note.owner == "IntelGT" and note.type == NT_INTELGT_ZEBIN_VERSION:

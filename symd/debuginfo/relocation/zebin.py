@@ -15,7 +15,7 @@ import numpy as np
 from symd.debuginfo.layout import Layout
 from symd.debuginfo.relocation import entries
 from symd.debuginfo.relocation.units import Unit, units
-from symd.elf import string_at, symbol_columns
+from symd.elf import symbol_names
 from symd.elf.constants import SHT_RELA
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
@@ -83,7 +83,8 @@ def _bases(code: CodeObject, layout: Layout, found: list[Unit], table: entries.E
     """The linear base of each unit's kernel: by the name of a text relocation, by the unit's function, by order."""
     texts = [section for section in code.sections if section.executable]
     by_name = {section.name: section.index for section in texts}
-    names = _symbol_names(code)
+    symtab = code.section(".symtab")
+    names = symbol_names(symtab, code.sections) if symtab else []
     result = []
     for number, unit in enumerate(found):
         inside = (table.type == _TEXT_ADDRESS) & (table.offset >= unit.offset) & (table.offset < unit.end)
@@ -100,11 +101,3 @@ def _bases(code: CodeObject, layout: Layout, found: list[Unit], table: entries.E
 
 def _first_known(candidates: Iterable[str], by_name: dict[str, int]) -> int | None:
     return next((by_name[name] for name in candidates if name in by_name), None)
-
-
-def _symbol_names(code: CodeObject) -> list[str]:
-    symbols = code.section(".symtab")
-    if symbols is None:
-        return []
-    strings = code.sections[symbols.link].data if symbols.link < len(code.sections) else b""
-    return [string_at(strings, offset) for offset in symbol_columns(symbols)["name"].tolist()]
