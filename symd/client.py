@@ -390,7 +390,7 @@ class Client:
             )
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return DeadlineExceeded(f"no answer within {self._timeout} s", where=self.address, hint="allow more time")
-        return rebuilt(code.value[0], details, "", {}).at(self.address)
+        return rebuilt(code.value[0], details, "", {}).prefix_where(self.address)
 
 
 def _upload(header: UploadHeader, data: bytes) -> Iterator[UploadModuleRequest]:

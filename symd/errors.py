@@ -96,8 +96,8 @@ class SymdError(Exception):
         text = f"{self.where}: {self.message}" if self.where else self.message
         return f"{text} ({self.hint})" if self.hint else text
 
-    def at(self, where: str) -> SymdError:
-        """The same error, placed: ``where`` is put before the place it already names."""
+    def prefix_where(self, where: str) -> SymdError:
+        """Put ``where`` before the place that the error names already; returns the error itself."""
         self.where = f"{where}: {self.where}" if self.where else where
         return self
 

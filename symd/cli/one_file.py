@@ -33,7 +33,7 @@ class OneFile:
             with kept():
                 unpacked = containers.unpack(data, limits)
         except SymdError as error:
-            raise error.at("standard input" if file == "-" else file) from None
+            raise error.prefix_where("standard input" if file == "-" else file) from None
         self._objects = unpacked.objects
         self._summary = ModuleSummary("", len(data), unpacked.format)
 

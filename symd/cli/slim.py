@@ -56,7 +56,7 @@ def _slimmed(file: str, limits: Limits) -> Slimmed:
             raise _refusal(data)
         return slim(data, Budget(limits))
     except SymdError as error:
-        raise error.at("standard input" if file == "-" else file) from None
+        raise error.prefix_where("standard input" if file == "-" else file) from None
 
 
 def _refusal(data: bytes) -> SymdError:

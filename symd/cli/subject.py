@@ -77,7 +77,7 @@ def _added(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) 
     try:
         return symbolizer.add(data, label).sha256
     except SymdError as error:
-        raise error.at("standard input" if label == "stdin" else label) from None
+        raise error.prefix_where("standard input" if label == "stdin" else label) from None
 
 
 def _with_debug(symbolizer: Symbolizer, digest: str, file: str, debug: str, limits: Limits) -> str:
@@ -91,5 +91,5 @@ def _with_debug(symbolizer: Symbolizer, digest: str, file: str, debug: str, limi
             "debug data is joined to one code object, and this holds several", where=file, hint=hint
         ) from None
     except SymdError as error:
-        raise error.at(debug) from None
+        raise error.prefix_where(debug) from None
     return symbolizer.add(whole, f"{file} with {debug}").sha256

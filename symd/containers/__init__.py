@@ -106,7 +106,7 @@ class _Opener:
         except LimitExceeded:
             raise
         except SymdError as error:
-            failure = error if error.where.startswith("/".join(path)) else error.at("/".join(path))
+            failure = error if error.where.startswith("/".join(path)) else error.prefix_where("/".join(path))
             self.failures.append(failure)
             self.notes.append(f"left out: {failure}")
 

@@ -99,7 +99,7 @@ def _driver_request(request: GrabRequest, limits: Limits, drivers: Mapping[str, 
         if request.simulate is not None:
             simulate.check_product(request.simulate, root)
     except SymdError as error:
-        raise error.at(where) from None
+        raise error.prefix_where(where) from None
     return DriverRequest(
         "grab",
         APIS[request.api],

@@ -30,7 +30,7 @@ def code_object(data: bytes, name: str = "") -> CodeObject:
     try:
         words = parse(data)
     except SymdError as error:
-        raise error.at(name) if name else error from None
+        raise error.prefix_where(name) if name else error from None
     functions = bodies(words)
     points = entries(words, functions)
     _refuse_cut_off(words, points)

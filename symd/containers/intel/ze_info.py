@@ -41,7 +41,7 @@ def _load(data: bytes) -> Mapping[str, Any]:
     try:
         document = bounded_yaml.load(data.rstrip(b"\0").decode("utf-8", "replace"))
     except Malformed as error:
-        raise error.at(".ze_info") from error
+        raise error.prefix_where(".ze_info") from error
     if not isinstance(document, Mapping):
         raise Malformed("is not a YAML mapping", where=".ze_info")
     return document
