@@ -90,7 +90,9 @@ def running(path: Path) -> Iterator[tuple[Work, Callable[[bytes], bytes]]]:
         channel = stack.enter_context(grpc.insecure_channel(echoed, options=OPTIONS))
         module = client.add(path.read_bytes())
         table = max(client.lines(module.sha256), key=len)
-        address = np.array([place.address for place in table.places], np.uint64)[table.place] + table.offset
+        address = (
+            np.array([place.address for place in table.text_sections], np.uint64)[table.text_section] + table.offset
+        )
         start = int(address.min())
         work = Work(client, module, path, start, int(address.max()) - start)
         yield work, channel.unary_unary("/e.E/E", _registered_method=True)

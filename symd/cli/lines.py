@@ -77,11 +77,11 @@ def json_rows(table: LineTable) -> Iterator[str]:
     """The rows as JSON lines, many in one text."""
     strings = [to_json(text or None) for text in table.strings]
     start = f'{{"object": {to_json(table.path)}, "target": {to_json(table.target)}, '
-    places = [_place_json(place.section, place.section_index) for place in table.places]
+    places = [_place_json(place.section, place.section_index) for place in table.text_sections]
     texts = [""] if table.text is None else [f', "text": {string}' for string in strings]
     for rows in _chunks(table):
         yield "".join(
-            f'{start}{places[place]}, "section_offset": {offset}, "address": {table.places[place].address + offset}, '
+            f'{start}{places[place]}, "section_offset": {offset}, "address": {table.text_sections[place].address + offset}, '
             f'"kernel": {strings[kernel]}, "function": {strings[function]}, "file": {strings[file]}, "line": {line}, '
             f'"column": {column}, {_FLAGS_JSON[flags & _SHOWN]}{texts[text]}}}\n'
             for place, offset, kernel, function, file, line, column, flags, text in rows
@@ -111,7 +111,7 @@ def text_rows(table: LineTable) -> Iterator[str]:
                 piece.append("\n" if last else "")
                 last = place, kernel
                 piece.append(_heading(table, place, strings[kernel]))
-            address = table.places[place].address + offset
+            address = table.text_sections[place].address + offset
             spot = f"{line}:{column}" if column else f"{line}"
             words = f"{address:#012x}  {spot:<10}  {_flag_words(flags):<12}  {strings[file]}  {strings[text]}"
             piece.append(f"{words.rstrip()}\n")
@@ -119,7 +119,7 @@ def text_rows(table: LineTable) -> Iterator[str]:
 
 
 def _heading(table: LineTable, place: int, kernel: str) -> str:
-    section = table.places[place].section
+    section = table.text_sections[place].section
     parts = [table.path, table.target or "", section or "", f"kernel {kernel}" if kernel else ""]
     title = printable("  ".join(part for part in parts if part)) or "module"
     text = "  text" if table.text is not None else ""
@@ -134,7 +134,7 @@ def _flag_words(flags: int) -> str:
 
 def _chunks(table: LineTable) -> Iterator[Iterator[Sequence[int]]]:
     columns = (
-        table.place,
+        table.text_section,
         table.offset,
         table.kernel,
         table.function,

@@ -50,7 +50,7 @@ def blocks(answers: Answers) -> list[Block]:
     line."""
     found: dict[tuple[int, str | None], dict[str | None, Block]] = {}
     frames_of = _Frames(answers)
-    places = answers.place.tolist()
+    places = answers.text_section.tolist()
     for number, (location, place) in enumerate(zip(answers.location.tolist(), places, strict=True)):
         frames = frames_of[location]
         kernel = answers.locations.strings[answers.locations.kernel[location]] or None
@@ -58,7 +58,7 @@ def blocks(answers: Answers) -> list[Block]:
         functions = found.setdefault((place, kernel), {})
         block = functions.get(function)
         if block is None:
-            section = answers.places[place - 1].section or ""
+            section = answers.text_sections[place - 1].section or ""
             block = functions[function] = Block(kernel, function, section)
         innermost = frames[0] if frames and answers.locations.reason[location] == Reason.EXACT else None
         if innermost and innermost.file and innermost.line:

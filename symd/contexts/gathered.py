@@ -36,10 +36,10 @@ class Gathered:
         return Answers(self.location, self._place, self._offset, table, self._places, self._candidates)
 
     def _add_places(self, numbers: NDArray[np.int64], answers: Answers) -> None:
-        used = np.unique(answers.place)
+        used = np.unique(answers.text_section)
         used = used[used != 0]
         if len(used):
-            place = len(self._places) + 1 + np.searchsorted(used, answers.place)
-            self._place[numbers] = np.where(answers.place != 0, place, 0)
+            place = len(self._places) + 1 + np.searchsorted(used, answers.text_section)
+            self._place[numbers] = np.where(answers.text_section != 0, place, 0)
             self._offset[numbers] = answers.offset
-            self._places += [answers.places[number - 1] for number in used.tolist()]
+            self._places += [answers.text_sections[number - 1] for number in used.tolist()]

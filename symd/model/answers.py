@@ -124,15 +124,16 @@ class Locations:
 class Answers(Sequence[Answer]):
     """Answers to a batch as columns, one entry a query, in the order asked; indexing makes one ``Answer``.
 
-    ``location`` indexes ``locations``. ``place`` indexes ``places`` plus one (0: the query names no place) and
-    ``offset`` counts from that section's start. ``candidates`` maps the number of an ambiguous query to its places.
+    ``location`` indexes ``locations``. ``text_section`` indexes ``text_sections`` plus one (0: the query names no place in
+    any text) and ``offset`` counts from that section's start. ``candidates`` maps the number of an ambiguous query to its
+    candidates.
     """
 
     location: U32
-    place: U32
+    text_section: U32
     offset: U64
     locations: Locations
-    places: Sequence[TextSection]
+    text_sections: Sequence[TextSection]
     candidates: Mapping[int, tuple[Candidate, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -150,14 +151,12 @@ class Answers(Sequence[Answer]):
         kernel = self.locations.strings[self.locations.kernel[number]] or None
         frames = self.locations.frames(number) if _has_frames(self.locations, number) else ()
         candidates = self.candidates.get(at % len(self), ())
-        if not self.place[at]:
+        if not self.text_section[at]:
             return Answer(reason, kernel=kernel, frames=frames, candidates=candidates)
-        place = self.places[int(self.place[at]) - 1]
+        text = self.text_sections[int(self.text_section[at]) - 1]
         offset = SectionOffset(int(self.offset[at]))
-        address = ObjectAddress(place.address + offset)
-        return Answer(
-            reason, place.path, kernel, place.section, place.section_index, offset, address, frames, candidates
-        )
+        address = ObjectAddress(text.address + offset)
+        return Answer(reason, text.path, kernel, text.section, text.section_index, offset, address, frames, candidates)
 
 
 def _has_frames(locations: Locations, number: int) -> bool:

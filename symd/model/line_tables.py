@@ -21,14 +21,14 @@ class LineLevel(StrEnum):
 class LineTable:
     """The decoded line table of one code object, in table order: equally long columns.
 
-    ``place`` indexes ``places``; ``kernel``, ``function`` and ``file`` index ``strings`` (entry 0: absent); ``flags``
-    are RowFlag bits; an address is ``places[place].address + offset``. ``text``, which only the PTX level has, indexes
-    ``strings`` too: the line itself.
+    ``text_section`` indexes ``text_sections``; ``kernel``, ``function`` and ``file`` index ``strings`` (entry 0: absent);
+    ``flags`` are RowFlag bits; an address is ``text_sections[text_section].address + offset``. ``text``, which only the PTX
+    level has, indexes ``strings`` too: the line itself.
     """
 
     path: str
     target: str | None
-    place: U32
+    text_section: U32
     offset: U64
     kernel: U32
     function: U32
@@ -36,7 +36,7 @@ class LineTable:
     line: U32
     column: U32
     flags: U8
-    places: Sequence[TextSection]
+    text_sections: Sequence[TextSection]
     strings: Sequence[str]
     text: U32 | None = None
 

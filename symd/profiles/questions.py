@@ -118,10 +118,10 @@ class _Folds:
         for path, section, offset, size in self._ranges:
             places = [
                 number + 1
-                for number, place in enumerate(answers.places)
+                for number, place in enumerate(answers.text_sections)
                 if (place.path, place.section_index) == (path, section)
             ]
             start = np.uint64(offset)
             near = (answers.offset >= start) & (answers.offset - start < np.uint64(size))
-            inside |= np.isin(answers.place, places) & near
+            inside |= np.isin(answers.text_section, places) & near
         return [int(at) for at in np.flatnonzero(inside)]

@@ -116,7 +116,9 @@ class Resolver:
         zero = np.zeros(1, np.uint64)
         targets = [Target(module.digest, section=name) for module in self._free]
         answers = [(target, self.symbolize(target, zero)) for target in targets]
-        holding = [target for target, answer in answers if answer.place[0] or answer[0].reason is Reason.AMBIGUOUS]
+        holding = [
+            target for target, answer in answers if answer.text_section[0] or answer[0].reason is Reason.AMBIGUOUS
+        ]
         if len(holding) == 1:
             return holding[0]
         return Reason.AMBIGUOUS if holding else Reason.UNKNOWN_KERNEL

@@ -35,7 +35,7 @@ def _table(index: Index, number: int, rows: slice) -> LineTable:
     return LineTable(
         path=index.objects[number],
         target=index.targets[number],
-        place=columns["place"].astype(np.uint32),
+        text_section=columns["place"].astype(np.uint32),
         offset=columns["offset"].astype(np.uint64),
         kernel=index.columns["location_kernel"][location].astype(np.uint32),
         function=index.columns["location_function"][root[location]].astype(np.uint32),
@@ -43,7 +43,7 @@ def _table(index: Index, number: int, rows: slice) -> LineTable:
         line=columns["line"].astype(np.uint32),
         column=columns["column"].astype(np.uint32),
         flags=columns["flags"].astype(np.uint8),
-        places=index.places,
+        text_sections=index.places,
         strings=index.strings,
     )
 

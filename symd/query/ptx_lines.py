@@ -38,7 +38,7 @@ class _Table:
         return LineTable(
             path=code.path,
             target=code.target,
-            place=slots[rows.section],
+            text_section=slots[rows.section],
             offset=rows.offset,
             kernel=self._owners(code.kernels),
             function=self._owners(code.functions),
@@ -46,7 +46,7 @@ class _Table:
             line=rows.line,
             column=rows.column,
             flags=rows.flags,
-            places=[TextSection(code.path, section.name, section.index, section.address) for section in texts],
+            text_sections=[TextSection(code.path, section.name, section.index, section.address) for section in texts],
             text=self._texts(rows),
             strings=list(self.strings),
         )

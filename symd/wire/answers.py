@@ -156,7 +156,7 @@ def write_columns(
 
 
 def _write_columns(message: answer_pb2.AnswerColumns, answers: Answers, values: U64 | None, location: U32) -> None:
-    everywhere = bool(len(answers)) and int(answers.place.min()) > 0
+    everywhere = bool(len(answers)) and int(answers.text_section.min()) > 0
     places, place = _kept_places(answers, everywhere)
     base = None if values is None or len(places) != 1 else _base(values, None if everywhere else place, answers.offset)
     message.count = len(answers)
@@ -198,15 +198,16 @@ def from_columns(
 
 def _kept_places(answers: Answers, everywhere: bool) -> tuple[list[location_pb2.Place], U32]:
     """The places that answers name, and the column renumbered."""
-    if len(answers.places) == 1 and everywhere:
-        return [to_place(answers.places[0])], answers.place
-    used = np.zeros(len(answers.places) + 1, np.bool_)
-    used[answers.place] = True
+    if len(answers.text_sections) == 1 and everywhere:
+        return [to_place(answers.text_sections[0])], answers.text_section
+    used = np.zeros(len(answers.text_sections) + 1, np.bool_)
+    used[answers.text_section] = True
     used[0] = False
     numbers = np.flatnonzero(used)
     renumbered = np.zeros(len(used), np.uint32)
     renumbered[numbers] = np.arange(1, len(numbers) + 1, dtype=np.uint32)
-    return [to_place(answers.places[number - 1]) for number in numbers.tolist()], renumbered[answers.place]
+    places = [to_place(answers.text_sections[number - 1]) for number in numbers.tolist()]
+    return places, renumbered[answers.text_section]
 
 
 def _base(values: U64, place: U32 | None, offset: U64) -> int | None:
@@ -227,13 +228,13 @@ def _write_few(message: answer_pb2.AnswerColumns, answers: Answers) -> None:
     them."""
     kept, places = Numbering({0: 0}), Numbering({0: 0})
     location = [_with_parents(number, answers.locations.parent, kept) for number in answers.location.tolist()]
-    place = [places[number] for number in answers.place.tolist()]
+    place = [places[number] for number in answers.text_section.tolist()]
     offset = [number if where else 0 for number, where in zip(answers.offset.tolist(), place, strict=True)]
     message.count = len(location)
     message.location = pack_few(location)
     message.place = b"" if len(places) == 2 and all(place) else pack_few(place)
     message.offset = pack_few(offset, "Q")
-    message.places.extend(to_place(answers.places[number - 1]) for number in islice(places, 1, None))
+    message.places.extend(to_place(answers.text_sections[number - 1]) for number in islice(places, 1, None))
     write_small_part(message.locations, answers.locations, kept)
     message.candidates.extend(_candidates(answers))
 

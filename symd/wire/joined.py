@@ -38,9 +38,9 @@ class Joined:
         """The answers to the next queries."""
         part = slice(self._filled, self._filled + len(piece))
         np.add(piece.location, np.uint32(self._start_of(piece.locations)), out=self._location[part])
-        numbers = [self._places.setdefault(place, len(self._places) + 1) for place in piece.places]
+        numbers = [self._places.setdefault(place, len(self._places) + 1) for place in piece.text_sections]
         same = numbers == list(range(1, len(numbers) + 1))
-        self._place[part] = piece.place if same else np.array([0, *numbers], np.uint32)[piece.place]
+        self._place[part] = piece.text_section if same else np.array([0, *numbers], np.uint32)[piece.text_section]
         self._offset[part] = piece.offset
         for query, candidates in piece.candidates.items():
             self._candidates[part.start + query] = candidates

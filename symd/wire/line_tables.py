@@ -23,7 +23,7 @@ TEXT = 1 << 20
 """Characters of strings in a chunk, give or take one string."""
 
 COLUMNS: Mapping[str, type[np.unsignedinteger[Any]]] = {
-    "place": np.uint32,
+    "text_section": np.uint32,
     "offset": np.uint64,
     "kernel": np.uint32,
     "function": np.uint32,
@@ -32,6 +32,8 @@ COLUMNS: Mapping[str, type[np.unsignedinteger[Any]]] = {
     "column": np.uint32,
     "flags": np.uint8,
 }
+_FIELDS = {"text_section": "place"}
+"""Columns whose field has another name."""
 
 LEVELS: Mapping[int, LineLevel] = {
     symbol_service_pb2.LINE_LEVEL_UNSPECIFIED: LineLevel.SOURCE,
@@ -56,8 +58,8 @@ def to_chunks(table: LineTable) -> Iterator[symbol_service_pb2.GetLineTableRespo
     """The messages of one table."""
     header = line_table_pb2.LineTableHeader(object=utf8(table.path), target=utf8(table.target), row_count=len(table))
     yield symbol_service_pb2.GetLineTableResponse(header=header)
-    for start in range(0, len(table.places), PLACES):
-        places = [to_place(place) for place in table.places[start : start + PLACES]]
+    for start in range(0, len(table.text_sections), PLACES):
+        places = [to_place(place) for place in table.text_sections[start : start + PLACES]]
         yield symbol_service_pb2.GetLineTableResponse(places=places)
     for strings in _pieces(table.strings):
         yield symbol_service_pb2.GetLineTableResponse(strings=strings)
@@ -91,7 +93,7 @@ def _pieces(strings: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _rows(table: LineTable, start: int, end: int) -> line_table_pb2.LineRows:
-    columns = {name: pack(getattr(table, name)[start:end]) for name in COLUMNS}
+    columns = {_FIELDS.get(name, name): pack(getattr(table, name)[start:end]) for name in COLUMNS}
     if table.text is not None:
         columns["text"] = pack(table.text[start:end])
     return line_table_pb2.LineRows(count=min(end, len(table)) - start, **columns)
@@ -107,7 +109,7 @@ def _table(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> LineTab
     return LineTable(
         path=header.object,
         target=header.target if header.HasField("target") else None,
-        places=[from_place(place) for chunk in chunks for place in chunk.places],
+        text_sections=[from_place(place) for chunk in chunks for place in chunk.places],
         strings=[string for chunk in chunks for string in chunk.strings],
         **columns,
     )
@@ -116,5 +118,9 @@ def _table(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> LineTab
 def _column(
     chunks: Sequence[symbol_service_pb2.GetLineTableResponse], name: str, kind: type[np.unsignedinteger[Any]]
 ) -> NDArray[Any]:
-    parts = [unpack(getattr(chunk.rows, name), chunk.rows.count, kind) for chunk in chunks if chunk.HasField("rows")]
+    parts = [
+        unpack(getattr(chunk.rows, _FIELDS.get(name, name)), chunk.rows.count, kind)
+        for chunk in chunks
+        if chunk.HasField("rows")
+    ]
     return np.concatenate(parts) if parts else np.zeros(0, kind)

@@ -66,7 +66,13 @@ def _cuts(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _part(answers: Answers, rows: slice) -> Answers:
-    return Answers(answers.location[rows], answers.place[rows], answers.offset[rows], answers.locations, answers.places)
+    return Answers(
+        answers.location[rows],
+        answers.text_section[rows],
+        answers.offset[rows],
+        answers.locations,
+        answers.text_sections,
+    )
 
 
 def from_chunks(chunks: Iterable[pb.GetListingResponse]) -> Iterator[Listing]:

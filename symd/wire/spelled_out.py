@@ -42,8 +42,8 @@ class SpelledOut(Answers):
         return self.columns.location
 
     @property
-    def place(self) -> U32:
-        return self.columns.place
+    def text_section(self) -> U32:
+        return self.columns.text_section
 
     @property
     def offset(self) -> U64:
@@ -54,8 +54,8 @@ class SpelledOut(Answers):
         return self.columns.locations
 
     @property
-    def places(self) -> Sequence[TextSection]:
-        return self.columns.places
+    def text_sections(self) -> Sequence[TextSection]:
+        return self.columns.text_sections
 
     @property
     def candidates(self) -> Mapping[int, tuple[Candidate, ...]]:

@@ -49,7 +49,7 @@ def test_rows_are_those_of_dwarfdump(name):
     for table in lines(ours.index(objects.sample(name))):
         for number in range(len(table)):
             row = ours._row(table, number)
-            base = table.places[table.place[number]].address if linked else 0
+            base = table.text_sections[table.text_section[number]].address if linked else 0
             mine.append((base + row.address, row.line, row.column, set(row.flags)))
     assert len(theirs) > 5
     assert mine == theirs

@@ -119,7 +119,11 @@ def test_a_column_is_answered_as_by_the_engine(client, running, which):
     values = np.arange(0x400, dtype=np.uint64)
     answers = client.symbolize_column(DIGEST, values, **which)
     assert list(answers) == list(running.engine.symbolize_column(DIGEST, values, **which))
-    assert (answers.location.dtype, answers.place.dtype, answers.offset.dtype) == (np.uint32, np.uint32, np.uint64)
+    assert (answers.location.dtype, answers.text_section.dtype, answers.offset.dtype) == (
+        np.uint32,
+        np.uint32,
+        np.uint64,
+    )
 
 
 def test_a_column_beyond_the_limit_travels_in_batches_the_daemon_takes(client, running, monkeypatch):
@@ -178,7 +182,7 @@ def test_line_tables_arrive_whole(client, running):
     running.engine.add(GOOD)
     first, second = client.lines(DIGEST)
     mine = line_table()
-    for name in ("place", "offset", "kernel", "function", "file", "line", "column", "flags"):
+    for name in ("text_section", "offset", "kernel", "function", "file", "line", "column", "flags"):
         np.testing.assert_array_equal(getattr(first, name), getattr(mine, name))
     assert (second.path, len(second)) == ("inner/1", 0)
 

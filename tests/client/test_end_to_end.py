@@ -19,7 +19,7 @@ from symd.store import Store
 
 SAMPLES = Path(__file__).parents[2] / "samples/kernels/bin"
 FILES = ["vadd/skl-O0.dbg", "vadd/dg2-opt.dbg", "vadd/igc2-dg2-opt.zebin", "particles/pvc-O0.dbg", "vadd/opt.spv"]
-COLUMNS = ("place", "offset", "kernel", "function", "file", "line", "column", "flags")
+COLUMNS = ("text_section", "offset", "kernel", "function", "file", "line", "column", "flags")
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def test_the_line_tables_are_those_of_the_engine(both, data):
     mine, theirs = list(engine.lines(digest)), list(client.lines(digest))
     assert len(mine) == len(theirs)
     for one, other in zip(mine, theirs, strict=True):
-        assert (one.path, one.target, list(one.places), list(one.strings)) == (
-            other.path, other.target, list(other.places), list(other.strings),
+        assert (one.path, one.target, list(one.text_sections), list(one.strings)) == (
+            other.path, other.target, list(other.text_sections), list(other.strings),
         )  # fmt: skip
         for name in COLUMNS:
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))

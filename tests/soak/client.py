@@ -179,10 +179,10 @@ def slowly(parts: list[UploadModuleRequest], pause: float) -> Any:
 
 def spelled(table: LineTable) -> list[tuple[Any, ...]]:
     """Rows with the texts that they mean: the numbers of texts are nobody's business."""
-    strings, places = table.strings, table.places
+    strings, places = table.strings, table.text_sections
     columns = [column.tolist() for column in (table.offset, table.line, table.column, table.flags)]
     named = [[strings[number] for number in column.tolist()] for column in (table.kernel, table.function, table.file)]
-    where = [(places[number].path, places[number].section_index) for number in table.place.tolist()]
+    where = [(places[number].path, places[number].section_index) for number in table.text_section.tolist()]
     return list(zip(where, *columns, *named, strict=True))
 
 

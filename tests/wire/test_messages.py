@@ -138,11 +138,11 @@ def test_width_zero_means_eight_bytes():
 def test_line_tables_come_back_from_their_chunks():
     tables = [line_table(), line_table("inner", 0), line_table("last", 3)]
     back = list(from_chunks(chunk for table in tables for chunk in to_chunks(table)))
-    assert [(t.path, t.target, list(t.places), list(t.strings)) for t in back] == [
-        (t.path, t.target, list(t.places), list(t.strings)) for t in tables
+    assert [(t.path, t.target, list(t.text_sections), list(t.strings)) for t in back] == [
+        (t.path, t.target, list(t.text_sections), list(t.strings)) for t in tables
     ]
     for mine, theirs in zip(tables, back, strict=True):
-        for name in ("place", "offset", "kernel", "function", "file", "line", "column", "flags"):
+        for name in ("text_section", "offset", "kernel", "function", "file", "line", "column", "flags"):
             np.testing.assert_array_equal(getattr(mine, name), getattr(theirs, name))
             assert getattr(mine, name).dtype == getattr(theirs, name).dtype
 

@@ -27,7 +27,7 @@ def test_each_answer_is_what_it_was(addresses):
     assert list(spelled) == list(after) == list(before)
     assert list(Answers(**{field.name: getattr(spelled, field.name) for field in fields(Answers)})) == list(before)
     assert list(copy.copy(spelled)) == list(before)
-    assert (after.location.dtype, after.place.dtype, after.offset.dtype) == (np.uint32, np.uint32, np.uint64)
+    assert (after.location.dtype, after.text_section.dtype, after.offset.dtype) == (np.uint32, np.uint32, np.uint64)
     for name in ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent"):
         assert getattr(after.locations, name).dtype == getattr(before.locations, name).dtype
 
