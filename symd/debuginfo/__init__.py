@@ -11,10 +11,10 @@ import numpy as np
 from symd import dwarf
 from symd.debuginfo import layout
 from symd.debuginfo.kernel_names import named
-from symd.debuginfo.layout import Layout
-from symd.debuginfo.relocation import DebugSections, relocated
+from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.relocation import relocated
 from symd.debuginfo.text_ranges import Window
-from symd.dwarf import LineColumns, ScopeColumns, Units
+from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.dwarf.bulk_read import Positions, spread
 from symd.model.code import CodeObject, DebugScheme
 from symd.model.columns import U32, U64
@@ -54,7 +54,7 @@ def read_part(code: CodeObject, section: U32, offset: U64) -> Part | None:
     space = layout.assign(code)
     sections = relocated(code, space)
     units = dwarf.read_units(sections)
-    chosen = dwarf.covering(sections, units, space.linear(section, offset))
+    chosen = dwarf.units_for_addresses(sections, units, space.linear(section, offset))
     if chosen is None:
         return None
     debug = _decoded(code, space, sections, chosen.units)
@@ -76,7 +76,7 @@ def _functions(code: CodeObject, scopes: Scopes) -> Window:
     )
 
 
-def _decoded(code: CodeObject, space: Layout, sections: DebugSections, units: Units) -> DebugInfo:
+def _decoded(code: CodeObject, space: LinearLayout, sections: DebugSections, units: Units) -> DebugInfo:
     lines = dwarf.read_lines(sections, units)
     scopes = dwarf.read_scopes(sections, lines, units)
     info = DebugInfo(
@@ -95,7 +95,7 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
     return replace(info, scopes=found.scopes, names=found.names, warnings=(*info.warnings, *found.warnings))
 
 
-def _rows(lines: LineColumns, space: Layout) -> LineRows:
+def _rows(lines: LineColumns, space: LinearLayout) -> LineRows:
     """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
     linker dropped."""
     first, count = lines.first, len(lines)
@@ -122,7 +122,7 @@ def _renumbered(context: U32, keep: slice | Positions) -> U32:
     return number[context[keep]]
 
 
-def _scopes(scopes: ScopeColumns, space: Layout) -> Scopes:
+def _scopes(scopes: ScopeColumns, space: LinearLayout) -> Scopes:
     section, offset, found = space.locate(scopes.range_start)
     return Scopes(
         parent=scopes.parent,

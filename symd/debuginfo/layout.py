@@ -18,7 +18,7 @@ GAP = 1 << 16
 """Kept free behind each section: compilers let ranges run a few bytes past their text."""
 
 
-class Layout(NamedTuple):
+class LinearLayout(NamedTuple):
     """Section numbers with their linear ``[base, base + size)``, sorted by base: three equally long columns."""
 
     section: U32
@@ -56,7 +56,7 @@ class Layout(NamedTuple):
         return self.section[slot], offset, found
 
 
-def assign(code: CodeObject) -> Layout:
+def assign(code: CodeObject) -> LinearLayout:
     """The layout of a code object's executable sections. Raises Malformed where they have no room in 64 bits."""
     text = [section for section in code.sections if section.executable]
     if code.linked:
@@ -71,6 +71,6 @@ def assign(code: CodeObject) -> Layout:
     return _columns(placed)
 
 
-def _columns(placed: list[tuple[int, int, int]]) -> Layout:
+def _columns(placed: list[tuple[int, int, int]]) -> LinearLayout:
     table = np.array(placed, np.uint64).reshape(-1, 3)
-    return Layout(table[:, 2].astype(np.uint32), table[:, 0].copy(), table[:, 1].copy())
+    return LinearLayout(table[:, 2].astype(np.uint32), table[:, 0].copy(), table[:, 1].copy())

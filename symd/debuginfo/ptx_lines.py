@@ -12,9 +12,9 @@ from posixpath import basename
 
 import numpy as np
 
-from symd.debuginfo.layout import Layout
+from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import cuda
-from symd.dwarf import LineColumns, read_lines
+from symd.dwarf import DebugSections, LineColumns, read_lines
 from symd.model.code import CodeObject
 from symd.model.columns import U64
 from symd.model.debug_info import LineRows
@@ -63,18 +63,20 @@ class PtxLines:
         return found.line(line) if found else None
 
 
-def read(code: CodeObject, layout: Layout) -> PtxLines | None:
+def read(code: CodeObject, layout: LinearLayout) -> PtxLines | None:
     """The PTX lines of a cubin; None when it carries none. Rows of functions that the linker stripped are dropped.
     Raises Malformed, Unsupported."""
     if code.section(cuda.PTX_LINES) is None:
         return None
     sections = cuda.relocate(code, layout)
-    lines = read_lines({".debug_line": sections[cuda.PTX_LINES], ".debug_str": sections.get(".debug_str", b"")})
+    lines = read_lines(
+        DebugSections.of({".debug_line": sections[cuda.PTX_LINES], ".debug_str": sections.get(".debug_str", b"")})
+    )
     texts = {s.name: PtxText.read(s.data) for s in code.sections if s.name == TEXT or s.name.startswith(f"{TEXT}.")}
     return PtxLines(_rows(lines, layout), _files(lines), texts, lines.warnings)
 
 
-def _rows(lines: LineColumns, layout: Layout) -> LineRows:
+def _rows(lines: LineColumns, layout: LinearLayout) -> LineRows:
     """Linear addresses as sections and offsets; what lies in no section is dropped."""
     section, offset, found = layout.locate(lines.address)
     return LineRows(

@@ -11,9 +11,9 @@ from symd.dwarf import forms
 from symd.dwarf.constants import Form
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
+from symd.dwarf.sections import DebugSection
 from symd.errors import LimitExceeded, Malformed
 
-SECTION = ".debug_abbrev"
 _IMPLICIT_CONST = int(Form.DW_FORM_implicit_const)
 _MOST_ATTRIBUTES = 256
 """Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
@@ -24,7 +24,7 @@ _REMEMBERED_BYTES = 4096
 
 
 class Attribute(NamedTuple):
-    """``layout`` is a size or a ``forms.Layout``; ``constant`` is the value of an implicit_const."""
+    """``layout`` is a size or a ``forms.ValueLayout``; ``constant`` is the value of an implicit_const."""
 
     name: int
     form: int
@@ -52,8 +52,9 @@ class Shapes:
     Tables that overlap cost their bytes again; past twice the section LimitExceeded is raised.
     """
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, section: DebugSection) -> None:
+        self._section = section.name
+        self._data = section.data
         self.all: list[DieShape] = []
         self._known: dict[tuple[int, bool, tuple[Attribute, ...], Widths], DieShape] = {}
         self._tables: dict[tuple[int, Widths], Mapping[int, DieShape]] = {}
@@ -76,13 +77,13 @@ class Shapes:
         return shape
 
     def _parse(self, offset: int, widths: Widths) -> dict[int, DieShape]:
-        cursor = Cursor(self.data, SECTION, offset, len(self.data))
+        cursor = Cursor(self._data, self._section, offset, len(self._data))
         try:
             declared = _declarations(cursor, widths)
         finally:
             self._parsed += max(0, cursor.at - offset)
-            if self._parsed > 2 * len(self.data) + 65536:
-                raise LimitExceeded("abbreviation tables overlap without end", where=SECTION)
+            if self._parsed > 2 * len(self._data) + 65536:
+                raise LimitExceeded("abbreviation tables overlap without end", where=self._section)
         return {code: self.shape(*declaration, widths) for code, declaration in declared.items()}
 
 
@@ -90,7 +91,7 @@ def _declarations(cursor: Cursor, widths: Widths) -> _Declarations:
     """The table at the cursor, which is left behind it."""
     if len(cursor.data) <= _REMEMBERED_BYTES:
         try:
-            table, cursor.at = _remembered(cursor.data, cursor.at, widths)
+            table, cursor.at = _remembered(cursor.data, cursor.section, cursor.at, widths)
         except Malformed:
             pass
         else:
@@ -99,9 +100,9 @@ def _declarations(cursor: Cursor, widths: Widths) -> _Declarations:
 
 
 @lru_cache(maxsize=16)
-def _remembered(data: bytes, offset: int, widths: Widths) -> tuple[_Declarations, int]:
+def _remembered(data: bytes, section: str, offset: int, widths: Widths) -> tuple[_Declarations, int]:
     """A table that the kernels of a module, each an object of its own, tend to have in common; and the offset behind it."""
-    cursor = Cursor(data, SECTION, offset, len(data))
+    cursor = Cursor(data, section, offset, len(data))
     return _read(cursor, widths), cursor.at
 
 

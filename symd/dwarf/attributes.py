@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 from symd.dwarf import forms
 from symd.dwarf.abbreviations import Attribute, DieShape
 from symd.dwarf.bulk_read import Positions, sleb_at, uleb_at, unsigned_at
-from symd.dwarf.columns import Sections
 from symd.dwarf.constants import At, Form
-from symd.dwarf.forms import Layout
-from symd.dwarf.strings import NO_STRING, place
-from symd.dwarf.units import SECTION, Unit
+from symd.dwarf.forms import ValueLayout
+from symd.dwarf.sections import DebugSection, DebugSections
+from symd.dwarf.strings import IN_INFO, IN_LINE_STRINGS, IN_STRINGS, NO_STRING, place
+from symd.dwarf.units import Unit
 from symd.model.columns import U8, U64
 
 _IMPLICIT_CONST, _SDATA = int(Form.DW_FORM_implicit_const), int(Form.DW_FORM_sdata)
 _ADDR, _REF_ADDR, _RNGLISTX = int(Form.DW_FORM_addr), int(Form.DW_FORM_ref_addr), int(Form.DW_FORM_rnglistx)
-_STRING_SECTIONS: dict[int, str] = {
-    Form.DW_FORM_string: SECTION,
-    Form.DW_FORM_strp: ".debug_str",
-    Form.DW_FORM_line_strp: ".debug_line_str",
+_STRING_SECTIONS: dict[int, int] = {
+    Form.DW_FORM_string: IN_INFO,
+    Form.DW_FORM_strp: IN_STRINGS,
+    Form.DW_FORM_line_strp: IN_LINE_STRINGS,
 }
 """Where the strings of each form stand."""
 NO_REFERENCE = -1
@@ -111,7 +111,7 @@ class AttributeReader:
     """Reads the attributes of DIEs whose extent has been checked. ``missing`` counts indexes and offsets that lead
     out of their section, by section; ``units`` is what the units say."""
 
-    def __init__(self, sections: Sections, u8: U8, units: tuple[Unit, ...]) -> None:
+    def __init__(self, sections: DebugSections, u8: U8, units: tuple[Unit, ...]) -> None:
         self._sections = sections
         self._u8 = u8
         self.units = UnitColumns.of(units)
@@ -146,7 +146,7 @@ class AttributeReader:
             return np.full(len(at), attribute.constant, np.int64).view(np.uint64)
         if attribute.form == _SDATA:
             return sleb_at(self._u8, at)[0]
-        if attribute.layout == Layout.LEB:
+        if attribute.layout == ValueLayout.LEB:
             return uleb_at(self._u8, at)[0]
         if 0 <= attribute.layout <= 8:
             return unsigned_at(self._u8, at, attribute.layout) if attribute.layout else np.ones(len(at), np.uint64)
@@ -155,16 +155,16 @@ class AttributeReader:
     def _behind(self, layout: int, at: Positions) -> Positions:
         if layout >= 0:
             return at + layout
-        if layout == Layout.LEB:
+        if layout == ValueLayout.LEB:
             return uleb_at(self._u8, at)[1]
-        if layout == Layout.STRING:
+        if layout == ValueLayout.STRING:
             if self._ends_of_strings is None:
                 self._ends_of_strings = np.flatnonzero(self._u8 == 0)
             return self._ends_of_strings[np.searchsorted(self._ends_of_strings, at)] + 1
-        if layout == Layout.BLOCK:
+        if layout == ValueLayout.BLOCK:
             size, behind = uleb_at(self._u8, at)
         else:
-            width = forms.BLOCK_LENGTH[Layout(layout)]
+            width = forms.BLOCK_LENGTH[ValueLayout(layout)]
             size, behind = unsigned_at(self._u8, at, width), at + width
         return behind + size.astype(np.int64)
 
@@ -213,9 +213,9 @@ class AttributeReader:
         if values.form in forms.STRX_FORMS:
             units = self.units
             offset, known = self._entries(
-                ".debug_str_offsets", units.str_offsets_base, units.offset_size, values.raw, values.unit
+                self._sections.string_offsets, units.str_offsets_base, units.offset_size, values.raw, values.unit
             )
-            return np.where(known, place(".debug_str", offset), NO_STRING)
+            return np.where(known, place(IN_STRINGS, offset), NO_STRING)
         return np.full(len(values.raw), NO_STRING)
 
     def _references(self, values: _Values) -> NDArray[np.int64]:
@@ -238,19 +238,19 @@ class AttributeReader:
             return values.raw, np.ones(len(values.raw), np.bool_)
         if values.form == _RNGLISTX:
             base = units.rnglists_base
-            offset, known = self._entries(".debug_rnglists", base, units.offset_size, values.raw, values.unit)
+            offset, known = self._entries(self._sections.range_lists, base, units.offset_size, values.raw, values.unit)
             return offset + base[values.unit], known
         return values.raw, np.zeros(len(values.raw), np.bool_)
 
     def addresses_at(self, index: U64, unit: Positions) -> tuple[U64, NDArray[np.bool_]]:
         """Entries of ``.debug_addr`` by index, and which of them exist."""
-        return self._entries(".debug_addr", self.units.addr_base, self.units.address_size, index, unit)
+        return self._entries(self._sections.addresses, self.units.addr_base, self.units.address_size, index, unit)
 
     def _entries(
-        self, section: str, bases: U64, widths: U64, index: U64, unit: Positions
+        self, section: DebugSection, bases: U64, widths: U64, index: U64, unit: Positions
     ) -> tuple[U64, NDArray[np.bool_]]:
         """Entry ``index`` of each unit's table in a section, and which of them lie inside it."""
-        data = np.frombuffer(self._sections.get(section, b""), np.uint8)
+        data = np.frombuffer(section.data, np.uint8)
         width = widths[unit]
         inside = index <= np.uint64(len(data))
         at = np.where(inside, bases[unit] + index * width, np.uint64(len(data)))
@@ -260,7 +260,7 @@ class AttributeReader:
             those = np.flatnonzero(inside & (width == size))
             value[those] = unsigned_at(data, at[those].astype(np.int64), size)
         if not inside.all():
-            self.missing[section] = self.missing.get(section, 0) + int((~inside).sum())
+            self.missing[section.name] = self.missing.get(section.name, 0) + int((~inside).sum())
         return value, inside
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from symd.dwarf import forms
 from symd.dwarf.bulk_read import Positions, spans, uleb_at, unsigned_at
-from symd.dwarf.forms import Layout
+from symd.dwarf.forms import ValueLayout
 from symd.model.columns import U8
 
 Layouts = tuple[int, ...]
@@ -98,7 +98,7 @@ class Records:
         kind = self._kind.take(rows)
         for layout in self._layouts:
             those = kind == layout
-            if layout == Layout.LEB:
+            if layout == ValueLayout.LEB:
                 self._pass_lebs(at, those)
             elif np.count_nonzero(those):
                 (which,) = those.nonzero()
@@ -122,10 +122,10 @@ class Records:
 
     def _behind_value(self, layout: int, at: Positions) -> Positions:
         """The position behind strings or blocks."""
-        if layout == Layout.STRING:
+        if layout == ValueLayout.STRING:
             return self._behind_strings(at)
         size = self._data.take(at, mode="clip")
-        if layout in (Layout.BLOCK, Layout.BLOCK1) and size.max() < 0x80:
+        if layout in (ValueLayout.BLOCK, ValueLayout.BLOCK1) and size.max() < 0x80:
             return at + 1 + size
         return self._behind_blocks(layout, at)
 
@@ -136,16 +136,16 @@ class Records:
 
     def _behind_blocks(self, layout: int, at: Positions) -> Positions:
         start = at.copy()
-        if layout == Layout.BLOCK:
+        if layout == ValueLayout.BLOCK:
             self._pass_lebs(start, np.ones(len(at), np.bool_))
         else:
-            start += forms.BLOCK_LENGTH[Layout(layout)]
+            start += forms.BLOCK_LENGTH[ValueLayout(layout)]
         inside = np.flatnonzero(start <= len(self._data))
         at = at.take(inside)
-        if layout == Layout.BLOCK:
+        if layout == ValueLayout.BLOCK:
             size = uleb_at(self._data, at)[0]
         else:
-            size = unsigned_at(self._data, at, forms.BLOCK_LENGTH[Layout(layout)])
+            size = unsigned_at(self._data, at, forms.BLOCK_LENGTH[ValueLayout(layout)])
         start[inside] += np.minimum(size, np.uint64(_FAR)).astype(np.int64)
         return start
 

@@ -13,10 +13,6 @@ from numpy.typing import NDArray
 from symd.dwarf.bulk_read import Positions, spread
 from symd.model.columns import U8, U32, U64
 
-Sections = Mapping[str, bytes]
-"""Debug sections by ELF name (".debug_info", ".debug_line", ...), little-endian, relocated and decompressed.
-A section that is absent counts as empty."""
-
 
 @dataclass(frozen=True, slots=True)
 class LineColumns:

@@ -20,8 +20,9 @@ from symd.dwarf.bulk_read import Positions
 from symd.dwarf.bulk_records import MOST_CODES, Layouts, Records, merged
 from symd.dwarf.constants import Form, Tag
 from symd.dwarf.cursor import Cursor
-from symd.dwarf.forms import Layout
-from symd.dwarf.units import SECTION, Unit
+from symd.dwarf.forms import ValueLayout
+from symd.dwarf.sections import DebugSection
+from symd.dwarf.units import Unit
 from symd.errors import Malformed
 from symd.model.columns import U8
 
@@ -47,18 +48,20 @@ class Dies(NamedTuple):
     depth: NDArray[np.int32]
 
 
-def split(data: bytes, u8: U8, unit: Unit, shapes: Shapes) -> Dies:
-    """The DIEs of ``unit``; ``u8`` is ``data`` as an array. Raises Malformed where its tree cannot be followed."""
+def split(info: DebugSection, u8: U8, unit: Unit, shapes: Shapes) -> Dies:
+    """The DIEs of ``unit``; ``u8`` are the bytes of ``info``. Raises Malformed where its tree cannot be followed."""
     (dies,) = _split_together(u8, [unit], shapes)
-    return _walk(data, unit, shapes) if dies is None else dies
+    return _walk(info, unit, shapes) if dies is None else dies
 
 
-def split_all(data: bytes, u8: U8, units: Sequence[Unit], shapes: Shapes) -> Iterator[tuple[Unit, Dies | Malformed]]:
+def split_all(
+    info: DebugSection, u8: U8, units: Sequence[Unit], shapes: Shapes
+) -> Iterator[tuple[Unit, Dies | Malformed]]:
     """The DIEs of each unit, or what is wrong with its tree."""
     for group in _groups(units):
         for unit, dies in zip(group, _split_together(u8, group, shapes), strict=True):
             try:
-                yield unit, _walk(data, unit, shapes) if dies is None else dies
+                yield unit, _walk(info, unit, shapes) if dies is None else dies
             except Malformed as error:
                 yield unit, error
 
@@ -144,13 +147,13 @@ class _Declared:
 
 def _is_plain(code: int, shape: DieShape, count: int) -> bool:
     """Whether records can be passed by this declaration of a table of so many; far-off codes would make it large."""
-    unusual = {Layout.INDIRECT, Layout.UNKNOWN}
+    unusual = {ValueLayout.INDIRECT, ValueLayout.UNKNOWN}
     return 0 < code < min(MOST_CODES, 256 + 4 * count) and all(a.layout not in unusual for a in shape.attributes)
 
 
-def _walk(data: bytes, unit: Unit, shapes: Shapes) -> Dies:
+def _walk(info: DebugSection, unit: Unit, shapes: Shapes) -> Dies:
     table = shapes.table(unit.abbreviations, unit.widths)
-    cursor = Cursor(data, SECTION, unit.dies, unit.end)
+    cursor = Cursor(info.data, info.name, unit.dies, unit.end)
     plans = {code: (layouts(shape), shape.number, matters(shape), shape.has_children) for code, shape in table.items()}
     found = array("q")
     depth = 0
@@ -166,7 +169,7 @@ def _walk(data: bytes, unit: Unit, shapes: Shapes) -> Dies:
                 raise cursor.fail(f"abbreviation {code} is not declared", start)
             sizes, number, important, has_children = plan
             attributes = cursor.at
-            if Layout.INDIRECT in sizes:
+            if ValueLayout.INDIRECT in sizes:
                 number = _skip_indirect(cursor, table[code], shapes)
             else:
                 for size in sizes:
@@ -190,7 +193,7 @@ def _skip_indirect(cursor: Cursor, shape: DieShape, shapes: Shapes) -> int:
         resolved = attribute
         while resolved.form == Form.DW_FORM_indirect:
             form = cursor.uleb()
-            spelt.append(Attribute(0, Form.DW_FORM_udata, Layout.LEB))
+            spelt.append(Attribute(0, Form.DW_FORM_udata, ValueLayout.LEB))
             resolved = Attribute(attribute.name, form, forms.layout(form, shape.widths))
         forms.skip(cursor, resolved.layout)
         spelt.append(resolved)

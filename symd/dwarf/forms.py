@@ -35,7 +35,7 @@ OFFSETS = frozenset({Form.DW_FORM_sec_offset, Form.DW_FORM_data4, Form.DW_FORM_d
 """Forms of an offset into another section; the data forms are those of DWARF 2 and 3."""
 
 
-class Layout(IntEnum):
+class ValueLayout(IntEnum):
     """Kinds of values whose size is not fixed; a fixed size is a number from 0."""
 
     LEB = -1
@@ -81,22 +81,22 @@ _LAYOUTS: dict[int, int] = {
     Form.DW_FORM_ref_sig8: 8,
     Form.DW_FORM_ref_sup8: 8,
     Form.DW_FORM_data16: 16,
-    Form.DW_FORM_sdata: Layout.LEB,
-    Form.DW_FORM_udata: Layout.LEB,
-    Form.DW_FORM_ref_udata: Layout.LEB,
-    Form.DW_FORM_strx: Layout.LEB,
-    Form.DW_FORM_addrx: Layout.LEB,
-    Form.DW_FORM_loclistx: Layout.LEB,
-    Form.DW_FORM_rnglistx: Layout.LEB,
-    Form.DW_FORM_GNU_addr_index: Layout.LEB,
-    Form.DW_FORM_GNU_str_index: Layout.LEB,
-    Form.DW_FORM_string: Layout.STRING,
-    Form.DW_FORM_block1: Layout.BLOCK1,
-    Form.DW_FORM_block2: Layout.BLOCK2,
-    Form.DW_FORM_block4: Layout.BLOCK4,
-    Form.DW_FORM_block: Layout.BLOCK,
-    Form.DW_FORM_exprloc: Layout.BLOCK,
-    Form.DW_FORM_indirect: Layout.INDIRECT,
+    Form.DW_FORM_sdata: ValueLayout.LEB,
+    Form.DW_FORM_udata: ValueLayout.LEB,
+    Form.DW_FORM_ref_udata: ValueLayout.LEB,
+    Form.DW_FORM_strx: ValueLayout.LEB,
+    Form.DW_FORM_addrx: ValueLayout.LEB,
+    Form.DW_FORM_loclistx: ValueLayout.LEB,
+    Form.DW_FORM_rnglistx: ValueLayout.LEB,
+    Form.DW_FORM_GNU_addr_index: ValueLayout.LEB,
+    Form.DW_FORM_GNU_str_index: ValueLayout.LEB,
+    Form.DW_FORM_string: ValueLayout.STRING,
+    Form.DW_FORM_block1: ValueLayout.BLOCK1,
+    Form.DW_FORM_block2: ValueLayout.BLOCK2,
+    Form.DW_FORM_block4: ValueLayout.BLOCK4,
+    Form.DW_FORM_block: ValueLayout.BLOCK,
+    Form.DW_FORM_exprloc: ValueLayout.BLOCK,
+    Form.DW_FORM_indirect: ValueLayout.INDIRECT,
 }
 """Forms whose layout is the same in every unit."""
 _OFFSET_WIDE = (
@@ -108,12 +108,12 @@ _OFFSET_WIDE = (
     Form.DW_FORM_GNU_strp_alt,
 )
 _IMPLICIT_CONST, _SDATA = int(Form.DW_FORM_implicit_const), int(Form.DW_FORM_sdata)
-BLOCK_LENGTH = {Layout.BLOCK1: 1, Layout.BLOCK2: 2, Layout.BLOCK4: 4}
+BLOCK_LENGTH = {ValueLayout.BLOCK1: 1, ValueLayout.BLOCK2: 2, ValueLayout.BLOCK4: 4}
 
 
 def layout(form: int, widths: Widths) -> int:
-    """The size of a value of this form, or the Layout that says how to find it."""
-    return _layouts(widths).get(form, Layout.UNKNOWN)
+    """The size of a value of this form, or the ValueLayout that says how to find it."""
+    return _layouts(widths).get(form, ValueLayout.UNKNOWN)
 
 
 @lru_cache(maxsize=16)
@@ -131,14 +131,14 @@ def skip(cursor: Cursor, kind: int) -> None:
     """Pass one value of a layout other than INDIRECT."""
     if kind >= 0:
         cursor.skip(kind)
-    elif kind == Layout.LEB:
+    elif kind == ValueLayout.LEB:
         cursor.uleb()
-    elif kind == Layout.STRING:
+    elif kind == ValueLayout.STRING:
         cursor.text()
-    elif kind == Layout.BLOCK:
+    elif kind == ValueLayout.BLOCK:
         cursor.skip(cursor.uleb())
     elif kind in BLOCK_LENGTH:
-        cursor.skip(cursor.unsigned(BLOCK_LENGTH[Layout(kind)]))
+        cursor.skip(cursor.unsigned(BLOCK_LENGTH[ValueLayout(kind)]))
     else:
         raise cursor.fail("an attribute of an unknown form")
 
@@ -155,9 +155,9 @@ def read(cursor: Cursor, form: int, widths: Widths, constant: int) -> int | byte
         return cursor.sleb()
     if 0 <= kind <= 8:
         return cursor.unsigned(kind)
-    if kind == Layout.LEB:
+    if kind == ValueLayout.LEB:
         return cursor.uleb()
-    if kind == Layout.STRING:
+    if kind == ValueLayout.STRING:
         return cursor.text()
     skip(cursor, kind)
     return None

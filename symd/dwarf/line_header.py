@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from symd.dwarf.constants import Form, Lnct
 from symd.dwarf.cursor import Cursor
-from symd.dwarf.strings import StringReader
-from symd.errors import Malformed, Unsupported
+from symd.dwarf.sections import DebugSection
+from symd.dwarf.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.dwarf.warnings import Warnings
+from symd.errors import Malformed, SymdError, Unsupported
 
-SECTION = ".debug_line"
 EXTENDED_OPCODE = 0
 """The opcode that begins an extended instruction (6.2.5.3); its own number follows behind its length."""
+_PATH, _DIRECTORY_INDEX = int(Lnct.DW_LNCT_path), int(Lnct.DW_LNCT_directory_index)
+_MD5, _LLVM_SOURCE = int(Lnct.DW_LNCT_MD5), int(Lnct.DW_LNCT_LLVM_source)
 
 
 class ProgramShape(NamedTuple):
@@ -31,7 +34,8 @@ class ProgramShape(NamedTuple):
 
 @dataclass(slots=True)
 class LineHeader:
-    """One table's header. ``files`` are (name, directory index); the program is ``.debug_line[program:end]``.
+    """One table's header. ``files`` are (name, directory index), ``tables`` is where directories and files are listed, and
+    the program stands from ``program`` to ``end``: all places count from the beginning of the section.
 
     ``names_base`` is where NVIDIA's inline names count from in ``.debug_str`` (0 where the header does not say).
     """
@@ -41,31 +45,67 @@ class LineHeader:
     program: int
     version: int
     shape: ProgramShape
+    offset_size: int
+    tables: int
     directories: list[bytes] = field(default_factory=list)
     files: list[tuple[bytes, int]] = field(default_factory=list)
     names_base: int = 0
 
 
-def read_header(data: bytes, strings: StringReader, offset: int, end: int, offset_size: int, at: int) -> LineHeader:
-    """The header of the table at ``offset``, which ends at ``end`` and whose version field is at ``at``.
+class FileDetails(NamedTuple):
+    """``md5`` of the file that the compiler read (16 bytes), and its whole text (``source``); b"" where the table does not
+    say."""
+
+    md5: bytes
+    source: bytes
+
+
+def read_headers(
+    section: DebugSection, strings: StringReader, skipped: frozenset[int], warnings: Warnings
+) -> Iterator[LineHeader]:
+    """The header of every table that has a readable one and does not begin at one of the ``skipped`` offsets."""
+    data, at = section.data, 0
+    while at < len(data):
+        cursor = Cursor(data, section.name, at, len(data))
+        try:
+            length, offset_size = cursor.initial_length()
+        except SymdError as error:
+            warnings.add(f"the rest of the section is left out: {error}")
+            return
+        if length > len(data) - cursor.at:
+            where = f"{section.name}+{at:#x}"
+            warnings.add(f"{where}: the rest is left out: table length {length:#x} passes the section's end")
+            return
+        cursor.end = end = cursor.at + length
+        try:
+            if length and at not in skipped:
+                yield read_header(cursor, strings, at, offset_size)
+        except (Malformed, Unsupported) as error:
+            warnings.add(f"{section.name}+{at:#x}: line table left out: {error}")
+        at = end
+
+
+def read_header(cursor: Cursor, strings: StringReader, offset: int, offset_size: int) -> LineHeader:
+    """The header of the table at ``offset``, which ends where the cursor does; the cursor is behind the length field.
 
     Raises Malformed or Unsupported, which name the place.
     """
-    cursor = Cursor(data, SECTION, at, end)
+    end = cursor.end
     version = cursor.unsigned(2)
     if not 2 <= version <= 5:
-        raise Unsupported(f"line table version {version}", where=f"{SECTION}+{offset:#x}")
+        raise Unsupported(f"line table version {version}", where=f"{cursor.section}+{offset:#x}")
     if version >= 5:
         cursor.skip(2)  # address_size, segment_selector_size: set_address says its own length
     header_length = cursor.unsigned(offset_size)
     program = cursor.at + header_length
     if program > end:
         raise cursor.fail(f"the header's length {header_length:#x} passes the end of its table")
-    header = LineHeader(offset, end, program, version, _shape(cursor, version))
+    shape = _shape(cursor, version)
+    header = LineHeader(offset, end, program, version, shape, offset_size, cursor.at)
     cursor.end = program
     if version >= 5:
-        header.directories = [path for path, _ in _entries(cursor, strings, offset_size)]
-        header.files = _entries(cursor, strings, offset_size)
+        header.directories = [path for path, _ in _names(cursor, strings, offset_size)]
+        header.files = _names(cursor, strings, offset_size)
     else:
         _read_old_tables(cursor, header)
     return header
@@ -112,49 +152,77 @@ def file_entry_directory(cursor: Cursor) -> int:
     return directory
 
 
-def _entries(cursor: Cursor, strings: StringReader, offset_size: int) -> list[tuple[bytes, int]]:
+def file_details(section: DebugSection, strings: StringReader, header: LineHeader) -> list[FileDetails]:
+    """What a header that was read says of its files besides their names, entry for entry; nothing before DWARF 5."""
+    if header.version < 5:
+        return []
+    cursor = Cursor(section.data, section.name, header.tables, header.program)
+    _entries(cursor, strings, header.offset_size, ())
+    found = _entries(cursor, strings, header.offset_size, (_MD5, _LLVM_SOURCE))
+    return [FileDetails(_bytes(md5), _bytes(source)) for md5, source in found]
+
+
+def _bytes(value: bytes | int | None) -> bytes:
+    return value if isinstance(value, bytes) else b""
+
+
+def _names(cursor: Cursor, strings: StringReader, offset_size: int) -> list[tuple[bytes, int]]:
     """A DWARF 5 directory or file table as (path, directory index)."""
+    found = _entries(cursor, strings, offset_size, (_PATH, _DIRECTORY_INDEX))
+    return [(_bytes(path), number if isinstance(number, int) else 0) for path, number in found]
+
+
+def _entries(
+    cursor: Cursor, strings: StringReader, offset_size: int, wanted: tuple[int, ...]
+) -> list[list[bytes | int | None]]:
+    """The ``wanted`` columns (DW_LNCT_*) of every entry of a DWARF 5 directory or file table; None where it has no such
+    column."""
     formats = [(cursor.uleb(), cursor.uleb()) for _ in range(cursor.unsigned(1))]
     count = cursor.uleb()
     if count and not formats:
         raise cursor.fail(f"{count} entries without a format")
+    columns = [
+        (wanted.index(content) if content in wanted else -1, _reader(form, strings, offset_size))
+        for content, form in formats
+    ]
     found = []
     for _ in range(count):
         start = cursor.at
-        path, directory = b"", 0
-        for content, form in formats:
-            value = _value(cursor, strings, form, offset_size)
-            if content == Lnct.DW_LNCT_path and isinstance(value, bytes):
-                path = value
-            elif content == Lnct.DW_LNCT_directory_index and isinstance(value, int):
-                directory = value
+        entry: list[bytes | int | None] = [None] * (len(wanted) + 1)
+        for slot, read in columns:
+            entry[slot] = read(cursor)
         if cursor.at == start:
             raise cursor.fail(f"{count} entries of no bytes")
-        found.append((path, directory))
+        entry.pop()  # the columns that nobody wants
+        found.append(entry)
     return found
 
 
-def _value(cursor: Cursor, strings: StringReader, form: int, offset_size: int) -> bytes | int | None:
-    if form in _STRING_SECTIONS:
-        return strings.at(_STRING_SECTIONS[form], cursor.unsigned(offset_size))
-    read = _FORMS.get(form)
-    if read is None:
-        raise Malformed(f"form {form:#x} in a file table", where=f"{SECTION}+{cursor.at:#x}")
-    return read(cursor)
+def _reader(form: int, strings: StringReader, offset_size: int) -> Callable[[Cursor], bytes | int | None]:
+    """Reads one value of a form; refuses it where it cannot stand in a file table."""
+    section = _STRING_SECTIONS.get(form)
+    if section is not None:
+        return lambda cursor: strings.at(section, cursor.unsigned(offset_size))
+
+    def refuse(cursor: Cursor) -> None:
+        raise cursor.fail(f"form {form:#x} in a file table")
+
+    return _FORMS.get(form, refuse)
 
 
-def _block(size: Callable[[Cursor], int]) -> Callable[[Cursor], None]:
-    def pass_over(cursor: Cursor) -> None:
-        cursor.skip(size(cursor))
+def _block(size: Callable[[Cursor], int]) -> Callable[[Cursor], bytes]:
+    def read(cursor: Cursor) -> bytes:
+        start = cursor.skip(size(cursor))
+        return cursor.data[start : cursor.at]
 
-    return pass_over
+    return read
 
 
 def _fixed(size: int) -> Callable[[Cursor], int]:
     return lambda cursor: cursor.unsigned(size)
 
 
-_STRING_SECTIONS: dict[int, str] = {Form.DW_FORM_strp: ".debug_str", Form.DW_FORM_line_strp: ".debug_line_str"}
+_STRING_SECTIONS: dict[int, int] = {Form.DW_FORM_strp: IN_STRINGS, Form.DW_FORM_line_strp: IN_LINE_STRINGS}
 _FORMS: dict[int, Callable[[Cursor], bytes | int | None]] = {
     Form.DW_FORM_block2: _block(_fixed(2)),
     Form.DW_FORM_block4: _block(_fixed(4)),

@@ -4,15 +4,17 @@ targets (several operations an instruction) and more than 127 standard opcodes."
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from symd.dwarf.constants import Lne, Lns
 from symd.dwarf.cursor import Cursor
-from symd.dwarf.line_header import EXTENDED_OPCODE, SECTION, LineHeader, file_entry_directory
+from symd.dwarf.line_header import EXTENDED_OPCODE, LineHeader, file_entry_directory
 from symd.dwarf.line_program import ProgramRows
 from symd.dwarf.opcode_boundaries import operand_count
+from symd.dwarf.sections import DebugSection
 from symd.errors import Malformed
 from symd.model.debug_info import RowFlag
 
@@ -20,12 +22,8 @@ _COLUMNS = 7
 _U32 = 0xFFFFFFFF
 _U64 = 0xFFFFFFFFFFFFFFFF
 # Plain numbers: to combine enumeration members takes longer than all the rest of an instruction.
-_IS_STMT, _END_SEQUENCE = int(RowFlag.IS_STMT), int(RowFlag.END_SEQUENCE)
-_ROW_FLAGS: dict[int, int] = {
-    Lns.DW_LNS_set_basic_block: int(RowFlag.BASIC_BLOCK),
-    Lns.DW_LNS_set_prologue_end: int(RowFlag.PROLOGUE_END),
-    Lns.DW_LNS_set_epilogue_begin: int(RowFlag.EPILOGUE_BEGIN),
-}
+_IS_STMT, _END_SEQUENCE, _BASIC_BLOCK = int(RowFlag.IS_STMT), int(RowFlag.END_SEQUENCE), int(RowFlag.BASIC_BLOCK)
+_PROLOGUE_END, _EPILOGUE_BEGIN = int(RowFlag.PROLOGUE_END), int(RowFlag.EPILOGUE_BEGIN)
 
 
 @dataclass(slots=True)
@@ -68,68 +66,107 @@ class _Machine:
     def step(self) -> None:
         shape = self.header.shape
         opcode = self.cursor.unsigned(1)
-        if opcode == EXTENDED_OPCODE:
-            self.extended()
-        elif opcode < shape.opcode_base:
-            self.standard(opcode)
-        else:
+        if opcode >= shape.opcode_base:
             self.advance((opcode - shape.opcode_base) // shape.line_range)
             self.state.line += shape.line_base + (opcode - shape.opcode_base) % shape.line_range
             self.emit()
-
-    def standard(self, opcode: int) -> None:  # noqa: C901 - one branch an opcode
-        state, cursor = self.state, self.cursor
-        if opcode == Lns.DW_LNS_copy:
-            self.emit()
-        elif opcode == Lns.DW_LNS_advance_pc:
-            self.advance(cursor.uleb())
-        elif opcode == Lns.DW_LNS_advance_line:
-            state.line += cursor.sleb()
-        elif opcode == Lns.DW_LNS_set_file:
-            state.file = cursor.uleb()
-        elif opcode == Lns.DW_LNS_set_column:
-            state.column = cursor.uleb()
-        elif opcode == Lns.DW_LNS_negate_stmt:
-            state.is_stmt = not state.is_stmt
-        elif opcode == Lns.DW_LNS_const_add_pc:
-            self.advance((255 - self.header.shape.opcode_base) // self.header.shape.line_range)
-        elif opcode == Lns.DW_LNS_fixed_advance_pc:
-            state.address += cursor.unsigned(2)
-            state.op_index = 0
-        elif opcode in _ROW_FLAGS:
-            state.flags |= _ROW_FLAGS[opcode]
+        elif opcode == EXTENDED_OPCODE:
+            self.extended()
+        elif opcode in _STANDARD:
+            _STANDARD[opcode](self)
         else:
-            for _ in range(operand_count(self.header.shape, opcode)):
-                cursor.uleb()
+            for _ in range(operand_count(shape, opcode)):
+                self.cursor.uleb()
 
     def extended(self) -> None:
         size = self.cursor.uleb()
         start = self.cursor.skip(size)
-        operands = Cursor(self.cursor.data, SECTION, start, start + size)
-        opcode = operands.unsigned(1)
-        state = self.state
-        if opcode == Lne.DW_LNE_end_sequence:
-            self.emit(_END_SEQUENCE)
-            self.ends.append(len(self.rows) // _COLUMNS)
-            self.state = _State(self.header.shape.default_is_stmt)
-        elif opcode == Lne.DW_LNE_set_address:
-            state.address, state.op_index = operands.address(size - 1), 0
-        elif opcode == Lne.DW_LNE_define_file:
-            self.header.files.append((operands.text(), file_entry_directory(operands)))
-        elif opcode == Lne.DW_LNE_NVIDIA_inlined_call:
-            state.context, state.name = operands.uleb(), operands.uleb()
+        operands = Cursor(self.cursor.data, self.cursor.section, start, start + size)
+        run_extended = _EXTENDED.get(operands.unsigned(1))
+        if run_extended is not None:
+            run_extended(self, operands)
+
+    def advance_pc(self) -> None:
+        self.advance(self.cursor.uleb())
+
+    def advance_line(self) -> None:
+        self.state.line += self.cursor.sleb()
+
+    def set_file(self) -> None:
+        self.state.file = self.cursor.uleb()
+
+    def set_column(self) -> None:
+        self.state.column = self.cursor.uleb()
+
+    def negate_stmt(self) -> None:
+        self.state.is_stmt = not self.state.is_stmt
+
+    def const_add_pc(self) -> None:
+        shape = self.header.shape
+        self.advance((255 - shape.opcode_base) // shape.line_range)
+
+    def fixed_advance_pc(self) -> None:
+        self.state.address += self.cursor.unsigned(2)
+        self.state.op_index = 0
+
+    def set_basic_block(self) -> None:
+        self.state.flags |= _BASIC_BLOCK
+
+    def set_prologue_end(self) -> None:
+        self.state.flags |= _PROLOGUE_END
+
+    def set_epilogue_begin(self) -> None:
+        self.state.flags |= _EPILOGUE_BEGIN
+
+    def end_sequence(self, operands: Cursor) -> None:
+        del operands
+        self.emit(_END_SEQUENCE)
+        self.ends.append(len(self.rows) // _COLUMNS)
+        self.state = _State(self.header.shape.default_is_stmt)
+
+    def set_address(self, operands: Cursor) -> None:
+        self.state.address, self.state.op_index = operands.address(operands.end - operands.at), 0
+
+    def define_file(self, operands: Cursor) -> None:
+        self.header.files.append((operands.text(), file_entry_directory(operands)))
+
+    def inlined_call(self, operands: Cursor) -> None:
+        self.state.context, self.state.name = operands.uleb(), operands.uleb()
 
 
-def run(data: bytes, header: LineHeader) -> ProgramRows:
+_STANDARD: Mapping[int, Callable[[_Machine], None]] = {
+    Lns.DW_LNS_copy: _Machine.emit,
+    Lns.DW_LNS_advance_pc: _Machine.advance_pc,
+    Lns.DW_LNS_advance_line: _Machine.advance_line,
+    Lns.DW_LNS_set_file: _Machine.set_file,
+    Lns.DW_LNS_set_column: _Machine.set_column,
+    Lns.DW_LNS_negate_stmt: _Machine.negate_stmt,
+    Lns.DW_LNS_set_basic_block: _Machine.set_basic_block,
+    Lns.DW_LNS_const_add_pc: _Machine.const_add_pc,
+    Lns.DW_LNS_fixed_advance_pc: _Machine.fixed_advance_pc,
+    Lns.DW_LNS_set_prologue_end: _Machine.set_prologue_end,
+    Lns.DW_LNS_set_epilogue_begin: _Machine.set_epilogue_begin,
+}
+_EXTENDED: Mapping[int, Callable[[_Machine, Cursor], None]] = {
+    Lne.DW_LNE_end_sequence: _Machine.end_sequence,
+    Lne.DW_LNE_set_address: _Machine.set_address,
+    Lne.DW_LNE_define_file: _Machine.define_file,
+    Lne.DW_LNE_NVIDIA_inlined_call: _Machine.inlined_call,
+}
+"""The other extended instructions are passed over."""
+
+
+def run(section: DebugSection, header: LineHeader) -> ProgramRows:
     """As ``line_program.run`` for one header; any shape."""
-    machine = _Machine(header, Cursor(data, SECTION, header.program, header.end), _State(header.shape.default_is_stmt))
-    sick: dict[int, tuple[int, str]] = {}
+    cursor = Cursor(section.data, section.name, header.program, header.end)
+    machine = _Machine(header, cursor, _State(header.shape.default_is_stmt))
+    malformed: dict[int, tuple[int, str]] = {}
     while machine.cursor.at < machine.cursor.end:
         start = machine.cursor.at
         try:
             machine.step()
         except Malformed as error:
-            sick[0] = (start, error.message)
+            malformed[0] = (start, error.message)
             machine.rows, machine.ends = array("Q"), []
             break
     every = np.array(machine.rows, np.uint64).reshape(-1, _COLUMNS)
@@ -147,6 +184,6 @@ def run(data: bytes, header: LineHeader) -> ProgramRows:
         program=np.zeros(len(machine.ends), np.uint32),
         context=columns[5] if inlined else None,
         name=columns[6] if inlined else None,
-        sick=sick,
+        malformed=malformed,
         open=unfinished,
     )

@@ -13,7 +13,8 @@ from symd.dwarf import opcode_boundaries
 from symd.dwarf.bulk_read import Positions, sleb_at, spread, uleb_at, unsigned_at
 from symd.dwarf.constants import Lne, Lns
 from symd.dwarf.cursor import Cursor
-from symd.dwarf.line_header import SECTION, LineHeader, ProgramShape, file_entry_directory
+from symd.dwarf.line_header import LineHeader, ProgramShape, file_entry_directory
+from symd.dwarf.sections import DebugSection
 from symd.errors import Malformed
 from symd.model.columns import U8, U32, U64
 from symd.model.debug_info import RowFlag
@@ -38,7 +39,7 @@ class ProgramRows(NamedTuple):
     ``file`` is the file register; it and ``column`` stop at the largest u32, ``line`` counts modulo 2**32. ``ends`` holds
     the row number behind each sequence, ``program`` the number of the program of each sequence, as they were passed.
     ``context`` (row number inside the sequence, from 1) and ``name`` (offset from the header's base) are None where no
-    program sets them. ``sick`` maps a program that was refused to the place and the reason; ``open`` lists programs whose
+    program sets them. ``malformed`` maps a program that was refused to the place and the reason; ``open`` lists programs whose
     last sequence has no end and was left out.
     """
 
@@ -51,15 +52,17 @@ class ProgramRows(NamedTuple):
     program: U32
     context: U64 | None
     name: U64 | None
-    sick: dict[int, tuple[int, str]]
+    malformed: dict[int, tuple[int, str]]
     open: tuple[int, ...]
 
 
 class _Code:
     """Programs of one shape laid one behind the other, and which instruction belongs to which row."""
 
-    def __init__(self, data: bytes, headers: Sequence[LineHeader]) -> None:
+    def __init__(self, section: DebugSection, headers: Sequence[LineHeader]) -> None:
         shape = headers[0].shape
+        data = section.data
+        self.section = section.name
         self.shape = shape
         self.headers = headers
         sentinel = bytes([opcode_boundaries.SENTINEL])
@@ -68,8 +71,8 @@ class _Code:
         self.stops = np.cumsum([h.end - h.program + 1 for h in headers]) - 1
         self.begins = np.append(0, self.stops[:-1] + 1)
         self.found = opcode_boundaries.find(self.bytes, shape, self.stops)
-        self.sick: dict[int, tuple[int, str]] = {}
-        self.refuse(self.found.sick, "an instruction passes the end of its table")
+        self.malformed: dict[int, tuple[int, str]] = {}
+        self.refuse(self.found.malformed, "an instruction passes the end of its table")
         self.kind = self._extended_kinds()
         self._find_rows()
 
@@ -78,10 +81,10 @@ class _Code:
         numbers = np.searchsorted(self.stops, at)
         for number, place in zip(numbers.tolist(), at.tolist(), strict=True):
             header = self.headers[number]
-            self.sick.setdefault(number, (header.program + place - int(self.begins[number]), why))
+            self.malformed.setdefault(number, (header.program + place - int(self.begins[number]), why))
 
     def _extended_kinds(self) -> NDArray[np.int16]:
-        """The extended opcode of each extended instruction; -1 where the instruction is sick."""
+        """The extended opcode of each extended instruction; -1 where the instruction is malformed."""
         kind = np.full(len(self.found.extended), -1, np.int16)
         whole = self.found.payload < self.found.end
         kind[whole] = self.u8[self.found.payload[whole]]
@@ -154,12 +157,12 @@ class _Code:
         return spread(values, np.insert(rows, slot, self.first), len(self.row_at))
 
 
-def run(data: bytes, headers: Sequence[LineHeader]) -> ProgramRows:
-    """Run the programs of ``headers``, all of one shape that ``is_regular``, over ``.debug_line``.
+def run(section: DebugSection, headers: Sequence[LineHeader]) -> ProgramRows:
+    """Run the programs of ``headers``, all of one shape that ``is_regular``, over the section of line tables.
 
     DW_LNE_define_file appends to the ``files`` of its header.
     """
-    code = _Code(data, headers)
+    code = _Code(section, headers)
     _define_files(code)
     columns: dict[str, NDArray[Any]] = {
         "address": _addresses(code),
@@ -181,7 +184,7 @@ def is_regular(shape: ProgramShape) -> bool:
 
 def _register(code: _Code, opcode: int, default: int) -> U32:
     at = code.opcode(opcode)
-    # A sick program may hold an opcode whose operand is the sentinel; its rows are dropped.
+    # A malformed program may hold an opcode whose operand is the sentinel; its rows are dropped.
     values = uleb_at(code.u8, at + 1)[0]
     return code.fill(default, code.row(at), np.minimum(values, _LARGEST).astype(np.uint32))
 
@@ -217,7 +220,7 @@ def _advances(code: _Code) -> tuple[Positions, U64]:
         [
             uleb_at(code.u8, moved + 1)[0] * np.uint64(shape.min_inst_length),
             np.full(len(constant), step, np.uint64),
-            # A sick instruction may stand before the last byte; its rows are dropped.
+            # A malformed instruction may stand before the last byte; its rows are dropped.
             unsigned_at(code.u8, np.minimum(fixed + 1, len(code.u8) - 2), 2),
         ]
     )
@@ -291,7 +294,7 @@ def _inlined(code: _Code) -> tuple[U64 | None, U64 | None]:
 def _define_files(code: _Code) -> None:
     at, end, _ = code.extended(Lne.DW_LNE_define_file)
     for start, stop in zip(at.tolist(), end.tolist(), strict=True):
-        cursor = Cursor(code.bytes, SECTION, start, stop)
+        cursor = Cursor(code.bytes, code.section, start, stop)
         try:
             entry = cursor.text(), file_entry_directory(cursor)
         except Malformed:
@@ -301,13 +304,13 @@ def _define_files(code: _Code) -> None:
 
 
 def _keep(code: _Code, columns: dict[str, NDArray[Any]]) -> ProgramRows:
-    """Leave out the sentinels, sequences without an end and sick programs."""
+    """Leave out the sentinels, sequences without an end and malformed programs."""
     program = np.searchsorted(code.stop_rows, code.first)
     length = code.ends - code.first
     closed = np.zeros(len(code.row_at) + 1, np.bool_)
     closed[code.end_rows + 1] = True
     closed = closed[code.ends]
-    kept = closed & ~np.isin(program, list(code.sick))
+    kept = closed & ~np.isin(program, list(code.malformed))
     unfinished = np.flatnonzero(np.bincount(program[~closed & (length > 1)]))
     ends = np.cumsum(length[kept])
     rows = _selection(code, kept)
@@ -315,8 +318,8 @@ def _keep(code: _Code, columns: dict[str, NDArray[Any]]) -> ProgramRows:
     return ProgramRows(
         ends=ends,
         program=program[kept].astype(np.uint32),
-        sick=code.sick,
-        open=tuple(number for number in unfinished.tolist() if number not in code.sick),
+        malformed=code.malformed,
+        open=tuple(number for number in unfinished.tolist() if number not in code.malformed),
         context=columns.pop("context", None),
         name=columns.pop("name", None),
         **columns,

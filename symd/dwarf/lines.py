@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from symd.dwarf import line_program
 from symd.dwarf.bulk_read import Positions, spread
-from symd.dwarf.columns import LineColumns, Sections, first_rows, look_up_files
-from symd.dwarf.cursor import Cursor
-from symd.dwarf.line_header import SECTION, LineHeader, ProgramShape, read_header
-from symd.dwarf.paths import join
+from symd.dwarf.columns import LineColumns, first_rows, look_up_files
+from symd.dwarf.line_header import LineHeader, ProgramShape, read_headers
+from symd.dwarf.paths import file_paths
 from symd.dwarf.row_table import Part, RowTable
-from symd.dwarf.strings import NO_STRING, Names, StringReader, place
+from symd.dwarf.sections import DebugSection, DebugSections
+from symd.dwarf.strings import IN_STRINGS, NO_STRING, Names, StringReader, place
 from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
-from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
+from symd.errors import LimitExceeded, Malformed
 from symd.model.columns import U32, U64
 
 _PATH_BYTES = 256 << 20
@@ -29,7 +29,7 @@ _INTERPRETED_BYTES = 500
 """Programs of one shape that are together this short run faster one instruction at a time."""
 
 
-def read_lines(sections: Sections, units: Units | None = None) -> LineColumns:
+def read_lines(sections: DebugSections, units: Units | None = None) -> LineColumns:
     """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
 
     ``units`` is ``read_units(sections)``, read here when it is not given; it supplies compilation directories (the
@@ -43,41 +43,16 @@ def read_lines(sections: Sections, units: Units | None = None) -> LineColumns:
     units = read_units(sections) if units is None else units
     strings = StringReader(sections)
     warnings = Warnings()
-    headers = list(_headers(sections, strings, units.skipped_tables, warnings))
+    headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings))
     rows = RowTable()
-    parts = list(_run(sections.get(SECTION, b""), headers, rows))
+    parts = list(_run(sections.lines, headers, rows))
     for part in parts:
-        _complain(part, headers, warnings)
-    refused = {part.numbers[number] for part in parts for number in part.sick}
+        _complain(sections.lines.name, part, headers, warnings)
+    refused = {part.numbers[number] for part in parts for number in part.malformed}
     if warnings and len(refused) == len(headers):
-        raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=SECTION)
-    file_maps, files = _files(headers, units.units)
+        raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=sections.lines.name)
+    file_maps, files = _files(sections.lines.name, headers, units.units)
     return _assemble(strings, headers, rows, parts, file_maps, files, warnings)
-
-
-def _headers(
-    sections: Sections, strings: StringReader, skipped: frozenset[int], warnings: Warnings
-) -> Iterator[LineHeader]:
-    """The header of every table that has a readable one and is not ``skipped``."""
-    data = sections.get(SECTION, b"")
-    at = 0
-    while at < len(data):
-        cursor = Cursor(data, SECTION, at, len(data))
-        try:
-            length, offset_size = cursor.initial_length()
-        except SymdError as error:
-            warnings.add(f"the rest of the section is left out: {error}")
-            return
-        if length > len(data) - cursor.at:
-            warnings.add(f"{SECTION}+{at:#x}: the rest is left out: table length {length:#x} passes the section's end")
-            return
-        end = cursor.at + length
-        try:
-            if length and at not in skipped:
-                yield read_header(data, strings, at, end, offset_size, cursor.at)
-        except (Malformed, Unsupported) as error:
-            warnings.add(f"{SECTION}+{at:#x}: line table left out: {error}")
-        at = end
 
 
 def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
@@ -96,7 +71,7 @@ def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
     return groups
 
 
-def _run(data: bytes, headers: Sequence[LineHeader], rows: RowTable) -> Iterator[Part]:
+def _run(section: DebugSection, headers: Sequence[LineHeader], rows: RowTable) -> Iterator[Part]:
     """Run all programs into ``rows``."""
     total, done = sum(header.end - header.program for header in headers), 0
     for group in _groups(headers):
@@ -104,24 +79,26 @@ def _run(data: bytes, headers: Sequence[LineHeader], rows: RowTable) -> Iterator
         done += size
         share = done / total if total else 1
         if line_program.is_regular(headers[group[0]].shape) and size > _INTERPRETED_BYTES:
-            yield rows.add(line_program.run(data, [headers[number] for number in group]), group, share)
+            yield rows.add(line_program.run(section, [headers[number] for number in group]), group, share)
         else:
             from symd.dwarf import line_interpreter  # noqa: PLC0415 - large objects do not need it
 
             for number in group:
-                yield rows.add(line_interpreter.run(data, headers[number]), [number], share)
+                yield rows.add(line_interpreter.run(section, headers[number]), [number], share)
 
 
-def _complain(part: Part, headers: Sequence[LineHeader], warnings: Warnings) -> None:
-    for number, (at, why) in part.sick.items():
+def _complain(section: str, part: Part, headers: Sequence[LineHeader], warnings: Warnings) -> None:
+    for number, (at, why) in part.malformed.items():
         header = headers[part.numbers[number]]
-        warnings.add(f"{SECTION}+{header.offset:#x}: line table left out: {SECTION}+{at:#x}: {why}")
+        warnings.add(f"{section}+{header.offset:#x}: line table left out: {section}+{at:#x}: {why}")
     for number in part.open:
         at = headers[part.numbers[number]].offset
-        warnings.add(f"{SECTION}+{at:#x}: the last sequence has no end and is left out")
+        warnings.add(f"{section}+{at:#x}: the last sequence has no end and is left out")
 
 
-def _files(headers: Sequence[LineHeader], units: Sequence[Unit]) -> tuple[dict[int, U32], tuple[str, ...]]:
+def _files(
+    section: str, headers: Sequence[LineHeader], units: Sequence[Unit]
+) -> tuple[dict[int, U32], tuple[str, ...]]:
     """Every table's map from file register to file number, and the files' full paths."""
     comp_dirs: dict[int, bytes] = {}
     for unit in units:
@@ -131,25 +108,12 @@ def _files(headers: Sequence[LineHeader], units: Sequence[Unit]) -> tuple[dict[i
     maps = {}
     budget = _PATH_BYTES
     for header in headers:
-        paths = list(_paths(header, comp_dirs.get(header.offset, b"")))
+        paths = list(file_paths(header, comp_dirs.get(header.offset, b"")))
         budget -= sum(map(len, paths))
         if budget < 0:
-            raise LimitExceeded(f"file paths take more than {_PATH_BYTES} bytes", where=SECTION)
+            raise LimitExceeded(f"file paths take more than {_PATH_BYTES} bytes", where=section)
         maps[header.offset] = np.array([numbers.setdefault(path, len(numbers)) for path in paths], np.uint32)
     return maps, tuple(path.decode("utf-8", "replace") for path in numbers)
-
-
-def _paths(header: LineHeader, comp_dir: bytes) -> Iterator[bytes]:
-    """Full paths by file register: from 0 in DWARF 5, from 1 before (where directory 0 is the compilation's)."""
-    if header.version >= 5:
-        directories = header.directories
-        comp_dir = comp_dir or (directories[0] if directories else b"")
-    else:
-        directories = [b"", *header.directories]
-        yield b""
-    for name, number in header.files:
-        base = b"" if header.version >= 5 and number == 0 else comp_dir
-        yield join(base, directories[number] if 0 <= number < len(directories) else b"", name)
 
 
 def _assemble(
@@ -233,5 +197,5 @@ def _inline_names(
     strings: StringReader, headers: Sequence[LineHeader], unit: U32, name: U64, context: U32, names: Names
 ) -> U32:
     base = np.array([header.names_base for header in headers], np.uint64)[unit]
-    places = np.where(context != 0, place(".debug_str", base + name), NO_STRING)
+    places = np.where(context != 0, place(IN_STRINGS, base + name), NO_STRING)
     return names.intern(strings, places)[0]

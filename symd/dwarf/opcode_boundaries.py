@@ -49,14 +49,14 @@ def operand_count(shape: ProgramShape, opcode: int) -> int:
 
 class Instructions(NamedTuple):
     """``starts`` marks the bytes at which instructions begin, the sentinels among them; ``extended`` holds the positions
-    of the extended ones, ``payload`` where their own opcode is and ``end`` where they end; ``sick`` positions where an
+    of the extended ones, ``payload`` where their own opcode is and ``end`` where they end; ``malformed`` positions where an
     instruction does not end inside its program."""
 
     starts: Mask
     extended: Positions
     payload: Positions
     end: Positions
-    sick: Positions
+    malformed: Positions
 
 
 class _Irregular(NamedTuple):
@@ -66,7 +66,7 @@ class _Irregular(NamedTuple):
     at: Positions
     payload: Positions
     end: Positions
-    sick: Mask
+    malformed: Mask
 
 
 @lru_cache(maxsize=16)
@@ -132,9 +132,9 @@ def find(code: bytes, shape: ProgramShape, stops: Positions) -> Instructions:
     np.logical_not(states[:-1], out=starts[1:])
     starts[_spans(at + 1, end)] = False
     starts[stops] = True
-    sick = np.concatenate([at[candidates.sick[true]], stops[states[stops - 1]]])
+    malformed = np.concatenate([at[candidates.malformed[true]], stops[states[stops - 1]]])
     extended = u8[at] == EXTENDED_OPCODE
-    return Instructions(starts, at[extended], candidates.payload[true][extended], end[extended], sick)
+    return Instructions(starts, at[extended], candidates.payload[true][extended], end[extended], malformed)
 
 
 def _irregular(code: U8, shape: ProgramShape, at: Positions, stops: Positions) -> _Irregular:
@@ -148,13 +148,13 @@ def _irregular(code: U8, shape: ProgramShape, at: Positions, stops: Positions) -
     room = np.maximum(limit[extended] - payload[extended], 0)
     fits = (length >= 1) & (length <= room.astype(np.uint64))
     end[extended] = payload[extended] + np.where(fits, length, 0).astype(np.int64)
-    sick = end > limit
-    sick[extended] |= ~fits
+    malformed = end > limit
+    malformed[extended] |= ~fits
     unknown = np.flatnonzero((opcode != EXTENDED_OPCODE) & (opcode != _FIXED_ADVANCE_PC))
     if unknown.size:
         end[unknown] = _behind_operands(code, shape, at[unknown])
-    sick |= end > limit
-    return _Irregular(at, payload, np.where(sick, limit, end), sick)
+    malformed |= end > limit
+    return _Irregular(at, payload, np.where(malformed, limit, end), malformed)
 
 
 def _behind_operands(code: U8, shape: ProgramShape, at: Positions) -> Positions:

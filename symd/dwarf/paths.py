@@ -4,6 +4,9 @@ directory, name; nothing is normalised."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+
+from symd.dwarf.line_header import LineHeader
 
 _WINDOWS_ROOT = re.compile(rb"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]")
 
@@ -29,3 +32,17 @@ def join(comp_dir: bytes, directory: bytes, name: bytes) -> bytes:
     if not is_absolute(directory):
         directory = append(comp_dir, directory)
     return append(directory, name)
+
+
+def file_paths(header: LineHeader, comp_dir: bytes) -> Iterator[bytes]:
+    """The full paths of a line table's files, by file register: from 0 in DWARF 5, from 1 before (0 is b""), where
+    directory 0 is the compilation's."""
+    if header.version >= 5:
+        directories = header.directories
+        comp_dir = comp_dir or (directories[0] if directories else b"")
+    else:
+        directories = [b"", *header.directories]
+        yield b""
+    for name, number in header.files:
+        base = b"" if header.version >= 5 and number == 0 else comp_dir
+        yield join(base, directories[number] if 0 <= number < len(directories) else b"", name)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from symd.dwarf.attributes import AttributeReader
 from symd.dwarf.bulk_read import Positions, spans, uleb_at, unsigned_at
 from symd.dwarf.bulk_records import Layouts, Records
-from symd.dwarf.columns import Sections
 from symd.dwarf.constants import Rle
-from symd.dwarf.forms import Layout
+from symd.dwarf.forms import ValueLayout
+from symd.dwarf.sections import DebugSection, DebugSections
 from symd.errors import LimitExceeded
 from symd.model.columns import U8, U64
 
@@ -49,7 +49,7 @@ class _Entries(NamedTuple):
     relative: NDArray[np.bool_]
 
 
-def read_lists(sections: Sections, reader: AttributeReader, offset: U64, unit: Positions) -> tuple[Ranges, int]:
+def read_lists(sections: DebugSections, reader: AttributeReader, offset: U64, unit: Positions) -> tuple[Ranges, int]:
     """The lists at ``offset`` of each unit's range section, and the number of those that do not end or hold an unknown
     entry (they have no rows). Raises LimitExceeded for lists that overlap so much that together they are many times as
     long as their section."""
@@ -61,10 +61,9 @@ def read_lists(sections: Sections, reader: AttributeReader, offset: U64, unit: P
     for width, is_new in (divmod(number, 2) for number in _different(kind)):
         those = np.flatnonzero(kind == 2 * width + is_new)
         if is_new:
-            data = sections.get(".debug_rnglists", b"")
-            entries, damaged = _read_new(data, reader, offset[those], unit[those], width)
+            entries, damaged = _read_new(sections.range_lists, reader, offset[those], unit[those], width)
         else:
-            entries, damaged = _read_old(sections.get(".debug_ranges", b""), offset[those], width)
+            entries, damaged = _read_old(sections.ranges, offset[those], width)
         part = _resolve(entries, reader.units.low_pc[unit[those]])
         parts.append(part._replace(which=those[part.which]))
         bad += damaged
@@ -89,8 +88,9 @@ def _budget(size: int) -> int:
     return 4 * size + 65536
 
 
-def _read_old(data: bytes, offset: U64, width: int) -> tuple[_Entries, int]:
+def _read_old(section: DebugSection, offset: U64, width: int) -> tuple[_Entries, int]:
     """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base."""
+    data = section.data
     offset = np.minimum(offset, np.uint64(len(data))).astype(np.int64)
     parts = []
     bad = 0
@@ -105,7 +105,7 @@ def _read_old(data: bytes, offset: U64, width: int) -> tuple[_Entries, int]:
         bad += int((~whole).sum())
         length = np.where(whole, last - first, 0)
         if int(length.sum()) * 2 * width > _budget(len(data)):
-            raise LimitExceeded("range lists overlap without end", where=".debug_ranges")
+            raise LimitExceeded("range lists overlap without end", where=section.name)
         at, which = spans(first, length)
         start, end = pairs[at, 0].astype(np.uint64), pairs[at, 1].astype(np.uint64)
         base = start == np.uint64((1 << 8 * width) - 1)
@@ -137,10 +137,12 @@ def _resolve(entries: _Entries, default_base: U64) -> Ranges:
     return Ranges(entries.which[kept], start[kept], end[kept])
 
 
-def _read_new(data: bytes, reader: AttributeReader, offset: U64, unit: Positions, width: int) -> tuple[_Entries, int]:
+def _read_new(
+    section: DebugSection, reader: AttributeReader, offset: U64, unit: Positions, width: int
+) -> tuple[_Entries, int]:
     """Tagged entries up to DW_RLE_end_of_list."""
-    u8 = np.frombuffer(data, np.uint8)
-    at, length = _Lists(data, u8, width).entries(np.minimum(offset, np.uint64(len(data))).astype(np.int64))
+    u8 = np.frombuffer(section.data, np.uint8)
+    at, length = _Lists(section, u8, width).entries(np.minimum(offset, np.uint64(len(u8))).astype(np.int64))
     which = np.repeat(np.arange(len(offset)), np.maximum(length, 0))
     return _decode(u8, reader, at, which, unit[which], width), int((length < 0).sum())
 
@@ -148,11 +150,12 @@ def _read_new(data: bytes, reader: AttributeReader, offset: U64, unit: Positions
 class _Lists:
     """Finds the entries of many lists at once, with a budget of bytes."""
 
-    def __init__(self, data: bytes, u8: U8, width: int) -> None:
-        self._data = data
+    def __init__(self, section: DebugSection, u8: U8, width: int) -> None:
+        self._section = section.name
+        self._data = section.data
         self._u8 = u8
         self._width = width
-        self._budget = _budget(len(data))
+        self._budget = _budget(len(u8))
 
     def entries(self, offset: Positions) -> tuple[Positions, Positions]:
         """Where the entries of the lists at each offset are, list by list, and how many each has; -1 for a list that is
@@ -203,20 +206,21 @@ class _Lists:
     def _spend(self, count: int) -> None:
         self._budget -= count
         if self._budget < 0:
-            raise LimitExceeded("range lists overlap without end", where=".debug_rnglists")
+            raise LimitExceeded("range lists overlap without end", where=self._section)
 
 
 def _entry_layouts(width: int) -> dict[int, Layouts]:
     """What follows the kind of an entry."""
     return {
         Rle.DW_RLE_end_of_list: (),
-        Rle.DW_RLE_base_addressx: (Layout.LEB,),
+        Rle.DW_RLE_base_addressx: (ValueLayout.LEB,),
         **dict.fromkeys(
-            (Rle.DW_RLE_startx_endx, Rle.DW_RLE_startx_length, Rle.DW_RLE_offset_pair), (Layout.LEB, Layout.LEB)
+            (Rle.DW_RLE_startx_endx, Rle.DW_RLE_startx_length, Rle.DW_RLE_offset_pair),
+            (ValueLayout.LEB, ValueLayout.LEB),
         ),
         Rle.DW_RLE_base_address: (width,),
         Rle.DW_RLE_start_end: (2 * width,),
-        Rle.DW_RLE_start_length: (width, Layout.LEB),
+        Rle.DW_RLE_start_length: (width, ValueLayout.LEB),
     }
 
 

@@ -28,7 +28,7 @@ class Part(NamedTuple):
     program: U32
     context: U64 | None
     name: U64 | None
-    sick: dict[int, tuple[int, str]]
+    malformed: dict[int, tuple[int, str]]
     open: tuple[int, ...]
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class RowTable:
             for name, column in self.columns.items():
                 column[span] = getattr(rows, name)
         self.count = span.stop
-        return Part(numbers, span, rows.ends, rows.program, rows.context, rows.name, rows.sick, rows.open)
+        return Part(numbers, span, rows.ends, rows.program, rows.context, rows.name, rows.malformed, rows.open)
 
     def column(self, name: str) -> NDArray[Any]:
         return self.columns[name][: self.count]

@@ -13,12 +13,13 @@ from symd.dwarf import die_split, tree
 from symd.dwarf.abbreviations import DieShape
 from symd.dwarf.attributes import NO_FILE, AttributeReader, ScopeAttributes
 from symd.dwarf.bulk_read import Positions
-from symd.dwarf.columns import LineColumns, ScopeColumns, Sections, look_up_files
+from symd.dwarf.columns import LineColumns, ScopeColumns, look_up_files
 from symd.dwarf.constants import Tag
 from symd.dwarf.die_split import NULL, Dies
 from symd.dwarf.range_lists import Ranges, in_order, read_lists
+from symd.dwarf.sections import DebugSection, DebugSections
 from symd.dwarf.strings import Names, StringReader
-from symd.dwarf.units import SECTION, Unit, Units, read_units
+from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed
 from symd.model.columns import U8, U32, U64
@@ -41,7 +42,7 @@ class _Functions(NamedTuple):
     around: NDArray[np.int64]
 
 
-def read_scopes(sections: Sections, lines: LineColumns, units: Units | None = None) -> ScopeColumns:
+def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None = None) -> ScopeColumns:
     """Decode the functions and inlined calls of every unit of ``.debug_info``.
 
     ``lines`` is ``read_lines(sections)``: call files are looked up in its tables, and its names come first in the
@@ -59,10 +60,10 @@ def read_scopes(sections: Sections, lines: LineColumns, units: Units | None = No
     units = read_units(sections) if units is None else units
     strings = StringReader(sections)
     warnings = Warnings(units.warnings)
-    u8 = np.frombuffer(sections.get(SECTION, b""), np.uint8)
-    trees = _split(sections.get(SECTION, b""), u8, units, warnings)
+    u8 = np.frombuffer(sections.info.data, np.uint8)
+    trees = _split(sections.info, u8, units, warnings)
     if warnings and not trees:
-        raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=SECTION)
+        raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
     functions = _functions(trees, units.shapes.all)
     reader = AttributeReader(sections, u8, units.units)
     found = reader.read(units.shapes.all, functions.shape, functions.attributes, functions.unit)
@@ -103,12 +104,12 @@ def _columns(
     )
 
 
-def _split(data: bytes, u8: U8, units: Units, warnings: Warnings) -> list[tuple[int, Dies]]:
+def _split(info: DebugSection, u8: U8, units: Units, warnings: Warnings) -> list[tuple[int, Dies]]:
     """The DIEs of every unit that can be followed, with the unit's place among ``units``."""
     trees = []
-    for place, (unit, dies) in enumerate(die_split.split_all(data, u8, units.units, units.shapes)):
+    for place, (unit, dies) in enumerate(die_split.split_all(info, u8, units.units, units.shapes)):
         if isinstance(dies, Malformed):
-            warnings.add(f"{SECTION}+{unit.offset:#x}: unit left out: {dies}")
+            warnings.add(f"{info.name}+{unit.offset:#x}: unit left out: {dies}")
         else:
             trees.append((place, dies))
     return trees
@@ -138,7 +139,7 @@ _NO_DIES = Dies(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int
 
 
 def code_ranges(
-    sections: Sections, reader: AttributeReader, found: ScopeAttributes, unit: Positions
+    sections: DebugSections, reader: AttributeReader, found: ScopeAttributes, unit: Positions
 ) -> tuple[Ranges, int]:
     """The code ranges of every DIE, and how many lists are damaged; low_pc and high_pc go before a list."""
     simple = found.has_low & found.has_high

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.dwarf.columns import Sections
+from symd.dwarf.sections import DebugSection, DebugSections
 from symd.errors import LimitExceeded
 from symd.model.columns import U32, U64
 
-_SECTIONS = ("", ".debug_info", ".debug_str", ".debug_line_str")
+IN_INFO, IN_STRINGS, IN_LINE_STRINGS = 1, 2, 3
+"""The sections that hold strings, as ``place`` numbers them."""
 _SECTION_BITS = 60
 _OFFSET = np.uint64((1 << _SECTION_BITS) - 1)
+_FIRST_PLACES = np.arange(IN_INFO, IN_LINE_STRINGS + 2, dtype=np.uint64) << np.uint64(_SECTION_BITS)
+"""The first place of each section, and behind the last."""
 _FACTOR = 16
 _BUDGET = 1 << 20
 _DENSE = 8
@@ -23,21 +27,25 @@ _ROOM = 64
 NO_STRING = np.uint64(0)
 
 
-def place(section: str, offset: U64) -> U64:
-    """The number that stands for the strings at ``offset`` of a section."""
-    return np.minimum(offset, _OFFSET) | np.uint64(_SECTIONS.index(section) << _SECTION_BITS)
+def place(section: int, offset: U64) -> U64:
+    """The number that stands for the strings at ``offset`` of a section, such as IN_STRINGS."""
+    return np.minimum(offset, _OFFSET) | np.uint64(section << _SECTION_BITS)
 
 
 class StringReader:
     """Reads NUL-terminated strings out of sections. Strings may share their ends; where together they are many times
     as long as their sections, LimitExceeded is raised."""
 
-    def __init__(self, sections: Sections) -> None:
-        self._sections = sections
-        self._last: dict[str, int] = {}
+    def __init__(self, sections: DebugSections) -> None:
+        self._sections: dict[int, DebugSection] = {
+            IN_INFO: sections.info,
+            IN_STRINGS: sections.strings,
+            IN_LINE_STRINGS: sections.line_strings,
+        }
+        self._last: dict[int, tuple[bytes, int]] = {}
         self._budget = _BUDGET
 
-    def at(self, section: str, offset: int) -> bytes | None:
+    def at(self, section: int, offset: int) -> bytes | None:
         """The string at ``offset``; None where the section has none."""
         data, last = self._open(section)
         if offset > last:
@@ -46,7 +54,7 @@ class StringReader:
         self._spend(section, stop - offset)
         return data[offset:stop]
 
-    def texts(self, section: str, offsets: NDArray[np.int64]) -> list[str]:
+    def texts(self, section: int, offsets: NDArray[np.int64]) -> list[str]:
         """The strings at ascending offsets, up to the first one that has none. A string that is not UTF-8 keeps its
         readable part."""
         data, last = self._open(section)
@@ -64,19 +72,19 @@ class StringReader:
             texts[number] = texts[number][int(before[number]) :]
         return texts
 
-    def _open(self, section: str) -> tuple[bytes, int]:
+    def _open(self, section: int) -> tuple[bytes, int]:
         """A section's bytes and the place of its last NUL, or -1."""
-        data = self._sections.get(section, b"")
-        last = self._last.get(section)
-        if last is None:
-            last = self._last[section] = data.rfind(b"\0")
+        known = self._last.get(section)
+        if known is None:
+            data = self._sections[section].data
+            known = self._last[section] = data, data.rfind(b"\0")
             self._budget += _FACTOR * len(data)
-        return data, last
+        return known
 
-    def _spend(self, section: str, count: int) -> None:
+    def _spend(self, section: int, count: int) -> None:
         self._budget -= count
         if self._budget < 0:
-            raise LimitExceeded("strings overlap without end", where=section)
+            raise LimitExceeded("strings overlap without end", where=self._sections[section].name)
 
 
 class Names:
@@ -91,11 +99,11 @@ class Names:
     def intern(self, strings: StringReader, places: U64) -> tuple[U32, int]:
         """The number of the string at each place, and how many distinct places have no string (their number is 0)."""
         distinct, where = _distinct(places)
-        edges = np.searchsorted(distinct, np.arange(1, len(_SECTIONS) + 1, dtype=np.uint64) << np.uint64(_SECTION_BITS))
+        edges = np.searchsorted(distinct, _FIRST_PLACES)
         numbers = np.zeros(len(distinct), np.uint32)
         missing = 0
-        for name, first, last in zip(_SECTIONS[1:], edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            texts = strings.texts(name, (distinct[first:last] & _OFFSET).astype(np.int64)) if first < last else []
+        for section, (first, last) in enumerate(pairwise(edges.tolist()), IN_INFO):
+            texts = strings.texts(section, (distinct[first:last] & _OFFSET).astype(np.int64)) if first < last else []
             numbers[first : first + len(texts)] = self._add(texts)
             missing += last - first - len(texts)
         return numbers[where], missing

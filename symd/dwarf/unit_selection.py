@@ -12,20 +12,19 @@ from symd.dwarf import forms
 from symd.dwarf.abbreviations import DieShape
 from symd.dwarf.attributes import AttributeReader
 from symd.dwarf.bulk_read import uleb_at
-from symd.dwarf.columns import Sections
 from symd.dwarf.constants import At, Lne
-from symd.dwarf.forms import Layout
+from symd.dwarf.forms import ValueLayout
 from symd.dwarf.line_header import EXTENDED_OPCODE
-from symd.dwarf.line_header import SECTION as LINES
 from symd.dwarf.range_lists import Ranges
 from symd.dwarf.scopes import code_ranges
-from symd.dwarf.units import SECTION, Unit, Units
+from symd.dwarf.sections import DebugSections
+from symd.dwarf.units import Unit, Units
 from symd.model.columns import U64
 
 _SET_ADDRESS = int(Lne.DW_LNE_set_address)
 
 
-class Selection(NamedTuple):
+class UnitSelection(NamedTuple):
     """The units that are needed, and the linear addresses [start, end) for which they are all that is needed."""
 
     units: Units
@@ -33,7 +32,7 @@ class Selection(NamedTuple):
     end: U64
 
 
-def covering(sections: Sections, units: Units, addresses: U64) -> Selection | None:
+def units_for_addresses(sections: DebugSections, units: Units, addresses: U64) -> UnitSelection | None:
     """The units whose own ranges (DW_AT_ranges, or DW_AT_low_pc with DW_AT_high_pc) hold one of ``addresses``, and all
     units that state none. None where that leaves out nothing, or where what is left out could matter: an address that
     no unit claims, code that two claim, names that stand in another unit, a line table with code outside its unit or of
@@ -55,17 +54,21 @@ def covering(sections: Sections, units: Units, addresses: U64) -> Selection | No
         return None
     kept = tuple(replace(unit, number=number) for number, unit in enumerate(chosen))
     skipped = frozenset(unit.stmt_list for unit in passed if unit.stmt_list is not None)
-    return Selection(replace(units, units=kept, skipped_tables=skipped), spans.start[mine], spans.end[mine])
+    return UnitSelection(replace(units, units=kept, skipped_tables=skipped), spans.start[mine], spans.end[mine])
 
 
-def _stated(sections: Sections, units: Units) -> Ranges | None:
+def _stated(sections: DebugSections, units: Units) -> Ranges | None:
     """The code ranges that the first DIE of each unit states, by unit number; None where one cannot be read in bulk."""
-    u8 = np.frombuffer(sections.get(SECTION, b""), np.uint8)
+    u8 = np.frombuffer(sections.info.data, np.uint8)
     code, attributes = uleb_at(u8, np.array([unit.dies for unit in units.units], np.int64))
     shapes = [_shapes(units, unit).get(number) for unit, number in zip(units.units, code.tolist(), strict=True)]
     which = np.array([number for number, shape in enumerate(shapes) if shape is not None], np.int64)
     stated = [shape for shape in shapes if shape is not None]
-    if any(attribute.layout in (Layout.INDIRECT, Layout.UNKNOWN) for shape in stated for attribute in shape.attributes):
+    if any(
+        attribute.layout in (ValueLayout.INDIRECT, ValueLayout.UNKNOWN)
+        for shape in stated
+        for attribute in shape.attributes
+    ):
         return None
     reader = AttributeReader(sections, u8, units.units)
     numbers = np.array([shape.number for shape in stated], np.int32)
@@ -103,10 +106,10 @@ def _refer_elsewhere(units: Units, chosen: Sequence[Unit]) -> bool:
     )
 
 
-def _begins_inside(sections: Sections, unit: Unit, spans: Ranges) -> bool:
+def _begins_inside(sections: DebugSections, unit: Unit, spans: Ranges) -> bool:
     """Whether every sequence of the unit's line table begins in the unit's ranges, or where linkers put what they
     dropped. Bytes that look like DW_LNE_set_address count as one."""
-    data, at = sections.get(LINES, b""), unit.stmt_list
+    data, at = sections.lines.data, unit.stmt_list
     if at is None or len(data) < at + 4:
         return True
     end = at + 4 + int.from_bytes(data[at : at + 4], "little")  # 64-bit tables begin with the largest number

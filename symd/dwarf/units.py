@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 
 from symd.dwarf import forms
 from symd.dwarf.abbreviations import DieShape, Shapes
-from symd.dwarf.columns import Sections
 from symd.dwarf.constants import At, Form, Ut
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
-from symd.dwarf.strings import StringReader
+from symd.dwarf.sections import DebugSection, DebugSections
+from symd.dwarf.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 
-SECTION = ".debug_info"
 _TYPE_UNITS = frozenset({Ut.DW_UT_type, Ut.DW_UT_split_type})
 _ID_UNITS = frozenset({Ut.DW_UT_skeleton, Ut.DW_UT_split_compile})
 """Units in whose header an id of 8 bytes follows."""
@@ -25,7 +24,7 @@ _NAME, _COMP_DIR = int(At.DW_AT_name), int(At.DW_AT_comp_dir)
 _STMT_LIST, _LOW_PC = int(At.DW_AT_stmt_list), int(At.DW_AT_low_pc)
 _STR_OFFSETS_BASE, _RNGLISTS_BASE = int(At.DW_AT_str_offsets_base), int(At.DW_AT_rnglists_base)
 _ADDR_BASE, _GNU_ADDR_BASE = int(At.DW_AT_addr_base), int(At.DW_AT_GNU_addr_base)
-_STRING_SECTIONS: dict[int, str] = {Form.DW_FORM_strp: ".debug_str", Form.DW_FORM_line_strp: ".debug_line_str"}
+_STRING_SECTIONS: dict[int, int] = {Form.DW_FORM_strp: IN_STRINGS, Form.DW_FORM_line_strp: IN_LINE_STRINGS}
 
 
 @dataclass(slots=True)
@@ -67,39 +66,39 @@ class Units:
     skipped_tables: frozenset[int] = frozenset()
 
 
-def read_units(sections: Sections) -> Units:
+def read_units(sections: DebugSections) -> Units:
     """Read the header and the first DIE of every unit of ``.debug_info``.
 
     Type units are passed over. A unit that cannot be read is left out with a warning, and one whose length leads out
     of the section ends the walk. Raises LimitExceeded for abbreviation tables that overlap without end.
     """
-    shapes = Shapes(sections.get(".debug_abbrev", b""))
+    shapes = Shapes(sections.abbreviations)
     units: list[Unit] = []
     strings = StringReader(sections)
     warnings = Warnings()
-    for cursor, start, offset_size in _walk(sections.get(SECTION, b""), warnings):
+    for cursor, start, offset_size in _walk(sections.info, warnings):
         try:
             unit = _read_header(cursor, start, offset_size, len(units))
             if unit is not None:
                 _read_first_die(sections, strings, unit, shapes)
                 units.append(unit)
         except (Malformed, Unsupported) as error:
-            warnings.add(f"{SECTION}+{start:#x}: unit left out: {error}")
+            warnings.add(f"{sections.info.name}+{start:#x}: unit left out: {error}")
     return Units(tuple(units), shapes, warnings.all())
 
 
-def _walk(data: bytes, warnings: Warnings) -> Iterator[tuple[Cursor, int, int]]:
+def _walk(info: DebugSection, warnings: Warnings) -> Iterator[tuple[Cursor, int, int]]:
     """A cursor behind the length field of every unit, the unit's offset and its offset size."""
-    at = 0
+    data, at = info.data, 0
     while at < len(data):
-        cursor = Cursor(data, SECTION, at, len(data))
+        cursor = Cursor(data, info.name, at, len(data))
         try:
             length, offset_size = cursor.initial_length()
         except SymdError as error:
             warnings.add(f"the rest of the section is left out: {error}")
             return
         if length > len(data) - cursor.at:
-            warnings.add(f"{SECTION}+{at:#x}: the rest is left out: unit length {length:#x} passes the section's end")
+            warnings.add(f"{info.name}+{at:#x}: the rest is left out: unit length {length:#x} passes the section's end")
             return
         cursor.end = cursor.at + length
         yield cursor, at, offset_size
@@ -126,8 +125,8 @@ def _read_header(cursor: Cursor, start: int, offset_size: int, number: int) -> U
     return Unit(number, start, cursor.end, cursor.at, version, widths, abbreviations)
 
 
-def _read_first_die(sections: Sections, strings: StringReader, unit: Unit, shapes: Shapes) -> None:
-    cursor = Cursor(sections[SECTION], SECTION, unit.dies, unit.end)
+def _read_first_die(sections: DebugSections, strings: StringReader, unit: Unit, shapes: Shapes) -> None:
+    cursor = Cursor(sections.info.data, sections.info.name, unit.dies, unit.end)
     code = cursor.uleb()
     if not code:
         return
@@ -150,7 +149,7 @@ def _values(cursor: Cursor, shape: DieShape) -> dict[int, tuple[int, int | bytes
 
 
 def _take(
-    sections: Sections, strings: StringReader, unit: Unit, values: dict[int, tuple[int, int | bytes | None]]
+    sections: DebugSections, strings: StringReader, unit: Unit, values: dict[int, tuple[int, int | bytes | None]]
 ) -> None:
     def number(attribute: int, default: int) -> int:
         value = values.get(attribute, (0, default))[1]
@@ -168,27 +167,27 @@ def _take(
     unit.name = _text(sections, strings, unit, *values.get(_NAME, (0, None)))
 
 
-def _address(sections: Sections, unit: Unit, form: int, value: int | bytes | None) -> int:
+def _address(sections: DebugSections, unit: Unit, form: int, value: int | bytes | None) -> int:
     if not isinstance(value, int):
         return 0
     if form in forms.ADDRX_FORMS:
         size = unit.widths.address
         at = unit.addr_base + value * size
-        return int.from_bytes(sections.get(".debug_addr", b"")[at : at + size], "little")
+        return int.from_bytes(sections.addresses.data[at : at + size], "little")
     return value if form == _ADDR else 0
 
 
-def _text(sections: Sections, strings: StringReader, unit: Unit, form: int, value: int | bytes | None) -> bytes:
+def _text(sections: DebugSections, strings: StringReader, unit: Unit, form: int, value: int | bytes | None) -> bytes:
     if isinstance(value, bytes):
         return value
     if value is None:
         return b""
     section = _STRING_SECTIONS.get(form)
     if form in forms.STRX_FORMS:
-        section = ".debug_str"
+        section = IN_STRINGS
         size = unit.widths.offset
         at = unit.str_offsets_base + value * size
-        entry = sections.get(".debug_str_offsets", b"")[at : at + size]
+        entry = sections.string_offsets.data[at : at + size]
         if len(entry) != size:
             return b""
         value = int.from_bytes(entry, "little")

@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from symd.debuginfo.embedded_sources import Carried, carried
+from symd.debuginfo.embedded_sources import EmbeddedSource, embedded_sources
 from symd.errors import ObjectNotFound
 from symd.model.code import CodeObject
 from symd.model.sources import Origin, PathRule, SourceText
@@ -34,22 +34,22 @@ def from_module(codes: Sequence[CodeObject], files: Iterable[str], path: str | N
     if path is not None and not any(code.path == path for code in codes):
         raise ObjectNotFound(f"there is no code object {path!r}", hint="symd info FILE lists them")
     wanted = set(files)
-    known: dict[str, Carried] = {}
+    known: dict[str, EmbeddedSource] = {}
     for code in codes:
         if path in (None, code.path):
-            _merge(known, {file: entry for file, entry in carried(code).items() if file in wanted})
-    return [_known(file, known.get(file, Carried())) for file in files]
+            _merge(known, {file: entry for file, entry in embedded_sources(code).items() if file in wanted})
+    return [_known(file, known.get(file, EmbeddedSource())) for file in files]
 
 
-def _merge(known: dict[str, Carried], more: Mapping[str, Carried]) -> None:
+def _merge(known: dict[str, EmbeddedSource], more: Mapping[str, EmbeddedSource]) -> None:
     """Of several code objects the first that has a text, and the first that has a sum, is heard."""
     for file, entry in more.items():
-        before = known.get(file, Carried())
+        before = known.get(file, EmbeddedSource())
         text = entry.text if before.text is None else before.text
-        known[file] = Carried(text, before.md5 or entry.md5)
+        known[file] = EmbeddedSource(text, before.md5 or entry.md5)
 
 
-def _known(file: str, entry: Carried) -> SourceText:
+def _known(file: str, entry: EmbeddedSource) -> SourceText:
     if entry.text is None:
         return SourceText(file, md5=entry.md5, problem="the module does not carry its text")
     return SourceText(file, entry.text, Origin.MODULE, md5=entry.md5)

@@ -1,4 +1,4 @@
-"""The bulk decoder on real cubins, every row and inlined call, against the slow decoder of these tests and nvdisasm."""
+"""The bulk decoder on real cubins, every row and inlined call, against the plain reader of these tests and nvdisasm."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import pytest
 
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import cuda
-from symd.dwarf import LineColumns, read_lines, read_scopes
+from symd.dwarf import LineColumns
 from symd.model.debug_info import NO_PARENT, RowFlag
-from tests.debuginfo import slow_lines
+from tests.debuginfo import nvidia_lines
+from tests.dwarf.decode import read_lines, read_scopes
 from tests.golden.cuda import positions, samples
 
 WITH_LINES = [name for name in samples.CUBINS if ".none." not in name]
 
 
-def _bulk(name: str) -> tuple[LineColumns, dict[str, bytes], layout.Layout]:
+def _bulk(name: str) -> tuple[LineColumns, dict[str, bytes], layout.LinearLayout]:
     code = samples.code(name)
     plan = layout.assign(code)
     sections = cuda.relocate(code, plan)
     return read_lines(sections), sections, plan
 
 
-def _slow_rows(sections: dict[str, bytes]) -> Iterator[tuple[object, ...]]:
+def _plain_rows(sections: dict[str, bytes]) -> Iterator[tuple[object, ...]]:
     start = 0
-    for sequence in slow_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
+    for sequence in nvidia_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
         for row in sequence.rows:
             context = start + row.context if row.context else 0
             yield row.address, sequence.files[row.file - 1], row.line, context, row.name, row.end
@@ -34,7 +35,7 @@ def _slow_rows(sections: dict[str, bytes]) -> Iterator[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("name", WITH_LINES)
-def test_rows_are_those_of_the_slow_decoder(name):
+def test_rows_are_those_of_the_plain_reader(name):
     lines, sections, _ = _bulk(name)
     assert lines.warnings == ()
     none = np.zeros(len(lines), np.uint32)
@@ -51,7 +52,7 @@ def test_rows_are_those_of_the_slow_decoder(name):
         )
         for at in range(len(lines))
     ]
-    assert found == list(_slow_rows(sections))
+    assert found == list(_plain_rows(sections))
 
 
 def _chain(lines: LineColumns, row: int) -> positions.Chain:

@@ -10,7 +10,7 @@ from symd.debuginfo import layout, nvidia_inlining, relocation
 from symd.debuginfo.relocation import cuda
 from symd.model.code import Function
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
-from tests.debuginfo import slow_lines
+from tests.debuginfo import nvidia_lines
 from tests.golden.cuda import positions, samples
 
 WITH_LINES = [name for name in samples.CUBINS if ".none." not in name and not positions.is_debug(name)]
@@ -79,7 +79,7 @@ def test_frames_have_the_names_of_the_row_and_of_each_row_around_it(name, scheme
     _, inlined = _read(name)
     plan = layout.assign(code)
     sections = cuda.relocate(code, plan)
-    for sequence in slow_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
+    for sequence in nvidia_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
         section, start, found = plan.locate(np.array([sequence.rows[0].address], np.uint64))
         if not found[0]:
             continue

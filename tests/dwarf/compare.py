@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symd.dwarf import LineColumns, ScopeColumns, read_lines, read_scopes
+from symd.dwarf import LineColumns, ScopeColumns
 from symd.model.debug_info import NO_PARENT, RowFlag
+from tests.dwarf.decode import read_lines, read_scopes
 from tests.dwarf.second_opinion import Line, Scope
 
 
-def lines_as_rows(lines: LineColumns) -> list[tuple[int, str, int, int, int]]:
-    """(address, path, line, column, flags) of every row; an end_sequence row without is_stmt."""
-    flags = [int(f) & ~RowFlag.IS_STMT if f & RowFlag.END_SEQUENCE else int(f) for f in lines.flags]
+def lines_as_rows(lines: LineColumns, *, keep_is_stmt: bool = False) -> list[tuple[int, str, int, int, int]]:
+    """(address, path, line, column, flags) of every row; an end_sequence row without is_stmt, unless that is kept."""
+    dropped = 0 if keep_is_stmt else RowFlag.IS_STMT
+    flags = [int(f) & ~dropped if f & RowFlag.END_SEQUENCE else int(f) for f in lines.flags]
     files = [lines.files[number] for number in lines.file]
     return list(zip(lines.address.tolist(), files, lines.line.tolist(), lines.column.tolist(), flags, strict=True))
 

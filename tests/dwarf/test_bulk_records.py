@@ -8,33 +8,45 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from symd.dwarf import LineColumns, Units, bulk_records, range_lists, read_scopes, read_units
+from symd.dwarf import LineColumns, Units, bulk_records, range_lists
 from symd.dwarf.bulk_records import Layouts, Records
-from symd.dwarf.forms import Layout
+from symd.dwarf.forms import ValueLayout
 from tests.builders.leb128 import uleb
+from tests.dwarf.decode import read_scopes, read_units
 
 CODES = (0, 1, 2, 5, 60, 127, 128, 200, 300)
 
 
 def _value(chance: random.Random, layout: int) -> bytes:
     noise = chance.randbytes
-    if layout == Layout.LEB:
+    if layout == ValueLayout.LEB:
         return uleb(chance.getrandbits(chance.choice((3, 7, 14, 32, 64))))
-    if layout == Layout.STRING:
+    if layout == ValueLayout.STRING:
         return noise(chance.randrange(20)).replace(b"\0", b"x") + b"\0"
-    if layout == Layout.BLOCK:
+    if layout == ValueLayout.BLOCK:
         size = chance.choice((0, 1, 5, 200))
         return uleb(size) + noise(size)
-    if layout in (Layout.BLOCK1, Layout.BLOCK2, Layout.BLOCK4):
+    if layout in (ValueLayout.BLOCK1, ValueLayout.BLOCK2, ValueLayout.BLOCK4):
         size = chance.choice((0, 3, 250))
-        return size.to_bytes({Layout.BLOCK1: 1, Layout.BLOCK2: 2, Layout.BLOCK4: 4}[Layout(layout)], "little") + noise(
-            size
-        )
+        return size.to_bytes(
+            {ValueLayout.BLOCK1: 1, ValueLayout.BLOCK2: 2, ValueLayout.BLOCK4: 4}[ValueLayout(layout)], "little"
+        ) + noise(size)
     return noise(layout)
 
 
 def _table(chance: random.Random) -> dict[int, Layouts]:
-    kinds = (1, 3, 4, 16, Layout.LEB, Layout.STRING, Layout.BLOCK, Layout.BLOCK1, Layout.BLOCK2, Layout.BLOCK4)
+    kinds = (
+        1,
+        3,
+        4,
+        16,
+        ValueLayout.LEB,
+        ValueLayout.STRING,
+        ValueLayout.BLOCK,
+        ValueLayout.BLOCK1,
+        ValueLayout.BLOCK2,
+        ValueLayout.BLOCK4,
+    )
     return {
         code: bulk_records.merged(chance.choice(kinds) for _ in range(chance.randrange(6)))
         for code in chance.sample(CODES, chance.randint(1, len(CODES)))

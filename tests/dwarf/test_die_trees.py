@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from elftools.common.exceptions import DWARFError, ELFError
 
-from symd.dwarf import ScopeColumns, die_split, read_lines, read_scopes
+from symd.dwarf import ScopeColumns, die_split
 from symd.dwarf.columns import LineColumns
 from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import NO_PARENT
@@ -18,6 +18,7 @@ from tests.builders.hostile import flips, truncations
 from tests.builders.line_program import File, Row, Shape, build_line_program
 from tests.dwarf import second_opinion
 from tests.dwarf.compare import assert_same_scopes, scopes_as_tuples
+from tests.dwarf.decode import read_lines, read_scopes
 
 NOISE: tuple[tuple[str, Any], ...] = (
     ("data1", 3), ("data2", 4), ("data4", 5), ("data8", 6), ("data16", bytes(16)), ("udata", 300), ("sdata", -300),

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from symd.dwarf import die_split, read_lines, read_scopes
+from symd.dwarf import die_split
 from symd.dwarf.columns import LineColumns
 from symd.errors import LimitExceeded, Malformed
 from tests.builders.leb128 import uleb
 from tests.builders.line_program import Row, Shape, build_line_program
+from tests.dwarf.decode import read_lines, read_scopes
 
 MIB = 1 << 20
 

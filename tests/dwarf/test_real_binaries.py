@@ -13,13 +13,14 @@ from elftools.elf.elffile import ELFFile
 from symd import containers
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import relocated
-from symd.dwarf import die_split, read_lines, read_scopes
+from symd.dwarf import die_split
 from symd.dwarf import lines as lines_module
 from symd.model.debug_info import RowFlag
 from tests import tools
 from tests.agreement.samples import Sample, samples
 from tests.dwarf import second_opinion
 from tests.dwarf.compare import assert_same_lines, assert_same_scopes
+from tests.dwarf.decode import by_name, read_lines, read_scopes
 
 HEADER = """\
 static inline __attribute__((always_inline)) int inner(int a) {
@@ -158,7 +159,7 @@ INTEL = [sample for sample in samples() if sample.debug.startswith("dwarf")]
 @pytest.mark.parametrize("sample", INTEL, ids=str)
 def test_relocated_sections_of_the_samples_are_read_as_pyelftools_reads_them(sample: Sample):
     for code in containers.unpack(sample.data).objects:
-        sections = relocated(code, layout.assign(code))
+        sections = by_name(relocated(code, layout.assign(code)))
         if ".debug_line" in sections:
             assert_same_lines(read_lines(sections), second_opinion.read_lines(sections))
             assert_same_scopes(sections, second_opinion.read_scopes(sections))

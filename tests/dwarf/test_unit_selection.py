@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from symd.dwarf import Selection, covering, read_lines, read_scopes, read_units
+from symd.dwarf import UnitSelection
 from tests.builders.dwarf import At, Base, Die, Ranges, Ref, Unit, build_dwarf
 from tests.builders.line_program import Row, Shape, build_line_program
+from tests.dwarf.decode import read_lines, read_scopes, units_for_addresses
 
 VERSIONS = (2, 3, 4, 5)
 
@@ -28,11 +28,11 @@ def low_high(low: int, high: int) -> list[At]:
     return [At("low_pc", "addr", low), At("high_pc", "addr", high)]
 
 
-def selected(sections: dict[str, bytes], *addresses: int) -> Selection | None:
-    return covering(sections, read_units(sections), np.array(addresses, np.uint64))
+def selected(sections: dict[str, bytes], *addresses: int) -> UnitSelection | None:
+    return units_for_addresses(sections, *addresses)
 
 
-def names(selection: Selection | None) -> list[str] | None:
+def names(selection: UnitSelection | None) -> list[str] | None:
     return None if selection is None else [one.name.decode() for one in selection.units.units]
 
 

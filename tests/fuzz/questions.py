@@ -115,7 +115,7 @@ def _all(found: Iterable[object]) -> None:
 
 
 def _module_again(index: Index, data: bytes) -> None:
-    """The questions for which a module is opened again: variables, carried sources, PTX."""
+    """The questions for which a module is opened again: variables, embedded sources, PTX."""
     codes = containers.unpack(data, LIMITS).objects
     files = [index.strings[number] for number in np.unique(index.columns["row_file"]).tolist()[:_FEW]]
     _try(lambda: from_module(codes, files))

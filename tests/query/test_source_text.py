@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd import containers, debuginfo
-from symd.debuginfo.embedded_sources import carried
+from symd.debuginfo.embedded_sources import embedded_sources
 from symd.errors import ObjectNotFound
 from symd.model.code import CodeObject
 from symd.model.sources import Origin, PathRule, SourceText
@@ -30,7 +30,7 @@ def code_of(path: Path) -> CodeObject:
 
 @pytest.mark.parametrize("name", ["waves.g.spv", "waves.gVS.spv", "waves.gVS.big-endian.spv"])
 def test_spirv_carries_its_source(name: str) -> None:
-    found = carried(code_of(SPIRV / "bin" / name))
+    found = embedded_sources(code_of(SPIRV / "bin" / name))
     source = next(SPIRV.rglob("waves.comp")).read_text()
     assert (found["waves.comp"].text or "").strip() == source.strip()
 
@@ -57,7 +57,7 @@ def test_md5_sums_are_those_that_llvm_reads(name: str) -> None:
     printed = output(require("llvm-dwarfdump"), "--debug-line", path)
     theirs = set(re.findall(r"md5_checksum: ([0-9a-f]{32})", printed))
     code = code_of(path)
-    ours = carried(code)
+    ours = embedded_sources(code)
     assert theirs
     assert {each.md5.hex() for each in ours.values() if each.md5} == theirs
     assert set(ours) <= set(debuginfo.read(code).files)
@@ -65,7 +65,7 @@ def test_md5_sums_are_those_that_llvm_reads(name: str) -> None:
 
 @pytest.mark.parametrize("name", DWARF_5)
 def test_md5_sums_are_those_of_the_sources(name: str) -> None:
-    found = {file: each.md5 for file, each in carried(code_of(AMD / "bin" / name)).items() if each.md5}
+    found = {file: each.md5 for file, each in embedded_sources(code_of(AMD / "bin" / name)).items() if each.md5}
     for file, md5 in found.items():
         source = AMD / "src" / Path(file).name
         assert hashlib.md5(source.read_bytes(), usedforsecurity=False).digest() == md5
@@ -86,8 +86,8 @@ def test_embedded_source_is_found(tmp_path: Path) -> None:
 
 
 def test_older_dwarf_and_code_without_any_carry_nothing() -> None:
-    assert not carried(code_of(AMD / "bin" / "v4-gfx900-dwarf4.co"))
-    assert not carried(code_of(AMD / "bin" / "v4-gfx900-nodebug.co"))
+    assert not embedded_sources(code_of(AMD / "bin" / "v4-gfx900-dwarf4.co"))
+    assert not embedded_sources(code_of(AMD / "bin" / "v4-gfx900-nodebug.co"))
 
 
 @given(st.integers(0, 4000), st.integers(0, 255))
@@ -99,7 +99,7 @@ def test_damaged_line_tables_raise_nothing(at: int, value: int) -> None:
     start = bytes(data).find(section.data)
     data[start + at % section.size] = value
     for each in containers.unpack(bytes(data)).objects:
-        carried(each)
+        embedded_sources(each)
 
 
 def test_what_the_module_carries_is_answered_in_order_and_what_not_is_said() -> None:

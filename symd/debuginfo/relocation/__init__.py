@@ -6,16 +6,18 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 
-from symd.debuginfo.layout import Layout
+from symd.debuginfo.layout import LinearLayout
+from symd.dwarf.sections import DebugSections
 from symd.model.code import CodeObject, RelocationScheme, Section
 
-__all__ = ("SCHEMES", "DebugSections", "relocated")
+__all__ = ("SCHEMES", "Contents", "Scheme", "relocated")
 
-DebugSections = Mapping[str, bytes]
+Contents = Mapping[str, bytes]
 """Section name (".debug_line") to content, relocated."""
+Scheme = Callable[[CodeObject, LinearLayout], Contents]
 
 
-def plain(code: CodeObject, layout: Layout) -> DebugSections:
+def plain(code: CodeObject, layout: LinearLayout) -> Contents:
     """Linked objects: the debug sections as they stand, each read when somebody looks."""
     del layout
     return _AsTheyStand({section.name: section for section in code.sections if section.name.startswith(".debug_")})
@@ -35,17 +37,17 @@ class _AsTheyStand(Mapping[str, bytes]):
         return len(self._sections)
 
 
-def _module(name: str) -> Callable[[CodeObject, Layout], DebugSections]:
+def _module(name: str) -> Scheme:
     """``relocate`` of one of these modules, which is imported when an object needs it."""
 
-    def relocate(code: CodeObject, layout: Layout) -> DebugSections:
-        found: DebugSections = importlib.import_module(f"{__name__}.{name}").relocate(code, layout)
+    def relocate(code: CodeObject, layout: LinearLayout) -> Contents:
+        found: Contents = importlib.import_module(f"{__name__}.{name}").relocate(code, layout)
         return found
 
     return relocate
 
 
-SCHEMES: Mapping[RelocationScheme, Callable[[CodeObject, Layout], DebugSections]] = {
+SCHEMES: Mapping[RelocationScheme, Scheme] = {
     RelocationScheme.NONE: plain,
     RelocationScheme.IGC: _module("igc"),
     RelocationScheme.X86_64: _module("igc"),
@@ -56,7 +58,7 @@ SCHEMES: Mapping[RelocationScheme, Callable[[CodeObject, Layout], DebugSections]
 """By ``CodeObject.relocation``."""
 
 
-def relocated(code: CodeObject, layout: Layout) -> DebugSections:
+def relocated(code: CodeObject, layout: LinearLayout) -> DebugSections:
     """The debug sections of ``code``, ready to be decoded. Raises Malformed or Unsupported rather than pass on a
     section whose relocations it could not apply."""
-    return SCHEMES[code.relocation](code, layout)
+    return DebugSections.of(SCHEMES[code.relocation](code, layout))

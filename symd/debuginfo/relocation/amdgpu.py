@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from symd.debuginfo.layout import FIRST_BASE, Layout
+from symd.debuginfo.layout import FIRST_BASE, LinearLayout
 from symd.debuginfo.relocation import entries
 from symd.elf import symbol_columns
 from symd.elf.constants import SHN_LORESERVE, SHT_REL, SHT_RELA, SHT_SYMTAB
@@ -18,7 +18,7 @@ from symd.model.columns import U64
 _WIDTHS = {1: 4, 3: 8, 6: 4}
 
 
-def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
+def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
     """Debug sections with S + A stored at every relocated place; S is a linear address of the layout for a symbol in text,
     an offset for one in another section. Debug sections that share a name (one a COMDAT group) are put end to end, and
     offsets into them moved along. Raises Malformed and Unsupported rather than leave a relocation out."""
@@ -42,7 +42,7 @@ def _starts(debug: list[Section]) -> tuple[dict[int, int], dict[str, int]]:
     return starts, sizes
 
 
-def _symbol_values(code: CodeObject, layout: Layout, starts: dict[int, int]) -> U64:
+def _symbol_values(code: CodeObject, layout: LinearLayout, starts: dict[int, int]) -> U64:
     """S of every symbol of .symtab."""
     table = next((section for section in code.sections if section.type == SHT_SYMTAB), None)
     if table is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.debuginfo.layout import Layout
+from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
 from symd.elf import symbol_columns
 from symd.elf.constants import SHN_UNDEF, SHT_REL
@@ -25,7 +25,7 @@ NOTHING_TO_DO = (R_CUDA_NONE, R_CUDA_UNUSED_CLEAR64)
 PTX_LINES = ".nv_debug_line_sass"
 
 
-def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
+def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
     """The .debug_* sections and .nv_debug_line_sass by name, with text addresses of ``layout``; references into other
     debug sections are offsets in those. Shadow sections (.nv.merc.*) are not looked at. Raises Malformed, Unsupported."""
     symbols = _symbol_values(code, layout)
@@ -36,7 +36,7 @@ def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
     }
 
 
-def _symbol_values(code: CodeObject, layout: Layout) -> tuple[U64, NDArray[np.bool_]]:
+def _symbol_values(code: CodeObject, layout: LinearLayout) -> tuple[U64, NDArray[np.bool_]]:
     """For each symbol its value in the linear space, and whether it is defined in this file."""
     table = code.section(".symtab")
     if table is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from symd.debuginfo.layout import Layout
+from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
 from symd.elf import symbol_columns
 from symd.errors import Unsupported
@@ -16,14 +16,14 @@ from symd.model.columns import U64
 _WIDTHS = {"igc": {1: 8}, "x86-64": {1: 8, 10: 4, 11: 4}}
 
 
-def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
+def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
     """Debug sections with symbol + addend stored at every relocated place."""
     return {
         section.name: _section(code, layout, section) for section in code.sections if section.name.startswith(".debug_")
     }
 
 
-def _section(code: CodeObject, layout: Layout, section: Section) -> bytes:
+def _section(code: CodeObject, layout: LinearLayout, section: Section) -> bytes:
     data = bytearray(section.data)
     for table in entries.tables_for(code, section):
         found = entries.read(table)
@@ -40,7 +40,7 @@ def _section(code: CodeObject, layout: Layout, section: Section) -> bytes:
     return bytes(data)
 
 
-def _symbol_values(code: CodeObject, layout: Layout, table: Section) -> U64:
+def _symbol_values(code: CodeObject, layout: LinearLayout, table: Section) -> U64:
     """Linear address of every symbol: the layout's for text, the plain value (a section offset) for anything else."""
     symbols = code.sections[table.link] if table.link < len(code.sections) else None
     if symbols is None:

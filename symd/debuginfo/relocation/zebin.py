@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from symd.debuginfo.layout import Layout
+from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
 from symd.debuginfo.relocation.units import Unit, units
 from symd.elf import symbol_names
@@ -24,7 +24,7 @@ from symd.model.columns import U64
 _NONE, _TEXT_ADDRESS, _SECTION_OFFSET = 0, 1, 2
 
 
-def relocate(code: CodeObject, layout: Layout) -> dict[str, bytes]:
+def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
     """Debug sections with every text address moved to its kernel's base in the layout."""
     sections = {section.name: section for section in code.sections if section.name.startswith(".debug_")}
     content = {name: bytearray(section.data) for name, section in sections.items()}
@@ -52,7 +52,9 @@ def _entries(code: CodeObject, section: Section) -> entries.Entries:
     return found[0] if found else entries.read(Section(0, "", SHT_RELA, 0, 0, 0, b""))
 
 
-def _texts(code: CodeObject, layout: Layout, content: dict[str, bytearray], tables: dict[str, entries.Entries]) -> None:
+def _texts(
+    code: CodeObject, layout: LinearLayout, content: dict[str, bytearray], tables: dict[str, entries.Entries]
+) -> None:
     found = units({name: bytes(data) for name, data in content.items()})
     bases = _bases(code, layout, found, tables[".debug_info"])
     starts: dict[str, list[int | None]] = {
@@ -79,7 +81,7 @@ def _base_at(offsets: U64, first: list[int | None], bases: list[int]) -> U64:
     return np.where(slot >= 0, table[np.maximum(slot, 0), 1], np.uint64(0))
 
 
-def _bases(code: CodeObject, layout: Layout, found: list[Unit], table: entries.Entries) -> list[int]:
+def _bases(code: CodeObject, layout: LinearLayout, found: list[Unit], table: entries.Entries) -> list[int]:
     """The linear base of each unit's kernel: by the name of a text relocation, by the unit's function, by order."""
     texts = [section for section in code.sections if section.executable]
     by_name = {section.name: section.index for section in texts}

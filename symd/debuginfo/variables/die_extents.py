@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from symd.dwarf import die_split, tree
 from symd.dwarf.abbreviations import Shapes
-from symd.dwarf.columns import Sections
 from symd.dwarf.die_split import NULL, Dies
-from symd.dwarf.units import SECTION, Unit, Units
+from symd.dwarf.sections import DebugSections
+from symd.dwarf.units import Unit, Units
 from symd.errors import Malformed
 from symd.model.columns import U8
 
@@ -49,18 +49,17 @@ class Skeleton:
         return found
 
 
-def read(sections: Sections, units: Units) -> Skeleton:
+def read(sections: DebugSections, units: Units) -> Skeleton:
     """The skeleton of all units; one whose tree cannot be followed is left out with a note."""
-    data = sections.get(SECTION, b"")
-    u8 = np.frombuffer(data, np.uint8)
+    u8 = np.frombuffer(sections.info.data, np.uint8)
     parts: list[list[Numbers]] = []
     notes: list[str] = []
     for unit in units.units:
         try:
-            dies = die_split.split(data, u8, unit, units.shapes)
+            dies = die_split.split(sections.info, u8, unit, units.shapes)
             parts.append(_columns(unit, dies, units.shapes, u8))
         except Malformed as error:
-            notes.append(f"{SECTION}+{unit.offset:#x}: unit left out: {error}")
+            notes.append(f"{sections.info.name}+{unit.offset:#x}: unit left out: {error}")
     none = [np.zeros(0, np.int64)] * 6
     at, behind, attributes, shape, unit_number, depth = (
         np.concatenate(column) for column in zip(none, *parts, strict=True)

@@ -13,19 +13,19 @@ from symd.debuginfo.variables.die_extents import Skeleton
 from symd.dwarf import die_split, forms
 from symd.dwarf.abbreviations import DieShape
 from symd.dwarf.bulk_records import Layouts
-from symd.dwarf.columns import Sections
 from symd.dwarf.constants import Form
 from symd.dwarf.cursor import Cursor
-from symd.dwarf.forms import Layout
-from symd.dwarf.strings import StringReader
-from symd.dwarf.units import SECTION, Unit, Units
+from symd.dwarf.forms import ValueLayout
+from symd.dwarf.sections import DebugSection, DebugSections
+from symd.dwarf.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.dwarf.units import Unit, Units
 
 NAME, BYTE_SIZE, LANGUAGE, CONST_VALUE, LOW_PC, TYPE = 0x03, 0x0B, 0x13, 0x1C, 0x11, 0x49
 ABSTRACT_ORIGIN, DECLARATION, SPECIFICATION = 0x31, 0x3C, 0x47
 _LINK_STEPS = 16
 """References that are followed from a DIE to the attribute it lacks; more are a cycle."""
 _FLAG_PRESENT = 0x19
-_BLOCKS = frozenset({Layout.BLOCK1, Layout.BLOCK2, Layout.BLOCK4, Layout.BLOCK})
+_BLOCKS = frozenset({ValueLayout.BLOCK1, ValueLayout.BLOCK2, ValueLayout.BLOCK4, ValueLayout.BLOCK})
 
 
 class Value(NamedTuple):
@@ -59,11 +59,11 @@ class Die:
 class Dies:
     """The DIEs of an object's relocated debug sections. A DIE that cannot be read raises Malformed."""
 
-    def __init__(self, sections: Sections, units: Units, skeleton: Skeleton) -> None:
+    def __init__(self, sections: DebugSections, units: Units, skeleton: Skeleton) -> None:
         self.sections = sections
         self.units = units
         self.skeleton = skeleton
-        self._data = sections.get(SECTION, b"")
+        self._data = sections.info.data
         self._strings = StringReader(sections)
         self._known: dict[int, Die | None] = {}
         self._ends = dict(zip(skeleton.at.tolist(), skeleton.behind.tolist(), strict=True))
@@ -84,7 +84,7 @@ class Dies:
         over the others without reading them."""
         if not die.has_children:
             return
-        cursor = Cursor(self._data, SECTION, die.behind, die.unit.end)
+        cursor = Cursor(self._data, self.sections.info.name, die.behind, die.unit.end)
         while cursor.at < cursor.end:
             start = cursor.at
             shape = self._shape(cursor, die.unit)
@@ -107,7 +107,7 @@ class Dies:
         sizes = self._sizes.get(shape.number)
         if sizes is None:
             sizes = self._sizes[shape.number] = die_split.layouts(shape)
-        if Layout.INDIRECT in sizes:
+        if ValueLayout.INDIRECT in sizes:
             child = self.at(start)
             cursor.at = start if child is None else child.behind
             return
@@ -176,21 +176,21 @@ class Dies:
         if value.form == Form.DW_FORM_string:
             return value.data
         if value.form == Form.DW_FORM_line_strp:
-            return self._strings.at(".debug_line_str", value.number)
+            return self._strings.at(IN_LINE_STRINGS, value.number)
         offset: int | None = value.number
         if value.form in forms.STRX_FORMS:
-            offset = self._entry(".debug_str_offsets", unit.str_offsets_base, value.number, unit.widths.offset)
+            offset = self._entry(self.sections.string_offsets, unit.str_offsets_base, value.number, unit.widths.offset)
         elif value.form != Form.DW_FORM_strp:
             return None
-        return None if offset is None else self._strings.at(".debug_str", offset)
+        return None if offset is None else self._strings.at(IN_STRINGS, offset)
 
     def address_entry(self, unit: Unit, index: int) -> int | None:
         """Entry ``index`` of the unit's part of ``.debug_addr``."""
-        return self._entry(".debug_addr", unit.addr_base, index, unit.widths.address)
+        return self._entry(self.sections.addresses, unit.addr_base, index, unit.widths.address)
 
-    def _entry(self, section: str, base: int, index: int, width: int) -> int | None:
+    def _entry(self, section: DebugSection, base: int, index: int, width: int) -> int | None:
         at = base + index * width
-        entry = self.sections.get(section, b"")[at : at + width]
+        entry = section.data[at : at + width]
         return int.from_bytes(entry, "little") if len(entry) == width else None
 
     def _unit_at(self, offset: int) -> Unit | None:
@@ -204,7 +204,7 @@ class Dies:
         unit = self._unit_at(offset)
         if unit is None:
             return None
-        cursor = Cursor(self._data, SECTION, offset, unit.end)
+        cursor = Cursor(self._data, self.sections.info.name, offset, unit.end)
         shape = self._shape(cursor, unit)
         if shape is None:
             return None
@@ -221,7 +221,7 @@ def _value(cursor: Cursor, form: int, constant: int, unit: Unit) -> Value:
         return Value(form, 1)
     kind = forms.layout(form, unit.widths)
     if kind in _BLOCKS:
-        size = cursor.uleb() if kind == Layout.BLOCK else cursor.unsigned(forms.BLOCK_LENGTH[Layout(kind)])
+        size = cursor.uleb() if kind == ValueLayout.BLOCK else cursor.unsigned(forms.BLOCK_LENGTH[ValueLayout(kind)])
         start = cursor.skip(size)
         return Value(form, 0, cursor.data[start : cursor.at])
     if kind == 16:

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from symd.dwarf.columns import Sections
 from symd.dwarf.cursor import Cursor
+from symd.dwarf.sections import DebugSections
 from symd.errors import LimitExceeded
 
-OLD, NEW = ".debug_loc", ".debug_loclists"
 (
     _END_OF_LIST, _BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR,
     _DEFAULT_LOCATION, _BASE_ADDRESS, _START_END, _START_LENGTH, _VIEW_PAIR,
@@ -46,29 +45,30 @@ class Budget:
     entries: int = 300_000
 
 
-def read(sections: Sections, unit: Unit, offset: int, budget: Budget) -> list[Entry]:
+def read(sections: DebugSections, unit: Unit, offset: int, budget: Budget) -> list[Entry]:
     """The entries of the list at ``offset`` of the unit's section, in order, empty ranges left out. Raises Malformed for
     a list that does not end or holds an unknown entry, LimitExceeded when the budget is spent."""
-    section = NEW if unit.version >= 5 else OLD
-    data = sections.get(section, b"")
-    cursor = Cursor(data, section, offset, len(data))
+    section = sections.location_lists if unit.version >= 5 else sections.locations
+    data = section.data
+    cursor = Cursor(data, section.name, offset, len(data))
     if offset > len(data):
         raise cursor.fail("a location list begins behind the section's end")
     found: list[Entry] = []
     for entry in (_new if unit.version >= 5 else _old)(cursor, unit):
         budget.entries -= 1
         if budget.entries < 0:
-            raise LimitExceeded("location lists overlap without end", where=f"{section}+{offset:#x}")
+            raise LimitExceeded("location lists overlap without end", where=f"{section.name}+{offset:#x}")
         if entry is not None and (entry.default or entry.start < entry.end):
             found.append(entry)
     return found
 
 
-def offset_of(sections: Sections, unit: Unit, index: int) -> int:
+def offset_of(sections: DebugSections, unit: Unit, index: int) -> int:
     """The place of list number ``index`` (DW_FORM_loclistx) in ``.debug_loclists``."""
-    data = sections.get(NEW, b"")
+    section = sections.location_lists
+    data = section.data
     at = unit.loclists_base + index * unit.offset_size
-    return unit.loclists_base + Cursor(data, NEW, at, len(data)).unsigned(unit.offset_size)
+    return unit.loclists_base + Cursor(data, section.name, at, len(data)).unsigned(unit.offset_size)
 
 
 def _old(cursor: Cursor, unit: Unit) -> Iterator[Entry | None]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.debuginfo.layout import FIRST_BASE, Layout
+from symd.debuginfo.layout import FIRST_BASE, LinearLayout
 from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.describe import Description, describe
@@ -50,7 +50,7 @@ class Home(NamedTuple):
 class Locator:
     """Finds the homes of variables at one linear ``address``, which lies in text section number ``section``."""
 
-    def __init__(self, code: CodeObject, dies: Dies, space: Layout, section: int, address: int) -> None:
+    def __init__(self, code: CodeObject, dies: Dies, space: LinearLayout, section: int, address: int) -> None:
         self._code = code
         self._dies = dies
         self._space = space

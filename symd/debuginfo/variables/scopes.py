@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from symd.debuginfo.variables.dies import Die, Dies
 from symd.dwarf.attributes import AttributeReader
 from symd.dwarf.range_lists import read_lists
-from symd.dwarf.units import SECTION
 
 SUBPROGRAM, INLINED_SUBROUTINE = 0x2E, 0x1D
 _UNITS = frozenset({0x11, 0x3C, 0x4A})  # compile, partial and skeleton unit
@@ -108,7 +107,7 @@ class ScopeFinder:
         wanted = np.array([shape.tag in tags for shape in units.shapes.all], np.bool_)
         slots = np.flatnonzero(wanted[skeleton.shape]) if len(skeleton.shape) else np.zeros(0, np.int64)
         unit = skeleton.unit[slots]
-        reader = AttributeReader(sections, np.frombuffer(sections.get(SECTION, b""), np.uint8), units.units)
+        reader = AttributeReader(sections, np.frombuffer(sections.info.data, np.uint8), units.units)
         found = reader.read(units.shapes.all, skeleton.shape[slots], skeleton.attributes[slots], unit)
         simple = found.has_low & found.has_high
         low = np.flatnonzero(simple)

@@ -15,7 +15,7 @@ from symd.debuginfo.variables.locations import LOCATION, Locator
 from symd.debuginfo.variables.scopes import INLINED_SUBROUTINE, Scope, ScopeFinder, Span
 from symd.debuginfo.variables.type_names import NAMESPACE, TypeNames
 from symd.debuginfo.variables.types import TypeTable
-from symd.dwarf.units import read_units
+from symd.dwarf import DebugSections, read_units
 from symd.errors import Malformed
 from symd.model.code import CodeObject, DebugScheme
 from symd.model.variables import Kind, Variable, Visible
@@ -49,7 +49,7 @@ class VariableReader:
         self.code = code
         self.space = layout.assign(code)
         self.why_not = _WHY_NOT.get(code.debug)
-        sections = {} if self.why_not else relocated(code, self.space)
+        sections = DebugSections.of({}) if self.why_not else relocated(code, self.space)
         units = read_units(sections)
         if units.warnings and not units.units:
             raise Malformed(f"no unit can be read: {units.warnings[0]}", where=".debug_info")

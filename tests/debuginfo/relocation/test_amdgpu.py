@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
 
-from symd.debuginfo.layout import FIRST_BASE, Layout, assign
+from symd.debuginfo.layout import FIRST_BASE, LinearLayout, assign
 from symd.debuginfo.relocation import amdgpu
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
@@ -52,7 +52,7 @@ def decoder(sections: dict[str, bytes]) -> DWARFInfo:
     return DWARFInfo(DwarfConfig(little_endian=True, machine_arch="AMDGPU", default_address_size=8), *found)
 
 
-def relocated(code: CodeObject) -> tuple[dict[str, bytes], Layout]:
+def relocated(code: CodeObject) -> tuple[dict[str, bytes], LinearLayout]:
     layout = assign(code)
     return amdgpu.relocate(code, layout), layout
 

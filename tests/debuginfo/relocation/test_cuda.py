@@ -1,4 +1,4 @@
-"""Relocated line tables of cubins against nvdisasm at every instruction, read with the slow decoder of these tests."""
+"""Relocated line tables of cubins against nvdisasm at every instruction, read with the plain reader of these tests."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from symd.debuginfo.relocation import cuda
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.model.code import CodeObject
 from tests.builders.elf import AX, ET_EXEC, FUNC, GLOBAL, Relocation, Section, Symbol, build_elf
-from tests.debuginfo import slow_lines
+from tests.debuginfo import nvidia_lines
 from tests.golden.cuda import make, positions, samples
 
 WITH_LINES = [name for name in samples.CUBINS if ".none." not in name]
 FIRST_BASE = 1 << 40
 
 
-def _relocated(code: CodeObject) -> tuple[dict[str, bytes], layout.Layout]:
+def _relocated(code: CodeObject) -> tuple[dict[str, bytes], layout.LinearLayout]:
     plan = layout.assign(code)
     return cuda.relocate(code, plan), plan
 
 
-def _by_section(code: CodeObject) -> dict[int, list[slow_lines.Sequence]]:
+def _by_section(code: CodeObject) -> dict[int, list[nvidia_lines.Sequence]]:
     """Section number -> the sequences that relocation put there; number 0 is "nowhere"."""
     sections, plan = _relocated(code)
-    result: dict[int, list[slow_lines.Sequence]] = {}
-    for sequence in slow_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
+    result: dict[int, list[nvidia_lines.Sequence]] = {}
+    for sequence in nvidia_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
         first = np.array([sequence.rows[0].address], np.uint64)
         section, _, found = plan.locate(first)
         result.setdefault(int(section[0]) if found[0] else 0, []).append(sequence)
@@ -62,7 +62,7 @@ def test_rows_and_inline_names_are_those_that_elfutils_reads(name):
     strings = code.section(".debug_str")
     sections, _ = _relocated(code)
     found = []
-    for number, sequence in enumerate(slow_lines.decode(sections[".debug_line"], strings.data if strings else b"")):
+    for number, sequence in enumerate(nvidia_lines.decode(sections[".debug_line"], strings.data if strings else b"")):
         start = sequence.rows[0].address
         for row in sequence.rows:
             place = f"{number} {row.address - start:x}"

@@ -8,6 +8,7 @@ import pytest
 
 from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.location_lists import Budget, Entry, Unit
+from symd.dwarf import DebugSections
 from symd.errors import LimitExceeded, Malformed, SymdError
 from tests.builders.dwarf import At, Base, Locations
 from tests.builders.leb128 import uleb
@@ -72,7 +73,7 @@ def test_every_kind_of_entry_of_dwarf_5(form, dwarf64):
 def test_entries_that_take_addresses_from_debug_addr():
     """DW_LLE_base_addressx 1, offset_pair; startx_endx 0 2; startx_length 3; an index that is not there has no range."""
     data = b"\x01\x01\x04\x10\x20\x01\x55\x02\x00\x02\x01\x56\x03\x03\x08\x01\x57\x02\x00\x09\x01\x58\x09\x01\x02\x00"
-    assert location_lists.read({".debug_loclists": data}, NEWEST, 0, Budget()) == [
+    assert location_lists.read(DebugSections.of({".debug_loclists": data}), NEWEST, 0, Budget()) == [
         Entry(0x2110, 0x2120, REG5),
         Entry(0x2000, 0x2200, REG6),
         Entry(0x2300, 0x2308, REG7),
@@ -113,7 +114,7 @@ def test_a_block_in_dwarf_2_and_an_exprloc_in_dwarf_4_are_one_place_for_the_whol
 )
 def test_a_list_that_cannot_be_read_is_malformed(data):
     with pytest.raises(Malformed):
-        location_lists.read({".debug_loclists": data}, NEWEST, 0, Budget())
+        location_lists.read(DebugSections.of({".debug_loclists": data}), NEWEST, 0, Budget())
 
 
 def test_a_list_outside_its_section_is_said_in_place_of_the_location():
@@ -124,9 +125,9 @@ def test_a_list_outside_its_section_is_said_in_place_of_the_location():
 
 def test_a_list_without_end_is_cut_off():
     long = (b"\x04\x00\x10\x01\x55") * 11 + b"\0"
-    assert len(location_lists.read({".debug_loclists": long}, NEWEST, 0, Budget(11))) == 11
+    assert len(location_lists.read(DebugSections.of({".debug_loclists": long}), NEWEST, 0, Budget(11))) == 11
     with pytest.raises(LimitExceeded):
-        location_lists.read({".debug_loclists": long}, NEWEST, 0, Budget(10))
+        location_lists.read(DebugSections.of({".debug_loclists": long}), NEWEST, 0, Budget(10))
 
 
 def test_mutated_lists_are_answered_or_refused():
@@ -140,7 +141,9 @@ def test_mutated_lists_are_answered_or_refused():
         for version in (4, 5):
             try:
                 sections = {".debug_loclists": bytes(data), ".debug_loc": bytes(data)}
-                location_lists.read(sections, NEWEST._replace(version=version), chance.randrange(4), Budget())
+                location_lists.read(
+                    DebugSections.of(sections), NEWEST._replace(version=version), chance.randrange(4), Budget()
+                )
             except SymdError:
                 pass
     assert visible(listed("sec_offset", 5, *entries)).variables

@@ -1,0 +1,32 @@
+"""The decoder over sections by ELF name, as the builders and the second opinion have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from symd import dwarf
+from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units, UnitSelection
+
+
+def read_units(sections: Mapping[str, bytes]) -> Units:
+    return dwarf.read_units(DebugSections.of(sections))
+
+
+def read_lines(sections: Mapping[str, bytes], units: Units | None = None) -> LineColumns:
+    return dwarf.read_lines(DebugSections.of(sections), units)
+
+
+def read_scopes(sections: Mapping[str, bytes], lines: LineColumns, units: Units | None = None) -> ScopeColumns:
+    return dwarf.read_scopes(DebugSections.of(sections), lines, units)
+
+
+def units_for_addresses(sections: Mapping[str, bytes], *addresses: int) -> UnitSelection | None:
+    """The selection for these linear addresses."""
+    return dwarf.units_for_addresses(DebugSections.of(sections), read_units(sections), np.array(addresses, np.uint64))
+
+
+def by_name(sections: DebugSections) -> dict[str, bytes]:
+    """The content of every section that is there."""
+    return {section.name: section.data for section in sections if section.data}
