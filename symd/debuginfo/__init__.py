@@ -15,7 +15,7 @@ from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.text_ranges import Window
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
-from symd.dwarf.bulk_read import Positions, spread
+from symd.dwarf.bulk_read import Positions
 from symd.model.code import CodeObject, DebugScheme
 from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, LineRows, Scopes
@@ -98,13 +98,12 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
 def _rows(lines: LineColumns, space: LinearLayout) -> LineRows:
     """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
     linker dropped."""
-    first, count = lines.first, len(lines)
-    start = lines.address[first]
+    start = lines.starts
     section, offset, found = space.locate(start)
-    keep = slice(None) if found.all() else np.flatnonzero(spread(found, first, count))
+    keep = slice(None) if found.all() else np.flatnonzero(lines.per_row(found))
     return LineRows(
-        section=spread(section, first, count)[keep],
-        offset=(lines.address - spread(start - offset, first, count))[keep],
+        section=lines.per_row(section)[keep],
+        offset=(lines.address - lines.per_row(start - offset))[keep],
         file=lines.file[keep],
         line=lines.line[keep],
         column=lines.column[keep],

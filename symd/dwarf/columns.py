@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.dwarf.bulk_read import Positions, spread
+from symd.dwarf.bulk_read import Positions, Scalar, spread
 from symd.model.columns import U8, U32, U64
 
 
@@ -52,6 +52,15 @@ class LineColumns:
         return len(self.address)
 
     @property
+    def starts(self) -> U64:
+        """The address at which each sequence starts."""
+        return self.address[self.first]
+
+    def per_row(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        """One value a sequence -> one a line row."""
+        return spread(values, self.first, len(self))
+
+    @property
     def first(self) -> Positions:
         """The number of the first line row of each sequence."""
         return first_rows(self.ends)
@@ -59,12 +68,12 @@ class LineColumns:
     @property
     def unit(self) -> U32:
         """The number of each line row's table."""
-        return spread(self.table, self.first, len(self))
+        return self.per_row(self.table)
 
     @property
     def sequence(self) -> U32:
         """The number of each line row's sequence."""
-        return spread(np.arange(len(self.ends), dtype=np.uint32), self.first, len(self))
+        return self.per_row(np.arange(len(self.ends), dtype=np.uint32))
 
     @classmethod
     def empty(cls) -> LineColumns:

@@ -32,7 +32,8 @@ class Unit:
     """One compile, partial or skeleton unit: ``.debug_info[offset:end]``, its first DIE at ``dies``.
 
     ``stmt_list`` is the offset of its line table, or None; ``low_pc`` the base of its range lists; the ``*_base``
-    numbers are offsets into ``.debug_str_offsets``, ``.debug_addr`` and ``.debug_rnglists``.
+    numbers are offsets into ``.debug_str_offsets``, ``.debug_addr`` and ``.debug_rnglists``. ``states_addr_base`` tells
+    whether the unit says so itself (DW_AT_addr_base).
     """
 
     number: int
@@ -50,6 +51,7 @@ class Unit:
     str_offsets_base: int = 0
     addr_base: int = 0
     rnglists_base: int = 0
+    states_addr_base: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ def _take(
     header = (8 if unit.widths.offset == 4 else 16) if unit.version >= 5 else 0
     unit.str_offsets_base = number(_STR_OFFSETS_BASE, header)
     unit.addr_base = number(_ADDR_BASE, number(_GNU_ADDR_BASE, header))
+    unit.states_addr_base = _ADDR_BASE in values
     unit.rnglists_base = number(_RNGLISTS_BASE, header + 4 if header else 0)
     form, line_table = values.get(_STMT_LIST, (0, None))
     unit.stmt_list = line_table if form in forms.OFFSETS and isinstance(line_table, int) else None

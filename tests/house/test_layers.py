@@ -47,7 +47,7 @@ ONLY_IN = {
     "grpc_reflection": {"service"},
     "grpc_status": {"service", "client"},
     "google": {"v1", "wire", "service", "client"},
-    "elftools": {"debuginfo"},
+    "elftools": {"verify"},
     "ctypes": {"drivers", "disasm"},
     "socket": {"service", "client", "cli"},
     "sqlite3": {"store"},

@@ -8,13 +8,14 @@ Relocation types (ELF layout document): 1 is a 64-bit text address, 2 a 32-bit o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
-from symd.debuginfo.relocation.units import Unit, units
+from symd.dwarf import DebugSections, Unit, read_units
+from symd.dwarf.external_functions import external_functions
 from symd.elf import symbol_names
 from symd.elf.constants import SHT_RELA
 from symd.errors import Malformed, Unsupported
@@ -55,12 +56,16 @@ def _entries(code: CodeObject, section: Section) -> entries.Entries:
 def _texts(
     code: CodeObject, layout: LinearLayout, content: dict[str, bytearray], tables: dict[str, entries.Entries]
 ) -> None:
-    found = units({name: bytes(data) for name, data in content.items()})
-    bases = _bases(code, layout, found, tables[".debug_info"])
+    sections = DebugSections.of({name: bytes(data) for name, data in content.items()})
+    units = read_units(sections)
+    if units.warnings:
+        raise Malformed(f"the units cannot be read: {units.warnings[0]}", where=".debug_info")
+    found = units.units
+    bases = _bases(code, layout, found, external_functions(sections, units), tables[".debug_info"])
     starts: dict[str, list[int | None]] = {
         ".debug_info": [unit.offset for unit in found],
-        ".debug_line": [unit.line_offset for unit in found],
-        ".debug_addr": [unit.address_base for unit in found],
+        ".debug_line": [unit.stmt_list for unit in found],
+        ".debug_addr": [unit.addr_base if unit.states_addr_base else None for unit in found],
     }
     for name, first in starts.items():
         if name not in tables:
@@ -81,7 +86,13 @@ def _base_at(offsets: U64, first: list[int | None], bases: list[int]) -> U64:
     return np.where(slot >= 0, table[np.maximum(slot, 0), 1], np.uint64(0))
 
 
-def _bases(code: CodeObject, layout: LinearLayout, found: list[Unit], table: entries.Entries) -> list[int]:
+def _bases(
+    code: CodeObject,
+    layout: LinearLayout,
+    found: Sequence[Unit],
+    functions: Sequence[tuple[str, ...]],
+    table: entries.Entries,
+) -> list[int]:
     """The linear base of each unit's kernel: by the name of a text relocation, by the unit's function, by order."""
     texts = [section for section in code.sections if section.executable]
     by_name = {section.name: section.index for section in texts}
@@ -91,7 +102,7 @@ def _bases(code: CodeObject, layout: LinearLayout, found: list[Unit], table: ent
     for number, unit in enumerate(found):
         inside = (table.type == _TEXT_ADDRESS) & (table.offset >= unit.offset) & (table.offset < unit.end)
         symbols = (names[symbol] for symbol in np.unique(table.symbol[inside]).tolist() if symbol < len(names))
-        candidates = [*symbols, *(f".text.{name}" for name in unit.functions)]
+        candidates = [*symbols, *(f".text.{name}" for name in functions[number])]
         section = _first_known(candidates, by_name)
         if section is None and len(found) == len(texts):
             section = texts[number].index
