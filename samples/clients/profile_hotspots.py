@@ -20,7 +20,7 @@ from symd import Client
 from symd.api import Symbolizer
 from symd.config import Limits
 from symd.engine import Engine
-from symd.profiles import Offered, Resolver, symbolize
+from symd.profiles import NamedModule, Resolver, symbolize
 from symd.profiles.protobuf_wire import fields, length_field, number_field, varint
 from symd.store import Store
 
@@ -92,7 +92,7 @@ def main() -> None:
         module = symd.add(arguments.module.read_bytes(), arguments.module.name)
         [kernel] = module.objects[0].kernels
         data = profile(sampled(arguments.samples, kernel.size), module.sha256)
-        done = symbolize(data, Resolver(symd, [Offered(module.sha256, arguments.module.name)]))
+        done = symbolize(data, Resolver(symd, [NamedModule(module.sha256, arguments.module.name)]))
     print(f"{done.report.resolved} of {done.report.total} {done.report.unit} resolved")
     for title, counts in zip(("innermost line", "user line"), hottest(done.data), strict=True):
         print(f"\n{title}")

@@ -13,7 +13,7 @@ from typing import NoReturn, TextIO
 
 import click
 
-from symd.cli.collector import kept
+from symd.cli.garbage import gc_frozen
 from symd.errors import BuildFailed, SymdError
 
 VERBS: tuple[tuple[str, str], ...] = (
@@ -35,11 +35,14 @@ VERBS: tuple[tuple[str, str], ...] = (
 )
 """Verb and summary, in the order of the help. The verb's module has a click command of the name ``command``."""
 
-INTERRUPTED = 130
-BROKEN_PIPE = 141
-"""What a shell reports of a program that SIGINT or SIGPIPE ended."""
 MISUSED = 2
+"""Exit code: the call or the input is wrong."""
 DEFECT = 3
+"""Exit code: symd itself is wrong, as where an outside part failed."""
+INTERRUPTED = 130
+"""Exit code: what a shell reports of a program that SIGINT ended."""
+BROKEN_PIPE = 141
+"""Exit code: what a shell reports of a program that SIGPIPE ended."""
 
 
 class Verbs(click.Group):
@@ -51,7 +54,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in (verb for verb, _ in VERBS):
             return None
-        with kept():
+        with gc_frozen():
             command: click.Command = import_module(f"symd.cli.{cmd_name}").command
         return command
 

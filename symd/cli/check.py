@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from symd.cli.input import read_input
+from symd.cli.module import open_module
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
-from symd.cli.subject import opened
 from symd.config import Limits
 from symd.errors import InvalidInput
 from symd.model.code import CodeKind
@@ -54,11 +54,11 @@ def _module(file: str, server: str | None, limits: Limits) -> bytes:
     """The bytes to check. A daemon is asked for a module it has; files are judged here, well-formed or not."""
     if server is None or not _STORED.fullmatch(file):
         return read_input(file, limits)
-    with opened(file, server, limits) as subject:
-        found = [item.path for item in subject.summary().objects if item.kind is CodeKind.SPIRV]
+    with open_module(file, server, limits) as module:
+        found = [item.path for item in module.summary().objects if item.kind is CodeKind.SPIRV]
         if not found:
             raise InvalidInput("the module holds no SPIR-V", where=file, hint="symd info shows what it holds")
-        return subject.symbolizer.object_data(subject.digest, found[0])
+        return module.symbolizer.object_data(module.digest, found[0])
 
 
 def report_json(report: CheckReport) -> dict[str, Any]:

@@ -65,7 +65,9 @@ TOOLS: tuple[Tool, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ToolReport:
+    """What ``symd doctor`` says of a tool; ``path`` and ``version`` are None where it is not here or does not say."""
+
     tool: str
     path: str | None
     version: str | None
@@ -90,13 +92,13 @@ def command(driver_root: str | None, as_json: bool) -> int:
     return 0 if any(report.devices for report in drivers) else NO
 
 
-def look_for(tool: Tool) -> Found:
+def look_for(tool: Tool) -> ToolReport:
     """Where a tool is and what it calls itself."""
     path = (
         _library(tool) if tool.name.startswith("lib") else next((p for p in map(shutil.which, tool.names) if p), None)
     )
     says = None if path is None or tool.name.startswith("lib") else _version(path)
-    return Found(tool.name, path, says, tool.purpose, "" if path else tool.install)
+    return ToolReport(tool.name, path, says, tool.purpose, "" if path else tool.install)
 
 
 def _library(tool: Tool) -> str | None:
@@ -113,7 +115,7 @@ def _version(path: str) -> str | None:
     return next((line.strip() for line in lines if any(letter.isdigit() for letter in line)), None)
 
 
-def _report(drivers: Sequence[DriverReport], tools: Sequence[Found]) -> dict[str, Any]:
+def _report(drivers: Sequence[DriverReport], tools: Sequence[ToolReport]) -> dict[str, Any]:
     return {
         "symd": __version__,
         "python": platform.python_version(),
@@ -130,7 +132,7 @@ def _package(name: str) -> str | None:
         return None
 
 
-def _print(drivers: Sequence[DriverReport], tools: Sequence[Found]) -> None:
+def _print(drivers: Sequence[DriverReport], tools: Sequence[ToolReport]) -> None:
     write_line(f"symd {__version__}, Python {platform.python_version()}")
     write_line()
     write_rich(
@@ -148,7 +150,7 @@ def _driver_row(report: DriverReport) -> tuple[str, str, str, str]:
     return report.api, report.simulate or "hardware", report.driver or "-", outcome
 
 
-def _tool_row(tool: Found) -> tuple[str, str, str]:
+def _tool_row(tool: ToolReport) -> tuple[str, str, str]:
     here = f"{tool.path} ({tool.version})" if tool.version else tool.path
     return tool.tool, here or f"no: {tool.hint}", tool.purpose
 

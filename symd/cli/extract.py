@@ -8,16 +8,17 @@ from pathlib import Path
 
 import click
 
+from symd.cli.module import open_module
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
-from symd.cli.subject import opened
 from symd.config import Limits
 from symd.errors import InvalidInput, StoreUnavailable
 from symd.model.code import CodeKind
 from symd.model.summaries import ObjectSummary
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
-LONGEST = 150
+STEM_LETTERS = 150
+"""Letters of an object's path that its file name has at the most."""
 
 
 @click.command("extract", epilog=example("symd extract program.bin objects/"))
@@ -30,10 +31,10 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, folder
     Names come from the objects' nesting paths. FILE may be "-" for standard input, or file://PATH#offset=N&size=N
     for a part of a file.
     """
-    with opened(file, server, limits) as subject:
-        objects = subject.summary().objects
+    with open_module(file, server, limits) as module:
+        objects = module.summary().objects
         for item, name in zip(objects, file_names(objects, Path(file).name), strict=True):
-            data = subject.symbolizer.object_data(subject.digest, item.path)
+            data = module.symbolizer.object_data(module.digest, item.path)
             _write(folder, name, data, force=force)
             _report(item, folder / name, as_json)
 
@@ -43,7 +44,7 @@ def file_names(objects: Iterable[ObjectSummary], whole: str) -> Iterator[str]:
     ending that tells the kind. ``whole`` names the object that is the file itself."""
     taken: set[str] = set()
     for item in objects:
-        stem = _UNSAFE.sub("_", item.path or whole).strip("._-")[-LONGEST:] or "object"
+        stem = _UNSAFE.sub("_", item.path or whole).strip("._-")[-STEM_LETTERS:] or "object"
         ending = ".spv" if item.kind is CodeKind.SPIRV else ".elf"
         stem = stem.removesuffix(ending)
         name, number = f"{stem}{ending}", 2

@@ -32,8 +32,8 @@ MAGICS: tuple[tuple[bytes, str], ...] = (
 archive for several devices."""
 APIS = {"source": "opencl", "spirv": "level-zero", "native": "level-zero"}
 """The interface that is asked when nobody chooses one."""
-SHOWN = 10
-"""Warnings of the check before the driver is asked."""
+PRINTED_WARNINGS = 10
+"""Warnings that are printed, of those that the check finds before the driver is asked."""
 
 
 @click.command(
@@ -140,10 +140,12 @@ def naming_source(flags: str, file: str) -> str:
 def _warn(data: bytes, label: str, device: Device) -> None:
     """Say on stderr what of a SPIR-V module the driver may choke on; the driver has the last word."""
     found = [violation for violation in check(data, device).violations if not violation.accepted_in_practice]
-    for violation in found[:SHOWN]:
+    for violation in found[:PRINTED_WARNINGS]:
         click.echo(f"symd: warning: {printable(label)}: {printable(violation_text(violation))}", err=True)
-    if len(found) > SHOWN:
-        click.echo(f"symd: warning: {printable(label)}: {len(found) - SHOWN} more (symd check shows them)", err=True)
+    if len(found) > PRINTED_WARNINGS:
+        click.echo(
+            f"symd: warning: {printable(label)}: {len(found) - PRINTED_WARNINGS} more (symd check shows them)", err=True
+        )
 
 
 def _driver(name: str | None, root: str | None, server: str | None) -> tuple[str, Mapping[str, str]]:

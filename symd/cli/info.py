@@ -9,11 +9,13 @@ import click
 from rich.text import Text
 from rich.tree import Tree
 
+from symd.answers_json import to_json
+from symd.answers_json.summaries import module_json
+from symd.cli.module import open_module
 from symd.cli.options import example, file_verb
-from symd.cli.output import printable, to_json, write_json, write_rich
-from symd.cli.subject import opened
+from symd.cli.output import printable, write_json, write_rich
 from symd.config import Limits
-from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
+from symd.model.summaries import ContainerSummary, ModuleSummary, ObjectSummary
 
 
 @click.command("info", epilog=example("symd info program.bin\nsymd info --json libkernels.so"))
@@ -23,59 +25,12 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool) -> Non
 
     FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file.
     """
-    with opened(file, server, limits) as subject:
-        summary = subject.summary()
+    with open_module(file, server, limits) as module:
+        summary = module.summary()
     if as_json:
         write_json(module_json(file, summary))
     else:
         write_rich(_tree(file, summary))
-
-
-def module_json(file: str, module: ModuleSummary) -> dict[str, Any]:
-    """The module with its own notes and the containers that were opened at the end."""
-    return {
-        "file": file,
-        "format": module.format,
-        "sha256": module.sha256,
-        "objects": [object_json(item) for item in module.objects],
-        "notes": list(module.notes),
-        "containers": [container_json(container) for container in module.containers],
-    }
-
-
-def container_json(container: ContainerSummary) -> dict[str, Any]:
-    return {
-        "container": container.path,
-        "format": container.format,
-        "size": container.size,
-        "facts": dict(container.facts),
-    }
-
-
-def object_json(item: ObjectSummary) -> dict[str, Any]:
-    return {
-        "object": item.path,
-        "format": item.format,
-        "target": item.target,
-        "size": item.size,
-        "sha256": item.sha256,
-        "debug": item.debug,
-        "kernels": [kernel_json(kernel) for kernel in item.kernels],
-        "notes": list(item.notes),
-        "facts": dict(item.facts),
-    }
-
-
-def kernel_json(kernel: KernelSummary) -> dict[str, Any]:
-    """The kernel's place, then whatever its format says of it."""
-    place = {
-        "name": kernel.name,
-        "section": kernel.section,
-        "section_index": kernel.section_index,
-        "offset": kernel.offset,
-        "size": kernel.size,
-    }
-    return {**place, **{name: value for name, value in kernel.facts.items() if name not in place}}
 
 
 def _tree(file: str, module: ModuleSummary) -> Tree:

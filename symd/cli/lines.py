@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import click
-import numpy as np
 
+from symd.answers_json.line_rows import row_chunks, row_lines
+from symd.cli.module import OpenModule, open_module
 from symd.cli.options import debug_option, example, file_verb, object_option
-from symd.cli.output import printable, to_json, write_line
-from symd.cli.subject import Subject, opened
+from symd.cli.output import printable, write_line
 from symd.config import Limits
 from symd.errors import NoDebugData
 from symd.model.debug_info import RowFlag
 from symd.model.line_tables import LineLevel, LineTable
-
-CHUNK = 10_000
-"""Rows turned into text at a time."""
 
 
 @click.command(
@@ -43,10 +40,10 @@ def command(
 
     FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. A file without any line table ends with exit code 1.
     """
-    render = json_rows if as_json else text_rows
+    render = row_lines if as_json else text_rows
     chosen = LineLevel(level)
-    with opened(file, server, limits, debug) as subject:
-        tables = (table for table in subject.symbolizer.lines(subject.digest, path, chosen) if len(table))
+    with open_module(file, server, limits, debug) as module:
+        tables = (table for table in module.symbolizer.lines(module.digest, path, chosen) if len(table))
         number = -1
         for number, table in enumerate(tables):
             if number and not as_json:
@@ -54,72 +51,45 @@ def command(
             for piece in render(table):
                 sys.stdout.write(piece)
         if number < 0:
-            raise _nothing(subject, path, chosen)
+            raise _nothing(module, path, chosen)
 
 
-def _nothing(subject: Subject, path: str | None, level: LineLevel) -> NoDebugData:
+def _nothing(module: OpenModule, path: str | None, level: LineLevel) -> NoDebugData:
     if level is LineLevel.PTX:
         return NoDebugData(
             "no PTX lines",
-            where=subject.name,
+            where=module.name,
             hint="only code objects of NVIDIA's compilers have them, built with -lineinfo or -G",
         )
-    objects = [item for item in subject.summary().objects if path in (None, item.path)]
+    objects = [item for item in module.summary().objects if path in (None, item.path)]
     kinds = sorted({item.debug for item in objects}) or ["none"]
     return NoDebugData(
         f"no line table (debug data: {', '.join(kinds)})",
-        where=subject.name,
+        where=module.name,
         hint="compile with -g; symd info shows why",
     )
-
-
-def json_rows(table: LineTable) -> Iterator[str]:
-    """The rows as JSON lines, many in one text."""
-    strings = [to_json(text or None) for text in table.strings]
-    start = f'{{"object": {to_json(table.path)}, "target": {to_json(table.target)}, '
-    places = [_place_json(place.section, place.section_index) for place in table.text_sections]
-    texts = [""] if table.text is None else [f', "text": {string}' for string in strings]
-    for rows in _chunks(table):
-        yield "".join(
-            f'{start}{places[place]}, "section_offset": {offset}, "address": {table.text_sections[place].address + offset}, '
-            f'"kernel": {strings[kernel]}, "function": {strings[function]}, "file": {strings[file]}, "line": {line}, '
-            f'"column": {column}, {_FLAGS_JSON[flags & _SHOWN]}{texts[text]}}}\n'
-            for place, offset, kernel, function, file, line, column, flags, text in rows
-        )
-
-
-def _place_json(section: str | None, index: int) -> str:
-    number = "null" if section is None else str(index)
-    return f'"section": {to_json(section)}, "section_index": {number}'
-
-
-_SHOWN = RowFlag.IS_STMT | RowFlag.END_SEQUENCE
-_FLAGS_JSON = {
-    flags: f'"is_stmt": {to_json(bool(flags & RowFlag.IS_STMT))}, "end_sequence": {to_json(bool(flags & RowFlag.END_SEQUENCE))}'
-    for flags in (0, 1, 4, 5)
-}
 
 
 def text_rows(table: LineTable) -> Iterator[str]:
     """The rows as a table, with a heading wherever another section or kernel begins."""
     strings = [printable(text.replace("\t", " ")) for text in table.strings]
     last: tuple[int, int] | None = None
-    for rows in _chunks(table):
+    for rows in row_chunks(table):
         piece = []
-        for place, offset, kernel, _, file, line, column, flags, text in rows:
-            if (place, kernel) != last:
+        for section, offset, kernel, _, file, line, column, flags, text in rows:
+            if (section, kernel) != last:
                 piece.append("\n" if last else "")
-                last = place, kernel
-                piece.append(_heading(table, place, strings[kernel]))
-            address = table.text_sections[place].address + offset
-            spot = f"{line}:{column}" if column else f"{line}"
-            words = f"{address:#012x}  {spot:<10}  {_flag_words(flags):<12}  {strings[file]}  {strings[text]}"
+                last = section, kernel
+                piece.append(_heading(table, section, strings[kernel]))
+            address = table.text_sections[section].address + offset
+            position = f"{line}:{column}" if column else f"{line}"
+            words = f"{address:#012x}  {position:<10}  {_flag_words(flags):<12}  {strings[file]}  {strings[text]}"
             piece.append(f"{words.rstrip()}\n")
         yield "".join(piece)
 
 
-def _heading(table: LineTable, place: int, kernel: str) -> str:
-    section = table.text_sections[place].section
+def _heading(table: LineTable, number: int, kernel: str) -> str:
+    section = table.text_sections[number].section
     parts = [table.path, table.target or "", section or "", f"kernel {kernel}" if kernel else ""]
     title = printable("  ".join(part for part in parts if part)) or "module"
     text = "  text" if table.text is not None else ""
@@ -130,19 +100,3 @@ def _flag_words(flags: int) -> str:
     if flags & RowFlag.END_SEQUENCE:
         return "end_sequence"
     return "is_stmt" if flags & RowFlag.IS_STMT else ""
-
-
-def _chunks(table: LineTable) -> Iterator[Iterator[Sequence[int]]]:
-    columns = (
-        table.text_section,
-        table.offset,
-        table.kernel,
-        table.function,
-        table.file,
-        table.line,
-        table.column,
-        table.flags,
-        np.zeros(len(table), np.uint32) if table.text is None else table.text,
-    )
-    for start in range(0, len(table), CHUNK):
-        yield zip(*(column[start : start + CHUNK].tolist() for column in columns), strict=True)

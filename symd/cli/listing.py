@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
+from symd.answers_json.listings import instruction_lines
 from symd.cli.demangle import Demangler
-from symd.cli.listing_json import instruction_lines
 from symd.cli.listing_text import Lines, Printer, text_lines
 from symd.cli.locate import demangle_option, rules_option
+from symd.cli.module import OpenModule, open_module
 from symd.cli.options import example, file_verb, object_option
 from symd.cli.output import write_line
-from symd.cli.subject import Subject, opened
 from symd.config import Limits
 from symd.errors import NoDebugData
 from symd.model.listings import Listing, ListingPart
@@ -77,16 +77,16 @@ def command(
     """
     allowed = _allowed(roots, rules)
     part = ListingPart(path, kernel, target)
-    with opened(file, server, limits) as subject:
+    with open_module(file, server, limits) as module:
         found = -1
-        for found, listing in enumerate(subject.symbolizer.listing(subject.digest, part)):
-            sources = _sources(subject, listing, allowed, limits)
+        for found, listing in enumerate(module.symbolizer.listing(module.digest, part)):
+            sources = _sources(module, listing, allowed, limits)
             if as_json:
                 sys.stdout.writelines(instruction_lines(listing, sources))
             else:
                 _print(listing, sources, Demangler(limits) if demangle else None, first=found == 0)
         if found < 0:
-            raise NoDebugData("there is nothing to list", where=subject.name)
+            raise NoDebugData("there is nothing to list", where=module.name)
 
 
 def _allowed(roots: Sequence[Path], rules: Sequence[PathRule]) -> Allowed:
@@ -96,11 +96,11 @@ def _allowed(roots: Sequence[Path], rules: Sequence[PathRule]) -> Allowed:
     return Allowed(tuple(absolute), tuple(rules))
 
 
-def _sources(subject: Subject, listing: Listing, allowed: Allowed, limits: Limits) -> dict[str, SourceText]:
+def _sources(module: OpenModule, listing: Listing, allowed: Allowed, limits: Limits) -> dict[str, SourceText]:
     """The text of every file that the listing's instructions come from."""
     files = list(dict.fromkeys(_files(listing)))
     read = partial(read_below, largest=limits.source_size)
-    found = subject.symbolizer.sources(subject.digest, files) if files else []
+    found = module.symbolizer.sources(module.digest, files) if files else []
     return {source.file: completed(source, allowed, read) for source in found}
 
 

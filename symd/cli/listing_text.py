@@ -29,8 +29,8 @@ STYLES = {
     "instruction": "",
     "": "",
 }
-CONTEXT = 8
-"""Source lines without instructions between two that have some are shown, up to so many."""
+CONTEXT_LINES = 8
+"""Source lines without instructions between two that have some are shown when they are no more than this."""
 _INDENT = " " * 8
 
 
@@ -131,7 +131,7 @@ def _file_lines(
     before = 0
     for line in sorted(lines):
         between = range(before + 1, line) if before else range(0)
-        if len(between) <= CONTEXT:
+        if len(between) <= CONTEXT_LINES:
             yield from (("context", _source_line(number, text)) for number in between if number <= len(text))
         elif text:
             yield "note", f"{'...':>6}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import click
 
+from symd.answers_json.breakpoints import located_json
 from symd.cli.demangle import Demangler
+from symd.cli.module import open_module
 from symd.cli.options import example, file_verb, object_option
 from symd.cli.output import write_json, write_line
-from symd.cli.subject import opened
 from symd.config import Limits
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal
 from symd.model.sources import PathRule
@@ -57,11 +57,11 @@ def command(
     """Turn a source line into addresses for breakpoints: one for each function and inlined copy that has the line.
 
     SOURCE is a path or its last components. A line without code slides to the next one that has some, and a function's
-    first line means the first address behind its prologue. Exit code 1: a line has no address; the reason is given.
+    first line means the first address after its prologue. Exit code 1: a line has no address; the reason is given.
     """
     wanted = [parse_source_line(text) for text in lines]
-    with opened(file, server, limits) as subject:
-        answers = [subject.symbolizer.locate(subject.digest, each, path, every=every, rules=rules) for each in wanted]
+    with open_module(file, server, limits) as module:
+        answers = [module.symbolizer.locate(module.digest, each, path, every=every, rules=rules) for each in wanted]
     names = readable(answers, Demangler(limits) if demangle else None)
     for text, answer in zip(lines, answers, strict=True):
         write_answer(text, answer, names, as_json=as_json)
@@ -72,7 +72,7 @@ def readable(answers: Sequence[Located], demangler: Demangler | None) -> dict[st
     """What to show for the functions of answers, where that is not their name."""
     if demangler is None:
         return {}
-    names = [spot.function for answer in answers for spot in answer.spots if spot.function]
+    names = [location.function for answer in answers for location in answer.spots if location.function]
     return demangler.names(names)
 
 
@@ -82,39 +82,19 @@ def write_answer(
     """The answer to one line: a place a line, or the refusal; ``module`` says which one answers."""
     first = {} if module is None else {"module": module}
     if as_json:
-        for fields in answer_json(requested, answer, names):
+        for fields in located_json(requested, answer, names):
             write_json({**first, **fields})
         return
     for text in answer_text(requested, answer, names):
         write_line(text if module is None else f"{module}: {text}")
 
 
-def answer_json(requested: str, answer: Located, names: dict[str, str]) -> Iterator[dict[str, Any]]:
-    if answer.refusal is not None:
-        yield {"requested": requested, "reason": answer.refusal.name, "candidates": list(answer.candidates)}
-    for spot in answer.spots:
-        yield {
-            "requested": requested,
-            "object": spot.path,
-            "kernel": spot.kernel,
-            "function": names.get(spot.function or "", spot.function),
-            "section": spot.section,
-            "section_offset": spot.section_offset,
-            "address": spot.address,
-            "file": spot.file,
-            "line": spot.line,
-            "column": spot.column,
-            "inlined": spot.inlined,
-            "slid": spot.slid,
-        }
-
-
 def answer_text(requested: str, answer: Located, names: dict[str, str]) -> Iterator[str]:
     if answer.refusal is not None:
         yield f"{requested}: {_refused(answer)} [{answer.refusal.name}]"
         yield from (f"  could be {candidate}" for candidate in _alternatives(answer))
-    for spot in answer.spots:
-        yield f"{requested}: {_place(spot)}: {_frame(spot, names)}"
+    for location in answer.spots:
+        yield f"{requested}: {_place(location)}: {_frame(location, names)}"
 
 
 def _refused(answer: Located) -> str:
@@ -132,14 +112,16 @@ def _alternatives(answer: Located) -> Sequence[str]:
     return answer.candidates if answer.refusal in (Refusal.NO_SUCH_FILE, Refusal.AMBIGUOUS_FILE) else ()
 
 
-def _place(spot: BreakpointLocation) -> str:
-    kernel = f" in {spot.kernel}" if spot.kernel else ""
-    of = f" of {spot.path}" if spot.path and spot.path != spot.kernel else ""
-    return f"{spot.address:#x} ({spot.section or f'#{spot.section_index}'})+{spot.section_offset:#x}{kernel}{of}"
+def _place(location: BreakpointLocation) -> str:
+    kernel = f" in {location.kernel}" if location.kernel else ""
+    of = f" of {location.path}" if location.path and location.path != location.kernel else ""
+    return f"{location.address:#x} ({location.section or f'#{location.section_index}'})+{location.section_offset:#x}{kernel}{of}"
 
 
-def _frame(spot: BreakpointLocation, names: dict[str, str]) -> str:
-    function = names.get(spot.function or "", spot.function) or "(unnamed)"
-    position = f"{spot.file}:{spot.line}:{spot.column}" if spot.column else f"{spot.file}:{spot.line}"
-    marks = "".join([" (inlined)" * spot.inlined, " (slid)" * spot.slid])
+def _frame(location: BreakpointLocation, names: dict[str, str]) -> str:
+    function = names.get(location.function or "", location.function) or "(unnamed)"
+    position = (
+        f"{location.file}:{location.line}:{location.column}" if location.column else f"{location.file}:{location.line}"
+    )
+    marks = "".join([" (inlined)" * location.inlined, " (slid)" * location.slid])
     return f"{function} at {position}{marks}"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from symd.answers_json import to_json
+from symd.answers_json.names import named_item_json
 from symd.cli.demangle import Demangler
 from symd.cli.locate import demangle_option
+from symd.cli.module import open_module
 from symd.cli.options import example, file_verb, object_option
-from symd.cli.output import to_json, write_json, write_line
-from symd.cli.subject import opened
+from symd.cli.output import write_json, write_line
 from symd.config import Limits
 from symd.errors import NotFound
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
@@ -49,37 +49,21 @@ def command(
         raise click.UsageError("--prefix and --exact exclude each other")
     match = Match.PREFIX if prefix else Match.GLOB if set("*?[") & set(pattern) and not exact else Match.EXACT
     wanted = NameQuery(pattern, match, frozenset(NameKind[kind.upper()] for kind in kinds))
-    with opened(file, server, limits) as subject:
-        found = list(subject.symbolizer.names(subject.digest, wanted, path))
+    with open_module(file, server, limits) as module:
+        found = list(module.symbolizer.names(module.digest, wanted, path))
     if not found:
         raise NotFound(f"nothing is called {pattern!r}", where=file, hint="'*' shows all names")
     readable = Demangler(limits).names(_mangled(each) for each in found) if demangle else {}
     for each in found:
         shown = readable.get(_mangled(each), each.name)
         if as_json:
-            write_json(named_json(each, shown))
+            write_json(named_item_json(each, shown))
         else:
             write_line(named_text(each, shown))
 
 
 def _mangled(found: NamedItem) -> str:
     return found.linkage_name or found.name
-
-
-def named_json(found: NamedItem, name: str) -> dict[str, Any]:
-    return {
-        "kind": found.kind.name.lower(),
-        "name": name,
-        "linkage_name": found.linkage_name,
-        "object": found.path,
-        "section": found.section,
-        "section_index": found.section_index,
-        "section_offset": found.section_offset,
-        "address": found.address,
-        "size": found.size,
-        "inlined_copies": found.copies,
-        "facts": dict(found.facts),
-    }
 
 
 def named_text(found: NamedItem, name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from symd import containers
-from symd.cli.collector import kept
+from symd.cli.garbage import gc_frozen
 from symd.cli.input import read_input
 from symd.config import Limits
 from symd.containers.amd import code_object
@@ -30,7 +30,7 @@ class OneFile:
         data = read_input(file, limits, code_object.claims)  # can be large; its reader takes sections alone
         keep_freed_memory()
         try:
-            with kept():
+            with gc_frozen():
                 unpacked = containers.unpack(data, limits)
         except SymdError as error:
             raise error.prefix_where("standard input" if file == "-" else file) from None

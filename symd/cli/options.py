@@ -32,7 +32,7 @@ def parse_limits(_context: click.Context, _parameter: click.Parameter, values: t
 def _number(text: str, kind: type) -> Any:
     match = _VALUE.fullmatch(text)
     if not match:
-        raise click.BadParameter(f"{text!r} is not a number with K, M, G or nothing behind it")
+        raise click.BadParameter(f"{text!r} is not a number with K, M, G or nothing after it")
     return kind(float(match[1]) * _UNITS[match[2]])
 
 

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-WIDEST = 100_000
-
-
-def to_json(value: Any) -> str:
-    """One line of JSON; text stays readable."""
-    import json  # noqa: PLC0415 - most commands write text
-
-    return json.dumps(value, ensure_ascii=False)
+PLAIN_COLUMNS = 100_000
+"""The width of what is not written to a terminal: nothing is folded."""
 
 
 def write_json(value: Any) -> None:
+    """One line of JSON."""
+    from symd.answers_json import to_json  # noqa: PLC0415 - most commands write text
+
     sys.stdout.write(to_json(value) + "\n")
 
 
@@ -39,7 +36,9 @@ def write_rich(what: RenderableType) -> None:
     from rich.console import Console  # noqa: PLC0415 - slow to import, and most verbs write lines
 
     terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, width=None if terminal else WIDEST, highlight=False, markup=False, emoji=False)
+    console = Console(
+        file=sys.stdout, width=None if terminal else PLAIN_COLUMNS, highlight=False, markup=False, emoji=False
+    )
     with console.capture() as captured:
         console.print(what)
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))

@@ -19,16 +19,16 @@ from symd import profiles
 from symd.api import Symbolizer
 from symd.cli.demangle import Demangler
 from symd.cli.input import read_input
+from symd.cli.module import add_module, open_symbolizer
 from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import printable, write_json
-from symd.cli.subject import added, symbolizing
 from symd.config import Limits
 from symd.containers import uri as uris
 from symd.errors import BadQuery, InvalidInput, StoreUnavailable, ToolMissing
-from symd.profiles import Offered, Report, Resolver
+from symd.profiles import NamedModule, Report, Resolver
 
-MOST_NOTES = 20
-"""So many notes are printed; --json prints all."""
+PRINTED_NOTES = 20
+"""Notes that are printed; --json prints all."""
 NO = 1
 
 
@@ -83,26 +83,25 @@ def command(
     if as_json and target == "-":
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
     data = read_input(source, limits)
-    with symbolizing(server, limits) as symbolizer, progress_bar() as progress:
-        offered = [_offered(text, symbolizer, server, limits) for text in modules]
-        resolver = Resolver(
-            symbolizer, offered, demangle=partial(_readable, limits=limits), load=Files(folders, limits).load
-        )
+    with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
+        named = [_named_module(text, symbolizer, server, limits) for text in modules]
+        readable = partial(_readable, limits=limits)
+        resolver = Resolver(symbolizer, named, demangle=readable, load=Files(folders, limits).load)
         done = profiles.symbolize(data, resolver, profiles.Options(limits, progress), name)
     _write(target, done.data)
     _report(done.report, as_json)
     return NO if done.report.unresolved and not (done.report.resolved or done.report.already) else 0
 
 
-def _offered(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> Offered:
+def _named_module(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> NamedModule:
     """``FILE`` or ``ID=FILE``; a file whose own name has an equals sign is taken as such."""
     identity, equals, file = text.partition("=")
     if not equals or Path(text).exists():
         identity, file = "", text
     elif not identity or not file:
         raise click.UsageError(f"--module {text}: write FILE or ID=FILE")
-    digest = added(symbolizer, file, server, limits)
-    return Offered(digest, file, identity or None)
+    digest = add_module(symbolizer, file, server, limits)
+    return NamedModule(digest, file, identity or None)
 
 
 def _readable(names: Sequence[str], limits: Limits) -> dict[str, str]:
@@ -182,10 +181,10 @@ def _report(report: Report, as_json: bool) -> None:
         f"{report.format}: {report.total} {report.unit}: {report.resolved} resolved{approximate}, {report.already} had "
         f"symbols, {left} left as they were{f': {reasons}' if left else ''}"
     )
-    for note in report.notes[:MOST_NOTES]:
+    for note in report.notes[:PRINTED_NOTES]:
         _say(note)
-    if len(report.notes) > MOST_NOTES:
-        _say(f"and {len(report.notes) - MOST_NOTES} more notes (--json prints all)")
+    if len(report.notes) > PRINTED_NOTES:
+        _say(f"and {len(report.notes) - PRINTED_NOTES} more notes (--json prints all)")
 
 
 def report_json(report: Report) -> dict[str, Any]:

@@ -6,18 +6,17 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from symd.cli.answers import UNANSWERED, answer_json, answer_text
-from symd.cli.collector import kept
+from symd.cli.answer_text import UNANSWERED, answer_text
+from symd.cli.garbage import gc_frozen
 from symd.cli.input import module_digest
 from symd.cli.one_file import OneFile
 from symd.cli.options import debug_option, example, file_verb, object_option
-from symd.cli.output import printable, write_json
+from symd.cli.output import printable
 from symd.config import Limits
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import Query
@@ -27,7 +26,7 @@ from symd.query.syntax import parse_query
 if TYPE_CHECKING:
     from symd.cli.demangle import Demangler
 
-READ = LONGEST = 1 << 16
+READ_BYTES = MAX_LINE_BYTES = 1 << 16
 NO, MISUSED = 1, 2
 
 
@@ -63,9 +62,10 @@ def command(
         raise click.UsageError("the file and the queries cannot both come from standard input")
     asked = [] if queries == ("-",) else [parse_query(text) for text in queries]
     with _answering(file, server, limits, debug, path) as ask:
-        session = Session(ask, as_json, _demangler(limits) if demangle else None)
+        lines = _json_lines() if as_json else _text_lines()
+        session = Session(ask, lines, _demangler(limits) if demangle else None)
         if asked:
-            with kept():  # the process ends behind the answer; a session goes on and collects
+            with gc_frozen():  # the process ends after the answer; a session goes on and collects
                 session.answer(queries, asked)
         else:
             session.follow(_arriving_lines(sys.stdin.fileno()))
@@ -73,6 +73,8 @@ def command(
 
 
 Ask = Callable[[Sequence[Query]], Sequence[Answer]]
+OutputLines = tuple[Callable[[str, Answer], str], Callable[[str, str], str]]
+"""How the line of an answer is written, and that of a query that cannot be read with its error; both have the query's text first."""
 
 
 @contextmanager
@@ -81,10 +83,10 @@ def _answering(file: str, server: str | None, limits: Limits, debug: str | None,
     if server is None and debug is None and module_digest(file) is None:
         yield partial(OneFile(file, limits).symbolize, path=path)
         return
-    from symd.cli.subject import opened  # noqa: PLC0415 - the engine is slow to import and not needed for one file
+    from symd.cli.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
 
-    with opened(file, server, limits, debug) as subject:
-        yield partial(subject.symbolizer.symbolize, subject.digest, path=path)
+    with open_module(file, server, limits, debug) as module:
+        yield partial(module.symbolizer.symbolize, module.digest, path=path)
 
 
 def _demangler(limits: Limits) -> Demangler:
@@ -93,15 +95,29 @@ def _demangler(limits: Limits) -> Demangler:
     return Demangler(limits)
 
 
-@dataclass
+def _text_lines() -> OutputLines:
+    return answer_text, lambda query, error: f"{printable(query)}: error: {printable(error)}\n"
+
+
+def _json_lines() -> OutputLines:
+    from symd.answers_json import to_json  # noqa: PLC0415 - text needs none of it
+    from symd.answers_json.answers import answer_json, unreadable_query_json  # noqa: PLC0415
+
+    return (
+        lambda query, answer: to_json(answer_json(query, answer)) + "\n",
+        lambda query, error: to_json(unreadable_query_json(query, error)) + "\n",
+    )
+
+
 class Session:
     """Answers batches of queries about one module and counts what went wrong."""
 
-    ask: Ask
-    as_json: bool
-    demangler: Demangler | None
-    unanswered: int = field(default=0, init=False)
-    bad: int = field(default=0, init=False)
+    def __init__(self, ask: Ask, lines: OutputLines, demangler: Demangler | None) -> None:
+        self.unanswered = 0
+        self.unreadable = 0
+        self._ask_module = ask
+        self._answer_line, self._refusal_line = lines
+        self._demangler = demangler
 
     def follow(self, batches: Iterator[Sequence[str]]) -> None:
         """Answer lines of text batch by batch; what cannot be read is answered by an error in its place."""
@@ -122,30 +138,26 @@ class Session:
 
     def finish(self) -> int:
         """The exit code: 2 when a query could not be read, 1 when one names what does not exist."""
-        if self.bad:
-            click.echo(f"symd: {self.bad} of the queries could not be read (see symd symbolize --help)", err=True)
+        if self.unreadable:
+            click.echo(
+                f"symd: {self.unreadable} of the queries could not be read (see symd symbolize --help)", err=True
+            )
             return MISUSED
         return NO if self.unanswered else 0
 
     def _ask(self, queries: Sequence[Query]) -> Sequence[Answer]:
         if not queries:
             return ()
-        answers = list(self.ask(queries))
-        return self.demangler.answers(answers) if self.demangler else answers
+        answers = list(self._ask_module(queries))
+        return self._demangler.answers(answers) if self._demangler else answers
 
     def _write(self, text: str, answer: Answer) -> None:
         self.unanswered += answer.reason in UNANSWERED
-        if self.as_json:
-            write_json(answer_json(text, answer))
-        else:
-            sys.stdout.write(answer_text(text, answer))
+        sys.stdout.write(self._answer_line(text, answer))
 
     def _refuse(self, text: str, error: BadQuery) -> None:
-        self.bad += 1
-        if self.as_json:
-            write_json({"query": text, "error": str(error)})
-        else:
-            sys.stdout.write(f"{printable(text)}: error: {printable(str(error))}\n")
+        self.unreadable += 1
+        sys.stdout.write(self._refusal_line(text, str(error)))
 
 
 def _parsed(text: str) -> Query | BadQuery:
@@ -158,10 +170,12 @@ def _parsed(text: str) -> Query | BadQuery:
 def _arriving_lines(handle: int) -> Iterator[list[str]]:
     """The lines of each piece that can be read without waiting for more, stripped."""
     rest = b""
-    while piece := os.read(handle, READ):
+    while piece := os.read(handle, READ_BYTES):
         *lines, rest = (rest + piece).split(b"\n")
-        if len(rest) > LONGEST:
-            raise LimitExceeded(f"a line of more than {LONGEST} bytes", where="standard input", hint="one query a line")
+        if len(rest) > MAX_LINE_BYTES:
+            raise LimitExceeded(
+                f"a line of more than {MAX_LINE_BYTES} bytes", where="standard input", hint="one query a line"
+            )
         yield [_text(line) for line in lines]
     yield [_text(rest)]
 

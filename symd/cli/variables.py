@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import groupby
-from typing import Any
 
 import click
 
-from symd.cli.answers import answer_text, candidate_json
+from symd.answers_json.answers import unanswered_json
+from symd.answers_json.variables import variable_json, variable_types_json
+from symd.cli.answer_text import answer_text
+from symd.cli.module import open_module
 from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import printable, write_json, write_line
-from symd.cli.subject import opened
 from symd.config import Limits
-from symd.debuginfo.variables import TypeInfo, Variable, Visible
+from symd.debuginfo.variables import Variable, Visible
 from symd.model.answers import Reason
 from symd.model.variables import InScope
 from symd.query.syntax import parse_query
@@ -49,14 +49,14 @@ def command(
     there is no answer; the reason is given.
     """
     asked = parse_query(query)
-    with opened(file, server, limits, debug) as subject:
-        found = subject.symbolizer.variables(subject.digest, asked, path)
+    with open_module(file, server, limits, debug) as module:
+        found = module.symbolizer.variables(module.digest, asked, path)
     if not found.visible.variables and found.at.reason not in _ANSWERED:
         _refuse(query, found, as_json=as_json)
         return NO
     if as_json:
         for variable in found.visible.variables:
-            write_json(variable_json(variable) | (_structure(variable, found.visible) if types else {}))
+            write_json(variable_json(variable) | (variable_types_json(variable, found.visible) if types else {}))
     else:
         for line in text_lines(found):
             write_line(line)
@@ -66,8 +66,7 @@ def command(
 
 def _refuse(query: str, found: InScope, *, as_json: bool) -> None:
     if as_json:
-        candidates = [candidate_json(candidate) for candidate in found.at.candidates]
-        write_json({"query": query, "reason": found.at.reason.name, "candidates": candidates})
+        write_json(unanswered_json(query, found.at))
     else:
         click.echo(answer_text(query, found.at), nl=False)
     _complain(found.visible)
@@ -76,55 +75,6 @@ def _refuse(query: str, found: InScope, *, as_json: bool) -> None:
 def _complain(visible: Visible) -> None:
     for note in visible.notes:
         click.echo(f"symd: {printable(note)}", err=True)
-
-
-def variable_json(variable: Variable) -> dict[str, Any]:
-    return {
-        "name": variable.name or None,
-        "type": variable.type,
-        "kind": variable.kind,
-        "function": variable.function,
-        "inlined": variable.inlined,
-        "optimized_out": variable.optimized_out,
-        "location": variable.location,
-        "live": [list(pair) for pair in variable.live],
-    }
-
-
-def _structure(variable: Variable, visible: Visible) -> dict[str, Any]:
-    """The types that the variable's type is made of, numbered from its own, which is 0."""
-    if variable.type_number is None:
-        return {"types": []}
-    order = [variable.type_number]
-    numbers: dict[int | None, int | None] = {variable.type_number: 0}
-    for number in order:
-        for other in _mentioned(visible.types[number]):
-            if other not in numbers:
-                numbers[other] = len(order)
-                order.append(other)
-    return {"types": [_type_json(visible.types[number], numbers) for number in order]}
-
-
-def _mentioned(info: TypeInfo) -> Iterator[int]:
-    for number in (info.target, *info.parameters, *(member.type for member in info.members)):
-        if number is not None:
-            yield number
-
-
-def _type_json(info: TypeInfo, numbers: dict[int | None, int | None]) -> dict[str, Any]:
-    members = [asdict(member) | {"type": numbers.get(member.type)} for member in info.members]
-    return {
-        "text": info.text,
-        "kind": info.kind,
-        "size": info.size,
-        "encoding": info.encoding,
-        "target": numbers.get(info.target),
-        "counts": list(info.counts),
-        "members": members,
-        "parameters": [numbers.get(number) for number in info.parameters],
-        "enumerators": dict(info.enumerators),
-        "address_space": info.address_space,
-    }
 
 
 def text_lines(found: InScope) -> Iterator[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from symd.errors import UnknownFormat
 from symd.profiles import cupti, folded, gzipped, otlp, pprof, rocprofv3, rocprofv3_csv, unitrace
 from symd.profiles.format import Format, Options, Progress, Report, Symbolized
-from symd.profiles.resolver import Offered, Resolver
+from symd.profiles.resolver import NamedModule, Resolver
 
 __all__ = (
     "FORMATS",
     "Format",
-    "Offered",
+    "NamedModule",
     "Options",
     "Progress",
     "Report",
@@ -21,7 +21,7 @@ __all__ = (
 )
 
 FORMATS: tuple[Format, ...] = (rocprofv3, cupti, rocprofv3_csv, unitrace, otlp, pprof, folded)
-"""Asked in this order; the first that claims the bytes reads them. The least particular is the last."""
+"""Asked in this order; the first that claims the bytes reads them. The format that claims the most is the last."""
 
 
 def identify(data: bytes) -> Format | None:

@@ -11,23 +11,24 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from symd.answers_json.answers import frames_text
 from symd.errors import Malformed
 from symd.model.answers import Reason
 from symd.profiles import json_text
+from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.frame_json import frames_json
-from symd.profiles.json_text import Cursor, Edit, Place
-from symd.profiles.questions import Questions
-from symd.profiles.resolver import Found, Resolver, Target
+from symd.profiles.json_text import Cursor, Edit, Span
+from symd.profiles.resolver import IdentifiedModule, Resolver, Target
 
 NAME = "cupti"
 FRAMES = "frames"
-EVERY = 1 << 16
+PROGRESS_RECORDS = 1 << 16
+"""Progress is told once in so many records."""
 _LINE = re.compile(r"[^\n]+")
 
 
 def claims(data: bytes) -> bool:
-    """The first line is an object with the two members that place a sample."""
+    """The first line is an object with the two members that say where a sample was taken."""
     try:
         _, record = next(_records(json_text.decode(data[: 1 << 20].partition(b"\n")[0])), (None, None))
     except Malformed:
@@ -43,69 +44,69 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """
     text = json_text.decode(data)
     tally = Tally()
-    asked = Questions()
-    places = _Functions(resolver, asked)
-    pending: list[tuple[Place, bool, int]] = []
-    for number, (place, record) in enumerate(_records(text)):
-        if number % EVERY == 0:
-            options.progress("reading records", place.begin, len(text))
+    batch = AddressBatch()
+    functions = _Functions(resolver, batch)
+    pending: list[tuple[Span, bool, int]] = []
+    for number, (span, record) in enumerate(_records(text)):
+        if number % PROGRESS_RECORDS == 0:
+            options.progress("reading records", span.begin, len(text))
         if isinstance(record, dict) and FRAMES in record:
             tally.already += 1
         else:
-            pending.append((place, not record, places.ticket(record)))
-    answers = asked.ask(resolver, options.progress)
-    written = [frames_json(answer.frames) if answer.frames else "" for answer in answers]
+            pending.append((span, not record, functions.handle(record)))
+    answers = batch.ask(resolver, options.progress)
+    written = [frames_text(answer.frames) if answer.frames else "" for answer in answers]
     edits: list[Edit] = []
-    for place, empty, ticket in pending:
-        tally.count(answers[ticket].reason, resolved=bool(written[ticket]))
-        if written[ticket]:
-            edits.append(json_text.appended(place, FRAMES, written[ticket], empty=empty))
-    report = tally.report(NAME, "records", places.notes())
+    for span, empty, handle in pending:
+        tally.count(answers[handle].reason, resolved=bool(written[handle]))
+        if written[handle]:
+            edits.append(json_text.appended(span, FRAMES, written[handle], empty=empty))
+    report = tally.report(NAME, "records", functions.notes())
     return Symbolized(json_text.encode(json_text.with_edits(text, edits)) if edits else data, report)
 
 
-def _records(text: str) -> Iterator[tuple[Place, Any]]:
-    """Value and place of each line that is not blank."""
+def _records(text: str) -> Iterator[tuple[Span, Any]]:
+    """Span and value of each line that is not blank."""
     for line in _LINE.finditer(text):
         cursor = Cursor(text, line.start())
         begin = cursor.at
         if begin >= line.end():
             continue
         record = cursor.value()
-        place = Place(begin, cursor.at)
+        span = Span(begin, cursor.at)
         if cursor.space() < line.end():
             raise Malformed(f"more than one value in the line at letter {line.start()}", where=json_text.WHERE)
-        yield place, record
+        yield span, record
 
 
 class _Functions:
-    """(CRC, function) to a target, each pair looked for once."""
+    """Finds the target of a (CRC, function name), each pair once."""
 
-    def __init__(self, resolver: Resolver, asked: Questions) -> None:
+    def __init__(self, resolver: Resolver, batch: AddressBatch) -> None:
         self._resolver = resolver
-        self._asked = asked
+        self._batch = batch
         self._known: dict[tuple[int, str], int | Reason] = {}
         self._missing: dict[int, None] = {}
 
-    def ticket(self, record: Any) -> int:
-        """A ticket for a record; MALFORMED where it lacks the members or they are of another type."""
+    def handle(self, record: Any) -> int:
+        """The handle of a record's address; MALFORMED where it lacks the members or they are of another type."""
         if not isinstance(record, dict):
-            return self._asked.refuse(Reason.MALFORMED)
+            return self._batch.refuse(Reason.MALFORMED)
         crc, offset, function = record.get("cubinCrc"), record.get("pcOffset"), record.get("functionName")
         if type(crc) is not int or type(offset) is not int or not isinstance(function, str):
-            return self._asked.refuse(Reason.MALFORMED)
+            return self._batch.refuse(Reason.MALFORMED)
         key = (crc, function)
         if key not in self._known:
             target = self._target(crc, f".text.{function}")
-            self._known[key] = target if isinstance(target, Reason) else self._asked.target(target)
+            self._known[key] = target if isinstance(target, Reason) else self._batch.target(target)
         target_or_reason = self._known[key]
         if isinstance(target_or_reason, Reason):
-            return self._asked.refuse(target_or_reason)
-        return self._asked.add(target_or_reason, offset)
+            return self._batch.refuse(target_or_reason)
+        return self._batch.add(target_or_reason, offset)
 
     def _target(self, crc: int, section: str) -> Target | Reason:
         found = self._resolver.identified(str(crc), f"{crc:#x}", f"{crc:#018x}")
-        if isinstance(found, Found):
+        if isinstance(found, IdentifiedModule):
             return Target(found.digest, section=section, path=found.path)
         if found is not Reason.UNKNOWN_MODULE:
             return found

@@ -10,13 +10,13 @@ import re
 
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
+from symd.profiles.address_batch import AddressBatch, Resolved
 from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.questions import Questions, Resolved
-from symd.profiles.resolver import Found, Resolver, Target
+from symd.profiles.resolver import IdentifiedModule, Resolver, Target
 
 NAME = "folded"
-SAMPLE = 64
-"""So many lines are looked at to recognise the format."""
+CLAIM_LINES = 64
+"""Lines that are looked at to recognise the format."""
 
 _STACK = re.compile(rb"[^\r\n]*\S[ \t]+[0-9]+(?:\.[0-9]+)?[ \t]*\r?")
 _FRAME = re.compile(
@@ -29,46 +29,46 @@ _FRAME = re.compile(
 
 def claims(data: bytes) -> bool:
     """The first lines are stacks with counts, and text."""
-    lines = [line for line in data[: 1 << 18].split(b"\n")[: SAMPLE + 1] if line.strip()]
+    lines = [line for line in data[: 1 << 18].split(b"\n")[: CLAIM_LINES + 1] if line.strip()]
     whole = lines if len(data) <= 1 << 18 else lines[:-1]
-    return bool(whole) and b"\0" not in data[:4096] and all(_STACK.fullmatch(line) for line in whole[:SAMPLE])
+    return bool(whole) and b"\0" not in data[:4096] and all(_STACK.fullmatch(line) for line in whole[:CLAIM_LINES])
 
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Replace the frames that are addresses of known modules. Lines are neither merged nor moved."""
     text = json_text.decode(data)
     options.progress("reading stacks", 0, len(text))
-    asked = Questions()
-    tickets: dict[str, int] = {}
+    batch = AddressBatch()
+    handles: dict[str, int] = {}
     for found in _FRAME.finditer(text):
-        if found.group() not in tickets:
-            tickets[found.group()] = _ticket(found, resolver, asked)
-    answers = asked.ask(resolver, options.progress)
+        if found.group() not in handles:
+            handles[found.group()] = _handle(found, resolver, batch)
+    answers = batch.ask(resolver, options.progress)
     tally = Tally()
-    written = {frame: _frames(answers[ticket]) for frame, ticket in tickets.items()}
+    written = {frame: _frames(answers[handle]) for frame, handle in handles.items()}
 
     def replaced(found: re.Match[str]) -> str:
         frame = found.group()
-        tally.count(answers[tickets[frame]].reason, resolved=bool(written[frame]))
+        tally.count(answers[handles[frame]].reason, resolved=bool(written[frame]))
         return written[frame] or frame
 
     changed = _FRAME.sub(replaced, text)
-    report = tally.report(NAME, "frames", _notes(tickets, answers))
+    report = tally.report(NAME, "frames", _notes(handles, answers))
     return Symbolized(json_text.encode(changed) if tally.resolved else data, report)
 
 
-def _ticket(found: re.Match[str], resolver: Resolver, asked: Questions) -> int:
+def _handle(found: re.Match[str], resolver: Resolver, batch: AddressBatch) -> int:
     bracketed, offset, bare, bare_offset = found.groups()
     target = resolver.kernel(bracketed) if bracketed is not None else _bare(bare, resolver)
     if isinstance(target, Reason):
-        return asked.refuse(target)
-    return asked.add(asked.target(target), int(offset or bare_offset, 16))
+        return batch.refuse(target)
+    return batch.add(batch.target(target), int(offset or bare_offset, 16))
 
 
 def _bare(name: str, resolver: Resolver) -> Target | Reason:
     """A module or a kernel; AMBIGUOUS when there is one of each."""
     module, kernel = resolver.identified(name), resolver.kernel(name)
-    if not isinstance(module, Found):
+    if not isinstance(module, IdentifiedModule):
         return module if module is Reason.AMBIGUOUS else kernel
     return Target(module.digest, path=module.path) if kernel is Reason.UNKNOWN_KERNEL else Reason.AMBIGUOUS
 
@@ -80,15 +80,15 @@ def _frames(answer: Resolved) -> str:
 
 def _frame(frame: Frame) -> str:
     name = frame.function or frame.linkage_name or "(unnamed)"
-    place = f"{frame.file}:{frame.line}" if frame.file else "no line"
-    text = f"{name} ({place}){'_[i]' if frame.inlined else ''}"
+    position = f"{frame.file}:{frame.line}" if frame.file else "no line"
+    text = f"{name} ({position}){'_[i]' if frame.inlined else ''}"
     return " ".join(text.replace(";", ",").split())
 
 
-def _notes(tickets: dict[str, int], answers: list[Resolved]) -> tuple[str, ...]:
+def _notes(handles: dict[str, int], answers: list[Resolved]) -> tuple[str, ...]:
     why = {Reason.UNKNOWN_KERNEL: "names no known module or kernel", Reason.AMBIGUOUS: "names several"}
     found: dict[tuple[str, Reason], None] = {}
-    for frame, ticket in tickets.items():
-        if answers[ticket].reason in why:
-            found[frame.rpartition("+0x")[0].removeprefix("["), answers[ticket].reason] = None
+    for frame, handle in handles.items():
+        if answers[handle].reason in why:
+            found[frame.rpartition("+0x")[0].removeprefix("["), answers[handle].reason] = None
     return tuple(f"{name} {why[reason]}" for name, reason in found)

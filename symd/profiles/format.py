@@ -15,8 +15,8 @@ Progress = Callable[[str, int, int], None]
 """Called now and then with what is being done, how much of it is done, and how much there is."""
 
 
-def unseen(_stage: str, _done: int, _total: int) -> None:
-    """The progress that nobody looks at."""
+def no_progress(_stage: str, _done: int, _total: int) -> None:
+    """The default: nobody is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Options:
     """Budgets against hostile profiles, and who is told how far it is."""
 
     limits: Limits = field(default_factory=Limits)
-    progress: Progress = unseen
+    progress: Progress = no_progress
 
 
 @dataclass(frozen=True, slots=True)

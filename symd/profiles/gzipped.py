@@ -9,7 +9,8 @@ from symd.config import Limits
 from symd.errors import LimitExceeded, Malformed
 
 MAGIC = b"\x1f\x8b"
-CHUNK = 1 << 24
+EXPANDED_PIECE_BYTES = 1 << 24
+"""Bytes expanded at a time, after each of which the budget is looked at."""
 
 
 def compressed(data: bytes) -> bool:
@@ -24,7 +25,7 @@ def expand(data: bytes, limits: Limits) -> bytes:
         machine = zlib.decompressobj(wbits=31)
         while not machine.eof:
             try:
-                piece = machine.decompress(data, CHUNK)
+                piece = machine.decompress(data, EXPANDED_PIECE_BYTES)
             except zlib.error as error:
                 raise Malformed(f"gzip data is damaged: {error}", where="the profile") from error
             data = machine.unconsumed_tail

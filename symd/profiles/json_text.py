@@ -1,4 +1,4 @@
-"""JSON that is edited where it stands: values are found with their place in the text, and everything between the edits
+"""JSON that is edited where it stands: values are found with their spans in the text, and everything between the edits
 stays letter for letter. One pass, at the speed of the standard library's scanner."""
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _READ = json.JSONDecoder(strict=False).raw_decode
 WHERE = "the profile"
 
 
-class Place(NamedTuple):
-    """A value is ``text[begin:end]``."""
+class Span(NamedTuple):
+    """The piece ``text[begin:end]`` of a text."""
 
     begin: int
     end: int
 
 
-Edit = tuple[Place, str]
-"""A place, and what is to stand there; at an empty place it is put in."""
+Edit = tuple[Span, str]
+"""A span, and the text to put in its place; at an empty span the text is inserted."""
 
 
 def decode(data: bytes) -> str:
@@ -36,7 +36,7 @@ def encode(text: str) -> bytes:
 
 
 class Cursor:
-    """A place in a text that moves over values: at a value, ``value`` reads it, and ``members`` and ``elements`` go into
+    """A position in a text that moves over values: at a value, ``value`` reads it, and ``members`` and ``elements`` go into
     it. What a caller of those two leaves unread is passed over. All raise Malformed."""
 
     def __init__(self, text: str, at: int = 0) -> None:
@@ -55,7 +55,7 @@ class Cursor:
         return self.text[self.at : self.at + 1]
 
     def value(self) -> Any:
-        """The value here; the cursor stands behind it afterwards."""
+        """The value here; the cursor stands after it then."""
         try:
             found, self.at = _READ(self.text, self.at)
         except (ValueError, RecursionError) as error:
@@ -105,17 +105,17 @@ class Cursor:
 
 
 def with_edits(text: str, edits: list[Edit]) -> str:
-    """The text with edits at places that do not overlap, given in any order."""
+    """The text with edits at spans that do not overlap, given in any order."""
     pieces: list[str] = []
     kept = 0
-    for place, new in sorted(edits):
-        pieces += [text[kept : place.begin], new]
-        kept = place.end
+    for span, new in sorted(edits):
+        pieces += [text[kept : span.begin], new]
+        kept = span.end
     pieces.append(text[kept:])
     return "".join(pieces)
 
 
-def appended(place: Place, key: str, new: str, *, empty: bool) -> Edit:
-    """The edit that adds a member at the end of the object at ``place``; ``empty``: it has none so far."""
-    at = place.end - 1
-    return Place(at, at), f"{'' if empty else ', '}{json.dumps(key)}: {new}"
+def appended(span: Span, key: str, new: str, *, empty: bool) -> Edit:
+    """The edit that adds a member at the end of the object at ``span``; ``empty``: it has none so far."""
+    at = span.end - 1
+    return Span(at, at), f"{'' if empty else ', '}{json.dumps(key)}: {new}"

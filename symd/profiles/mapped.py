@@ -12,7 +12,7 @@ from symd.config import Limits
 from symd.elf.constants import PT_LOAD
 from symd.errors import SymdError
 from symd.model.answers import Reason
-from symd.profiles.resolver import Found, Resolver, Target, machine_objects
+from symd.profiles.resolver import IdentifiedModule, Resolver, Target, machine_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class MappedRange:
         return self.start <= address and (not self.limit or address < self.limit)
 
 
-class Ranges:
-    """Which of many ranges holds an address? Those without a limit take no part."""
+class RangeLookup:
+    """Finds the range that holds an address. Ranges without a limit take no part."""
 
     def __init__(self, ranges: Sequence[MappedRange]) -> None:
         bounded = [(number, one) for number, one in enumerate(ranges) if one.limit > one.start]
@@ -58,8 +58,8 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """``size`` bytes of a file from ``offset`` on are found from ``value`` on in ``target``."""
+class FileRange:
+    """The ``size`` bytes of a file from ``offset`` on are those of ``target`` from address ``value`` on."""
 
     offset: int
     size: int
@@ -68,23 +68,23 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FileOffsetMap:
     """How a code object's file offsets become addresses; ``whole`` is what a mapping of the object from its first byte on
-    means where no part holds that byte (None: nothing)."""
+    means where no range holds that byte (None: nothing)."""
 
-    parts: tuple[Part, ...]
+    ranges: tuple[FileRange, ...]
     whole: Target | None
 
 
-class Layouts:
+class MappingPlacer:
     """Places mappings in modules; each code object is read once."""
 
     def __init__(self, resolver: Resolver, limits: Limits) -> None:
         self._resolver = resolver
         self._limits = limits
-        self._known: dict[Found, Layout | Reason] = {}
+        self._known: dict[IdentifiedModule, FileOffsetMap | Reason] = {}
 
-    def place(self, mapped: MappedRange, found: Found) -> Placed | Reason:
+    def place(self, mapped: MappedRange, found: IdentifiedModule) -> Placed | Reason:
         """Where a mapping lies in a module.
 
         In a linked object the segment that holds the file offset says how file offsets become addresses (System V ABI,
@@ -93,37 +93,37 @@ class Layouts:
         itself. A module of several objects is asked by address, and may answer AMBIGUOUS.
         """
         if found not in self._known:
-            self._known[found] = self._layout(found)
-        layout = self._known[found]
-        if isinstance(layout, Reason):
-            return layout
-        for part in layout.parts:
-            if 0 <= mapped.offset - part.offset < part.size:
-                return Placed(part.target, mapped.offset - mapped.start + part.value - part.offset)
-        if layout.whole is not None and not mapped.offset:
-            return Placed(layout.whole, -mapped.start)
+            self._known[found] = self._read(found)
+        offsets = self._known[found]
+        if isinstance(offsets, Reason):
+            return offsets
+        for held in offsets.ranges:
+            if 0 <= mapped.offset - held.offset < held.size:
+                return Placed(held.target, mapped.offset - mapped.start + held.value - held.offset)
+        if offsets.whole is not None and not mapped.offset:
+            return Placed(offsets.whole, -mapped.start)
         return Reason.OUTSIDE_TEXT
 
-    def _layout(self, found: Found) -> Layout | Reason:
+    def _read(self, found: IdentifiedModule) -> FileOffsetMap | Reason:
         objects = machine_objects(self._resolver.summary(found.digest))
         paths = [item.path for item in objects if found.path in (None, item.path)]
         if len(paths) != 1:
-            return Layout((), Target(found.digest))
+            return FileOffsetMap((), Target(found.digest))
         whole = Target(found.digest, path=paths[0])
         data = self._resolver.symbolizer.object_data(found.digest, paths[0])
         try:
-            return self._of_image(data, whole) if data.startswith(elf.MAGIC) else Layout((), whole)
+            return self._of_image(data, whole) if data.startswith(elf.MAGIC) else FileOffsetMap((), whole)
         except SymdError:
             return Reason.MALFORMED
 
-    def _of_image(self, data: bytes, whole: Target) -> Layout:
+    def _of_image(self, data: bytes, whole: Target) -> FileOffsetMap:
         image = elf.parse(data, Budget(self._limits), whole.path or "the code object")
         loads = [segment for segment in image.segments if segment.type == PT_LOAD]
         if loads and containers.unpack(data, self._limits).objects[0].linked:
-            return Layout(tuple(Part(one.offset, one.file_size, whole, one.address) for one in loads), None)
+            return FileOffsetMap(tuple(FileRange(one.offset, one.file_size, whole, one.address) for one in loads), None)
         texts = [
-            Part(header.offset, section.size, Target(whole.digest, section=section.index, path=whole.path), 0)
+            FileRange(header.offset, section.size, Target(whole.digest, section=section.index, path=whole.path), 0)
             for section, header in zip(image.sections, elf.section_headers(data, image.header), strict=True)
             if section.executable
         ]
-        return Layout(tuple(texts), whole)
+        return FileOffsetMap(tuple(texts), whole)

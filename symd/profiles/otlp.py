@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.model.answers import Reason
+from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.mapped import Layouts, MappedRange, Placed
+from symd.profiles.mapped import MappedRange, MappingPlacer, Placed
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed
-from symd.profiles.questions import Questions
-from symd.profiles.resolver import Found, Resolver
+from symd.profiles.resolver import IdentifiedModule, Resolver
 from symd.profiles.symbol_table import FunctionKey, Functions, Strings, function_message, lines_of
 
 NAME = "otlp"
@@ -123,16 +123,16 @@ class _Dictionary:
 
     def rewritten(self, resolver: Resolver, options: Options, tally: Tally) -> bytes | None:
         """The dictionary with what is known added; None when that is nothing."""
-        asked = Questions()
-        layouts = Layouts(resolver, options.limits)
-        tickets = [self._ask(entry, asked, resolver, layouts) for entry in self.locations]
-        answers = asked.ask(resolver, options.progress)
+        batch = AddressBatch()
+        placer = MappingPlacer(resolver, options.limits)
+        handles = [self._ask(entry, batch, resolver, placer) for entry in self.locations]
+        answers = batch.ask(resolver, options.progress)
         strings = Strings(self.strings)
         functions = Functions(self._functions(), max(1, len(self.tables.get(FUNCTION, ()))), strings)
         pieces: list[bytes] = []
         kept = self.whole.value
-        for (item, _, _), ticket in zip(self.locations, tickets, strict=True):
-            answer = answers[ticket]
+        for (item, _, _), handle in zip(self.locations, handles, strict=True):
+            answer = answers[handle]
             tally.count(answer.reason, resolved=bool(answer.frames))
             if answer.frames:
                 content = self.data[item.value : item.end] + lines_of(LINES, answer.frames, functions)
@@ -156,19 +156,23 @@ class _Dictionary:
         new = [length_field(FUNCTION, function_message(1, key)) for _, key in functions.added]
         return b"".join([*zero, *new, *(length_field(STRING, text) for text in strings.added)])
 
-    def _ask(self, entry: tuple[Field, int, int], asked: Questions, resolver: Resolver, layouts: Layouts) -> int:
+    def _ask(
+        self, entry: tuple[Field, int, int], batch: AddressBatch, resolver: Resolver, placer: MappingPlacer
+    ) -> int:
         _, mapping, address = entry
-        known = self._mapping(mapping, resolver, layouts) if mapping else None
+        known = self._mapping(mapping, resolver, placer) if mapping else None
         if known is None:
-            return asked.refuse(Reason.UNKNOWN_MODULE)
+            return batch.refuse(Reason.UNKNOWN_MODULE)
         mapped, placed = known
         if isinstance(placed, Reason):
-            return asked.refuse(placed)
+            return batch.refuse(placed)
         if not mapped.holds(address):
-            return asked.refuse(Reason.OUTSIDE_TEXT)
-        return asked.add(asked.target(placed.target), address + placed.bias)
+            return batch.refuse(Reason.OUTSIDE_TEXT)
+        return batch.add(batch.target(placed.target), address + placed.bias)
 
-    def _mapping(self, number: int, resolver: Resolver, layouts: Layouts) -> tuple[MappedRange, Placed | Reason] | None:
+    def _mapping(
+        self, number: int, resolver: Resolver, placer: MappingPlacer
+    ) -> tuple[MappedRange, Placed | Reason] | None:
         if number not in self._placed:
             item = self._entry(MAPPING, number)
             numbers = self._numbers(item)
@@ -177,7 +181,7 @@ class _Dictionary:
             found = resolver.identified(*names)
             if found is Reason.UNKNOWN_MODULE:
                 self.notes.append(f"no module was given for {' or '.join(names) or f'mapping {number}'}")
-            placed = layouts.place(mapped, found) if isinstance(found, Found) else found
+            placed = placer.place(mapped, found) if isinstance(found, IdentifiedModule) else found
             self._placed[number] = (mapped, placed)
         return self._placed[number]
 

@@ -14,8 +14,9 @@ from itertools import islice
 
 from symd.errors import Malformed, SymdError
 from symd.model.answers import Frame, Reason
+from symd.profiles.address_batch import AddressBatch, Resolved
 from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.mapped import Layouts, MappedRange, Placed, Ranges
+from symd.profiles.mapped import MappedRange, MappingPlacer, Placed, RangeLookup
 from symd.profiles.protobuf_wire import (
     FIXED32,
     FIXED64,
@@ -27,34 +28,33 @@ from symd.profiles.protobuf_wire import (
     length_field,
     number_field,
 )
-from symd.profiles.questions import Questions, Resolved
-from symd.profiles.resolver import Found, Resolver
+from symd.profiles.resolver import IdentifiedModule, Resolver
 from symd.profiles.symbol_table import FunctionKey, Functions, Strings, function_message, lines_of
 
 NAME = "pprof"
 MAPPING, LOCATION, FUNCTION, STRING = 3, 4, 5, 6
 HAS_FUNCTIONS, HAS_FILENAMES, HAS_LINE_NUMBERS, HAS_INLINE_FRAMES = 7, 8, 9, 10
 LINE, IS_FOLDED = 4, 5
-MOST_FUNCTIONS = 1 << 62
+GREATEST_FUNCTION_ID = 1 << 62
 """New functions are numbered after the greatest id below this, so that ids never pass 64 bits."""
 ANY = frozenset({VARINT, FIXED64, LENGTH, FIXED32})
-WIRES = {number: {LENGTH} for number in (1, 2, 3, 4, 5, 6, 11)} | {
+WIRE_TYPES = {number: {LENGTH} for number in (1, 2, 3, 4, 5, 6, 11)} | {
     number: {VARINT} for number in (7, 8, 9, 10, 12, 14, 15)
 }
 """Wire types of the fields that Profile has; others may come."""
-SEEN = 1000
-"""So many fields are looked at to recognise the format."""
+CLAIM_FIELDS = 1000
+"""Fields that are looked at to recognise the format."""
 WHERE = "the pprof profile"
 
 
 def claims(data: bytes) -> bool:
     """The first fields are those of a Profile; where they are all, a string table is among them."""
     try:
-        first = list(islice(each_field(data), SEEN))
+        first = list(islice(each_field(data), CLAIM_FIELDS))
     except SymdError:
         return False
-    known = all(item.wire in WIRES.get(item.number, ANY) for item in first)
-    return known and (len(first) == SEEN or any(item.number == STRING for item in first))
+    known = all(item.wire in WIRE_TYPES.get(item.number, ANY) for item in first)
+    return known and (len(first) == CLAIM_FIELDS or any(item.number == STRING for item in first))
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class _Profile:
         if self.strings and self.strings[0]:
             raise Malformed("the string table does not begin with the empty string", where=WHERE)
         self._in_order = list(self.mappings.values())
-        self._ranges = Ranges([one.range for one in self._in_order])
+        self._ranges = RangeLookup([one.range for one in self._in_order])
 
     def _content(self, item: Field) -> bytes:
         if item.wire != LENGTH:
@@ -154,20 +154,20 @@ class _Profile:
         number = numbers.get(1, 0)
         if number:
             self.functions.setdefault(key, number)
-        if number < MOST_FUNCTIONS:
+        if number < GREATEST_FUNCTION_ID:
             self.next_function = max(self.next_function, number + 1)
 
     def rewritten(self, resolver: Resolver, options: Options, tally: Tally) -> bytes | None:
         """The profile with what is known added; None when that is nothing."""
-        asked = Questions()
-        layouts = Layouts(resolver, options.limits)
-        tickets = [self._ask(location, asked, resolver, layouts) for location in self.locations]
-        answers = asked.ask(resolver, options.progress)
+        batch = AddressBatch()
+        placer = MappingPlacer(resolver, options.limits)
+        handles = [self._ask(location, batch, resolver, placer) for location in self.locations]
+        answers = batch.ask(resolver, options.progress)
         strings = Strings(self.strings)
         functions = Functions(self.functions, self.next_function, strings)
         additions: dict[int, bytes] = {}
-        for location, ticket in zip(self.locations, tickets, strict=True):
-            answer = answers[ticket]
+        for location, handle in zip(self.locations, handles, strict=True):
+            answer = answers[handle]
             tally.count(answer.reason, resolved=bool(answer.frames))
             if answer.frames:
                 additions[location.at] = _lines(answer, functions)
@@ -180,18 +180,18 @@ class _Profile:
                 additions[mapping.at] = b"".join(number_field(flag, 1) for flag in flags)
         return self._joined(additions) + _tables(functions, strings)
 
-    def _ask(self, location: Location, asked: Questions, resolver: Resolver, layouts: Layouts) -> int:
+    def _ask(self, location: Location, batch: AddressBatch, resolver: Resolver, placer: MappingPlacer) -> int:
         mapping = self.mapping_of(location)
         if mapping is None:
-            return asked.refuse(Reason.UNKNOWN_MODULE)
+            return batch.refuse(Reason.UNKNOWN_MODULE)
         if mapping.placed is None:
             found = resolver.identified(*mapping.names)
-            mapping.placed = layouts.place(mapping.range, found) if isinstance(found, Found) else found
+            mapping.placed = placer.place(mapping.range, found) if isinstance(found, IdentifiedModule) else found
         if isinstance(mapping.placed, Reason):
-            return asked.refuse(mapping.placed)
+            return batch.refuse(mapping.placed)
         if not mapping.range.holds(location.address):
-            return asked.refuse(Reason.OUTSIDE_TEXT)
-        return asked.add(asked.target(mapping.placed.target), location.address + mapping.placed.bias)
+            return batch.refuse(Reason.OUTSIDE_TEXT)
+        return batch.add(batch.target(mapping.placed.target), location.address + mapping.placed.bias)
 
     def mapping_of(self, location: Location) -> Mapping | None:
         """The location's own mapping, or the only one with a range that holds its address."""

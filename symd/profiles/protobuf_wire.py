@@ -29,7 +29,7 @@ def fields(data: bytes, begin: int = 0, end: int | None = None, where: str = "th
 
 
 def each_field(data: bytes, begin: int = 0, end: int | None = None, where: str = "the message") -> Iterator[Field]:
-    """The same, one by one."""
+    """The fields of a message, as ``fields`` gives them, one by one."""
     limit = len(data) if end is None else end
     at = begin
     while at < limit:

@@ -1,5 +1,5 @@
 """From what a profile calls a piece of code (build id, code object id, CRC, kernel name) to a module that the user named,
-and from there to answers. Only modules that were named are used, and a name that two of them bear is ambiguous."""
+and from there to answers. Only modules that the user named are used; a name that two of them have is ambiguous."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPE_NAME = "typeinfo name for "
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class NamedModule:
     """A module that the user named and the symbolizer has. ``identity`` is what profiles call it; a module without one
     answers to its SHA-256, to those of its code objects, and to names that no other such module bears."""
 
@@ -36,8 +36,8 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A module, and the code object in it when the identity was that one's."""
+class IdentifiedModule:
+    """The module that an identity stands for; ``path`` when it stands for one code object in it."""
 
     digest: str
     path: str | None = None
@@ -45,7 +45,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a column of numbers counts from: a kernel, a section, or the object's address 0."""
+    """What offsets count from: a kernel, a section, or, with neither, address 0 of the code object."""
 
     digest: str
     kernel: str | None = None
@@ -60,7 +60,7 @@ class Resolver:
     def __init__(
         self,
         symbolizer: Symbolizer,
-        modules: Iterable[Offered],
+        modules: Iterable[NamedModule],
         *,
         demangle: Demangle | None = None,
         load: Load | None = None,
@@ -73,12 +73,12 @@ class Resolver:
         self._loaded: dict[str, str] = {}
 
     def summary(self, digest: str) -> ModuleSummary:
-        """The module described; asked for once."""
+        """What is inside a module; the symbolizer is asked once."""
         if digest not in self._summaries:
             self._summaries[digest] = self.symbolizer.module(digest)
         return self._summaries[digest]
 
-    def identified(self, *identities: str) -> Found | Reason:
+    def identified(self, *identities: str) -> IdentifiedModule | Reason:
         """The module of the first of these identities that is known: UNKNOWN_MODULE when none is, AMBIGUOUS when one
         was given to several modules. The SHA-256 of any module that the symbolizer has is known."""
         for identity in identities:
@@ -89,20 +89,20 @@ class Resolver:
                 return found[0]
         return Reason.UNKNOWN_MODULE
 
-    def _stored(self, identity: str) -> tuple[Found, ...]:
+    def _stored(self, identity: str) -> tuple[IdentifiedModule, ...]:
         digest = identity.lower()
         if not _DIGEST.fullmatch(digest) or self.symbolizer.missing([digest]):
             return ()
-        return (Found(digest),)
+        return (IdentifiedModule(digest),)
 
-    def at_uri(self, uri: str) -> Found | None:
+    def at_uri(self, uri: str) -> IdentifiedModule | None:
         """The code object that a URI names, read and added; None where nothing may be read. Raises what reading and
         opening it raise."""
         if self._load is None:
             return None
         if uri not in self._loaded:
             self._loaded[uri] = self.symbolizer.add(self._load(uri), uri).sha256
-        return Found(self._loaded[uri])
+        return IdentifiedModule(self._loaded[uri])
 
     def kernel(self, name: str) -> Target | Reason:
         """The kernel of that name, mangled or readable, in a module that no identity was given to."""
@@ -124,32 +124,32 @@ class Resolver:
         return Reason.AMBIGUOUS if holding else Reason.UNKNOWN_KERNEL
 
     def symbolize(self, target: Target, values: U64) -> Answers:
-        """Answers for a column."""
+        """Answers for a column of offsets into a target."""
         return self.symbolizer.symbolize_column(
             target.digest, values, kernel=target.kernel, section=target.section, path=target.path
         )
 
     @cached_property
-    def _free(self) -> tuple[Offered, ...]:
+    def _free(self) -> tuple[NamedModule, ...]:
         """Modules that answer to names, each once."""
         modules = {module.digest: module for module in self._modules if module.identity is None}
         return tuple(modules.values())
 
     @cached_property
-    def _identities(self) -> dict[str, tuple[Found, ...]]:
-        found: dict[str, dict[Found, None]] = {}
+    def _identities(self) -> dict[str, tuple[IdentifiedModule, ...]]:
+        found: dict[str, dict[IdentifiedModule, None]] = {}
         for identity, module in self._named():
             found.setdefault(identity, {})[module] = None
         return {identity: tuple(modules) for identity, modules in found.items()}
 
-    def _named(self) -> Iterator[tuple[str, Found]]:
+    def _named(self) -> Iterator[tuple[str, IdentifiedModule]]:
         for module in self._modules:
             if module.identity is not None:
-                yield module.identity, Found(module.digest)
-            yield module.digest, Found(module.digest)
+                yield module.identity, IdentifiedModule(module.digest)
+            yield module.digest, IdentifiedModule(module.digest)
             for item in machine_objects(self.summary(module.digest)):
                 if item.sha256 != module.digest:
-                    yield item.sha256, Found(module.digest, item.path)
+                    yield item.sha256, IdentifiedModule(module.digest, item.path)
 
     @cached_property
     def _kernels(self) -> dict[str, tuple[Target, ...]]:
@@ -162,7 +162,7 @@ class Resolver:
 
     @cached_property
     def _readable(self) -> dict[str, tuple[Target, ...]]:
-        """The same by demangled name. Two mangled names may read alike."""
+        """Kernels by demangled name. Two mangled names may read alike."""
         found: dict[str, tuple[Target, ...]] = {}
         names = self._demangle(list(self._kernels)) if self._demangle else {}
         for mangled, readable in names.items():

@@ -14,15 +14,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from symd.answers_json.answers import frames_text
 from symd.containers import uri as uris
 from symd.errors import Malformed, SymdError
 from symd.model.answers import Reason
 from symd.profiles import json_text
+from symd.profiles.address_batch import AddressBatch, Resolved
 from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.frame_json import frames_json
-from symd.profiles.json_text import Cursor, Edit, Place
-from symd.profiles.questions import Questions, Resolved
-from symd.profiles.resolver import Found, Resolver, Target
+from symd.profiles.json_text import Cursor, Edit, Span
+from symd.profiles.resolver import IdentifiedModule, Resolver, Target
 
 NAME = "rocprofv3-json"
 ROOT = "rocprofiler-sdk-tool"
@@ -30,8 +30,9 @@ SAMPLES = ("pc_sample_host_trap", "pc_sample_stochastic")
 TABLE = "symd_frames"
 """Added to ``strings``: lists of frames, innermost first."""
 INDEX = "symd_frames_index"
-"""Added to a sample: its place in that table."""
-EVERY = 1 << 14
+"""Added to a sample: its index in that table."""
+PROGRESS_SAMPLES = 1 << 14
+"""Progress is told once in so many samples."""
 
 _HEAD = re.compile(rb'\s*\{\s*"' + ROOT.encode() + rb'"')
 
@@ -50,7 +51,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     edits: list[Edit] = []
     for process in _processes(Cursor(text), options):
         tally.already += process.already
-        objects = _Objects(process, resolver)
+        objects = _CodeObjects(process, resolver)
         edits += _edits(process, objects, resolver, options, tally)
         notes += objects.notes
     report = tally.report(NAME, "samples", tuple(notes))
@@ -60,20 +61,20 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
 class Sample(NamedTuple):
     """A sample without frames. ``owner`` and ``offset`` are its pc, None where that cannot be read."""
 
-    place: Place
+    span: Span
     inst_index: Any
     owner: int | None
     offset: int
 
 
 @dataclass(slots=True)
-class Strings:
-    """What is in ``strings``: its own place (None: there is none), the comments, and the table of an earlier run."""
+class StringsMember:
+    """What is in ``strings``: its span in the text (None: there is none), the comments, and the table of an earlier run."""
 
-    place: Place | None = None
+    span: Span | None = None
     empty: bool = True
-    comments: list[tuple[Any, Place]] = field(default_factory=list)
-    table: Place | None = None
+    comments: list[tuple[Any, Span]] = field(default_factory=list)
+    table: Span | None = None
     table_length: int = 0
 
 
@@ -83,7 +84,7 @@ class Process:
 
     pid: Any = None
     objects: dict[Any, dict[str, Any]] = field(default_factory=dict)
-    strings: Strings = field(default_factory=Strings)
+    strings: StringsMember = field(default_factory=StringsMember)
     samples: list[Sample] = field(default_factory=list)
     already: int = 0
 
@@ -124,62 +125,63 @@ def _hashable(number: Any) -> int | None:
     return number if type(number) is int else None
 
 
-def _strings(cursor: Cursor) -> Strings:
-    found = Strings()
+def _strings(cursor: Cursor) -> StringsMember:
+    found = StringsMember()
     begin = cursor.at
     for key in cursor.members():
         found.empty = False
         start = cursor.at
         if key == "pc_sample_comments" and cursor.peek() == "[":
-            found.comments = [(cursor.value(), Place(at, cursor.at)) for at in cursor.elements()]
+            found.comments = [(cursor.value(), Span(at, cursor.at)) for at in cursor.elements()]
         elif key == TABLE:
             table = cursor.value()
             if not isinstance(table, list):
                 raise Malformed(f"{TABLE!r} is not a list", where=json_text.WHERE)
-            found.table, found.table_length = Place(start, cursor.at), len(table)
-    found.place = Place(begin, cursor.at)
+            found.table, found.table_length = Span(start, cursor.at), len(table)
+    found.span = Span(begin, cursor.at)
     return found
 
 
 def _read_samples(cursor: Cursor, process: Process, options: Options) -> None:
     for number, begin in enumerate(cursor.elements()):
-        if number % EVERY == 0:
+        if number % PROGRESS_SAMPLES == 0:
             options.progress("reading samples", begin, len(cursor.text))
         sample = cursor.value()
         if isinstance(sample, dict) and INDEX in sample:
             process.already += 1
             continue
-        place = Place(begin, cursor.at)
+        span = Span(begin, cursor.at)
         try:
             pc = sample["record"]["pc"]
             owner, offset = _hashable(pc["code_object_id"]), _hashable(pc["code_object_offset"])
             process.samples.append(
-                Sample(place, sample.get("inst_index"), None if offset is None else owner, offset or 0)
+                Sample(span, sample.get("inst_index"), None if offset is None else owner, offset or 0)
             )
         except (TypeError, KeyError, IndexError):
-            process.samples.append(Sample(place, None, None, 0))
+            process.samples.append(Sample(span, None, None, 0))
 
 
-class _Objects:
-    """Code object ids of a process to targets, each looked for once."""
+class _CodeObjects:
+    """Finds the target of a code object id of one process, each id once."""
 
     def __init__(self, process: Process, resolver: Resolver) -> None:
-        self.asked = Questions()
+        self.batch = AddressBatch()
         self.notes: list[str] = []
         self._process = process
         self._resolver = resolver
         self._targets: dict[int, tuple[int, int] | Reason] = {}
 
-    def ticket(self, sample: Sample) -> int:
+    def handle(self, sample: Sample) -> int:
+        """The handle of a sample's address; MALFORMED where the sample has none, or nothing can be added to its process."""
         owner = sample.owner
-        if owner is None or not self._process.strings.place:
-            return self.asked.refuse(Reason.MALFORMED)
+        if owner is None or not self._process.strings.span:
+            return self.batch.refuse(Reason.MALFORMED)
         if owner not in self._targets:
             self._targets[owner] = self._target(owner)
         target = self._targets[owner]
         if isinstance(target, Reason):
-            return self.asked.refuse(target)
-        return self.asked.add(target[0], target[1] + sample.offset)
+            return self.batch.refuse(target)
+        return self.batch.add(target[0], target[1] + sample.offset)
 
     def _target(self, owner: int) -> tuple[int, int] | Reason:
         """(target, what to add to offsets) of a code object."""
@@ -194,9 +196,9 @@ class _Objects:
         if base is None or delta is None:
             self.notes.append(f"code object {owner} has no load_base and load_delta: its samples cannot be placed")
             return Reason.MALFORMED
-        return self.asked.target(Target(found.digest, path=found.path)), base - delta
+        return self.batch.target(Target(found.digest, path=found.path)), base - delta
 
-    def _at_uri(self, owner: int, uri: str) -> Found | None:
+    def _at_uri(self, owner: int, uri: str) -> IdentifiedModule | None:
         try:
             if uri:
                 uris.parse(uri)
@@ -210,39 +212,39 @@ class _Objects:
         return found
 
 
-def _edits(process: Process, objects: _Objects, resolver: Resolver, options: Options, tally: Tally) -> list[Edit]:
+def _edits(process: Process, objects: _CodeObjects, resolver: Resolver, options: Options, tally: Tally) -> list[Edit]:
     """What to change in the text of one process, in no order."""
-    tickets = [objects.ticket(sample) for sample in process.samples]
-    answers = objects.asked.ask(resolver, options.progress)
-    written = [frames_json(answer.frames) if answer.frames else "" for answer in answers]
+    handles = [objects.handle(sample) for sample in process.samples]
+    answers = objects.batch.ask(resolver, options.progress)
+    written = [frames_text(answer.frames) if answer.frames else "" for answer in answers]
     table: dict[str, int] = {}
     comments: dict[int, Edit] = {}
     edits: list[Edit] = []
-    for sample, ticket in zip(process.samples, tickets, strict=True):
-        tally.count(answers[ticket].reason, resolved=bool(written[ticket]))
-        if written[ticket]:
-            number = table.setdefault(written[ticket], process.strings.table_length + len(table))
-            edits.append(json_text.appended(sample.place, INDEX, str(number), empty=False))
-            _comment(sample.inst_index, answers[ticket], process.strings, comments)
+    for sample, handle in zip(process.samples, handles, strict=True):
+        tally.count(answers[handle].reason, resolved=bool(written[handle]))
+        if written[handle]:
+            number = table.setdefault(written[handle], process.strings.table_length + len(table))
+            edits.append(json_text.appended(sample.span, INDEX, str(number), empty=False))
+            _comment(sample.inst_index, answers[handle], process.strings, comments)
     return [*edits, *comments.values(), *_table(process.strings, table)]
 
 
-def _comment(inst: Any, answer: Resolved, strings: Strings, edits: dict[int, Edit]) -> None:
+def _comment(inst: Any, answer: Resolved, strings: StringsMember, edits: dict[int, Edit]) -> None:
     """Fill an empty comment with the innermost line, in rocprofv3's own spelling ``file:line``."""
     frame = answer.frames[0]
     if type(inst) is not int or not 0 <= inst < len(strings.comments) or not (frame.file and frame.line):
         return
-    old, place = strings.comments[inst]
+    old, span = strings.comments[inst]
     if old == "":
-        edits[inst] = (place, json.dumps(f"{frame.file}:{frame.line}"))
+        edits[inst] = (span, json.dumps(f"{frame.file}:{frame.line}"))
 
 
-def _table(strings: Strings, new: dict[str, int]) -> list[Edit]:
+def _table(strings: StringsMember, new: dict[str, int]) -> list[Edit]:
     """The table of frames, added or prolonged."""
-    if not new or not strings.place:
+    if not new or not strings.span:
         return []
     content = ", ".join(new)
     if not strings.table:
-        return [json_text.appended(strings.place, TABLE, f"[{content}]", empty=strings.empty)]
+        return [json_text.appended(strings.span, TABLE, f"[{content}]", empty=strings.empty)]
     at = strings.table.end - 1
-    return [(Place(at, at), f"{', ' if strings.table_length else ''}{content}")]
+    return [(Span(at, at), f"{', ' if strings.table_length else ''}{content}")]

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
+from symd.profiles.address_batch import AddressBatch, Resolved
 from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.json_text import Place
-from symd.profiles.questions import Questions, Resolved
+from symd.profiles.json_text import Span
 from symd.profiles.resolver import Resolver
 
 NAME = "unitrace"
@@ -22,7 +22,8 @@ ADDED = ", Function, File, Line, Column, User File, User Line, Stack"
 """What a header gains: innermost function, file, line and column, the outermost ("user") line, and all frames."""
 NOTHING = "," * ADDED.count(",")
 """What a row gains that has no answer."""
-EVERY = 1 << 14
+PROGRESS_LINES = 1 << 14
+"""Progress is told once in so many lines."""
 
 _LINE = re.compile(r"[^\r\n]+")
 _HEADER = re.compile(r"[ \t]*+Kernel[ \t]*+,[ \t]*+IP\[Address\][ \t]*+,.*+")
@@ -41,65 +42,67 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     over all modules that were loaded, so a name in two modules is AMBIGUOUS."""
     text = json_text.decode(data)
     tally = Tally()
-    asked = Questions()
-    kernels = _Kernels(resolver, asked)
-    headers: list[Place] = []
-    rows: list[tuple[Place, int]] = []
-    for place, row, extended in _rows(text, options):
+    batch = AddressBatch()
+    kernels = _Kernels(resolver, batch)
+    headers: list[Span] = []
+    rows: list[tuple[Span, int]] = []
+    for span, row, extended in _rows(text, options):
         if row is None:
-            headers += [] if extended else [place]
+            headers += [] if extended else [span]
         elif extended and not row.group().endswith(NOTHING):
             tally.already += 1
         else:
-            end = place.end
-            rows.append((Place(end - len(NOTHING), end) if extended else Place(end, end), kernels.ticket(row)))
-    answers = asked.ask(resolver, options.progress)
+            end = span.end
+            rows.append((Span(end - len(NOTHING), end) if extended else Span(end, end), kernels.handle(row)))
+    answers = batch.ask(resolver, options.progress)
     written = [_columns(answer) for answer in answers]
-    edits = [(Place(header.end, header.end), ADDED) for header in headers]
-    for place, ticket in rows:
-        tally.count(answers[ticket].reason, resolved=bool(answers[ticket].frames))
-        edits.append((place, written[ticket]))
+    edits = [(Span(header.end, header.end), ADDED) for header in headers]
+    for span, handle in rows:
+        tally.count(answers[handle].reason, resolved=bool(answers[handle].frames))
+        edits.append((span, written[handle]))
     report = tally.report(NAME, "rows", kernels.notes())
     if not tally.resolved:
         return Symbolized(data, report)
     return Symbolized(json_text.encode(json_text.with_edits(text, edits)), report)
 
 
-def _rows(text: str, options: Options) -> Iterator[tuple[Place, re.Match[str] | None, bool]]:
+def _rows(text: str, options: Options) -> Iterator[tuple[Span, re.Match[str] | None, bool]]:
     """Headers (without a match) and the rows below them; the flag says whether their header has the added columns."""
     extended: bool | None = None
     for number, line in enumerate(_LINE.finditer(text)):
-        if number % EVERY == 0:
+        if number % PROGRESS_LINES == 0:
             options.progress("reading rows", line.start(), len(text))
         if _HEADER.fullmatch(line.group()):
             extended = line.group().endswith(ADDED)
-            yield Place(*line.span()), None, extended
+            yield Span(*line.span()), None, extended
         elif extended is not None:
             row = _ROW.fullmatch(line.group())
             if row:
-                yield Place(*line.span()), row, extended
+                yield Span(*line.span()), row, extended
             else:
                 extended = None
 
 
 class _Kernels:
-    def __init__(self, resolver: Resolver, asked: Questions) -> None:
+    """Finds the target of a kernel name, each name once."""
+
+    def __init__(self, resolver: Resolver, batch: AddressBatch) -> None:
         self._resolver = resolver
-        self._asked = asked
+        self._batch = batch
         self._known: dict[str, int | Reason] = {}
 
-    def ticket(self, row: re.Match[str]) -> int:
+    def handle(self, row: re.Match[str]) -> int:
         quoted, bare, offset = row.groups()
         name = quoted.replace('""', '"') if quoted is not None else bare.strip()
         if name not in self._known:
             target = self._resolver.kernel(name)
             if target is Reason.UNKNOWN_KERNEL:
                 target = self._resolver.kernel(_SUFFIX.sub("", name))
-            self._known[name] = target if isinstance(target, Reason) else self._asked.target(target)
+            self._known[name] = target if isinstance(target, Reason) else self._batch.target(target)
         target_or_reason = self._known[name]
         if isinstance(target_or_reason, Reason):
-            return self._asked.refuse(target_or_reason)
-        return self._asked.add(target_or_reason, int(offset, 16))
+            return self._batch.refuse(target_or_reason)
+        return self._batch.add(target_or_reason, int(offset, 16))
 
     def notes(self) -> tuple[str, ...]:
         """The names that could not be used."""
@@ -111,7 +114,7 @@ def _columns(answer: Resolved) -> str:
     if not answer.frames:
         return NOTHING
     inner, user = answer.frames[0], answer.frames[-1]
-    stack = " <- ".join(map(_place, answer.frames))
+    stack = " <- ".join(map(_stack_entry, answer.frames))
     cells = (_name(inner), inner.file or "", inner.line, inner.column, user.file or "", user.line, stack)
     return "".join(f", {cell}" if isinstance(cell, int) else f", {_quoted(cell)}" for cell in cells)
 
@@ -120,7 +123,7 @@ def _name(frame: Frame) -> str:
     return frame.function or frame.linkage_name or ""
 
 
-def _place(frame: Frame) -> str:
+def _stack_entry(frame: Frame) -> str:
     return f"{_name(frame)} ({frame.file}:{frame.line}:{frame.column})" if frame.file else _name(frame)
 
 

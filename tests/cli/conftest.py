@@ -62,7 +62,7 @@ def symd() -> Run:
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSymbolizer:
     """The engine that the verbs get instead of a real one."""
     symbolizer = FakeSymbolizer()
-    monkeypatch.setattr("symd.cli.subject._symbolizer", lambda server, limits: nullcontext(symbolizer))
+    monkeypatch.setattr("symd.cli.module.open_symbolizer", lambda server, limits: nullcontext(symbolizer))
     monkeypatch.setattr("symd.cli.symbolize.OneFile", lambda file, limits: FakeFile(symbolizer))
     return symbolizer
 

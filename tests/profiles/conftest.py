@@ -9,7 +9,7 @@ import pytest
 
 from symd.config import Limits
 from symd.engine import Engine
-from symd.profiles import Offered, Resolver
+from symd.profiles import NamedModule, Resolver
 from symd.store import Store
 from tests.profiles.modules import AMD, CUBIN, CUBIN_CRC, PRUNED, SAMPLES, ZEBIN
 
@@ -21,8 +21,8 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
-def offered(engine: Engine, path: Path, identity: str | None = None) -> Offered:
-    return Offered(engine.add(path.read_bytes(), path.name).sha256, path.name, identity)
+def offered(engine: Engine, path: Path, identity: str | None = None) -> NamedModule:
+    return NamedModule(engine.add(path.read_bytes(), path.name).sha256, path.name, identity)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import Malformed
-from symd.profiles.json_text import Cursor, Place, appended, decode, encode, with_edits
+from symd.profiles.json_text import Cursor, Span, appended, decode, encode, with_edits
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -43,7 +43,7 @@ def test_what_is_not_read_is_passed_over(value):
 @given(st.dictionaries(st.text(max_size=4), values, max_size=3))
 def test_an_appended_member_is_there_and_nothing_else_changed(value):
     text = json.dumps(value)
-    changed = with_edits(text, [appended(Place(0, len(text)), "new key", "[1]", empty=not value)])
+    changed = with_edits(text, [appended(Span(0, len(text)), "new key", "[1]", empty=not value)])
     assert json.loads(changed) == {**value, "new key": [1]}
     assert changed.startswith(text[:-1])
 
@@ -64,5 +64,5 @@ def test_bytes_that_are_no_text_survive(data):
 
 
 def test_edits_may_come_in_any_order():
-    edits = [(Place(4, 5), "E"), (Place(0, 1), ""), (Place(2, 2), "++")]
+    edits = [(Span(4, 5), "E"), (Span(0, 1), ""), (Span(2, 2), "++")]
     assert with_edits("abcdef", edits) == "b++cdEf"

@@ -15,7 +15,7 @@ from symd import profiles
 from symd.errors import Malformed
 from symd.model.answers import Answers, Locations, Reason, TextSection
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
-from symd.profiles import Offered, Resolver, pprof
+from symd.profiles import NamedModule, Resolver, pprof
 from symd.profiles.format import Options
 from symd.profiles.protobuf_wire import length_field, number_field
 from tests.profiles.conftest import offered
@@ -218,7 +218,7 @@ class TwoNames:
 
 
 def test_code_that_two_kernels_share_is_marked_as_folded():
-    resolver = Resolver(TwoNames(), [Offered(TwoNames.digest, "k.co", "gpu-shade")])
+    resolver = Resolver(TwoNames(), [NamedModule(TwoNames.digest, "k.co", "gpu-shade")])
     data = small((1, 64, b""), (2, 95, b""), (3, 96, b""))
     profile = Profile.FromString(profiles.symbolize(data, resolver).data)
     assert [one.is_folded for one in profile.location] == [True, True, False]

@@ -1,34 +1,36 @@
-"""A listing as JSON lines."""
+"""Listings: one instruction a line, as finished text, because a module has very many."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from symd.cli.answers import frame_json
-from symd.cli.output import to_json
+from symd.answers_json import to_json
+from symd.answers_json.answers import frame_json
 from symd.model.answers import Answer, Reason
 from symd.model.listings import Listing
 from symd.model.sources import SourceText
 
 
 def instruction_lines(listing: Listing, sources: Mapping[str, SourceText]) -> Iterator[str]:
-    """One object an instruction; one for the whole where there are none."""
+    """One line of JSON an instruction, in the order of the code; a single line with ``problem`` where there are none.
+    ``sources`` are the texts of source files, by the name that the debug data gives them."""
     if listing.problem:
         yield to_json({"object": listing.path, "target": listing.target, "problem": listing.problem}) + "\n"
         return
     texts = {file: source.text.splitlines() for file, source in sources.items() if source.text is not None}
-    tails: dict[int, str] = {}
+    endings: dict[int, str] = {}
     answers = listing.answers
     for number, (location, size, text) in enumerate(
         zip(answers.location.tolist(), listing.size.tolist(), listing.text, strict=True)
     ):
         answer = answers[number]
-        if location not in tails:
-            tails[location] = _tail(answer, texts)
-        yield f'{_head(answer)}, "size": {size}, "text": {to_json(text)}, {tails[location]}}}\n'
+        if location not in endings:
+            endings[location] = _of_location(answer, texts)
+        yield f'{_of_address(answer)}, "size": {size}, "text": {to_json(text)}, {endings[location]}}}\n'
 
 
-def _head(answer: Answer) -> str:
+def _of_address(answer: Answer) -> str:
+    """The members that tell instructions apart, without the closing brace."""
     fields = {
         "object": answer.path,
         "kernel": answer.kernel,
@@ -41,8 +43,8 @@ def _head(answer: Answer) -> str:
     return to_json(fields).removesuffix("}")
 
 
-def _tail(answer: Answer, texts: Mapping[str, list[str]]) -> str:
-    """What all instructions of one location share."""
+def _of_location(answer: Answer, texts: Mapping[str, list[str]]) -> str:
+    """The members that all instructions of one location share, without braces."""
     frame = answer.frames[0] if answer.frames else None
     lines = texts.get(frame.file or "", []) if frame and answer.reason is Reason.EXACT else []
     source = lines[frame.line - 1] if frame and 0 < frame.line <= len(lines) else None

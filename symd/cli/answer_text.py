@@ -1,52 +1,12 @@
-"""Answers to queries as JSON objects and as text in the manner of addr2line."""
+"""Answers to queries as text in the manner of addr2line."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from symd.cli.output import printable
 from symd.model.answers import Answer, Candidate, Frame, Reason
 
 UNANSWERED = frozenset({Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE})
 """Reasons that say: what you name does not exist."""
-
-
-def answer_json(query: str, answer: Answer) -> dict[str, Any]:
-    """One answer; ``candidates`` is there only when the reason is AMBIGUOUS."""
-    fields = {
-        "query": query,
-        "object": answer.path,
-        "kernel": answer.kernel,
-        "section": answer.section,
-        "section_offset": answer.section_offset,
-        "address": answer.address,
-        "reason": answer.reason.name,
-        "frames": [frame_json(frame) for frame in answer.frames],
-    }
-    if answer.reason is Reason.AMBIGUOUS:
-        fields["candidates"] = [candidate_json(candidate) for candidate in answer.candidates]
-    return fields
-
-
-def frame_json(frame: Frame) -> dict[str, Any]:
-    return {
-        "function": frame.function,
-        "linkage_name": frame.linkage_name,
-        "file": frame.file,
-        "line": frame.line,
-        "column": frame.column,
-        "inlined": frame.inlined,
-    }
-
-
-def candidate_json(candidate: Candidate) -> dict[str, Any]:
-    return {
-        "object": candidate.path,
-        "kernel": candidate.kernel,
-        "section": candidate.section,
-        "section_index": candidate.section_index,
-        "section_offset": candidate.section_offset,
-    }
 
 
 def answer_text(query: str, answer: Answer) -> str:

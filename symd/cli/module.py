@@ -1,4 +1,4 @@
-"""The module that a verb speaks about: a file opened in this process, or one that a daemon has or is given."""
+"""The module that a verb reads: a file opened in this process, or one that a daemon has or is given."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from symd.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class OpenModule:
     """A module that is in ``symbolizer`` under ``digest``; ``name`` is what the user called it."""
 
     symbolizer: Symbolizer
@@ -33,27 +33,18 @@ class Subject:
 
 
 @contextmanager
-def opened(file: str, server: str | None, limits: Limits, debug: str | None = None) -> Iterator[Subject]:
+def open_module(file: str, server: str | None, limits: Limits, debug: str | None = None) -> Iterator[OpenModule]:
     """``file`` is a path, a code object URI, "-" for standard input, or with a server ``modules/<sha256>``. ``debug`` is
     where its debug data stands when that is apart (``symd slim``): the module is then both of them joined."""
-    with _symbolizer(server, limits) as symbolizer:
-        digest = _digest(symbolizer, file, server, limits)
+    with open_symbolizer(server, limits) as symbolizer:
+        digest = add_module(symbolizer, file, server, limits)
         if debug is not None:
             digest = _with_debug(symbolizer, digest, file, debug, limits)
-        yield Subject(symbolizer, digest, file)
+        yield OpenModule(symbolizer, digest, file)
 
 
-def symbolizing(server: str | None, limits: Limits) -> AbstractContextManager[Symbolizer]:
-    """The daemon at ``server``, or an engine of this process."""
-    return _symbolizer(server, limits)
-
-
-def added(symbolizer: Symbolizer, file: str, server: str | None, limits: Limits) -> str:
-    """The digest of one more module, which is in the symbolizer then; ``file`` as for ``opened``."""
-    return _digest(symbolizer, file, server, limits)
-
-
-def _symbolizer(server: str | None, limits: Limits) -> AbstractContextManager[Symbolizer]:
+def open_symbolizer(server: str | None, limits: Limits) -> AbstractContextManager[Symbolizer]:
+    """The daemon at ``server``, or an engine of this process over an empty temporary store."""
     if server is None:
         return Engine(Store.temporary(limits), limits, disassemble=disassemble)
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import and not needed without a server
@@ -61,16 +52,17 @@ def _symbolizer(server: str | None, limits: Limits) -> AbstractContextManager[Sy
     return Client(server)
 
 
-def _digest(symbolizer: Symbolizer, file: str, server: str | None, limits: Limits) -> str:
+def add_module(symbolizer: Symbolizer, file: str, server: str | None, limits: Limits) -> str:
+    """The SHA-256 of one more module, which the symbolizer has then; ``file`` as for ``open_module``."""
     named = module_digest(file)
     if named and server:
         return named
     if named and not Path(file).exists():
         raise InvalidInput("a module's name means something to a daemon only", where=file, hint="give --server ADDRESS")
-    return _added(symbolizer, read_input(file, limits), "stdin" if file == "-" else file, server)
+    return _add_bytes(symbolizer, read_input(file, limits), "stdin" if file == "-" else file, server)
 
 
-def _added(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
+def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
     digest = hashlib.sha256(data).hexdigest()
     if server and not symbolizer.missing([digest]):
         return digest
@@ -81,7 +73,7 @@ def _added(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) 
 
 
 def _with_debug(symbolizer: Symbolizer, digest: str, file: str, debug: str, limits: Limits) -> str:
-    """The name of the module that the code object and its debug file make together; the symbolizer is given it."""
+    """The SHA-256 of the module that a code object and its debug file make together; the symbolizer has it then."""
     apart = read_input(debug, limits)
     try:
         whole = joined(symbolizer.object_data(digest, ""), apart, Budget(limits))

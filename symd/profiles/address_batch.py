@@ -1,4 +1,4 @@
-"""All addresses of a profile, each distinct one asked once, in columns: a million samples are a few searches."""
+"""All addresses of a profile, each distinct one looked up once, in columns: a million samples cost a few searches."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from symd.model.answers import Answers, Frame, Reason
 from symd.profiles.format import Progress
 from symd.profiles.resolver import Resolver, Target
 
-CHUNK = 1 << 20
+REQUEST_ADDRESSES = 1 << 20
 """Addresses in one request."""
-GOOD = frozenset({Reason.EXACT, Reason.APPROXIMATE, Reason.NO_LINE})
-"""What is written into a profile. A name that only the symbol table knows (NO_DEBUG_INFO) is not: it would keep better
+WRITTEN_REASONS = frozenset({Reason.EXACT, Reason.APPROXIMATE, Reason.NO_LINE})
+"""Reasons whose frames are written into a profile. A name that only the symbol table knows (NO_DEBUG_INFO) is not: it would keep better
 debug data from being used later."""
 
 
@@ -28,81 +28,83 @@ class Resolved:
     folded: bool = False
 
 
-class Questions:
-    """Addresses are added one by one and get a ticket; ``ask`` answers them all, by ticket."""
+class AddressBatch:
+    """Addresses are added one by one, each for a handle; ``ask`` then looks all of them up, and its answers are indexed by
+    handle. Equal addresses have one handle."""
 
     def __init__(self) -> None:
         self._targets: dict[Target, int] = {}
-        self._tickets: dict[tuple[int, int], int] = {}
+        self._handles: dict[tuple[int, int], int] = {}
         self._refused: dict[Reason, int] = {}
 
     def target(self, target: Target) -> int:
-        """A number for ``add``."""
+        """The number of a target, for ``add``."""
         return self._targets.setdefault(target, len(self._targets))
 
     def add(self, target: int, offset: int) -> int:
-        """A ticket for this many bytes into a target."""
+        """The handle of the address ``offset`` bytes into a target."""
         key = (target, offset)
-        ticket = self._tickets.get(key)
-        if ticket is None:
-            ticket = self._tickets[key] = len(self._tickets)
-        return ticket
+        handle = self._handles.get(key)
+        if handle is None:
+            handle = self._handles[key] = len(self._handles)
+        return handle
 
     def refuse(self, reason: Reason) -> int:
-        """A ticket whose answer is known: there is no place to ask for."""
+        """A handle whose answer is this reason: there is no address to look up."""
         return self.add(-1, int(reason))
 
     def ask(self, resolver: Resolver, progress: Progress) -> list[Resolved]:
-        """The answers, by ticket."""
-        answers = [Resolved(Reason.OUTSIDE_TEXT)] * len(self._tickets)
+        """The answers, by handle."""
+        answers = [Resolved(Reason.OUTSIDE_TEXT)] * len(self._handles)
         done = 0
-        for target, (tickets, offsets) in self._columns().items():
+        for target, (handles, offsets) in self._columns().items():
             if target is None:
-                for ticket, reason in zip(tickets, offsets, strict=True):
-                    answers[ticket] = Resolved(Reason(reason))
+                for handle, reason in zip(handles, offsets, strict=True):
+                    answers[handle] = Resolved(Reason(reason))
                 continue
-            folds = _Folds(resolver, target)
-            for start in range(0, len(tickets), CHUNK):
+            folded = _FoldedKernels(resolver, target)
+            for start in range(0, len(handles), REQUEST_ADDRESSES):
                 progress("looking up addresses", done, len(answers))
-                part = slice(start, start + CHUNK)
+                part = slice(start, start + REQUEST_ADDRESSES)
                 found = resolver.symbolize(target, np.array(offsets[part], np.uint64))
-                for ticket, answer in zip(tickets[part], _resolved(found, folds), strict=True):
-                    answers[ticket] = answer
-                done += len(tickets[part])
+                for handle, answer in zip(handles[part], _resolved(found, folded), strict=True):
+                    answers[handle] = answer
+                done += len(handles[part])
         progress("looking up addresses", len(answers), len(answers))
         return answers
 
     def _columns(self) -> dict[Target | None, tuple[list[int], list[int]]]:
-        """Target to (tickets, offsets); what no 64-bit address can be is left out and so stays OUTSIDE_TEXT."""
+        """Target to (handles, offsets), None for what was refused. A number that is no 64-bit address is left out: its answer
+        stays OUTSIDE_TEXT."""
         targets: list[Target | None] = [*self._targets, None]
         columns: dict[Target | None, tuple[list[int], list[int]]] = {target: ([], []) for target in targets}
-        for (number, offset), ticket in self._tickets.items():
+        for (number, offset), handle in self._handles.items():
             if 0 <= offset < 1 << 64:
-                tickets, offsets = columns[targets[number]]
-                tickets.append(ticket)
+                handles, offsets = columns[targets[number]]
+                handles.append(handle)
                 offsets.append(offset)
         return columns
 
 
-def _resolved(answers: Answers, folds: _Folds) -> Sequence[Resolved]:
-    """Frames are made once a location, not once an address."""
+def _resolved(answers: Answers, folded: _FoldedKernels) -> Sequence[Resolved]:
+    """The answers in order; frames are made once for each location, not for each address."""
     numbers, inverse = np.unique(answers.location, return_inverse=True)
     distinct = [_location(answers, number) for number in numbers.tolist()]
     result = [distinct[at] for at in inverse.tolist()]
-    for at in folds.among(answers):
+    for at in folded.holding(answers):
         result[at] = Resolved(result[at].reason, result[at].frames, folded=True)
     return result
 
 
 def _location(answers: Answers, number: int) -> Resolved:
     reason = Reason(int(answers.locations.reason[number]))
-    frames = answers.locations.frames(number) if reason in GOOD else ()
+    frames = answers.locations.frames(number) if reason in WRITTEN_REASONS else ()
     named = tuple(frame for frame in frames if frame.function or frame.file)
     return Resolved(reason, named)
 
 
-class _Folds:
-    """Where kernels of several names are the same code (identical code folding)."""
+class _FoldedKernels:
+    """The ranges of code that kernels of several names share (identical code folding)."""
 
     def __init__(self, resolver: Resolver, target: Target) -> None:
         names: dict[tuple[str, int, int, int], set[str]] = {}
@@ -112,16 +114,16 @@ class _Folds:
                 names.setdefault(key, set()).add(kernel.name)
         self._ranges = [key for key, several in names.items() if len(several) > 1]
 
-    def among(self, answers: Answers) -> list[int]:
-        """The numbers of the answers that lie in one of them."""
+    def holding(self, answers: Answers) -> list[int]:
+        """The indexes of the answers that lie in such a range."""
         inside = np.zeros(len(answers), bool)
         for path, section, offset, size in self._ranges:
-            places = [
+            numbers = [
                 number + 1
-                for number, place in enumerate(answers.text_sections)
-                if (place.path, place.section_index) == (path, section)
+                for number, text in enumerate(answers.text_sections)
+                if (text.path, text.section_index) == (path, section)
             ]
             start = np.uint64(offset)
             near = (answers.offset >= start) & (answers.offset - start < np.uint64(size))
-            inside |= np.isin(answers.text_section, places) & near
+            inside |= np.isin(answers.text_section, numbers) & near
         return [int(at) for at in np.flatnonzero(inside)]

@@ -1,0 +1,56 @@
+"""What is inside a module: containers, code objects, kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
+
+
+def module_json(file: str, module: ModuleSummary) -> dict[str, Any]:
+    """The module, with its own notes and the containers that were opened at the end; ``file`` is what the user called it."""
+    return {
+        "file": file,
+        "format": module.format,
+        "sha256": module.sha256,
+        "objects": [object_json(item) for item in module.objects],
+        "notes": list(module.notes),
+        "containers": [container_json(container) for container in module.containers],
+    }
+
+
+def container_json(container: ContainerSummary) -> dict[str, Any]:
+    """One container with the facts that its format tells."""
+    return {
+        "container": container.path,
+        "format": container.format,
+        "size": container.size,
+        "facts": dict(container.facts),
+    }
+
+
+def object_json(item: ObjectSummary) -> dict[str, Any]:
+    """One code object with its kernels."""
+    return {
+        "object": item.path,
+        "format": item.format,
+        "target": item.target,
+        "size": item.size,
+        "sha256": item.sha256,
+        "debug": item.debug,
+        "kernels": [kernel_json(kernel) for kernel in item.kernels],
+        "notes": list(item.notes),
+        "facts": dict(item.facts),
+    }
+
+
+def kernel_json(kernel: KernelSummary) -> dict[str, Any]:
+    """Where the kernel is, then whatever its format says of it; a fact never hides one of the first five keys."""
+    fields = {
+        "name": kernel.name,
+        "section": kernel.section,
+        "section_index": kernel.section_index,
+        "offset": kernel.offset,
+        "size": kernel.size,
+    }
+    return {**fields, **{name: value for name, value in kernel.facts.items() if name not in fields}}
