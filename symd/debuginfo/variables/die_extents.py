@@ -20,18 +20,17 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Skeleton:
+class DieExtents:
     """The DIEs that have children, and every function and inlined call: equally long columns in the order of
     ``.debug_info``.
 
-    ``at`` is where each begins, ``behind`` where what follows its subtree does (``at`` where it has no children),
-    ``attributes`` where its attributes do;
-    ``shape`` is its shape number, ``unit`` its unit's number, ``parent`` the row of the DIE around it, or -1. ``notes``
-    name units that were left out.
+    ``at`` is where each begins, ``end`` where its subtree ends (``at`` itself where it has no children), ``attributes``
+    where its attributes begin; ``shape`` is its shape number, ``unit`` its unit's number, ``parent`` the row of the DIE
+    around it, or -1. ``notes`` name units that were left out.
     """
 
     at: Numbers
-    behind: Numbers
+    end: Numbers
     attributes: Numbers
     shape: NDArray[np.int32]
     unit: Numbers
@@ -43,14 +42,14 @@ class Skeleton:
         slot = int(np.searchsorted(self.at, at)) - 1
         found: list[int] = []
         while slot >= 0 and len(found) < most:
-            if self.behind[slot] > at:
+            if self.end[slot] > at:
                 found.append(int(self.at[slot]))
             slot = int(self.parent[slot])
         return found
 
 
-def read(sections: DebugSections, units: Units) -> Skeleton:
-    """The skeleton of all units; one whose tree cannot be followed is left out with a note."""
+def read(sections: DebugSections, units: Units) -> DieExtents:
+    """The extents of all units; one whose tree cannot be followed is left out with a note."""
     u8 = np.frombuffer(sections.info.data, np.uint8)
     parts: list[list[Numbers]] = []
     notes: list[str] = []
@@ -61,46 +60,46 @@ def read(sections: DebugSections, units: Units) -> Skeleton:
         except Malformed as error:
             notes.append(f"{sections.info.name}+{unit.offset:#x}: unit left out: {error}")
     none = [np.zeros(0, np.int64)] * 6
-    at, behind, attributes, shape, unit_number, depth = (
+    at, end, attributes, shape, unit_number, depth = (
         np.concatenate(column) for column in zip(none, *parts, strict=True)
     )
-    parent = tree.enclosing(depth.astype(np.int32), behind > at, np.ones(len(at), np.bool_))
-    return Skeleton(at, behind, attributes, shape.astype(np.int32), unit_number, parent, tuple(notes))
+    parent = tree.enclosing(depth.astype(np.int32), end > at, np.ones(len(at), np.bool_))
+    return DieExtents(at, end, attributes, shape.astype(np.int32), unit_number, parent, tuple(notes))
 
 
 def _columns(unit: Unit, dies: Dies, shapes: Shapes, u8: U8) -> list[Numbers]:
     real = np.flatnonzero(dies.shape != NULL)
     at, depth, shape = dies.at[real], dies.depth[real].astype(np.int64), dies.shape[real].astype(np.int64)
     has_children = np.array([one.has_children for one in shapes.all], np.bool_)[shape]
-    closed_behind, closed_level = _closings(unit, dies, u8)
-    ends = np.where(has_children, _ends(at, depth, closed_behind, closed_level, unit.end), at)
+    closed_end, closed_level = _closings(unit, dies, u8)
+    ends = np.where(has_children, _ends(at, depth, closed_end, closed_level, unit.end), at)
     return [at, ends, dies.attributes[real], shape, np.full(len(real), unit.number, np.int64), depth]
 
 
 def _closings(unit: Unit, dies: Dies, u8: U8) -> tuple[Numbers, Numbers]:
     """The null entries: where each ends, and the level of the DIE whose children it ends. One entry of ``dies`` may
-    stand for the zero bytes behind it too."""
+    stand for the zero bytes after it too."""
     nulls = np.flatnonzero(dies.shape == NULL)
-    behind, depth = dies.attributes[nulls], dies.depth[nulls].astype(np.int64)
+    after, depth = dies.attributes[nulls], dies.depth[nulls].astype(np.int64)
     other = np.flatnonzero(u8[unit.dies : unit.end]) + unit.dies
-    zeros = np.append(other, unit.end)[np.searchsorted(other, behind)] - behind
+    zeros = np.append(other, unit.end)[np.searchsorted(other, after)] - after
     count = np.clip(zeros + 1, 0, np.maximum(depth, 0))
     step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    ends, first = np.unique(np.repeat(behind, count) + step, return_index=True)
+    ends, first = np.unique(np.repeat(after, count) + step, return_index=True)
     return ends, (np.repeat(depth, count) - 1 - step)[first]
 
 
-def _ends(at: Numbers, depth: Numbers, closed_behind: Numbers, closed_level: Numbers, last: int) -> Numbers:
-    """Behind the subtree of every DIE with children: on its level, the null entry that closes it is what comes next."""
+def _ends(at: Numbers, depth: Numbers, closed_end: Numbers, closed_level: Numbers, last: int) -> Numbers:
+    """Where the subtree of every DIE with children ends: on its level, the null entry that closes it is what comes next."""
     count = len(at)
-    place = np.concatenate([at, closed_behind - 1])
+    place = np.concatenate([at, closed_end - 1])
     level = np.concatenate([depth, closed_level])
-    behind = np.concatenate([at, closed_behind])
+    end = np.concatenate([at, closed_end])
     if not len(place):
         return at
     order = np.lexsort((place, level))
     following = np.append(order[1:], -1)
     known = np.append(level[order[1:]] == level[order[:-1]], False)
     ends = np.full(len(place), last, np.int64)
-    ends[order[known]] = behind[following[known]]
+    ends[order[known]] = end[following[known]]
     return ends[:count]

@@ -9,22 +9,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.debuginfo.variables.die_extents import Skeleton
+from symd.debuginfo.variables.die_extents import DieExtents
 from symd.dwarf import die_split, forms
 from symd.dwarf.abbreviations import DieShape
 from symd.dwarf.bulk_records import Layouts
-from symd.dwarf.constants import Form
+from symd.dwarf.constants import At, Form
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import ValueLayout
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.dwarf.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
 from symd.dwarf.units import Unit, Units
 
-NAME, BYTE_SIZE, LANGUAGE, CONST_VALUE, LOW_PC, TYPE = 0x03, 0x0B, 0x13, 0x1C, 0x11, 0x49
-ABSTRACT_ORIGIN, DECLARATION, SPECIFICATION = 0x31, 0x3C, 0x47
 _LINK_STEPS = 16
 """References that are followed from a DIE to the attribute it lacks; more are a cycle."""
-_FLAG_PRESENT = 0x19
 _BLOCKS = frozenset({ValueLayout.BLOCK1, ValueLayout.BLOCK2, ValueLayout.BLOCK4, ValueLayout.BLOCK})
 
 
@@ -46,27 +43,27 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Die:
-    """One DIE: where it begins in ``.debug_info``, and where what follows its attributes does."""
+    """One DIE: it begins at ``at`` of ``.debug_info``, and its attributes end at ``end``."""
 
     unit: Unit
     at: int
     tag: int
     has_children: bool
     attributes: dict[int, Value]
-    behind: int
+    end: int
 
 
-class Dies:
+class DieReader:
     """The DIEs of an object's relocated debug sections. A DIE that cannot be read raises Malformed."""
 
-    def __init__(self, sections: DebugSections, units: Units, skeleton: Skeleton) -> None:
+    def __init__(self, sections: DebugSections, units: Units, extents: DieExtents) -> None:
         self.sections = sections
         self.units = units
-        self.skeleton = skeleton
+        self.extents = extents
         self._data = sections.info.data
         self._strings = StringReader(sections)
         self._known: dict[int, Die | None] = {}
-        self._ends = dict(zip(skeleton.at.tolist(), skeleton.behind.tolist(), strict=True))
+        self._ends = dict(zip(extents.at.tolist(), extents.end.tolist(), strict=True))
         self._sizes: dict[int, Layouts] = {}
         self._starts = np.array([unit.offset for unit in units.units], np.int64)
 
@@ -84,7 +81,7 @@ class Dies:
         over the others without reading them."""
         if not die.has_children:
             return
-        cursor = Cursor(self._data, self.sections.info.name, die.behind, die.unit.end)
+        cursor = Cursor(self._data, self.sections.info.name, die.end, die.unit.end)
         while cursor.at < cursor.end:
             start = cursor.at
             shape = self._shape(cursor, die.unit)
@@ -94,7 +91,7 @@ class Dies:
                 child = self.at(start)
                 if child is not None:
                     yield child
-                    cursor.at = child.behind
+                    cursor.at = child.end
             elif not shape.has_children:
                 self._pass(cursor, shape, start)
             if shape.has_children:
@@ -103,19 +100,19 @@ class Dies:
                 raise cursor.fail("a DIE has no end", start)
 
     def _pass(self, cursor: Cursor, shape: DieShape, start: int) -> None:
-        """Go behind the attributes of the DIE at ``start``."""
+        """Go to the end of the attributes of the DIE at ``start``."""
         sizes = self._sizes.get(shape.number)
         if sizes is None:
             sizes = self._sizes[shape.number] = die_split.layouts(shape)
         if ValueLayout.INDIRECT in sizes:
             child = self.at(start)
-            cursor.at = start if child is None else child.behind
+            cursor.at = start if child is None else child.end
             return
         for size in sizes:
             forms.skip(cursor, size)
 
     def _shape(self, cursor: Cursor, unit: Unit) -> DieShape | None:
-        """The shape of the DIE that begins at the cursor, which is left behind its code; None for the null entry."""
+        """The shape of the DIE that begins at the cursor, which is left after its code; None for the null entry."""
         start = cursor.at
         code = cursor.uleb()
         if not code:
@@ -127,7 +124,7 @@ class Dies:
 
     def ancestors(self, die: Die, most: int) -> list[Die]:
         """The ``most`` nearest DIEs around ``die``, innermost first."""
-        found = (self.at(at) for at in self.skeleton.around(die.at, most))
+        found = (self.at(at) for at in self.extents.around(die.at, most))
         return [outer for outer in found if outer is not None]
 
     def find(self, die: Die, attribute: int) -> tuple[Die, Value] | None:
@@ -140,7 +137,7 @@ class Dies:
             value = at.attributes.get(attribute)
             if value is not None:
                 return at, value
-            at = self.reference(at, SPECIFICATION) or self.reference(at, ABSTRACT_ORIGIN)
+            at = self.reference(at, At.DW_AT_specification) or self.reference(at, At.DW_AT_abstract_origin)
         return None
 
     def reference(self, die: Die, attribute: int) -> Die | None:
@@ -156,16 +153,16 @@ class Dies:
 
     def type_of(self, die: Die) -> Die | None:
         """The DIE of its type, its own or that of the DIE it completes."""
-        found = self.find(die, TYPE)
+        found = self.find(die, At.DW_AT_type)
         return None if found is None else self.target(*found)
 
     def name(self, die: Die) -> str:
         """Its own name, or that of the DIE it completes; "" when it has none."""
-        found = self.find(die, NAME)
+        found = self.find(die, At.DW_AT_name)
         return "" if found is None else self.text(*found)
 
     def own_name(self, die: Die) -> str:
-        value = die.attributes.get(NAME)
+        value = die.attributes.get(At.DW_AT_name)
         return "" if value is None else self.text(die, value)
 
     def text(self, die: Die, value: Value) -> str:
@@ -217,7 +214,7 @@ class Dies:
 def _value(cursor: Cursor, form: int, constant: int, unit: Unit) -> Value:
     while form == Form.DW_FORM_indirect:
         form = cursor.uleb()
-    if form == _FLAG_PRESENT:
+    if form == Form.DW_FORM_flag_present:
         return Value(form, 1)
     kind = forms.layout(form, unit.widths)
     if kind in _BLOCKS:

@@ -11,6 +11,11 @@ from symd.errors import Malformed, Unsupported
 from symd.model.code import Vendor
 
 MOST_LANES = 64
+"""Lanes that an expression is evaluated for."""
+
+
+UNKNOWN_LANES = 32
+"""Lanes where the debug data does not say how many there are."""
 
 
 class Outcome(NamedTuple):
@@ -27,7 +32,7 @@ def evaluate(expression: bytes, context: Context, lanes: int | None) -> list[Out
     first, uses_lane = _one(expression, context, 0)
     if not uses_lane:
         return [first]
-    count = min(lanes or 32, MOST_LANES)
+    count = min(lanes or UNKNOWN_LANES, MOST_LANES)
     return [first, *(_one(expression, context, lane)[0] for lane in range(1, count))]
 
 

@@ -9,15 +9,11 @@ from typing import NamedTuple
 
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.sections import DebugSections
+from symd.dwarf.variable_constants import Lle
 from symd.errors import LimitExceeded
 
-(
-    _END_OF_LIST, _BASE_ADDRESSX, _STARTX_ENDX, _STARTX_LENGTH, _OFFSET_PAIR,
-    _DEFAULT_LOCATION, _BASE_ADDRESS, _START_END, _START_LENGTH, _VIEW_PAIR,
-) = range(10)  # fmt: skip
 
-
-class Entry(NamedTuple):
+class ListEntry(NamedTuple):
     """``[start, end)`` in the linear address space, and the expression that holds there. ``default`` marks the entry for
     every address that no other covers; it has no range."""
 
@@ -27,7 +23,7 @@ class Entry(NamedTuple):
     default: bool = False
 
 
-class Unit(NamedTuple):
+class ListUnit(NamedTuple):
     """What a list needs to know of its unit: sizes in bytes, the base address, and entries of ``.debug_addr``."""
 
     version: int
@@ -45,7 +41,7 @@ class Budget:
     entries: int = 300_000
 
 
-def read(sections: DebugSections, unit: Unit, offset: int, budget: Budget) -> list[Entry]:
+def read(sections: DebugSections, unit: ListUnit, offset: int, budget: Budget) -> list[ListEntry]:
     """The entries of the list at ``offset`` of the unit's section, in order, empty ranges left out. Raises Malformed for
     a list that does not end or holds an unknown entry, LimitExceeded when the budget is spent."""
     section = sections.location_lists if unit.version >= 5 else sections.locations
@@ -53,7 +49,7 @@ def read(sections: DebugSections, unit: Unit, offset: int, budget: Budget) -> li
     cursor = Cursor(data, section.name, offset, len(data))
     if offset > len(data):
         raise cursor.fail("a location list begins behind the section's end")
-    found: list[Entry] = []
+    found: list[ListEntry] = []
     for entry in (_new if unit.version >= 5 else _old)(cursor, unit):
         budget.entries -= 1
         if budget.entries < 0:
@@ -63,7 +59,7 @@ def read(sections: DebugSections, unit: Unit, offset: int, budget: Budget) -> li
     return found
 
 
-def offset_of(sections: DebugSections, unit: Unit, index: int) -> int:
+def offset_of(sections: DebugSections, unit: ListUnit, index: int) -> int:
     """The place of list number ``index`` (DW_FORM_loclistx) in ``.debug_loclists``."""
     section = sections.location_lists
     data = section.data
@@ -71,7 +67,7 @@ def offset_of(sections: DebugSections, unit: Unit, index: int) -> int:
     return unit.loclists_base + Cursor(data, section.name, at, len(data)).unsigned(unit.offset_size)
 
 
-def _old(cursor: Cursor, unit: Unit) -> Iterator[Entry | None]:
+def _old(cursor: Cursor, unit: ListUnit) -> Iterator[ListEntry | None]:
     """Pairs of addresses with an expression up to a pair of zeros; a first address of all ones sets the base."""
     size = unit.address_size
     base, mask = unit.low_pc, (1 << 8 * size) - 1
@@ -84,47 +80,47 @@ def _old(cursor: Cursor, unit: Unit) -> Iterator[Entry | None]:
             yield None
             continue
         expression = _bytes(cursor, cursor.unsigned(2))
-        yield Entry((base + start) & mask, (base + end) & mask, expression)
+        yield ListEntry((base + start) & mask, (base + end) & mask, expression)
 
 
-def _new(cursor: Cursor, unit: Unit) -> Iterator[Entry | None]:
+def _new(cursor: Cursor, unit: ListUnit) -> Iterator[ListEntry | None]:
     base: int | None = unit.low_pc
-    while (kind := cursor.unsigned(1)) != _END_OF_LIST:
-        if kind == _BASE_ADDRESSX:
+    while (kind := cursor.unsigned(1)) != Lle.DW_LLE_end_of_list:
+        if kind == Lle.DW_LLE_base_addressx:
             base = unit.address(cursor.uleb())
             yield None
-        elif kind == _BASE_ADDRESS:
+        elif kind == Lle.DW_LLE_base_address:
             base = cursor.address(unit.address_size)
             yield None
-        elif kind == _VIEW_PAIR:
+        elif kind == Lle.DW_LLE_GNU_view_pair:
             cursor.uleb()
             cursor.uleb()
             yield None
         else:
             start, end = _range(cursor, unit, kind, base)
             expression = _bytes(cursor, cursor.uleb())
-            if kind == _DEFAULT_LOCATION:
-                yield Entry(0, 0, expression, default=True)
+            if kind == Lle.DW_LLE_default_location:
+                yield ListEntry(0, 0, expression, default=True)
             elif start is None or end is None:
                 yield None
             else:
-                yield Entry(start, end, expression)
+                yield ListEntry(start, end, expression)
 
 
-def _range(cursor: Cursor, unit: Unit, kind: int, base: int | None) -> tuple[int | None, int | None]:
+def _range(cursor: Cursor, unit: ListUnit, kind: int, base: int | None) -> tuple[int | None, int | None]:
     """The operands of one entry; None where ``.debug_addr`` lacks the address."""
-    if kind == _DEFAULT_LOCATION:
+    if kind == Lle.DW_LLE_default_location:
         return None, None
-    if kind == _STARTX_ENDX:
+    if kind == Lle.DW_LLE_startx_endx:
         return unit.address(cursor.uleb()), unit.address(cursor.uleb())
-    if kind == _STARTX_LENGTH:
+    if kind == Lle.DW_LLE_startx_length:
         return _sized(unit.address(cursor.uleb()), cursor.uleb())
-    if kind == _OFFSET_PAIR:
+    if kind == Lle.DW_LLE_offset_pair:
         start, end = cursor.uleb(), cursor.uleb()
         return (None, None) if base is None else (base + start, base + end)
-    if kind == _START_END:
+    if kind == Lle.DW_LLE_start_end:
         return cursor.address(unit.address_size), cursor.address(unit.address_size)
-    if kind == _START_LENGTH:
+    if kind == Lle.DW_LLE_start_length:
         return _sized(cursor.address(unit.address_size), cursor.uleb())
     raise cursor.fail(f"location list entry of unknown kind {kind:#x}", cursor.at - 1)
 

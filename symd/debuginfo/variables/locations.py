@@ -11,7 +11,7 @@ from symd.debuginfo.layout import FIRST_BASE, LinearLayout
 from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.describe import Description, describe
-from symd.debuginfo.variables.dies import CONST_VALUE, Die, Dies, Value
+from symd.debuginfo.variables.dies import Die, DieReader, Value
 from symd.debuginfo.variables.expression import evaluate
 from symd.debuginfo.variables.machine import Allowance, Context
 from symd.debuginfo.variables.registers import (
@@ -22,35 +22,33 @@ from symd.debuginfo.variables.registers import (
     register_name,
 )
 from symd.debuginfo.variables.sass_registers import machine_registers
-from symd.debuginfo.variables.scopes import Span
+from symd.debuginfo.variables.scopes import CodeRange
 from symd.debuginfo.variables.sketch import Words
 from symd.debuginfo.variables.structure import MOST_BYTES, constant, in_words
+from symd.dwarf.constants import At, Form
 from symd.dwarf.units import Unit
 from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, Vendor
 from symd.model.variables import LocationPiece, PieceKind, VariableLocation
 
-LOCATION = 0x02
-_FRAME_BASE, _ADDRESS_CLASS, _LOCLISTS_BASE = 0x40, 0x33, 0x8C
-_SEC_OFFSET, _LOCLISTX, _STRING = 0x17, 0x22, 0x08
-_DATA_OFFSETS = frozenset({0x06, 0x07})  # data4 and data8 are offsets before DWARF 4
+_OFFSETS_BEFORE_DWARF_4 = frozenset({Form.DW_FORM_data4, Form.DW_FORM_data8})
 _SASS = ".nv_debug_info_reg_sass"
 
 
-class Home(NamedTuple):
-    """``text`` says where the variable is (None: nowhere here) and ``locations`` the same as structure; ``spans`` are the
+class Whereabouts(NamedTuple):
+    """``text`` says where the variable is (None: nowhere here) and ``locations`` the same as structure; ``ranges`` are the
     linear ranges in which it is somewhere, ``everywhere`` that these are all of its scope."""
 
     text: str | None
     locations: tuple[VariableLocation, ...] = ()
-    spans: tuple[Span, ...] = ()
+    ranges: tuple[CodeRange, ...] = ()
     everywhere: bool = False
 
 
 class Locator:
-    """Finds the homes of variables at one linear ``address``, which lies in text section number ``section``."""
+    """Finds out where variables are, at one linear ``address``, which lies in text section number ``section``."""
 
-    def __init__(self, code: CodeObject, dies: Dies, space: LinearLayout, section: int, address: int) -> None:
+    def __init__(self, code: CodeObject, dies: DieReader, space: LinearLayout, section: int, address: int) -> None:
         self._code = code
         self._dies = dies
         self._space = space
@@ -66,56 +64,56 @@ class Locator:
         """The function whose frame variables are in, and how many SIMD lanes share its code."""
         self._function, self._lanes = function, lanes
 
-    def home(self, die: Die, reading: Reading) -> Home:
+    def find(self, die: Die, reading: Reading) -> Whereabouts:
         """Where the variable ``die`` is. What cannot be read is said in the text."""
-        found = self._dies.find(die, LOCATION)
+        found = self._dies.find(die, At.DW_AT_location)
         if found is None:
-            value = self._dies.find(die, CONST_VALUE)
-            return Home(None) if value is None else self._constant(*value, self._words(die, reading))
+            value = self._dies.find(die, At.DW_AT_const_value)
+            return Whereabouts(None) if value is None else self._constant(*value, self._words(die, reading))
         try:
             return self._located(die, *found, reading)
         except (Malformed, LimitExceeded) as error:
             text = f"unreadable: {error}"
-            return Home(text, _alone(in_words(text)))
+            return Whereabouts(text, _alone(in_words(text)))
 
-    def _located(self, die: Die, owner: Die, value: Value, reading: Reading) -> Home:
+    def _located(self, die: Die, owner: Die, value: Value, reading: Reading) -> Whereabouts:
         words = self._words(die, reading)
         if value.is_block:
             said = self._described(owner.unit, value.data or b"", words)
-            return Home(None) if said is None else Home(said.text, said.locations, everywhere=True)
+            return Whereabouts(None) if said is None else Whereabouts(said.text, said.locations, everywhere=True)
         entries = self._list(owner.unit, value)
         if entries is None:
-            return Home(None)
+            return Whereabouts(None)
         told = [self._described(owner.unit, entry.expression, words) for entry in self._here(entries)]
         all_told = [one for one in told if one is not None]
-        return Home(
+        return Whereabouts(
             "; also ".join(one.text for one in all_told) or None,
             tuple(one for each in all_told for one in each.locations),
-            tuple(Span(entry.start, entry.end) for entry in entries if not entry.default and entry.expression),
+            tuple(CodeRange(entry.start, entry.end) for entry in entries if not entry.default and entry.expression),
             any(entry.default for entry in entries),
         )
 
-    def _here(self, entries: list[location_lists.Entry]) -> list[location_lists.Entry]:
+    def _here(self, entries: list[location_lists.ListEntry]) -> list[location_lists.ListEntry]:
         """The entries that hold at the address: the default one only where no other does."""
         here = [entry for entry in entries if entry.start <= self._address < entry.end]
         return here or [entry for entry in entries if entry.default]
 
-    def _list(self, unit: Unit, value: Value) -> list[location_lists.Entry] | None:
+    def _list(self, unit: Unit, value: Value) -> list[location_lists.ListEntry] | None:
         """The list that the value refers to; None where it refers to none."""
         shape = self._list_unit(unit)
-        if value.form == _LOCLISTX:
+        if value.form == Form.DW_FORM_loclistx:
             offset = location_lists.offset_of(self._dies.sections, shape, value.number)
-        elif value.form == _SEC_OFFSET or (value.form in _DATA_OFFSETS and unit.version < 4):
+        elif value.form == Form.DW_FORM_sec_offset or (value.form in _OFFSETS_BEFORE_DWARF_4 and unit.version < 4):
             offset = value.number
         else:
             return None
         return location_lists.read(self._dies.sections, shape, offset, self._budget)
 
-    def _list_unit(self, unit: Unit) -> location_lists.Unit:
+    def _list_unit(self, unit: Unit) -> location_lists.ListUnit:
         top = self._dies.top(unit)
-        stated = top.attributes.get(_LOCLISTS_BASE) if top is not None else None
+        stated = top.attributes.get(At.DW_AT_loclists_base) if top is not None else None
         header = 12 if unit.widths.offset == 4 else 20
-        return location_lists.Unit(
+        return location_lists.ListUnit(
             unit.version,
             unit.widths.address,
             unit.widths.offset,
@@ -134,14 +132,14 @@ class Locator:
             unit=unit.offset,
             address=partial(self._dies.address_entry, unit),
             frame_base=self._frame_base,
-            called=lambda offset: self._expression(offset, LOCATION),
+            called=lambda offset: self._expression(offset, At.DW_AT_location),
             name_of=self._name,
             text_at=self._code_text,
             allowance=self._allowance,
         )
 
     def _frame_base(self) -> bytes | None:
-        return None if self._function is None else self._expression(self._function.at, _FRAME_BASE)
+        return None if self._function is None else self._expression(self._function.at, At.DW_AT_frame_base)
 
     def _expression(self, offset: int, attribute: int) -> bytes | None:
         """The expression that an attribute of the DIE at ``offset`` says for the address."""
@@ -167,19 +165,19 @@ class Locator:
         names = {section.index: section.name for section in self._code.sections}
         return f"({names[int(number[0])] if found[0] else '?'})+{int(offset[0]):#x}"
 
-    def _constant(self, owner: Die, value: Value, words: Words) -> Home:
-        if value.form == _STRING or not (value.is_block or value.is_constant):
+    def _constant(self, owner: Die, value: Value, words: Words) -> Whereabouts:
+        if value.form == Form.DW_FORM_string or not (value.is_block or value.is_constant):
             text = self._dies.text(owner, value)
             piece = LocationPiece(PieceKind.IMPLICIT, data=text.encode("utf-8", "replace")[:MOST_BYTES])
-            return Home(f"constant {text!r}", _alone(piece), everywhere=True)
+            return Whereabouts(f"constant {text!r}", _alone(piece), everywhere=True)
         data = value.data
         if data is None:
             size = max(words.reading.size or 8, (value.number.bit_length() + 7) // 8, 1)
             data = (value.number % (1 << 8 * size)).to_bytes(size, "little")
-        return Home(f"constant {words.reading.text(data)}", _alone(constant(data, words)), everywhere=True)
+        return Whereabouts(f"constant {words.reading.text(data)}", _alone(constant(data, words)), everywhere=True)
 
     def _words(self, die: Die, reading: Reading) -> Words:
-        found = self._dies.find(die, _ADDRESS_CLASS)
+        found = self._dies.find(die, At.DW_AT_address_class)
         number = found[1].number if found is not None and found[1].is_constant else 0
         in_register = self._vendor is Vendor.NVIDIA and number == NVIDIA_REGISTER_CLASS
         return Words(

@@ -14,8 +14,8 @@ from symd.model.code import Vendor
 MOST_STEPS = 2000
 """Operations of one evaluation; a loop runs into it."""
 MOST_ENTRIES = 256
-"""The depth of the stack, and the number of pieces."""
-DEEPEST = 8
+"""Entries of the stack, and pieces of a variable."""
+MOST_NESTED = 8
 """Expressions inside expressions."""
 WHERE = "location expression"
 
@@ -85,7 +85,7 @@ class Machine:
 
     def inner(self, expression: bytes) -> Machine:
         """Another expression evaluated on a stack of its own."""
-        if self.depth >= DEEPEST:
+        if self.depth >= MOST_NESTED:
             raise Malformed("expressions refer to each other without end", where=WHERE)
         cursor = Cursor(expression, WHERE, 0, len(expression))
         inner = Machine(self.context, self.operations, cursor, self.lane, self.depth + 1, steps=self.steps)
@@ -95,7 +95,7 @@ class Machine:
 
     def run_here(self, expression: bytes) -> None:
         """Another expression evaluated in the middle of this one."""
-        if self.depth >= DEEPEST:
+        if self.depth >= MOST_NESTED:
             raise Malformed("expressions call each other without end", where=WHERE)
         outer, self.cursor = self.cursor, Cursor(expression, WHERE, 0, len(expression))
         self.depth += 1

@@ -17,8 +17,8 @@ def machine_registers(section: bytes, function: str, offset: int) -> dict[str, t
     """PTX register to machine registers, lowest piece first, of those that hold one at ``offset`` of the function's
     text. Damaged data ends the list early."""
     found: dict[str, dict[int, str]] = {}
-    for name, piece, register, location, first, behind in _records(section):
-        if name == function and first <= offset < behind:
+    for name, piece, register, location, start, after in _records(section):
+        if name == function and start <= offset < after:
             letter = _CLASSES.get(location >> 24, f"class{location >> 24}:")
             found.setdefault(register, {})[piece] = f"{letter}{location & 0xFFFFFF}"
     return {register: tuple(pieces[piece] for piece in sorted(pieces)) for register, pieces in found.items()}
@@ -38,6 +38,6 @@ def _records(data: bytes) -> Iterator[tuple[str, int, str, int, int, int]]:
             if end < 0 or end + 1 + _RECORD.size > len(data):
                 return
             piece = int.from_bytes(data[at : at + 4], "little")
-            location, first, behind = _RECORD.unpack_from(data, end + 1)
-            yield function, piece, data[at + 4 : end].decode("utf-8", "replace"), location, first, behind
+            location, start, after = _RECORD.unpack_from(data, end + 1)
+            yield function, piece, data[at + 4 : end].decode("utf-8", "replace"), location, start, after
             at = end + 1 + _RECORD.size

@@ -9,19 +9,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.debuginfo.variables.dies import Die, Dies
+from symd.debuginfo.variables.dies import Die, DieReader
 from symd.dwarf.attributes import AttributeReader
+from symd.dwarf.constants import Tag
 from symd.dwarf.range_lists import read_lists
 
-SUBPROGRAM, INLINED_SUBROUTINE = 0x2E, 0x1D
-_UNITS = frozenset({0x11, 0x3C, 0x4A})  # compile, partial and skeleton unit
-_FUNCTIONS = (SUBPROGRAM, INLINED_SUBROUTINE)
-_SCOPES = frozenset({SUBPROGRAM, INLINED_SUBROUTINE, 0x0B, 0x32, 0x25, 0x22})  # lexical, try, catch and with block
-_MOST_SCOPES, _MOST_BLOCKS = 1000, 64
+_UNITS = frozenset({Tag.DW_TAG_compile_unit, Tag.DW_TAG_partial_unit, Tag.DW_TAG_skeleton_unit})
+_FUNCTIONS = (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
+_BLOCKS = (Tag.DW_TAG_lexical_block, Tag.DW_TAG_try_block, Tag.DW_TAG_catch_block, Tag.DW_TAG_with_stmt)
+_SCOPES = frozenset({*_FUNCTIONS, *_BLOCKS})
+MOST_SCOPES = 1000
 """Scopes around an address that are looked at; compilers nest some dozen."""
+MOST_BLOCKS = 64
+"""Blocks at an address whose function is looked for."""
 
 
-class Span(NamedTuple):
+class CodeRange(NamedTuple):
     """``[start, end)`` in the linear address space."""
 
     start: int
@@ -34,26 +37,28 @@ class Scope:
     the nearest function or inlined call around it, the scope itself when it is one."""
 
     die: Die
-    spans: tuple[Span, ...]
+    ranges: tuple[CodeRange, ...]
     function: Die | None
 
 
-class _Table(NamedTuple):
-    """Code ranges of every scope and unit: ``which`` numbers the DIEs of the skeleton."""
+class _RangeTable(NamedTuple):
+    """Code ranges of every scope or unit: ``which`` is the row of its DIE in the reader's extents."""
 
     which: NDArray[np.int64]
     start: NDArray[np.uint64]
     end: NDArray[np.uint64]
 
-    def of(self, slot: int) -> tuple[Span, ...]:
+    def of(self, slot: int) -> tuple[CodeRange, ...]:
         rows = np.flatnonzero(self.which == slot)
-        return tuple(Span(int(start), int(end)) for start, end in zip(self.start[rows], self.end[rows], strict=True))
+        return tuple(
+            CodeRange(int(start), int(end)) for start, end in zip(self.start[rows], self.end[rows], strict=True)
+        )
 
 
 class ScopeFinder:
     """The code ranges of all scopes of an object, read once."""
 
-    def __init__(self, dies: Dies) -> None:
+    def __init__(self, dies: DieReader) -> None:
         self._dies = dies
         self._scopes = self._table(_SCOPES)
 
@@ -67,7 +72,7 @@ class ScopeFinder:
         held = self._held(address)
         function = next((die for die in held if die.tag in _FUNCTIONS), None)
         blocks = (die for die in held if die.tag not in _FUNCTIONS)
-        chains = (self._chain(die) for die in islice(blocks, _MOST_BLOCKS))
+        chains = (self._chain(die) for die in islice(blocks, MOST_BLOCKS))
         inside = (chain for chain in chains if function is None or chain[0].function is function)
         block = next(inside, None)
         if block is not None:
@@ -79,36 +84,36 @@ class ScopeFinder:
         table = self._scopes
         held = np.flatnonzero((table.start <= address) & (table.end > address))
         order = held[np.lexsort((table.which[held], table.start[held]))][::-1]
-        found = (self._dies.at(int(self._dies.skeleton.at[slot])) for slot in table.which[order])
-        return [die for die in islice(found, _MOST_SCOPES) if die is not None]
+        found = (self._dies.at(int(self._dies.extents.at[slot])) for slot in table.which[order])
+        return [die for die in islice(found, MOST_SCOPES) if die is not None]
 
     def unit_at(self, address: int) -> Die | None:
         """The top DIE of the unit that says it holds the address; of several the last."""
         table = self._table(_UNITS)
         held = np.flatnonzero((table.start <= address) & (table.end > address))
-        return self._dies.at(int(self._dies.skeleton.at[table.which[held[-1]]])) if len(held) else None
+        return self._dies.at(int(self._dies.extents.at[table.which[held[-1]]])) if len(held) else None
 
     def _chain(self, innermost: Die) -> list[Scope]:
         dies = [innermost]
-        if innermost.tag != SUBPROGRAM:
-            for die in self._dies.ancestors(innermost, _MOST_SCOPES):
+        if innermost.tag != Tag.DW_TAG_subprogram:
+            for die in self._dies.ancestors(innermost, MOST_SCOPES):
                 if die.tag in _SCOPES:
                     dies.append(die)
-                if die.tag == SUBPROGRAM:
+                if die.tag == Tag.DW_TAG_subprogram:
                     break
-        return [Scope(die, self._spans(die), _function(dies[number:])) for number, die in enumerate(dies)]
+        return [Scope(die, self._ranges(die), _function(dies[number:])) for number, die in enumerate(dies)]
 
-    def _spans(self, die: Die) -> tuple[Span, ...]:
-        return self._scopes.of(int(np.searchsorted(self._dies.skeleton.at, die.at)))
+    def _ranges(self, die: Die) -> tuple[CodeRange, ...]:
+        return self._scopes.of(int(np.searchsorted(self._dies.extents.at, die.at)))
 
-    def _table(self, tags: frozenset[int]) -> _Table:
+    def _table(self, tags: frozenset[int]) -> _RangeTable:
         """The ranges of all DIEs with these tags; low_pc and high_pc go before a list."""
-        skeleton, units, sections = self._dies.skeleton, self._dies.units, self._dies.sections
+        extents, units, sections = self._dies.extents, self._dies.units, self._dies.sections
         wanted = np.array([shape.tag in tags for shape in units.shapes.all], np.bool_)
-        slots = np.flatnonzero(wanted[skeleton.shape]) if len(skeleton.shape) else np.zeros(0, np.int64)
-        unit = skeleton.unit[slots]
+        slots = np.flatnonzero(wanted[extents.shape]) if len(extents.shape) else np.zeros(0, np.int64)
+        unit = extents.unit[slots]
         reader = AttributeReader(sections, np.frombuffer(sections.info.data, np.uint8), units.units)
-        found = reader.read(units.shapes.all, skeleton.shape[slots], skeleton.attributes[slots], unit)
+        found = reader.read(units.shapes.all, extents.shape[slots], extents.attributes[slots], unit)
         simple = found.has_low & found.has_high
         low = np.flatnonzero(simple)
         start = found.low[low]
@@ -116,7 +121,7 @@ class ScopeFinder:
         listed = np.flatnonzero(found.has_ranges & ~simple)
         lists, _ = read_lists(sections, reader, found.ranges[listed], unit[listed])
         filled = start < end
-        return _Table(
+        return _RangeTable(
             slots[np.concatenate([low[filled], listed[lists.which]])],
             np.concatenate([start[filled], lists.start]),
             np.concatenate([end[filled], lists.end]),

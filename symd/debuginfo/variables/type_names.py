@@ -1,40 +1,71 @@
-"""A type's C spelling, as llvm-dwarfdump prints it behind DW_AT_type: a name with its scopes, qualifiers where they are
+"""A type's C spelling, as llvm-dwarfdump prints it after DW_AT_type: a name with its scopes, qualifiers where they are
 written, declarators around what they apply to. What LLVM abbreviates ("structure ", "restrict ") is abbreviated alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 
-from symd.debuginfo.variables.dies import CONST_VALUE, LANGUAGE, NAME, TYPE, Die, Dies
+from symd.debuginfo.variables.dies import Die, DieReader
+from symd.dwarf.constants import At, Tag
+from symd.dwarf.variable_constants import Lang
 
-ARRAY, CLASS, ENUMERATION, POINTER, REFERENCE = 0x01, 0x02, 0x04, 0x0F, 0x10
-STRUCTURE, SUBROUTINE, TYPEDEF, UNION, SUBRANGE = 0x13, 0x15, 0x16, 0x17, 0x21
-MEMBER_POINTER, CONST, VOLATILE, NAMESPACE, UNSPECIFIED = 0x1F, 0x26, 0x35, 0x39, 0x3B
-RVALUE_REFERENCE, RESTRICT, ATOMIC, BASE = 0x42, 0x37, 0x47, 0x24
-TAG_WORDS = {
-    STRUCTURE: "structure", CLASS: "class", UNION: "union", ENUMERATION: "enumeration", RESTRICT: "restrict",
-    ATOMIC: "atomic", TYPEDEF: "typedef", BASE: "base", 0x12: "string", 0x20: "set", 0x2D: "packed", 0x29: "file",
-    0x38: "interface", 0x40: "shared", 0x46: "coarray", 0x4B: "immutable", 0x44: "dynamic", SUBRANGE: "subrange",
+TAG_WORDS: Mapping[int, str] = {
+    Tag.DW_TAG_structure_type: "structure", Tag.DW_TAG_class_type: "class", Tag.DW_TAG_union_type: "union",
+    Tag.DW_TAG_enumeration_type: "enumeration", Tag.DW_TAG_restrict_type: "restrict", Tag.DW_TAG_atomic_type: "atomic",
+    Tag.DW_TAG_typedef: "typedef", Tag.DW_TAG_base_type: "base", Tag.DW_TAG_string_type: "string",
+    Tag.DW_TAG_set_type: "set", Tag.DW_TAG_packed_type: "packed", Tag.DW_TAG_file_type: "file",
+    Tag.DW_TAG_interface_type: "interface", Tag.DW_TAG_shared_type: "shared", Tag.DW_TAG_dynamic_type: "coarray",
+    Tag.DW_TAG_immutable_type: "immutable", Tag.DW_TAG_coarray_type: "dynamic", Tag.DW_TAG_subrange_type: "subrange",
 }  # fmt: skip
-_SCOPED = frozenset({STRUCTURE, CLASS, UNION, NAMESPACE, ENUMERATION, TYPEDEF})
-_SCOPE_ENDS = frozenset({0x11, 0x3C, 0x4A, 0x41, 0x2E, 0x0B})  # units, functions, blocks
-_POINTERS = {POINTER: "*", REFERENCE: "&", RVALUE_REFERENCE: "&&"}
-_FORMAL_PARAMETER, _UNSPECIFIED_PARAMETERS = 0x05, 0x18
-_ARTIFICIAL, _CONTAINING_TYPE, _LVALUE_QUALIFIED, _RVALUE_QUALIFIED = 0x34, 0x1D, 0x77, 0x78
-_TYPE_ARGUMENT, _VALUE_ARGUMENT, _ARGUMENT_PACK = 0x2F, 0x30, 0x4107
-_TEMPLATES = frozenset({STRUCTURE, CLASS, UNION})
+"""What LLVM prints for a type without a name."""
+_SCOPED = frozenset(
+    {
+        Tag.DW_TAG_structure_type,
+        Tag.DW_TAG_class_type,
+        Tag.DW_TAG_union_type,
+        Tag.DW_TAG_namespace,
+        Tag.DW_TAG_enumeration_type,
+        Tag.DW_TAG_typedef,
+    }
+)
+_SCOPE_ENDS = frozenset(
+    {
+        Tag.DW_TAG_compile_unit,
+        Tag.DW_TAG_partial_unit,
+        Tag.DW_TAG_skeleton_unit,
+        Tag.DW_TAG_type_unit,
+        Tag.DW_TAG_subprogram,
+        Tag.DW_TAG_lexical_block,
+    }
+)
+"""Units, functions and blocks: no part of a type's name."""
+_POINTERS: Mapping[int, str] = {
+    Tag.DW_TAG_pointer_type: "*",
+    Tag.DW_TAG_reference_type: "&",
+    Tag.DW_TAG_rvalue_reference_type: "&&",
+}
+_TEMPLATES = frozenset({Tag.DW_TAG_structure_type, Tag.DW_TAG_class_type, Tag.DW_TAG_union_type})
 _PACK_DEPTH = 4
 _SUFFIXES = {
     "int": "", "long": "L", "long long": "LL", "unsigned int": "U", "unsigned long": "UL", "unsigned long long": "ULL",
 }  # fmt: skip
-_LOWER_BOUND, _UPPER_BOUND, _COUNT = 0x22, 0x2F, 0x37
-_FROM_ONE = frozenset({0x03, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0D, 0x0E, 0x0F, 0x17, 0x18, 0x1F, 0x22, 0x23})
-"""Languages whose arrays begin at 1 (DWARF 5, 7.12): Ada, Cobol, Fortran, Pascal, Modula, PL/I, Julia."""
-_KNOWN_LANGUAGES = 0x37
+_FROM_ONE = frozenset(
+    {
+        Lang.DW_LANG_Ada83, Lang.DW_LANG_Cobol74, Lang.DW_LANG_Cobol85, Lang.DW_LANG_Fortran77, Lang.DW_LANG_Fortran90,
+        Lang.DW_LANG_Pascal83, Lang.DW_LANG_Modula2, Lang.DW_LANG_Ada95, Lang.DW_LANG_Fortran95, Lang.DW_LANG_PLI,
+        Lang.DW_LANG_Modula3, Lang.DW_LANG_Julia, Lang.DW_LANG_Fortran03, Lang.DW_LANG_Fortran08,
+    }
+)  # fmt: skip
+"""Languages whose arrays begin at 1 (DWARF 5, 7.12)."""
+_LANGUAGES = frozenset(Lang)
 DEEPEST = 64
+"""Types inside types that one name spells out."""
 LONGEST = 4096
+"""Characters of one name."""
 LONGEST_ALTOGETHER = 1 << 20
+"""Characters of all names of one answer."""
 _MOST_PARAMETERS = 256
 
 
@@ -42,7 +73,7 @@ class TypeNames:
     """Spells types; a name is made once. Types nested deeper than DEEPEST, and names longer than LONGEST, end in "...";
     so does every name once all together are longer than LONGEST_ALTOGETHER."""
 
-    def __init__(self, dies: Dies) -> None:
+    def __init__(self, dies: DieReader) -> None:
         self._dies = dies
         self._known: dict[int | None, str] = {}
         self._length = 0
@@ -60,7 +91,7 @@ class TypeNames:
 class _Speller:
     """Writes one name from left to right; ``word`` is whether what was written last needs a space before a ``*``."""
 
-    def __init__(self, dies: Dies) -> None:
+    def __init__(self, dies: DieReader) -> None:
         self.dies = dies
         self.parts: list[str] = []
         self.length = 0
@@ -79,7 +110,7 @@ class _Speller:
 
     def inner(self, die: Die) -> Die | None:
         """The type that this one is made from."""
-        value = die.attributes.get(TYPE)
+        value = die.attributes.get(At.DW_AT_type)
         return None if value is None else self.dies.target(die, value)
 
     def whole(self, die: Die | None, depth: int) -> None:
@@ -95,16 +126,16 @@ class _Speller:
             self.word = True
         elif die.tag in _POINTERS:
             self.pointer_before(self.inner(die), _POINTERS[die.tag], depth)
-        elif die.tag == MEMBER_POINTER:
+        elif die.tag == Tag.DW_TAG_ptr_to_member_type:
             self.member_pointer_before(die, depth)
-        elif die.tag == SUBROUTINE:
+        elif die.tag == Tag.DW_TAG_subroutine_type:
             self.before(self.inner(die), depth + 1)
             if self.word:
                 self.put(" ")
             self.word = False
-        elif die.tag == ARRAY:
+        elif die.tag == Tag.DW_TAG_array_type:
             self.before(self.inner(die), depth + 1)
-        elif die.tag in (CONST, VOLATILE):
+        elif die.tag in (Tag.DW_TAG_const_type, Tag.DW_TAG_volatile_type):
             self.qualified_before(die, depth)
         else:
             self.named(die, depth)
@@ -125,7 +156,7 @@ class _Speller:
             self.put("(")
         elif self.word:
             self.put(" ")
-        holder = self.dies.reference(die, _CONTAINING_TYPE)
+        holder = self.dies.reference(die, At.DW_AT_containing_type)
         if holder is not None:
             self.whole(holder, depth + 1)
             self.put("::")
@@ -136,11 +167,13 @@ class _Speller:
         const, volatile, inner = self.unqualified(die)
         element = inner
         for _ in range(DEEPEST):
-            if element is None or element.tag != ARRAY:
+            if element is None or element.tag != Tag.DW_TAG_array_type:
                 break
             element = self.inner(element)
-        function = inner is not None and inner.tag == SUBROUTINE
-        leading = not function and (element is None or element.tag not in (POINTER, MEMBER_POINTER))
+        function = inner is not None and inner.tag == Tag.DW_TAG_subroutine_type
+        leading = not function and (
+            element is None or element.tag not in (Tag.DW_TAG_pointer_type, Tag.DW_TAG_ptr_to_member_type)
+        )
         words = " ".join(word for word, wanted in (("const", const), ("volatile", volatile)) if wanted)
         if leading:
             self.put(f"{words} ")
@@ -154,18 +187,18 @@ class _Speller:
         const = volatile = False
         at: Die | None = die
         for _ in range(DEEPEST):
-            if at is None or at.tag not in (CONST, VOLATILE):
+            if at is None or at.tag not in (Tag.DW_TAG_const_type, Tag.DW_TAG_volatile_type):
                 break
-            const |= at.tag == CONST
-            volatile |= at.tag == VOLATILE
+            const |= at.tag == Tag.DW_TAG_const_type
+            volatile |= at.tag == Tag.DW_TAG_volatile_type
             at = self.inner(at)
         return const, volatile, at
 
     def in_parentheses(self, inner: Die | None) -> bool:
-        """Whether a pointer to it binds looser than what stands behind the name."""
-        if inner is not None and inner.tag in (CONST, VOLATILE):
+        """Whether a pointer to it binds looser than what stands after the name."""
+        if inner is not None and inner.tag in (Tag.DW_TAG_const_type, Tag.DW_TAG_volatile_type):
             inner = self.unqualified(inner)[2]
-        return inner is not None and inner.tag in (SUBROUTINE, ARRAY)
+        return inner is not None and inner.tag in (Tag.DW_TAG_subroutine_type, Tag.DW_TAG_array_type)
 
     def named(self, die: Die, depth: int) -> None:
         if die.tag in _SCOPED:
@@ -184,11 +217,11 @@ class _Speller:
 
     def own(self, die: Die, depth: int) -> None:
         name = self.dies.own_name(die)
-        if die.tag == NAMESPACE:
+        if die.tag == Tag.DW_TAG_namespace:
             self.put(name or "(anonymous namespace)")
-        elif die.tag == UNSPECIFIED and name == "decltype(nullptr)":
+        elif die.tag == Tag.DW_TAG_unspecified_type and name == "decltype(nullptr)":
             self.put("std::nullptr_t")
-        elif NAME not in die.attributes:
+        elif At.DW_AT_name not in die.attributes:
             self.put(f"{TAG_WORDS.get(die.tag, f'tag {die.tag:#x}')} ")
         else:
             self.put(name)
@@ -202,7 +235,7 @@ class _Speller:
         for number, argument in enumerate(arguments):
             self.put(", " if number else "<")
             inner = self.inner(argument)
-            if argument.tag == _TYPE_ARGUMENT:
+            if argument.tag == Tag.DW_TAG_template_type_parameter:
                 self.whole(inner, depth + 1)
             else:
                 self.value(argument, inner, depth)
@@ -211,17 +244,17 @@ class _Speller:
 
     def arguments(self, die: Die, depth: int) -> Iterator[Die]:
         for child in islice(self.dies.children(die), _MOST_PARAMETERS):
-            if child.tag in (_TYPE_ARGUMENT, _VALUE_ARGUMENT):
+            if child.tag in (Tag.DW_TAG_template_type_parameter, Tag.DW_TAG_template_value_parameter):
                 yield child
-            elif child.tag == _ARGUMENT_PACK and depth < _PACK_DEPTH:
+            elif child.tag == Tag.DW_TAG_GNU_template_parameter_pack and depth < _PACK_DEPTH:
                 yield from self.arguments(child, depth + 1)
 
     def value(self, argument: Die, inner: Die | None, depth: int) -> None:
         """A constant as it would be written: 3, 3U, 'x', true, (short)3."""
-        constant = argument.attributes.get(CONST_VALUE)
+        constant = argument.attributes.get(At.DW_AT_const_value)
         number = constant.number if constant is not None and constant.is_constant else 0
         name = self.dies.own_name(inner) if inner is not None else ""
-        if inner is not None and inner.tag == ENUMERATION:
+        if inner is not None and inner.tag == Tag.DW_TAG_enumeration_type:
             self.put("(")
             self.whole(inner, depth + 1)
             self.put(f"){number}")
@@ -239,20 +272,20 @@ class _Speller:
         if die is None or depth > DEEPEST or self.length > LONGEST:
             return
         inner = self.inner(die)
-        if die.tag == SUBROUTINE:
+        if die.tag == Tag.DW_TAG_subroutine_type:
             self.parameters(die, depth, skip_this=of_member)
-        elif die.tag == ARRAY:
+        elif die.tag == Tag.DW_TAG_array_type:
             self.dimensions(die)
-        elif die.tag in (CONST, VOLATILE):
+        elif die.tag in (Tag.DW_TAG_const_type, Tag.DW_TAG_volatile_type):
             const, volatile, below = self.unqualified(die)
-            if below is not None and below.tag == SUBROUTINE:
+            if below is not None and below.tag == Tag.DW_TAG_subroutine_type:
                 self.parameters(below, depth, const=const, volatile=volatile)
             else:
                 self.after(below, depth + 1)
-        elif die.tag in _POINTERS or die.tag == MEMBER_POINTER:
+        elif die.tag in _POINTERS or die.tag == Tag.DW_TAG_ptr_to_member_type:
             if self.in_parentheses(inner):
                 self.put(")")
-            self.after(inner, depth + 1, of_member=die.tag == MEMBER_POINTER)
+            self.after(inner, depth + 1, of_member=die.tag == Tag.DW_TAG_ptr_to_member_type)
 
     def parameters(
         self, die: Die, depth: int, *, skip_this: bool = False, const: bool = False, volatile: bool = False
@@ -260,28 +293,31 @@ class _Speller:
         this: Die | None = None
         listed: list[Die] = []
         for child in self.dies.children(die):
-            if child.tag not in (_FORMAL_PARAMETER, _UNSPECIFIED_PARAMETERS) or len(listed) >= _MOST_PARAMETERS:
+            if (
+                child.tag not in (Tag.DW_TAG_formal_parameter, Tag.DW_TAG_unspecified_parameters)
+                or len(listed) >= _MOST_PARAMETERS
+            ):
                 break
-            if skip_this and not listed and this is None and _ARTIFICIAL in child.attributes:
+            if skip_this and not listed and this is None and At.DW_AT_artificial in child.attributes:
                 this = self.inner(child)
             else:
                 listed.append(child)
         self.put("(")
         for number, child in enumerate(listed):
             self.put(", " if number else "")
-            if child.tag == _UNSPECIFIED_PARAMETERS:
+            if child.tag == Tag.DW_TAG_unspecified_parameters:
                 self.put("...")
             else:
                 self.whole(self.inner(child), depth + 1)
         self.put(")")
-        if this is not None and this.tag == POINTER:
+        if this is not None and this.tag == Tag.DW_TAG_pointer_type:
             pointee = self.inner(this)
             const, volatile, _ = self.unqualified(pointee) if pointee is not None else (False, False, None)
         ends = (
             ("const", const),
             ("volatile", volatile),
-            ("&", _LVALUE_QUALIFIED in die.attributes),
-            ("&&", _RVALUE_QUALIFIED in die.attributes),
+            ("&", At.DW_AT_reference in die.attributes),
+            ("&&", At.DW_AT_rvalue_reference in die.attributes),
         )
         self.put("".join(f" {word}" for word, wanted in ends if wanted))
         self.after(self.inner(die), depth + 1)
@@ -289,37 +325,54 @@ class _Speller:
     def dimensions(self, die: Die) -> None:
         first = default_lower_bound(self.dies, die)
         for child in islice(self.dies.children(die), _MOST_PARAMETERS):
-            if child.tag == SUBRANGE:
-                self.put(_dimension(child, first))
+            if child.tag == Tag.DW_TAG_subrange_type:
+                self.put(bounds(child).text(first))
 
 
-def default_lower_bound(dies: Dies, die: Die) -> int | None:
+def default_lower_bound(dies: DieReader, die: Die) -> int | None:
     """The first index of arrays in the unit's language; None where the language is not known."""
     top = dies.top(die.unit)
-    language = top.attributes.get(LANGUAGE) if top is not None else None
-    if language is None or not 0 < language.number <= _KNOWN_LANGUAGES:
+    language = top.attributes.get(At.DW_AT_language) if top is not None else None
+    if language is None or language.number not in _LANGUAGES:
         return None
     return 1 if language.number in _FROM_ONE else 0
 
 
-def bounds(subrange: Die, first: int | None) -> tuple[int | None, int | None]:
-    """(lower bound or None for the language's own, element count or None) of an array's dimension."""
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """One dimension of an array: what the DIE states of its first index, last index and element count."""
+
+    lower: int | None
+    upper: int | None
+    count: int | None
+
+    def elements(self, default_lower: int | None) -> int | None:
+        """Its element count; None where it does not follow from what is stated."""
+        start = default_lower if self.lower is None else self.lower
+        if self.count is not None or self.upper is None or start is None:
+            return self.count
+        return self.upper - start + 1
+
+    def text(self, default_lower: int | None) -> str:
+        """``[count]``; ``[[first, end)]`` where it does not begin at the language's own first index."""
+        lower = None if self.lower == default_lower else self.lower
+        if lower is None and self.upper is None and self.count is None:
+            return "[]"
+        if lower is None and default_lower is not None:
+            return f"[{self.elements(default_lower)}]"
+        start = "?" if lower is None else str(lower)
+        if self.count is not None:
+            end = f"? + {self.count}" if lower is None else str(lower + self.count)
+        else:
+            end = "?" if self.upper is None else str(self.upper + 1)
+        return f"[[{start}, {end})]"
+
+
+def bounds(subrange: Die) -> Bounds:
+    """The bounds of a dimension that are constants."""
 
     def number(attribute: int) -> int | None:
         value = subrange.attributes.get(attribute)
         return value.number if value is not None and value.is_constant else None
 
-    lower, upper, count = number(_LOWER_BOUND), number(_UPPER_BOUND), number(_COUNT)
-    start = lower if lower is not None else first
-    if count is None and upper is not None and start is not None:
-        count = upper - start + 1
-    return (None if lower == first else lower), count
-
-
-def _dimension(subrange: Die, first: int | None) -> str:
-    lower, count = bounds(subrange, first)
-    if lower is None and (count is None or first is not None):
-        return "[]" if count is None else f"[{count}]"
-    start = "?" if lower is None else str(lower)
-    end = "?" if lower is None or count is None else str(lower + count)
-    return f"[[{start}, {end})]"
+    return Bounds(number(At.DW_AT_lower_bound), number(At.DW_AT_upper_bound), number(At.DW_AT_count))

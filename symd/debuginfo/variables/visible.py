@@ -10,21 +10,21 @@ import numpy as np
 from symd.debuginfo import layout
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables import die_extents
-from symd.debuginfo.variables.dies import ABSTRACT_ORIGIN, DECLARATION, Die, Dies
-from symd.debuginfo.variables.locations import LOCATION, Locator
-from symd.debuginfo.variables.scopes import INLINED_SUBROUTINE, Scope, ScopeFinder, Span
-from symd.debuginfo.variables.type_names import NAMESPACE, TypeNames
+from symd.debuginfo.variables.dies import Die, DieReader
+from symd.debuginfo.variables.locations import Locator
+from symd.debuginfo.variables.scopes import CodeRange, Scope, ScopeFinder
+from symd.debuginfo.variables.type_names import TypeNames
 from symd.debuginfo.variables.types import TypeTable
 from symd.dwarf import DebugSections, read_units
+from symd.dwarf.constants import At, Tag
 from symd.errors import Malformed
 from symd.model.code import CodeObject, DebugScheme
 from symd.model.variables import Kind, Variable, Visible
 
 MOST_VARIABLES = 10_000
-_FORMAL_PARAMETER, _VARIABLE = 0x05, 0x34
-_LOCALS = frozenset({_FORMAL_PARAMETER, _VARIABLE})
-_GLOBALS = frozenset({_VARIABLE, NAMESPACE})
-_INTEL_SIMD_WIDTH = 0x2400
+"""Variables of one answer."""
+_LOCALS = frozenset({Tag.DW_TAG_formal_parameter, Tag.DW_TAG_variable})
+_GLOBALS = frozenset({Tag.DW_TAG_variable, Tag.DW_TAG_namespace})
 _NAMESPACE_DEPTH = 16
 _WHY_NOT = {
     DebugScheme.NONE: "there is no debug data",
@@ -53,11 +53,11 @@ class VariableReader:
         units = read_units(sections)
         if units.warnings and not units.units:
             raise Malformed(f"no unit can be read: {units.warnings[0]}", where=".debug_info")
-        bones = die_extents.read(sections, units)
-        self.dies = Dies(sections, units, bones)
+        extents = die_extents.read(sections, units)
+        self.dies = DieReader(sections, units, extents)
         self.names = TypeNames(self.dies)
         self.finder = ScopeFinder(self.dies)
-        self.notes = (*units.warnings, *bones.notes)
+        self.notes = (*units.warnings, *extents.notes)
 
     def at(self, section: int, offset: int) -> Visible:
         """The variables visible at byte ``offset`` of text section number ``section``.
@@ -112,22 +112,22 @@ class _Question:
             self.notes.append(f"variables are left out: {error}")
 
     def _of_scope(self, scope: Scope) -> Iterator[Variable]:
-        live = self._offsets(scope.spans)
+        live = self._offsets(scope.ranges)
         met: set[int] = set()
         for die in self.dies.children(scope.die, _LOCALS):
             met.update(self._origins(die))
             yield self._variable(die, _kind(die), scope.function, live)
-        origin = self.dies.reference(scope.die, ABSTRACT_ORIGIN)
+        origin = self.dies.reference(scope.die, At.DW_AT_abstract_origin)
         if origin is not None and origin.at != scope.die.at:
             yield from self._left_out(origin, met, scope, live)
 
     def _origins(self, die: Die) -> Iterator[int]:
-        origin = self.dies.reference(die, ABSTRACT_ORIGIN)
+        origin = self.dies.reference(die, At.DW_AT_abstract_origin)
         for _ in range(_NAMESPACE_DEPTH):
             if origin is None:
                 return
             yield origin.at
-            origin = self.dies.reference(origin, ABSTRACT_ORIGIN)
+            origin = self.dies.reference(origin, At.DW_AT_abstract_origin)
 
     def _left_out(
         self, origin: Die, met: set[int], scope: Scope, live: tuple[tuple[int, int], ...]
@@ -138,45 +138,47 @@ class _Question:
                 yield self._variable(die, _kind(die), scope.function, live)
 
     def _globals(self, outer: Die, depth: int) -> Iterator[Variable]:
-        whole = self._offsets([self._section_span()])
+        whole = self._offsets([self._whole_section()])
         for die in self.dies.children(outer, _GLOBALS):
-            if die.tag == _VARIABLE and (DECLARATION not in die.attributes or LOCATION in die.attributes):
+            if die.tag == Tag.DW_TAG_variable and (
+                At.DW_AT_declaration not in die.attributes or At.DW_AT_location in die.attributes
+            ):
                 yield self._variable(die, "global", None, whole)
-            elif die.tag == NAMESPACE and depth < _NAMESPACE_DEPTH:
+            elif die.tag == Tag.DW_TAG_namespace and depth < _NAMESPACE_DEPTH:
                 yield from self._globals(die, depth + 1)
 
     def _variable(
         self, die: Die, kind: Kind, function: Die | None, scope_live: tuple[tuple[int, int], ...]
     ) -> Variable:
         type_die = self.dies.type_of(die)
-        home = self.locator.home(die, self.types.reading(type_die))
-        live = scope_live if home.everywhere else self._offsets(home.spans)
+        found = self.locator.find(die, self.types.reading(type_die))
+        live = scope_live if found.everywhere else self._offsets(found.ranges)
         return Variable(
             name=self.dies.name(die),
             type=self.names.of(type_die),
             kind=kind,
             function=None if function is None else self.dies.name(function) or None,
-            inlined=function is not None and function.tag == INLINED_SUBROUTINE,
-            optimized_out=home.text is None,
-            location=home.text,
+            inlined=function is not None and function.tag == Tag.DW_TAG_inlined_subroutine,
+            optimized_out=found.text is None,
+            location=found.text,
             live=live,
             type_number=self.types.number(type_die),
-            locations=home.locations,
+            locations=found.locations,
         )
 
-    def _section_span(self) -> Span:
+    def _whole_section(self) -> CodeRange:
         slot = int(np.flatnonzero(self.space.section == self.section)[0])
         base = int(self.space.base[slot])
-        return Span(base, base + int(self.space.size[slot]))
+        return CodeRange(base, base + int(self.space.size[slot]))
 
-    def _offsets(self, spans: Iterable[Span]) -> tuple[tuple[int, int], ...]:
+    def _offsets(self, ranges: Iterable[CodeRange]) -> tuple[tuple[int, int], ...]:
         """Ranges as offsets in the section asked about; those in other sections are left out."""
-        pairs = list(spans)
-        starts = np.array([span.start & _MASK for span in pairs], np.uint64)
+        pairs = list(ranges)
+        starts = np.array([one.start & _MASK for one in pairs], np.uint64)
         section, offset, found = self.space.locate(starts)
         return tuple(
-            (int(at), int(at) + span.end - span.start)
-            for span, at, number, known in zip(pairs, offset, section, found, strict=True)
+            (int(at), int(at) + one.end - one.start)
+            for one, at, number, known in zip(pairs, offset, section, found, strict=True)
             if known and number == self.section
         )
 
@@ -185,13 +187,13 @@ _MASK = (1 << 64) - 1
 
 
 def _kind(die: Die) -> Kind:
-    return "parameter" if die.tag == _FORMAL_PARAMETER else "local"
+    return "parameter" if die.tag == Tag.DW_TAG_formal_parameter else "local"
 
 
 def _simd_width(outwards: list[Die]) -> int | None:
     """The width that the function says, or else the unit; the DIEs are given function first, unit last."""
     for die in outwards:
-        value = die.attributes.get(_INTEL_SIMD_WIDTH)
-        if value is not None and die.tag != INLINED_SUBROUTINE and value.is_constant:
+        value = die.attributes.get(At.DW_AT_INTEL_simd_width)
+        if value is not None and die.tag != Tag.DW_TAG_inlined_subroutine and value.is_constant:
             return value.number
     return None

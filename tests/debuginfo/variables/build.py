@@ -47,13 +47,13 @@ def unit(*children: Die, attributes: Sequence[At] = ()) -> Die:
     return Die("compile_unit", [*own, *attributes], children)
 
 
-def span(first: int, behind: int) -> list[At]:
+def span(first: int, after: int) -> list[At]:
     """The code range of a scope, in section offsets."""
-    return [At("low_pc", "addr", BASE + first), At("high_pc", "data4", behind - first)]
+    return [At("low_pc", "addr", BASE + first), At("high_pc", "data4", after - first)]
 
 
-def function(name: str, *children: Die, attributes: Sequence[At] = (), first: int = 0, behind: int = SIZE) -> Die:
-    return Die("subprogram", [At("name", "string", name), *span(first, behind), *attributes], children)
+def function(name: str, *children: Die, attributes: Sequence[At] = (), first: int = 0, after: int = SIZE) -> Die:
+    return Die("subprogram", [At("name", "string", name), *span(first, after), *attributes], children)
 
 
 def variable(name: str, *attributes: At, tag: str = "variable") -> Die:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from symd.debuginfo.variables import location_lists
-from symd.debuginfo.variables.location_lists import Budget, Entry, Unit
+from symd.debuginfo.variables.location_lists import Budget, ListEntry, ListUnit
 from symd.dwarf import DebugSections
 from symd.errors import LimitExceeded, Malformed, SymdError
 from tests.builders.dwarf import At, Base, Locations
@@ -15,7 +15,7 @@ from tests.builders.leb128 import uleb
 from tests.debuginfo.variables.build import BASE, code, function, only, unit, variable, visible
 
 REG5, REG6, REG7 = b"\x55", b"\x56", b"\x57"
-NEWEST = Unit(5, 8, 4, 0x1000, 12, lambda index: 0x2000 + 0x100 * index if index < 4 else None)
+NEWEST = ListUnit(5, 8, 4, 0x1000, 12, lambda index: 0x2000 + 0x100 * index if index < 4 else None)
 
 
 def listed(form: str, version: int, *entries: tuple, dwarf64: bool = False):
@@ -74,9 +74,9 @@ def test_entries_that_take_addresses_from_debug_addr():
     """DW_LLE_base_addressx 1, offset_pair; startx_endx 0 2; startx_length 3; an index that is not there has no range."""
     data = b"\x01\x01\x04\x10\x20\x01\x55\x02\x00\x02\x01\x56\x03\x03\x08\x01\x57\x02\x00\x09\x01\x58\x09\x01\x02\x00"
     assert location_lists.read(DebugSections.of({".debug_loclists": data}), NEWEST, 0, Budget()) == [
-        Entry(0x2110, 0x2120, REG5),
-        Entry(0x2000, 0x2200, REG6),
-        Entry(0x2300, 0x2308, REG7),
+        ListEntry(0x2110, 0x2120, REG5),
+        ListEntry(0x2000, 0x2200, REG6),
+        ListEntry(0x2300, 0x2308, REG7),
     ]
 
 
@@ -101,9 +101,7 @@ def test_an_empty_expression_says_that_the_variable_is_nowhere():
 
 def test_a_block_in_dwarf_2_and_an_exprloc_in_dwarf_4_are_one_place_for_the_whole_scope():
     for form, version in (("block1", 2), ("block", 3), ("exprloc", 4), ("exprloc", 5)):
-        found = code(
-            unit(function("f", variable("x", At("location", form, REG5)), first=8, behind=64)), version=version
-        )
+        found = code(unit(function("f", variable("x", At("location", form, REG5)), first=8, after=64)), version=version)
         assert (only(found, 8).location, only(found, 8).live) == ("reg5", ((8, 64),))
 
 

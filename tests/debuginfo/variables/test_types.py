@@ -11,9 +11,21 @@ from symd.debuginfo.variables.type_names import DEEPEST, LONGEST
 from symd.model.code import CodeObject, Vendor
 from symd.model.variables import Member
 from tests import tools
-from tests.builders.dwarf import At, Die, Ref
+from tests.builders.dwarf import At, Die, Ref, Unit, build_dwarf
 from tests.builders.elf import Section, build_elf
-from tests.debuginfo.variables.build import FLOAT, INT, base_type, code, function, only, unit, variable, visible
+from tests.debuginfo.variables.build import (
+    FLOAT,
+    INT,
+    base_type,
+    code,
+    function,
+    only,
+    span,
+    unit,
+    variable,
+    visible,
+    with_sections,
+)
 
 
 def of(label: str) -> At:
@@ -116,16 +128,19 @@ def with_types(version: int = 5) -> CodeObject:
     return code(unit(function("f", *variables, variable("nothing")), *TYPES), version=version)
 
 
-@pytest.mark.parametrize("version", [4, 5])
-def test_the_spelling_is_that_of_dwarfdump(version: int, tmp_path: Path) -> None:
-    found = with_types(version)
-    path = tmp_path / "types.elf"
+def spellings(found: CodeObject, folder: Path) -> dict[str, str]:
+    """The types of all variables as llvm-dwarfdump prints them, by the variable's name."""
+    path = folder / "types.elf"
     sections = [Section(one.name, data=one.data) for one in found.sections if one.name.startswith(".debug")]
     path.write_bytes(build_elf(machine=62, sections=sections))
     text = tools.output(tools.require("llvm-dwarfdump-22"), "--debug-info", path)
-    expected = dict(
-        re.findall(r'DW_TAG_variable\n +DW_AT_name\t\("(.*)"\)\n +DW_AT_type\t\(0x[0-9a-f]+ "(.*)"\)', text)
-    )
+    return dict(re.findall(r'DW_TAG_variable\n +DW_AT_name\t\("(.*)"\)\n +DW_AT_type\t\(0x[0-9a-f]+ "(.*)"\)', text))
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_the_spelling_is_that_of_dwarfdump(version: int, tmp_path: Path) -> None:
+    found = with_types(version)
+    expected = spellings(found, tmp_path)
     assert len(expected) == len(LABELS)
     mine = {one.name: one.type for one in visible(found).variables}
     assert mine.pop("nothing") == "void"
@@ -143,6 +158,41 @@ def test_spellings_known_by_heart() -> None:
         "to method": "int (ns::S::*)(float) const",
         "const volatile int": "const volatile int",
     }
+
+
+ARRAYS = {
+    "counted": dimension(*COUNT),
+    "from 0": dimension(At("lower_bound", "data1", 0), *COUNT),
+    "from 1": dimension(At("lower_bound", "data1", 1), *COUNT),
+    "to 2": dimension(At("upper_bound", "data1", 2)),
+    "from 1 to 2": dimension(At("lower_bound", "data1", 1), At("upper_bound", "data1", 2)),
+}
+
+
+def unit_of_language(language: int) -> Unit:
+    """A function of 8 bytes at 8 * ``language`` with a variable of each array type."""
+    labels = {text: f"{text} {language:#x}" for text in ARRAYS}
+    arrays = [made("array_type", label, f"int {language}", ARRAYS[text]) for text, label in labels.items()]
+    held = function(
+        "f", *(variable(label, of(label)) for label in labels.values()), first=8 * language, after=8 * language + 8
+    )
+    number = Die(
+        "base_type",
+        [At("name", "string", "int"), At("encoding", "data1", 5), At("byte_size", "data1", 4)],
+        label=f"int {language}",
+    )
+    top = [At("language", "data1", language), *span(8 * language, 8 * language + 8)]
+    return Unit(Die("compile_unit", top, [number, held, *arrays]), version=5)
+
+
+def test_the_first_index_of_every_language_is_that_of_dwarfdump(tmp_path: Path) -> None:
+    """Up to 0x37; LLVM and the list of dwarfstd.org are not one beyond."""
+    languages = range(0x38)
+    found = with_sections(build_dwarf([unit_of_language(language) for language in languages]).sections)
+    expected = spellings(found, tmp_path)
+    assert len(expected) == len(languages) * len(ARRAYS)
+    mine = {one.name: one.type for language in languages for one in visible(found, 8 * language).variables}
+    assert mine == expected
 
 
 STRUCTURE = unit(

@@ -32,12 +32,12 @@ from tests.debuginfo.variables.build import (
 REG5 = At("location", "exprloc", b"\x55")
 
 
-def block(*children: Die, first: int, behind: int) -> Die:
-    return Die("lexical_block", span(first, behind), children)
+def block(*children: Die, first: int, after: int) -> Die:
+    return Die("lexical_block", span(first, after), children)
 
 
-def inlined(origin: str, *children: Die, first: int, behind: int) -> Die:
-    return Die("inlined_subroutine", [At("abstract_origin", "ref4", Ref(origin)), *span(first, behind)], children)
+def inlined(origin: str, *children: Die, first: int, after: int) -> Die:
+    return Die("inlined_subroutine", [At("abstract_origin", "ref4", Ref(origin)), *span(first, after)], children)
 
 
 NESTED = code(
@@ -62,15 +62,15 @@ NESTED = code(
                     "helper",
                     Die("formal_parameter", [At("abstract_origin", "ref4", Ref("x")), REG5]),
                     first=0x20,
-                    behind=0x30,
+                    after=0x30,
                 ),
                 variable("after", REG5),
                 first=0x10,
-                behind=0x40,
+                after=0x40,
             ),
-            behind=0x80,
+            after=0x80,
         ),
-        function("other", variable("b", REG5), first=0x80, behind=0x100),
+        function("other", variable("b", REG5), first=0x80, after=0x100),
         INT,
         FLOAT,
     )
@@ -118,8 +118,8 @@ def test_a_scope_of_several_ranges_is_visible_in_each():
 def test_of_functions_that_overlap_the_one_that_begins_last_counts_and_its_blocks_alone():
     found = code(
         unit(
-            function("first", block(variable("wrong", REG5), first=0x60, behind=0x70), behind=0x20),
-            function("second", variable("right", REG5), first=0x20, behind=0x100),
+            function("first", block(variable("wrong", REG5), first=0x60, after=0x70), after=0x20),
+            function("second", variable("right", REG5), first=0x20, after=0x100),
         )
     )
     assert names(found, 0x60) == ["right"]
@@ -130,7 +130,7 @@ def test_an_inlined_call_outside_its_function_still_counts_for_it():
         unit(
             Die("subprogram", [At("name", "string", "helper")], label="helper"),
             function(
-                "f", variable("a", REG5), inlined("helper", variable("x", REG5), first=0x50, behind=0x60), behind=0x40
+                "f", variable("a", REG5), inlined("helper", variable("x", REG5), first=0x50, after=0x60), after=0x40
             ),
         )
     )
@@ -183,13 +183,13 @@ def test_a_constant_is_a_place_for_all_of_its_scope():
 
 
 def test_the_frame_base_is_that_of_the_function_around_inlined_calls():
-    """DW_OP_fbreg 8; the frame base DW_OP_breg2 16 is 24 behind register 2 together, in a list or not."""
+    """DW_OP_fbreg 8; the frame base DW_OP_breg2 16 is 24 after register 2 together, in a list or not."""
     local = At("location", "exprloc", b"\x91\x08")
     base = At("frame_base", "exprloc", b"\x72\x10")
     found = code(
         unit(
             Die("subprogram", [At("name", "string", "helper")], label="helper"),
-            function("f", inlined("helper", variable("x", local), first=0x10, behind=0x20), attributes=[base]),
+            function("f", inlined("helper", variable("x", local), first=0x10, after=0x20), attributes=[base]),
         ),
         vendor=Vendor.NONE,
     )
@@ -200,7 +200,7 @@ def test_the_simd_width_is_the_functions_and_else_the_units():
     width = At(0x2400, "data2", 16)
     alone = unit(
         function("f", attributes=[width]),
-        function("g", first=SIZE, behind=SIZE + 8),
+        function("g", first=SIZE, after=SIZE + 8),
         attributes=[At(0x2400, "data2", 8)],
     )
     assert visible(code(alone, vendor=Vendor.INTEL), 0).simd_width == 16
@@ -260,8 +260,8 @@ def test_no_unit_that_can_be_read_is_an_error():
 
 def sass(function_name: bytes, *records: tuple[int, bytes, int, int, int]) -> bytes:
     packed = b"".join(
-        struct.pack("<I", piece) + name + b"\0" + struct.pack("<III", where, first, behind)
-        for piece, name, where, first, behind in records
+        struct.pack("<I", piece) + name + b"\0" + struct.pack("<III", where, first, after)
+        for piece, name, where, first, after in records
     )
     return function_name + b"\0" + struct.pack("<I", len(records)) + packed
 
