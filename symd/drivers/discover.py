@@ -36,7 +36,8 @@ class DriverReport:
 def survey(root: str | None = None, limits: Limits | None = None) -> list[DriverReport]:
     """Reports for each interface: hardware first, then every product that its driver simulates.
 
-    Where no driver answers, only hardware and one product are reported. ``root`` is the folder of another generation, None for the system's.
+    Where no driver answers, only hardware and one product are reported. ``root`` is the folder of another generation, None
+    for the system's.
     """
     with ThreadPoolExecutor(_SURVEYS_AT_ONCE) as pool:
         parts = pool.map(lambda api: _survey(api, root, limits or Limits()), APIS.values())

@@ -53,6 +53,7 @@ ONLY_IN = {
     "sqlite3": {"store"},
     "subprocess": {"child"},
     "resource": {"child"},
+    "multiprocessing": set(),
     "signal": {"child", "service"},
     "click": {"cli"},
     "rich": {"cli"},
