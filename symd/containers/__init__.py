@@ -10,7 +10,7 @@ from symd.budget import Budget
 from symd.config import Limits
 from symd.containers import archive, host_elf
 from symd.containers.amd import code_object
-from symd.containers.format import Contents, Format, Part
+from symd.containers.format import Contents, Element, Format
 from symd.containers.intel import igc_debug, igc_elf, neo_elf, patch_tokens, zebin
 from symd.containers.khronos import spirv
 from symd.containers.llvm import compressed_bundle, offload_binary, offload_bundle
@@ -19,7 +19,7 @@ from symd.errors import LimitExceeded, SymdError, UnknownFormat
 from symd.model.code import CodeObject
 from symd.model.summaries import ContainerSummary
 
-__all__ = ("FORMATS", "Unpacked", "identify", "unpack")
+__all__ = ("FORMATS", "OpenedModule", "identify", "unpack")
 
 FORMATS: tuple[Format, ...] = (
     igc_debug,
@@ -40,9 +40,9 @@ FORMATS: tuple[Format, ...] = (
 """Asked in this order; the first that claims the bytes reads them."""
 
 
-class Unpacked(NamedTuple):
-    """A module opened: the outermost format, every code object with its nesting path, what was sick, and the containers
-    in the order in which they were opened."""
+class OpenedModule(NamedTuple):
+    """The outermost format, every code object with its nesting path, notes on what was malformed and left out, and the
+    containers in the order in which they were opened."""
 
     format: str
     objects: tuple[CodeObject, ...]
@@ -55,17 +55,17 @@ def identify(data: bytes) -> Format | None:
     return next((module for module in FORMATS if module.claims(data)), None)
 
 
-def unpack(data: bytes, limits: Limits | None = None) -> Unpacked:
+def unpack(data: bytes, limits: Limits | None = None) -> OpenedModule:
     """Open a module.
 
-    A sick part of a container becomes a note that names it, and the rest is answered; a module of which nothing can be
-    read raises what its (first sick) part raised. Raises UnknownFormat, Malformed, Unsupported, LimitExceeded.
+    A malformed element of a container becomes a note that names it, and the rest is answered; a module of which nothing can
+    be read raises what its first malformed element raised. Raises UnknownFormat, Malformed, Unsupported, LimitExceeded.
     """
     opener = _Opener(Budget(limits or Limits()))
-    outermost = opener.open(Part("", data), (), 0)
+    outermost = opener.open(Element("", data), (), 0)
     if not opener.objects and opener.failures:
         raise opener.failures[0]
-    return Unpacked(outermost, tuple(opener.objects), tuple(opener.notes), tuple(opener.containers))
+    return OpenedModule(outermost, tuple(opener.objects), tuple(opener.notes), tuple(opener.containers))
 
 
 class _Opener:
@@ -76,22 +76,22 @@ class _Opener:
         self.failures: list[SymdError] = []
         self.containers: list[ContainerSummary] = []
 
-    def open(self, part: Part, path: tuple[str, ...], depth: int) -> str:
-        """Open one part and what is inside it; returns the format's name."""
+    def open(self, element: Element, path: tuple[str, ...], depth: int) -> str:
+        """Open one element and what is inside it; returns the format's name."""
         self.budget.descend(depth, "/".join(path) or "the module")
-        module = identify(part.data)
+        module = identify(element.data)
         if module is None:
-            head = part.data[:8].hex(" ") or "none, it is empty"
+            head = element.data[:8].hex(" ") or "none, it is empty"
             raise UnknownFormat(f"no reader knows this format; first bytes: {head}", where="/".join(path))
-        contents = module.read(part, self.budget)
-        name = contents.format or module.NAME
+        contents = module.read(element, self.budget)
+        form = contents.format or module.NAME
         if contents.object is None:
             self.budget.count("/".join(path))
-            self.containers.append(ContainerSummary("/".join(path), name, len(part.data), contents.facts))
+            self.containers.append(ContainerSummary("/".join(path), form, len(element.data), contents.facts))
         self._take(contents, path)
-        for element, child in _named(contents.parts):
-            self._child(child, (*path, element), depth + 1)
-        return name
+        for name, child in _uniquely_named(contents.elements):
+            self._child(child, (*path, name), depth + 1)
+        return form
 
     def _take(self, contents: Contents, path: tuple[str, ...]) -> None:
         place = "/".join(path)
@@ -100,9 +100,9 @@ class _Opener:
             self.budget.count(place)
             self.objects.append(replace(contents.object, path=place))
 
-    def _child(self, part: Part, path: tuple[str, ...], depth: int) -> None:
+    def _child(self, element: Element, path: tuple[str, ...], depth: int) -> None:
         try:
-            self.open(part, path, depth)
+            self.open(element, path, depth)
         except LimitExceeded:
             raise
         except SymdError as error:
@@ -111,12 +111,12 @@ class _Opener:
             self.notes.append(f"left out: {failure}")
 
 
-def _named(parts: tuple[Part, ...]) -> list[tuple[str, Part]]:
-    """Parts with path elements that are unique among siblings: a repeated name gets #2, #3, ..."""
+def _uniquely_named(elements: tuple[Element, ...]) -> list[tuple[str, Element]]:
+    """Elements with path elements that are unique among siblings: a repeated name gets #2, #3, ..."""
     seen: dict[str, int] = {}
     result = []
-    for part in parts:
-        name = part.name or "part"
+    for element in elements:
+        name = element.name or "element"
         seen[name] = seen.get(name, 0) + 1
-        result.append((name if seen[name] == 1 else f"{name}#{seen[name]}", part))
+        result.append((name if seen[name] == 1 else f"{name}#{seen[name]}", element))
     return result

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from symd.budget import Budget
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.errors import Malformed, Unsupported
 
 NAME = "archive"
@@ -29,31 +29,31 @@ def claims(data: bytes) -> bool:
     return data[:8] in (MAGIC, THIN)
 
 
-def read(part: Part, budget: Budget) -> Contents:
-    """A part for every member that is not a table of the archive itself. What stands before damage is kept, with a note;
+def read(element: Element, budget: Budget) -> Contents:
+    """An element for every member that is not a table of the archive itself. What stands before damage is kept, with a note;
     raises Malformed when that is nothing, Unsupported for thin archives, whose members are files elsewhere."""
-    if part.data[:8] == THIN:
+    if element.data[:8] == THIN:
         raise Unsupported("a thin archive only names its members", hint="give the members themselves")
-    parts: list[Part] = []
+    elements: list[Element] = []
     notes: list[str] = []
     long_names, at = b"", 8
-    while at < len(part.data):
+    while at < len(element.data):
         try:
-            member = _member(part.data, at)
+            member = _member(element.data, at)
         except Malformed as error:
-            if not parts:
+            if not elements:
                 raise
             notes.append(f"left out: the rest of the archive: {error}")
             break
         at = member.end + (member.end & 1)
         if member.name == b"//":
-            long_names = part.data[member.start : member.end]
+            long_names = element.data[member.start : member.end]
             continue
-        name, start = _name(part.data, member, long_names)
-        if name not in _TABLES and not _padding(name, part.data[start : member.end]):
+        name, start = _name(element.data, member, long_names)
+        if name not in _TABLES and not _padding(name, element.data[start : member.end]):
             budget.count("archive")
-            parts.append(Part(name.removesuffix("/").replace("/", "_"), part.data[start : member.end]))
-    return Contents(tuple(parts), notes=tuple(notes))
+            elements.append(Element(name.removesuffix("/").replace("/", "_"), element.data[start : member.end]))
+    return Contents(tuple(elements), notes=tuple(notes))
 
 
 def _padding(name: str, content: bytes) -> bool:

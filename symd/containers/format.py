@@ -1,8 +1,9 @@
-"""What a format module offers and returns. Each module of this room that reads a format has the same three names:
+"""What a format's module offers and returns. Each module of this room that reads a format has the same three names:
 
 NAME                     the format's name in answers (``info --json``)
 claims(data)             a cheap look at the first bytes; never raises
-read(part, budget)       the contents: parts to open further, or one code object
+read(element, budget)    the contents: elements to open further, or one code object, which says everything that the rooms
+                         below need to know of it: vendor, kind, debug and relocation scheme
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from symd.model.code import NO_FACTS, CodeObject
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Bytes to open. ``name`` is the part's element of the nesting path ("" for the module itself); ``kernel`` and
-    ``target`` are what the container around it knows and the bytes may not say."""
+class Element:
+    """Bytes to open: the module itself, or what a container holds. ``name`` is its element of the nesting path ("" for the
+    module itself); ``kernel`` and ``target`` are what the container around it knows and the bytes may not say."""
 
     name: str
     data: bytes = field(repr=False)
@@ -27,10 +28,10 @@ class Part:
 
 
 class Contents(NamedTuple):
-    """What a format module found: ``parts`` of a container, or the one ``object``; ``notes`` are warnings. Facts that
+    """What a format module found: ``elements`` of a container, or the one ``object``; ``notes`` are warnings. Facts that
     concern the container itself, JSON-ready, are in ``facts``."""
 
-    parts: tuple[Part, ...] = ()
+    elements: tuple[Element, ...] = ()
     object: CodeObject | None = None
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = NO_FACTS
@@ -43,4 +44,4 @@ class Format(Protocol):
 
     def claims(self, data: bytes) -> bool: ...
 
-    def read(self, part: Part, budget: Budget) -> Contents: ...
+    def read(self, element: Element, budget: Budget) -> Contents: ...

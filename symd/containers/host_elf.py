@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from symd import elf
 from symd.budget import Budget
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.containers.intel import igc_elf
 from symd.containers.llvm import compressed_bundle, offload_bundle
 from symd.elf.constants import (
@@ -46,36 +46,36 @@ def claims(data: bytes) -> bool:
     return kind is not None and kind.machine in MACHINES and not igc_elf.claims(data)
 
 
-def read(part: Part, budget: Budget) -> Contents:
-    """A part for every device section, named after it; ``.hip_fatbin`` gives one for each of its bundles.
+def read(element: Element, budget: Budget) -> Contents:
+    """An element for every device section, named after it; ``.hip_fatbin`` gives one for each of its bundles.
 
-    An object without device code inside an archive has no parts; alone it raises Unsupported. Raises Malformed where the
+    An object without device code inside an archive has no elements; alone it raises Unsupported. Raises Malformed where the
     image contradicts itself.
     """
-    image = elf.parse(part.data, budget)
+    image = elf.parse(element.data, budget)
     notes: list[str] = []
-    parts = [found for section in image.sections for found in _parts(section, notes)]
+    elements = [found for section in image.sections for found in _elements(section, notes)]
     machine = MACHINES[image.header.machine]
-    if not parts and not notes and not part.name:
+    if not elements and not notes and not element.name:
         hint = "" if image.sections else "its section table was cut off, and device code is found by section"
         raise Unsupported(f"the {machine} ELF image carries no device code that symd reads", hint=hint)
-    return Contents(tuple(parts), notes=tuple(notes), facts={"machine": machine})
+    return Contents(tuple(elements), notes=tuple(notes), facts={"machine": machine})
 
 
-def _parts(section: Section, notes: list[str]) -> Iterator[Part]:
+def _elements(section: Section, notes: list[str]) -> Iterator[Element]:
     if section.name in (".hip_fatbin", ".hipFatBin"):
         yield from _bundles(section, notes)
     elif section.name in _WHOLE and section.data.strip(b"\0"):
-        yield Part(section.name, section.data)
+        yield Element(section.name, section.data)
     elif section.name.startswith(_BUNDLED) and not section.name.startswith(f"{_BUNDLED}host-"):
         if section.data[:4] in offload_bundle.BITCODE:
             notes.append(f"left out: {section.name} is LLVM bitcode, not a code object")
         elif section.data.strip(b"\0"):
-            yield Part(section.name.removeprefix(_BUNDLED), section.data)
+            yield Element(section.name.removeprefix(_BUNDLED), section.data)
 
 
-def _bundles(section: Section, notes: list[str]) -> Iterator[Part]:
-    """Every bundle of the section. Each translation unit adds one, padded to its alignment; the next is looked for behind
+def _bundles(section: Section, notes: list[str]) -> Iterator[Element]:
+    """Every bundle of the section. Each translation unit adds one, padded to its alignment; the next is looked for after
     the end of the one before, so that code which happens to hold a magic number is not taken for a bundle."""
     data, at, found = section.data, 0, 0
     while True:
@@ -88,7 +88,7 @@ def _bundles(section: Section, notes: list[str]) -> Iterator[Part]:
             at = start + 4
             continue
         found += 1
-        yield Part(section.name if found == 1 else f"{section.name}#{found}", data[start : start + size])
+        yield Element(section.name if found == 1 else f"{section.name}#{found}", data[start : start + size])
         at = start + size
     if not found and data.strip(b"\0"):
         notes.append(f"{section.name} holds no offload bundle that could be read")
@@ -120,6 +120,6 @@ def _extent(data: bytes, start: int) -> int:
         return offload_bundle.extent(data, start)
     head = compressed_bundle.header(data[start : start + 32])
     if head.size is None:
-        behind = _next(data, start + head.length)
-        return (behind if behind >= 0 else len(data)) - start
+        following = _next(data, start + head.length)
+        return (following if following >= 0 else len(data)) - start
     return head.size if head.length <= head.size <= len(data) - start else 0

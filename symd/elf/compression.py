@@ -34,7 +34,7 @@ def decompressed(section: Section, bits: int, budget: Budget, where: str) -> Sec
 
 
 def _behind_header(data: bytes, bits: int, budget: Budget, where: str) -> bytes:
-    """What the stream behind an Elf32_Chdr or Elf64_Chdr expands to."""
+    """What the stream after an Elf32_Chdr or Elf64_Chdr expands to."""
     layout = _CHDR_64 if bits == 64 else _CHDR_32
     if len(data) < layout.size:
         raise Malformed("is marked compressed and is too short for a compression header", where=where)

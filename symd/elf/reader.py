@@ -6,7 +6,7 @@ Source: System V ABI, gABI 4.1/draft, chapters 4 and 5."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -82,6 +82,10 @@ class SectionHeader(NamedTuple):
     info: int
     align: int
     entry_size: int
+
+
+_RawHeader = tuple[int, ...]
+"""The fields of a ``SectionHeader``: thousands are read that nobody asks by name."""
 
 
 class Segment(NamedTuple):
@@ -200,6 +204,10 @@ def _bits(data: bytes, where: str) -> int:
 
 def section_headers(data: bytes, header: Header, where: str = "ELF") -> list[SectionHeader]:
     """The section table as it stands in the file. Raises Malformed where it leaves the file."""
+    return [*map(SectionHeader._make, _section_table(data, header, where))]
+
+
+def _section_table(data: bytes, header: Header, where: str) -> list[_RawHeader]:
     if not header.shoff:
         return []
     layout = SECTION_HEADER_64 if header.bits == 64 else SECTION_HEADER_32
@@ -214,45 +222,46 @@ def section_headers(data: bytes, header: Header, where: str = "ELF") -> list[Sec
         raise Malformed(
             f"the section table ({count} entries at byte {offset}) ends past the file's {len(data)} bytes", where=where
         )
-    return [SectionHeader._make(layout.unpack_from(data, offset + number * entry_size)) for number in range(count)]
+    return [layout.unpack_from(data, offset + number * entry_size) for number in range(count)]
 
 
-def section_names(data: bytes, header: Header, headers: list[SectionHeader], where: str = "ELF") -> list[str]:
+def section_names(data: bytes, header: Header, headers: Sequence[_RawHeader], where: str = "ELF") -> list[str]:
     """The name of each section. Raises Malformed."""
     number = header.shstrndx
     if number == SHN_XINDEX and headers:
-        number = headers[0].link
+        number = SectionHeader._make(headers[0]).link
     where = f"{where}: section names"
-    table = data[_extent(data, headers[number], where)] if 0 < number < len(headers) else b""
-    return strings_at(table, [each.name for each in headers], where)
+    table = b""
+    if 0 < number < len(headers):
+        named = SectionHeader._make(headers[number])
+        table = data[_extent(data, named.type, named.offset, named.size, where)]
+    return strings_at(table, [each[0] for each in headers], where)
 
 
 def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[Section, ...]:
-    headers = section_headers(data, header, where)
+    headers = _section_table(data, header, where)
     names = section_names(data, header, headers, where)
     result, held = [], 0
-    for number, (each, name) in enumerate(zip(headers, names, strict=True)):
+    for number, (fields, name) in enumerate(zip(headers, names, strict=True)):
+        _, kind, flags, address, offset, size, link, info, _, entry_size = fields
         place = f"{where}: section {number} {name}".rstrip()
-        extent = _extent(data, each, place)
+        extent = _extent(data, kind, offset, size, place)
         held += extent.stop - extent.start
         if held > _OVERLAP * len(data):
             raise Malformed("sections overlap so much that they hold eight times the file", where=place)
         content = partial(_cut, data, extent)
-        section = Section(
-            number, name, each.type, each.flags, each.address, each.size, content, each.link, each.info, each.entry_size
-        )
+        section = Section(number, name, kind, flags, address, size, content, link, info, entry_size)
         result.append(decompressed(section, header.bits, budget, place))
     return tuple(result)
 
 
-def _extent(data: bytes, header: SectionHeader, where: str) -> slice:
+def _extent(data: bytes, kind: int, offset: int, size: int, where: str) -> slice:
     """Where a section's content stands in the file."""
-    if header.type in (SHT_NULL, SHT_NOBITS):
+    if kind in (SHT_NULL, SHT_NOBITS):
         return slice(0, 0)
-    end = header.offset + header.size
-    if end > len(data):
-        raise Malformed(f"ends at byte {end}, past the file's {len(data)} bytes", where=where)
-    return slice(header.offset, end)
+    if offset + size > len(data):
+        raise Malformed(f"ends at byte {offset + size}, past the file's {len(data)} bytes", where=where)
+    return slice(offset, offset + size)
 
 
 def _cut(data: bytes, extent: slice) -> bytes:

@@ -1,4 +1,4 @@
-"""Writes ELF images: small ones from their sections, and whole ones with more sections behind what they have.
+"""Writes ELF images: small ones from their sections, and whole ones with sections added after what they have.
 
 Source: System V ABI, chapters 4 and 5."""
 
@@ -150,7 +150,7 @@ def _names(sections: Sequence[OutputSection]) -> tuple[bytes, list[int]]:
 def _packed(
     start: int, sections: Sequence[OutputSection], segments: Sequence[OutputSegment]
 ) -> tuple[bytearray, list[int]]:
-    """``start`` bytes for the headers and all content behind them; the file offset of each section. Sections of one segment
+    """``start`` bytes for the headers and all content after them; the file offset of each section. Sections of one segment
     keep their distance from each other; all else is as tight as alignment lets it be."""
     body = bytearray(start)
     offsets = [0] * len(sections)

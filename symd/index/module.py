@@ -46,7 +46,7 @@ def decoded(code: CodeObject) -> Indexed:
     return Indexed(debuginfo.named(code, debug), debug)
 
 
-def described(data: bytes, digest: str, unpacked: containers.Unpacked, indexed: Sequence[Indexed]) -> ModuleSummary:
+def described(data: bytes, digest: str, unpacked: containers.OpenedModule, indexed: Sequence[Indexed]) -> ModuleSummary:
     """The module's summary; ``digest`` is that of ``data``."""
     return ModuleSummary(
         digest,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from symd import elf
 from symd.budget import Budget
 from symd.containers.amd import code_object
-from symd.containers.format import Part
+from symd.containers.format import Element
 from symd.elf.writer import OutputSection, stored_sections, with_sections
 from symd.errors import InvalidInput, NoDebugData, Unsupported
 from symd.model.code import CodeObject
@@ -39,7 +39,7 @@ def joined(data: bytes, debug: bytes, budget: Budget) -> bytes:
 
 
 def _code(data: bytes, budget: Budget, what: str) -> CodeObject:
-    code = code_object.read(Part("", data), budget).object if code_object.claims(data) else None
+    code = code_object.read(Element("", data), budget).object if code_object.claims(data) else None
     if code is None:
         raise Unsupported(f"{what} is no AMDGPU code object: only theirs have their debug data apart")
     return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symd.containers import archive, unpack
-from symd.containers.format import Part
+from symd.containers.format import Element
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from tests import tools
 from tests.containers.amd import objects
@@ -27,14 +27,14 @@ def test_members_are_those_that_went_in_under_every_naming_scheme(kind, tmp_path
         (tmp_path / name).write_bytes(data)
     made = tmp_path / "made.a"
     tools.output(tool, f"--format={kind}", "rcD", made, *(tmp_path / name for name in contents))
-    parts = objects.contents(archive, made.read_bytes()).parts
+    elements = objects.contents(archive, made.read_bytes()).elements
     # BSD's writers pad a member to eight bytes and count the padding
-    assert {part.name: part.data.rstrip(b"\n") for part in parts} == contents
+    assert {element.name: element.data.rstrip(b"\n") for element in elements} == contents
 
 
 def test_the_sample_library_holds_its_objects():
-    parts = objects.contents(archive, objects.sample("libhost.a")).parts
-    assert [(part.name, part.data) for part in parts] == [
+    elements = objects.contents(archive, objects.sample("libhost.a")).elements
+    assert [(element.name, element.data) for element in elements] == [
         ("host-first.o", objects.sample("host-first.o")),
         ("host-second.o", objects.sample("host-second.o")),
     ]
@@ -51,7 +51,7 @@ def test_a_thin_archive_says_that_its_members_are_elsewhere():
 
 
 def test_an_empty_archive_has_no_parts():
-    assert objects.contents(archive, b"!<arch>\n").parts == ()
+    assert objects.contents(archive, b"!<arch>\n").elements == ()
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_damage_at_the_first_member_is_malformed(body, says):
 
 def test_damage_behind_a_healthy_member_is_a_note():
     found = objects.contents(archive, b"!<arch>\n" + member("a/", b"data") + b"rubbish")
-    assert [(part.name, part.data) for part in found.parts] == [("a", b"data")]
+    assert [(element.name, element.data) for element in found.elements] == [("a", b"data")]
     assert "rest of the archive" in found.notes[0]
 
 
 def test_names_cannot_lead_out_of_a_folder():
     found = objects.contents(archive, b"!<arch>\n" + member("../../x/", b"data"))
-    assert found.parts[0].name == ".._.._x"
+    assert found.elements[0].name == ".._.._x"
 
 
 @pytest.mark.parametrize("name", ["/99999999", "#1/99999999", "/"])
@@ -86,7 +86,7 @@ def test_names_that_lead_nowhere_are_harmless(name):
 
 def test_more_members_than_the_budget_are_refused():
     with pytest.raises(LimitExceeded, match="object_count"):
-        archive.read(Part("", b"!<arch>\n" + member("a/", b"") * 11), objects.budget(object_count=10))
+        archive.read(Element("", b"!<arch>\n" + member("a/", b"") * 11), objects.budget(object_count=10))
 
 
 def test_truncated_archives_cost_an_error_or_what_is_left():

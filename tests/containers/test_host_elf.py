@@ -26,9 +26,9 @@ def host(name: str, data: bytes) -> bytes:
 def images(data: bytes) -> list[bytes]:
     """Every device image in a host file, opened through its bundles."""
     found = []
-    for part in amd.contents(host_elf, data).parts:
-        reader = compressed_bundle if compressed_bundle.claims(part.data) else offload_bundle
-        found += [one.data for one in reader.read(part, amd.budget()).parts]
+    for element in amd.contents(host_elf, data).elements:
+        reader = compressed_bundle if compressed_bundle.claims(element.data) else offload_bundle
+        found += [one.data for one in reader.read(element, amd.budget()).elements]
     return found
 
 
@@ -66,9 +66,9 @@ def test_the_compressed_bundle_of_a_host_object_is_what_the_bundler_extracts(tmp
 
 
 def test_a_program_of_two_translation_units_holds_two_bundles():
-    parts = amd.contents(host_elf, amd.sample("host")).parts
-    assert [part.name for part in parts] == [".hip_fatbin", ".hip_fatbin#2"]
-    assert [part.data[:4] for part in parts] == [b"__CL", b"CCOB"]
+    elements = amd.contents(host_elf, amd.sample("host")).elements
+    assert [element.name for element in elements] == [".hip_fatbin", ".hip_fatbin#2"]
+    assert [element.data[:4] for element in elements] == [b"__CL", b"CCOB"]
     assert len(images(amd.sample("host"))) == 3
 
 
@@ -79,51 +79,53 @@ def test_a_program_holds_the_images_of_the_objects_it_was_linked_from():
 
 
 def test_an_offload_section_is_handed_on_whole():
-    (part,) = amd.contents(host_elf, amd.sample("host-offloading.o")).parts
-    assert (part.name, part.data) == (".llvm.offloading", amd.sample("images.offload"))
+    (element,) = amd.contents(host_elf, amd.sample("host-offloading.o")).elements
+    assert (element.name, element.data) == (".llvm.offloading", amd.sample("images.offload"))
 
 
 @pytest.mark.parametrize("name", [".nv_fatbin", "__nv_relfatbin", ".llvm.offloading"])
 def test_sections_of_other_vendors_are_handed_on_under_their_names(name):
-    (part,) = amd.contents(host_elf, host(name, b"\x50\xed\x55\xba" + bytes(12))).parts
-    assert (part.name, part.data[:4]) == (name, b"\x50\xed\x55\xba")
+    (element,) = amd.contents(host_elf, host(name, b"\x50\xed\x55\xba" + bytes(12))).elements
+    assert (element.name, element.data[:4]) == (name, b"\x50\xed\x55\xba")
 
 
 def test_a_bundled_object_names_the_target_of_each_section():
-    (part,) = amd.contents(host_elf, host("__CLANG_OFFLOAD_BUNDLE__hip-amdgcn-amd-amdhsa--gfx900", b"\x7fELF")).parts
-    assert part.name == "hip-amdgcn-amd-amdhsa--gfx900"
+    (element,) = amd.contents(
+        host_elf, host("__CLANG_OFFLOAD_BUNDLE__hip-amdgcn-amd-amdhsa--gfx900", b"\x7fELF")
+    ).elements
+    assert element.name == "hip-amdgcn-amd-amdhsa--gfx900"
 
 
 def test_bundles_back_to_back_with_padding_are_all_found():
     data = BUNDLE + bytes(37) + BUNDLE + b"junk" + amd.sample("v2-zstd.ccob") + bytes(8) + BUNDLE
-    parts = amd.contents(host_elf, host(".hip_fatbin", data)).parts
-    assert [part.data for part in parts] == [BUNDLE, BUNDLE, amd.sample("v2-zstd.ccob"), BUNDLE]
+    elements = amd.contents(host_elf, host(".hip_fatbin", data)).elements
+    assert [element.data for element in elements] == [BUNDLE, BUNDLE, amd.sample("v2-zstd.ccob"), BUNDLE]
 
 
 def test_a_version_1_bundle_reaches_to_the_next_one():
     first = amd.sample("v1-zlib.ccob")
-    parts = amd.contents(host_elf, host(".hip_fatbin", first + BUNDLE)).parts
-    assert [part.data for part in parts] == [first, BUNDLE]
+    elements = amd.contents(host_elf, host(".hip_fatbin", first + BUNDLE)).elements
+    assert [element.data for element in elements] == [first, BUNDLE]
 
 
 def test_a_magic_number_inside_a_code_object_is_not_a_bundle():
     inner = b"\x7fELF" + b"CCOB\x02\0\0\0" + bytes(20) + offload_bundle.MAGIC + bytes(32)
     name = "hip-amdgcn-amd-amdhsa--gfx900"
     head = offload_bundle.MAGIC + struct.pack("<QQQQ", 1, 56 + len(name), len(inner), len(name)) + name.encode()
-    parts = amd.contents(host_elf, host(".hip_fatbin", head + inner)).parts
-    assert [part.data for part in parts] == [head + inner]
+    elements = amd.contents(host_elf, host(".hip_fatbin", head + inner)).elements
+    assert [element.data for element in elements] == [head + inner]
 
 
 def test_a_damaged_bundle_costs_a_note_and_the_next_one_is_read():
     sick = offload_bundle.MAGIC + struct.pack("<Q", 1 << 60)
     found = amd.contents(host_elf, host(".hip_fatbin", sick + bytes(64) + BUNDLE))
-    assert [part.data for part in found.parts] == [BUNDLE]
+    assert [element.data for element in found.elements] == [BUNDLE]
     assert "byte 0 of .hip_fatbin" in found.notes[0]
 
 
 def test_a_section_without_any_bundle_is_a_note():
     found = amd.contents(host_elf, host(".hip_fatbin", b"nothing here"))
-    assert found.parts == ()
+    assert found.elements == ()
     assert "no offload bundle" in found.notes[0]
 
 
@@ -132,7 +134,7 @@ def test_a_host_program_without_device_code_says_so_alone_and_is_silent_inside_a
     with pytest.raises(Unsupported, match="no device code"):
         amd.contents(host_elf, data)
     inside = amd.contents(host_elf, data, name="member.o")
-    assert (inside.parts, inside.notes) == ((), ())
+    assert (inside.elements, inside.notes) == ((), ())
 
 
 def test_a_program_without_section_table_says_what_is_missing():

@@ -83,7 +83,7 @@ def test_many_who_ask_for_one_module_wait_for_one_build(engine: Engine, monkeypa
     opened = []
     original = containers.unpack
 
-    def counting(*arguments: object) -> containers.Unpacked:
+    def counting(*arguments: object) -> containers.OpenedModule:
         opened.append(arguments)
         return original(*arguments)
 

@@ -15,7 +15,7 @@ from symd.containers.amd import kernel_descriptor, segments, target_id
 from symd.containers.amd.metadata import Notes
 from symd.containers.amd.symbols import Descriptor, Placed, Symbols
 from symd.containers.debug_scheme import debug_scheme
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.containers.lazy import LazyMapping, LazySequence
 from symd.elf import Elf
 from symd.elf.constants import (
@@ -40,11 +40,11 @@ def claims(data: bytes) -> bool:
     return kind is not None and kind.machine == EM_AMDGPU
 
 
-def read(part: Part, budget: Budget) -> Contents:
+def read(element: Element, budget: Budget) -> Contents:
     """One code object. Where the section table is missing or lost, sections are made from the segments, with a warning.
     Notes and descriptors are read when somebody looks at facts or warnings. Raises Malformed where no section table and
     no segment leads anywhere."""
-    image, warnings = _image(part.data, budget)
+    image, warnings = _image(element.data, budget)
     version = image.header.abi_version + 2
     notes = Notes(image)
     symbols = Symbols(image)
@@ -53,8 +53,8 @@ def read(part: Part, budget: Budget) -> Contents:
     code = CodeObject(
         path="",
         format=NAME,
-        target=_target(image, version, notes) or part.target,
-        data=part.data,
+        target=_target(image, version, notes) or element.target,
+        data=element.data,
         sections=image.sections,
         kernels=_kernels(symbols, notes),
         functions=symbols.functions(),

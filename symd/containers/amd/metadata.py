@@ -45,8 +45,8 @@ _ARGUMENT_FACTS = {
     "access": (".access", "AccQual"),
 }
 _SCALARS = (int, str)
-_FEW = 16
-"""Names that are looked for in less time than the metadata takes."""
+_SEARCHED_NAMES = 16
+"""So many names are found in the note's bytes in less time than the metadata takes to read."""
 _KERNEL_TABLES, _ARGUMENT_TABLES = (
     tuple([(name, keys[dialect]) for name, keys in table.items()] for dialect in (0, 1))
     for table in (_KERNEL_FACTS, _ARGUMENT_FACTS)
@@ -84,7 +84,7 @@ class Notes:
             return True
         names = [name.encode() for name in symbols]
         return (
-            len(names) > _FEW
+            len(names) > _SEARCHED_NAMES
             or any(note.type == NT_AMD_HSA_METADATA for note in notes)
             or any(name in note.data for note in notes for name in names)
         )

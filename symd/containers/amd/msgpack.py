@@ -110,9 +110,9 @@ def _parted(data: bytes, reader: msgpack.Unpacker, end: int) -> tuple[bytes, byt
         key, begin = reader.unpack(), reader.tell()
         reader.skip()
         if key == _ARGUMENTS:
-            behind = reader.tell()
-            rest = data[first:before] + reader.read_bytes(end - behind)
-            return struct.pack(">BI", 0xDF, size - 1) + rest, data[begin:behind]
+            after = reader.tell()
+            rest = data[first:before] + reader.read_bytes(end - after)
+            return struct.pack(">BI", 0xDF, size - 1) + rest, data[begin:after]
     return struct.pack(">BI", 0xDF, size) + data[first:end], _NOTHING
 
 

@@ -102,13 +102,13 @@ def _dynamic(image: Elf) -> dict[int, int]:
 
 
 def _symbol_count(image: Elf, entries: dict[int, int]) -> int:
-    most = len(image.data) // _SYMBOL_SIZE
+    limit = len(image.data) // _SYMBOL_SIZE
     if DT_HASH in entries:
         head = image.at_address(entries[DT_HASH], 8)
-        return min(int.from_bytes(head[4:], "little"), most) if len(head) == 8 else 0
+        return min(int.from_bytes(head[4:], "little"), limit) if len(head) == 8 else 0
     if DT_GNU_HASH in entries:
-        return min(_gnu_hash_count(image.at_address(entries[DT_GNU_HASH], len(image.data))), most)
-    return min(max(entries[DT_STRTAB] - entries[DT_SYMTAB], 0) // _SYMBOL_SIZE, most)
+        return min(_gnu_hash_count(image.at_address(entries[DT_GNU_HASH], len(image.data))), limit)
+    return min(max(entries[DT_STRTAB] - entries[DT_SYMTAB], 0) // _SYMBOL_SIZE, limit)
 
 
 def _gnu_hash_count(table: bytes) -> int:

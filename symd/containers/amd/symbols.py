@@ -183,14 +183,14 @@ def _sizes(section: I64, offset: U64, size: U64, entry: Flags, limit: U64) -> U6
         return size
     starts = np.append(True, (section[1:] != section[:-1]) | (offset[1:] != offset[:-1]))
     place = np.cumsum(starts)
-    behind_entry = _behind(place, np.flatnonzero(entry), section, offset, limit)
-    behind_any = _behind(place, np.flatnonzero(starts), section, offset, limit)
-    end = np.where(entry, behind_entry, np.minimum(behind_any, _around(section, offset, size * entry, limit)))
+    next_entry = _start_of_next(place, np.flatnonzero(entry), section, offset, limit)
+    next_any = _start_of_next(place, np.flatnonzero(starts), section, offset, limit)
+    end = np.where(entry, next_entry, np.minimum(next_any, _around(section, offset, size * entry, limit)))
     return np.where(size == 0, end - offset, size)
 
 
-def _behind(place: I64, among: I64, section: I64, offset: U64, limit: U64) -> U64:
-    """Where the first of the symbols ``among`` behind each one's place begins, if it is in the same section."""
+def _start_of_next(place: I64, among: I64, section: I64, offset: U64, limit: U64) -> U64:
+    """Where the first of the symbols ``among`` after each one's place begins, if it is in the same section."""
     if not len(among):
         return limit
     follower = np.searchsorted(place[among], place, side="right")
@@ -202,10 +202,10 @@ def _behind(place: I64, among: I64, section: I64, offset: U64, limit: U64) -> U6
 def _around(section: I64, offset: U64, size: U64, limit: U64) -> U64:
     """The end of the sized function that covers each symbol; ``limit`` where none does."""
     ends, last, reach = [], -1, 0
-    for number, begin, length, most in zip(
+    for number, begin, length, end_of_section in zip(
         *(column.tolist() for column in (section, offset, size, limit)), strict=True
     ):
         reach = max(reach if number == last else 0, begin + length)
         last = number
-        ends.append(min(reach, most) if reach > begin else most)
+        ends.append(min(reach, end_of_section) if reach > begin else end_of_section)
     return np.array(ends, np.uint64)

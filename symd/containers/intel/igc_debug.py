@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterator
 
 from symd.budget import Budget
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.containers.intel.targets import core_name
 from symd.errors import Malformed
 
@@ -32,23 +32,23 @@ def claims(data: bytes) -> bool:
     return data[:4] == MAGIC and data[8:12] == b"\0\0\0\0"
 
 
-def read(part: Part, budget: Budget) -> Contents:
-    """One part a kernel that has debug data; kernels without any are named in the notes. Trailing bytes are allowed:
+def read(element: Element, budget: Budget) -> Contents:
+    """One element a kernel that has debug data; kernels without any are named in the notes. Trailing bytes are allowed:
     the driver's size may count headers that it did not write."""
-    data = part.data
+    data = element.data
     if len(data) < _HEADER.size:
         raise Malformed(f"the file ends inside the program header, at byte {len(data)}", where="IGC debug data")
     _, version, _, device, stepping, _, count = _HEADER.unpack_from(data)
-    target = core_name(device) or part.target
-    parts, notes = [], []
+    target = core_name(device) or element.target
+    elements, notes = [], []
     for name, image in _kernels(data, count):
         budget.count(name)
         if image:
-            parts.append(Part(name, image, kernel=name, target=target))
+            elements.append(Element(name, image, kernel=name, target=target))
         else:
             notes.append(f"kernel {name} has no debug data")
     facts = {"version": version, "device": device, "stepping": stepping, "kernel_count": count}
-    return Contents(tuple(parts), notes=tuple(notes), facts=facts)
+    return Contents(tuple(elements), notes=tuple(notes), facts=facts)
 
 
 def _kernels(data: bytes, count: int) -> Iterator[tuple[str, bytes]]:

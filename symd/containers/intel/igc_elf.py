@@ -9,7 +9,7 @@ from __future__ import annotations
 from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.containers.intel.targets import FUNCTIONS_ONLY
 from symd.elf.constants import ELFCLASS64, ELFDATA2LSB, EM_INTEL182, EM_X86_64, ET_REL
 from symd.errors import Malformed
@@ -30,20 +30,20 @@ def claims(data: bytes) -> bool:
     return kind == (ET_REL, EM_X86_64) and (b"\0.text." in data and b"\0.text\0" not in data and _SIMD_WIDTH in data)
 
 
-def read(part: Part, budget: Budget) -> Contents:
+def read(element: Element, budget: Budget) -> Contents:
     """One code object with one kernel. Its name comes from the container, or from the section; without either the
     kernel is named after its debug information when it is indexed."""
-    image = elf.parse(part.data, budget, "IGC kernel ELF")
+    image = elf.parse(element.data, budget, "IGC kernel ELF")
     text = next((section for section in image.sections if section.executable), None)
     if text is None:
         raise Malformed("has no executable section", where="IGC kernel ELF")
-    name = part.kernel or text.name.removeprefix(".text.").removeprefix(".text")
+    name = element.kernel or text.name.removeprefix(".text.").removeprefix(".text")
     kernels = (Kernel(name, text.index, 0, text.size),) if name and name != FUNCTIONS_ONLY else ()
     code = CodeObject(
         path="",
         format=NAME,
-        target=part.target,
-        data=part.data,
+        target=element.target,
+        data=element.data,
         sections=image.sections,
         kernels=kernels,
         vendor=Vendor.INTEL,

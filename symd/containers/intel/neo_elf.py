@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from symd import elf
 from symd.budget import Budget
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.elf.constants import (
     EM_NONE,
     ET_OPENCL_DEBUG,
@@ -19,10 +19,9 @@ from symd.elf.constants import (
     SHT_OPENCL_SPIRV,
 )
 from symd.errors import Malformed
-from symd.model.code import Section
 
 NAME = "neo-elf"
-_PARTS = {SHT_OPENCL_DEV_DEBUG: "debug", SHT_OPENCL_SPIRV: "spirv"}
+_ELEMENT_NAMES = {SHT_OPENCL_DEV_DEBUG: "debug", SHT_OPENCL_SPIRV: "spirv"}
 
 
 def claims(data: bytes) -> bool:
@@ -31,21 +30,23 @@ def claims(data: bytes) -> bool:
     return kind is not None and ET_OPENCL_SOURCE <= kind.type <= ET_OPENCL_DEBUG and kind.machine == EM_NONE
 
 
-def read(part: Part, budget: Budget) -> Contents:
-    """The debug container and the SPIR-V as parts. A zebin in the device section is a part too; a patch-token program
+def read(element: Element, budget: Budget) -> Contents:
+    """The debug container and the SPIR-V as elements. A zebin in the device section is an element too; a patch-token program
     binary is named in the notes when there is no debug data beside it."""
-    image = elf.parse(part.data, budget, "NEO ELF")
-    parts = [_part(section) for section in image.sections if section.type in _PARTS and section.data]
+    image = elf.parse(element.data, budget, "NEO ELF")
+    elements = [
+        Element(_ELEMENT_NAMES[section.type], section.data)
+        for section in image.sections
+        if section.type in _ELEMENT_NAMES and section.data
+    ]
     device = next((section for section in image.sections if section.type == SHT_OPENCL_DEV_BINARY), None)
     if device and device.data[:4] == elf.MAGIC:
-        parts.insert(0, Part("binary", device.data))
-    if not parts and device is None:
+        elements.insert(0, Element("binary", device.data))
+    if not elements and device is None:
         raise Malformed("holds no device binary, no debug data and no SPIR-V", where="NEO ELF")
-    notes = [] if any(found.name != "spirv" for found in parts) else ["the program was built without debug information"]
+    notes = (
+        [] if any(found.name != "spirv" for found in elements) else ["the program was built without debug information"]
+    )
     options = next((section.data for section in image.sections if section.type == SHT_OPENCL_OPTIONS), b"")
     facts = {"build_options": options.rstrip(b"\0").decode("utf-8", "replace")}
-    return Contents(tuple(parts), notes=tuple(notes), facts=facts)
-
-
-def _part(section: Section) -> Part:
-    return Part(_PARTS[section.type], section.data)
+    return Contents(tuple(elements), notes=tuple(notes), facts=facts)

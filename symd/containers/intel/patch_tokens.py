@@ -4,7 +4,7 @@ magic and version. It holds code without debug data: there is nothing in it that
 from __future__ import annotations
 
 from symd.budget import Budget
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.containers.intel import igc_debug
 from symd.errors import Unsupported
 
@@ -16,9 +16,9 @@ def claims(data: bytes) -> bool:
     return data[:4] == igc_debug.MAGIC and not igc_debug.claims(data)
 
 
-def read(part: Part, budget: Budget) -> Contents:
+def read(element: Element, budget: Budget) -> Contents:
     """Always Unsupported, with the way to the debug data."""
-    del part, budget
+    del element, budget
     raise Unsupported(
         "is a patch-token program binary, which carries no debug data",
         where="IGC program binary",

@@ -13,7 +13,7 @@ from typing import Any
 from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.containers.intel import ze_info
 from symd.containers.intel.targets import FUNCTIONS_ONLY, core_name, product_name
 from symd.elf.constants import (
@@ -54,9 +54,9 @@ def claims(data: bytes) -> bool:
     return kind is not None and (kind.machine == EM_INTELGT or ET_ZEBIN_REL <= kind.type <= ET_ZEBIN_DYN)
 
 
-def read(part: Part, budget: Budget) -> Contents:
+def read(element: Element, budget: Budget) -> Contents:
     """One code object; kernels are the text sections, with the facts that .ze_info has of them."""
-    image = elf.parse(part.data, budget, "zebin")
+    image = elf.parse(element.data, budget, "zebin")
     notes: list[str] = []
     facts = _module_facts(image)
     described = _described(image, notes)
@@ -66,8 +66,8 @@ def read(part: Part, budget: Budget) -> Contents:
     code = CodeObject(
         path="",
         format=DEBUG_NAME if image.header.type == ET_EXEC and image.header.machine == EM_INTELGT else NAME,
-        target=part.target or _target(image, facts),
-        data=part.data,
+        target=element.target or _target(image, facts),
+        data=element.data,
         sections=image.sections,
         kernels=tuple(
             _kernel(section, functions, described, entries)
@@ -83,7 +83,7 @@ def read(part: Part, budget: Budget) -> Contents:
         warnings=tuple(notes),
     )
     embedded = tuple(
-        Part("spirv", section.data) for section in image.sections if section.type == SHT_ZEBIN_SPIRV and section.data
+        Element("spirv", section.data) for section in image.sections if section.type == SHT_ZEBIN_SPIRV and section.data
     )
     return Contents(embedded, object=code, format=code.format)
 
@@ -91,7 +91,7 @@ def read(part: Part, budget: Budget) -> Contents:
 def _kernel(
     text: Section, functions: list[Function], described: dict[str, dict[str, Any]], entries: dict[int, int]
 ) -> Kernel:
-    """A kernel's text is its section, with the functions behind it; what no FUNC symbol covers is padding."""
+    """A kernel's text is its section, with the functions after it; what no FUNC symbol covers is padding."""
     name = text.name.removeprefix(".text.")
     ends = [function.offset + function.size for function in functions if function.section_index == text.index]
     facts = described.get(name, {})
@@ -101,7 +101,7 @@ def _kernel(
 
 
 def _entries(image: elf.Elf) -> dict[int, int]:
-    """Section number to the offset of its ``_entry`` symbol: where the code behind the payload prologue begins."""
+    """Section number to the offset of its ``_entry`` symbol: where the code after the payload prologue begins."""
     table = image.by_name.get(".symtab")
     if table is None:
         return {}

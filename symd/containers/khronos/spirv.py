@@ -6,7 +6,7 @@ Source: SPIR-V 1.6, section 2.3."""
 from __future__ import annotations
 
 from symd.budget import Budget
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 
 NAME = "spirv"
 _MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
@@ -17,9 +17,9 @@ def claims(data: bytes) -> bool:
     return data[:4] in _MAGIC
 
 
-def read(part: Part, budget: Budget) -> Contents:
+def read(element: Element, budget: Budget) -> Contents:
     """The module as one code object. Raises Malformed where it does not split into instructions to its end."""
     from symd.spirv import module  # noqa: PLC0415 - the grammar's tables are slow to import
 
     del budget
-    return Contents(object=module.code_object(part.data, part.name))
+    return Contents(object=module.code_object(element.data, element.name))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from symd.budget import Budget
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.containers.llvm import offload_bundle
 from symd.elf.compression import expand_zstd, inflate
 from symd.errors import Malformed, Unsupported
@@ -36,18 +36,18 @@ def claims(data: bytes) -> bool:
     return data[:4] == MAGIC and 0 < int.from_bytes(data[4:6], "little") < 16
 
 
-def read(part: Part, budget: Budget) -> Contents:
-    """The parts of the bundle inside. Bytes behind the recorded size are not looked at. Raises Malformed, LimitExceeded,
+def read(element: Element, budget: Budget) -> Contents:
+    """The elements of the bundle inside. Bytes after the recorded size are not looked at. Raises Malformed, LimitExceeded,
     and Unsupported for a version or a method that is not known."""
-    head = header(part.data)
-    end = len(part.data) if head.size is None else head.size
-    if not head.length <= end <= len(part.data):
-        raise Malformed(f"the compressed bundle says {end} bytes, and {len(part.data)} are there")
+    head = header(element.data)
+    end = len(element.data) if head.size is None else head.size
+    if not head.length <= end <= len(element.data):
+        raise Malformed(f"the compressed bundle says {end} bytes, and {len(element.data)} are there")
     expand = inflate if head.method == 0 else expand_zstd
-    raw = expand(part.data[head.length : end], head.expanded, budget, "compressed bundle")
+    raw = expand(element.data[head.length : end], head.expanded, budget, "compressed bundle")
     if not offload_bundle.claims(raw):
         raise Malformed("the compressed bundle does not expand to an offload bundle")
-    inner = offload_bundle.read(replace(part, data=raw), budget)
+    inner = offload_bundle.read(replace(element, data=raw), budget)
     facts = {**inner.facts, "compression": _METHODS[head.method], "bundle_version": head.version}
     return inner._replace(notes=_hash_notes(raw, head) + inner.notes, facts=facts, format=offload_bundle.NAME)
 

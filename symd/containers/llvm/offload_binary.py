@@ -9,7 +9,7 @@ import struct
 from typing import NamedTuple
 
 from symd.budget import Budget
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.containers.llvm.offload_bundle import BITCODE
 from symd.elf import string_at
 from symd.elf.compression import expand_zstd, inflate
@@ -40,16 +40,16 @@ def claims(data: bytes) -> bool:
     return data[:4] == MAGIC
 
 
-def read(part: Part, budget: Budget) -> Contents:
-    """A part for every image, named ``producer-triple-processor``; bitcode, PTX and images that leave their binary become
+def read(element: Element, budget: Budget) -> Contents:
+    """An element for every image, named ``producer-triple-processor``; bitcode, PTX and images that leave their binary become
     notes. Raises Malformed or Unsupported when nothing could be read."""
-    parts: list[Part] = []
+    elements: list[Element] = []
     notes: list[str] = []
     failures: list[SymdError] = []
     at = 0
-    while at < len(part.data) and part.data[at : at + 4] == MAGIC:
+    while at < len(element.data) and element.data[at : at + 4] == MAGIC:
         try:
-            binary, at = _binary(part.data, at, budget)
+            binary, at = _binary(element.data, at, budget)
             images = _images(binary, budget)
         except LimitExceeded:
             raise
@@ -58,19 +58,19 @@ def read(part: Part, budget: Budget) -> Contents:
             notes.append(f"left out: {error}")
             break
         for image in images:
-            _sort(image, parts, notes)
-    if failures and not parts and len(notes) == 1:
+            _sort(image, elements, notes)
+    if failures and not elements and len(notes) == 1:
         raise failures[0]
-    return Contents(tuple(parts), notes=tuple(notes))
+    return Contents(tuple(elements), notes=tuple(notes))
 
 
-def _sort(image: _Image, parts: list[Part], notes: list[str]) -> None:
+def _sort(image: _Image, elements: list[Element], notes: list[str]) -> None:
     bitcode = image.content[:4] in BITCODE
     if image.kind in _NOT_CODE or bitcode:
         what = "LLVM bitcode" if bitcode else _IMAGES[image.kind]
         notes.append(f"left out: {image.name} is {what}, not a code object")
     elif image.content:
-        parts.append(Part(image.name, image.content, target=image.strings.get("arch") or None))
+        elements.append(Element(image.name, image.content, target=image.strings.get("arch") or None))
 
 
 def _binary(data: bytes, at: int, budget: Budget) -> tuple[bytes, int]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from symd.budget import Budget
 from symd.containers.amd.target_id import target_of_name
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.errors import Malformed
 
 NAME = "offload-bundle"
@@ -17,7 +17,7 @@ MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 
 
-class Entry(NamedTuple):
+class BundleEntry(NamedTuple):
     """``offset`` and ``size`` are bytes from the start of the bundle."""
 
     id: str
@@ -30,12 +30,12 @@ def claims(data: bytes) -> bool:
     return data[:24] == MAGIC
 
 
-def read(part: Part, budget: Budget) -> Contents:
-    """A part for every device entry that holds bytes, named by the entry's ID. An entry that leaves the bundle, or that
+def read(element: Element, budget: Budget) -> Contents:
+    """An element for every device entry that holds bytes, named by the entry's ID. An entry that leaves the bundle, or that
     overlaps what comes before it, becomes a note; a bundle of which no entry is sound raises Malformed."""
-    data = part.data
+    data = element.data
     found, free = entries(data, budget)
-    parts: list[Part] = []
+    elements: list[Element] = []
     notes: list[str] = []
     for entry in sorted(found, key=lambda one: one.offset):
         if not entry.size or entry.id.startswith("host-"):
@@ -49,13 +49,13 @@ def read(part: Part, budget: Budget) -> Contents:
         if content[:4] in BITCODE:
             notes.append(f"left out: {entry.id} is LLVM bitcode, not a code object")
             continue
-        parts.append(Part(entry.id, content, target=target_of_name(entry.id)))
-    if notes and not parts and not any("bitcode" in note for note in notes):
+        elements.append(Element(entry.id, content, target=target_of_name(entry.id)))
+    if notes and not elements and not any("bitcode" in note for note in notes):
         raise Malformed(f"no entry of the bundle is sound; the first: {notes[0].removeprefix('left out: ')}")
-    return Contents(tuple(parts), notes=tuple(notes), facts={"entries": [entry.id for entry in found]})
+    return Contents(tuple(elements), notes=tuple(notes), facts={"entries": [entry.id for entry in found]})
 
 
-def _problem(entry: Entry, free: int, data: bytes) -> str:
+def _problem(entry: BundleEntry, free: int, data: bytes) -> str:
     if entry.offset + entry.size > len(data):
         return f"ends at byte {entry.offset + entry.size}, past the bundle's {len(data)}"
     if entry.offset < free:
@@ -63,9 +63,9 @@ def _problem(entry: Entry, free: int, data: bytes) -> str:
     return ""
 
 
-def entries(data: bytes, budget: Budget) -> tuple[list[Entry], int]:
-    """The table and the byte behind it: magic, u64 count, then per entry u64 offset, u64 size, u64 ID length, ID. Raises Malformed where it
-    leaves the bytes."""
+def entries(data: bytes, budget: Budget) -> tuple[list[BundleEntry], int]:
+    """The table, and the offset of the byte after it: magic, u64 count, then per entry u64 offset, u64 size, u64 ID length, ID.
+    Raises Malformed where it leaves the bytes."""
     if len(data) < 32:
         raise Malformed(f"the bundle ends inside its header, at byte {len(data)}")
     (count,) = struct.unpack_from("<Q", data, 24)
@@ -80,7 +80,7 @@ def entries(data: bytes, budget: Budget) -> tuple[list[Entry], int]:
         at += 24 + length
         if at > len(data):
             raise Malformed(f"the ID of entry {number}, {length} bytes long, leaves the bundle")
-        result.append(Entry(data[at - length : at].decode("utf-8", "backslashreplace"), offset, size))
+        result.append(BundleEntry(data[at - length : at].decode("utf-8", "backslashreplace"), offset, size))
     return result, at
 
 

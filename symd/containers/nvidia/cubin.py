@@ -15,7 +15,7 @@ from typing import Any
 from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.containers.nvidia import cubin_facts
 from symd.elf.constants import (
     EF_CUDA_ACCELERATORS,
@@ -44,9 +44,9 @@ def claims(data: bytes) -> bool:
     return kind is not None and kind.machine == EM_CUDA
 
 
-def read(part: Part, budget: Budget) -> Contents:
+def read(element: Element, budget: Budget) -> Contents:
     """One code object, never linked: section addresses are all 0. Raises Malformed, Unsupported, LimitExceeded."""
-    image = elf.parse(part.data, budget, NAME)
+    image = elf.parse(element.data, budget, NAME)
     if image.header.bits != 64:
         raise Unsupported("32-bit cubins are not read", where=NAME, hint="toolkits since 12.0 write 64-bit ones")
     warnings: list[str] = []
@@ -57,8 +57,8 @@ def read(part: Part, budget: Budget) -> Contents:
     code = CodeObject(
         path="",
         format=NAME,
-        target=_target(image, tools, described.accelerated, part.target),
-        data=part.data,
+        target=_target(image, tools, described.accelerated, element.target),
+        data=element.data,
         sections=image.sections,
         kernels=tuple(_kernels(image, symbols, described)),
         functions=functions,

@@ -1,4 +1,4 @@
-"""CUDA fat binaries: containers, one behind the other, whose entries are cubins, PTX and LTO intermediates for several
+"""CUDA fat binaries: containers, one after the other, whose entries are cubins, PTX and LTO intermediates for several
 architectures, plain or compressed.
 
 Container: u32 magic, u16 version 1, u16 header size, u64 size of the rest. Entry: u16 kind, u16 version, u32 header
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from symd.budget import Budget
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.elf.compression import expand_zstd
 from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 
@@ -25,7 +25,7 @@ DEBUG, LZ4, ZSTD, ARCHITECTURE_SPECIFIC, FAMILY_SPECIFIC = 0x2, 0x2000, 0x8000, 
 _HEADER = struct.Struct("<HHIQIIHHIIIQQQ")
 
 
-class Entry(NamedTuple):
+class FatbinEntry(NamedTuple):
     """One entry: ``stored`` as it lies in the file, ``raw_size`` bytes once expanded; ``offset`` from the first byte of the
     fat binary."""
 
@@ -66,33 +66,33 @@ def claims(data: bytes) -> bool:
     return data[:4] == MAGIC
 
 
-def read(part: Part, budget: Budget) -> Contents:
-    """A part for every ELF entry, named by its target. PTX, LTO and unknown entries are named in the notes and skipped
+def read(element: Element, budget: Budget) -> Contents:
+    """An element for every ELF entry, named by its target. PTX, LTO and unknown entries are named in the notes and skipped
     before anything is expanded. What is damaged is named in a note; where nothing else is left it is raised."""
     notes: list[str] = []
-    parts: list[Part] = []
+    elements: list[Element] = []
     failures: list[SymdError] = []
     facts = []
-    for entry in _entries(part.data, budget, notes, failures):
+    for entry in _entries(element.data, budget, notes, failures):
         facts.append(entry.facts())
         if entry.kind != ELF:
             budget.count(entry.label)
             notes.append(f"{entry.label}: skipped, it holds no machine code")
             continue
         try:
-            parts.append(Part(entry.target, _expanded(entry, budget), target=entry.target))
+            elements.append(Element(entry.target, _expanded(entry, budget), target=entry.target))
         except LimitExceeded:
             raise
         except SymdError as error:
             budget.count(entry.label)
             failures.append(error)
-    if failures and not parts:
+    if failures and not elements:
         raise failures[0]
     notes += [f"left out: {error}" for error in failures]
-    return Contents(tuple(parts), notes=tuple(notes), facts={"entries": facts})
+    return Contents(tuple(elements), notes=tuple(notes), facts={"entries": facts})
 
 
-def _entries(data: bytes, budget: Budget, notes: list[str], failures: list[SymdError]) -> Iterator[Entry]:
+def _entries(data: bytes, budget: Budget, notes: list[str], failures: list[SymdError]) -> Iterator[FatbinEntry]:
     """The entries of all containers. The first thing that cannot be read ends the walk of its container."""
     at = 0
     while at < len(data):
@@ -130,7 +130,7 @@ def _container(data: bytes, at: int) -> tuple[int, int]:
     return at + header, at + header + size
 
 
-def _container_entries(data: bytes, at: int, end: int, failures: list[SymdError]) -> Iterator[Entry]:
+def _container_entries(data: bytes, at: int, end: int, failures: list[SymdError]) -> Iterator[FatbinEntry]:
     while at < end:
         try:
             entry, at = _entry(data, at, end)
@@ -140,7 +140,7 @@ def _container_entries(data: bytes, at: int, end: int, failures: list[SymdError]
         yield entry
 
 
-def _entry(data: bytes, at: int, end: int) -> tuple[Entry, int]:
+def _entry(data: bytes, at: int, end: int) -> tuple[FatbinEntry, int]:
     """The entry at byte ``at`` and where the next one starts."""
     place = f"{NAME}: entry at byte {at}"
     if at + 64 > end:
@@ -153,7 +153,7 @@ def _entry(data: bytes, at: int, end: int) -> tuple[Entry, int]:
     if compressed and packed > size:
         raise Malformed(f"{packed} compressed bytes in a content of {size}", where=place)
     stored = data[at + header : at + header + (packed if compressed else size)]
-    entry = Entry(
+    entry = FatbinEntry(
         at, kind, _target(kind, arch, flags), _text(head, name, name_size), _options(head, options), flags,
         raw if compressed else size, stored,
     )  # fmt: skip
@@ -178,7 +178,7 @@ def _options(head: bytes, offset: int) -> str:
     return _text(head, start, size)
 
 
-def _expanded(entry: Entry, budget: Budget) -> bytes:
+def _expanded(entry: FatbinEntry, budget: Budget) -> bytes:
     where = f"{NAME}: {entry.label}"
     if entry.flags & LZ4:
         return _expand_lz4(entry.stored, entry.raw_size, budget, where)
@@ -189,7 +189,7 @@ def _expanded(entry: Entry, budget: Budget) -> bytes:
 
 def _expand_lz4(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     """An LZ4 block (no frame) that must expand to exactly ``size`` bytes."""
-    import lz4.block  # noqa: PLC0415 - few modules have such a part
+    import lz4.block  # noqa: PLC0415 - few modules have such an element
 
     budget.expand(len(data), size, where)
     try:

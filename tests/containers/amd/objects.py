@@ -9,7 +9,7 @@ from pathlib import Path
 from symd.budget import Budget
 from symd.config import Limits
 from symd.containers.amd import code_object
-from symd.containers.format import Contents, Format, Part
+from symd.containers.format import Contents, Element, Format
 from symd.errors import SymdError
 from symd.model.code import CodeObject
 
@@ -31,7 +31,7 @@ def budget(**limits: int) -> Budget:
 
 
 def contents(reader: Format, data: bytes, name: str = "") -> Contents:
-    return reader.read(Part(name, data), budget())
+    return reader.read(Element(name, data), budget())
 
 
 def decode(data: bytes) -> CodeObject:

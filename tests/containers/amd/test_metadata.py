@@ -204,7 +204,7 @@ def test_a_kernel_that_only_the_metadata_names_is_found(reads):
 
 @pytest.mark.parametrize("few", [0, 16])
 def test_functions_that_no_metadata_names_are_no_kernels_however_many_they_are(few, monkeypatch):
-    monkeypatch.setattr(amdgpu_metadata, "_FEW", few)
+    monkeypatch.setattr(amdgpu_metadata, "_SEARCHED_NAMES", few)
     code = objects.decode(renamed(objects.sample("v4-gfx900.co"), b"shade.kd", b"shade.kx"))
     assert [one.name for one in code.kernels] == ["shade", "clear"]
     assert "march" in {one.name for one in code.functions}

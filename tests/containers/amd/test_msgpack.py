@@ -1,4 +1,4 @@
-"""Notes read in parts against the same notes read by msgpack in one go."""
+"""Notes read in elements against the same notes read by msgpack in one go."""
 
 from __future__ import annotations
 

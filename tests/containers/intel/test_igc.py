@@ -16,7 +16,7 @@ from elftools.elf.elffile import ELFFile
 from symd.budget import Budget
 from symd.config import Limits
 from symd.containers import host_elf, identify, unpack
-from symd.containers.format import Part
+from symd.containers.format import Element
 from symd.containers.intel import igc_debug, igc_elf, neo_elf, patch_tokens
 from symd.errors import Malformed, Unsupported
 from tests import tools
@@ -69,8 +69,8 @@ def test_the_neo_elf_hands_on_its_debug_and_spirv_sections(name: str) -> None:
     file = ELFFile(BytesIO(sample(name)))
     kinds = {0xFF000008: "debug", 0xFF000009: "spirv"}
     wanted = {kinds[one["sh_type"]]: one.data() for one in file.iter_sections() if one["sh_type"] in kinds}
-    parts = neo_elf.read(Part("", sample(name)), Budget(Limits())).parts
-    assert {part.name: part.data for part in parts} == {kind: data for kind, data in wanted.items() if data}
+    elements = neo_elf.read(Element("", sample(name)), Budget(Limits())).elements
+    assert {element.name: element.data for element in elements} == {kind: data for kind, data in wanted.items() if data}
 
 
 def test_a_zebin_in_a_neo_elf_is_opened() -> None:

@@ -14,7 +14,7 @@ from elftools.elf.elffile import ELFFile
 from symd.budget import Budget
 from symd.config import Limits
 from symd.containers import unpack
-from symd.containers.format import Part
+from symd.containers.format import Element
 from symd.containers.intel import zebin
 from symd.errors import Malformed
 from symd.model.code import CodeObject
@@ -28,7 +28,7 @@ ZE_INFO, SPIRV, GTPIN, VISAASM, MISC = 0xFF000011, 0xFF000009, 0xFF000012, 0xFF0
 
 
 def code(data: bytes) -> CodeObject:
-    found = zebin.read(Part("", data), Budget(Limits())).object
+    found = zebin.read(Element("", data), Budget(Limits())).object
     assert found is not None
     return found
 

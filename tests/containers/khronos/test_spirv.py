@@ -9,7 +9,7 @@ import pytest
 
 from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.format import Part
+from symd.containers.format import Element
 from symd.containers.khronos import spirv
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeObject, Kernel
@@ -24,7 +24,7 @@ FILES = sorted(BIN.glob("*.spv"))
 
 
 def code_object(data: bytes) -> CodeObject:
-    found = spirv.read(Part("", data), Budget(Limits())).object
+    found = spirv.read(Element("", data), Budget(Limits())).object
     assert found is not None
     return found
 

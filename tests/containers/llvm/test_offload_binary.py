@@ -20,7 +20,7 @@ SAMPLES = ["images.offload", "images-19.offload"]
 @pytest.mark.parametrize("name", SAMPLES)
 def test_parts_are_the_bytes_that_went_in(name):
     found = objects.contents(offload_binary, objects.sample(name))
-    assert [(part.target, part.data) for part in found.parts] == [
+    assert [(element.target, element.data) for element in found.elements] == [
         ("gfx900", objects.sample("v4-gfx900.co")),
         ("gfx1100", objects.sample("v5-gfx1100.co")),
     ]
@@ -32,14 +32,15 @@ def test_parts_are_the_bytes_that_llvm_extracts(arch, tmp_path):
     out = tmp_path / arch
     tool = tools.require("llvm-offload-binary-22")
     tools.output(tool, objects.path("images.offload"), f"--image=file={out},arch={arch}")
-    parts = {
-        part.target: part.data for part in objects.contents(offload_binary, objects.sample("images.offload")).parts
+    elements = {
+        element.target: element.data
+        for element in objects.contents(offload_binary, objects.sample("images.offload")).elements
     }
-    assert hashlib.sha256(parts[arch]).digest() == hashlib.sha256(out.read_bytes()).digest()
+    assert hashlib.sha256(elements[arch]).digest() == hashlib.sha256(out.read_bytes()).digest()
 
 
 def test_a_part_is_named_by_producer_triple_and_processor():
-    names = [part.name for part in objects.contents(offload_binary, objects.sample("images.offload")).parts]
+    names = [element.name for element in objects.contents(offload_binary, objects.sample("images.offload")).elements]
     assert names == ["hip-amdgcn-amd-amdhsa-gfx900", "openmp-amdgcn-amd-amdhsa-gfx1100"]
 
 
@@ -75,23 +76,26 @@ def compressed(whole: bytes, method: str, expanded: int | None = None) -> bytes:
 @pytest.mark.parametrize("version", [2, 3])
 def test_one_binary_may_hold_several_images(version):
     found = objects.contents(offload_binary, binary(b"first", b"second", version=version))
-    assert [(part.data, part.target) for part in found.parts] == [(b"first", "gfx900"), (b"second", "gfx900")]
+    assert [(element.data, element.target) for element in found.elements] == [
+        (b"first", "gfx900"),
+        (b"second", "gfx900"),
+    ]
 
 
 def test_version_1_counts_one_whatever_it_says():
-    assert len(objects.contents(offload_binary, binary(b"first", version=1, count=40)).parts) == 1
+    assert len(objects.contents(offload_binary, binary(b"first", version=1, count=40)).elements) == 1
 
 
 @pytest.mark.parametrize("method", ["zlib", "zstd"])
 def test_version_3_may_be_compressed(method):
     found = objects.contents(offload_binary, compressed(binary(b"image", version=3), method))
-    assert [part.data for part in found.parts] == [b"image"]
+    assert [element.data for element in found.elements] == [b"image"]
 
 
 @pytest.mark.parametrize(("kind", "what"), [(2, "bitcode"), (5, "PTX")])
 def test_what_is_no_code_object_is_named_and_left_out(kind, what):
     found = objects.contents(offload_binary, binary(b"text", kind=kind))
-    assert found.parts == ()
+    assert found.elements == ()
     assert what in found.notes[0]
 
 
@@ -99,7 +103,7 @@ def test_a_sick_binary_behind_a_healthy_one_is_a_note():
     data = objects.sample("images.offload")
     broken = data + binary(b"x", size=1 << 40)
     found = objects.contents(offload_binary, broken)
-    assert len(found.parts) == 2
+    assert len(found.elements) == 2
     assert "are there" in found.notes[0]
 
 

@@ -10,7 +10,7 @@ import zlib
 import pytest
 import zstandard
 
-from symd.containers.format import Part
+from symd.containers.format import Element
 from symd.containers.llvm import compressed_bundle, offload_bundle
 from symd.errors import LimitExceeded, Malformed, Unsupported
 from tests import tools
@@ -70,8 +70,8 @@ def test_one_reader_claims_it(name):
 )
 def test_parts_are_the_bytes_that_the_bundler_extracts(name, bundler, tmp_path):
     tool = tools.require(bundler)
-    for part in objects.contents(reader(name), objects.sample(name)).parts:
-        target = part.name
+    for element in objects.contents(reader(name), objects.sample(name)).elements:
+        target = element.name
         out = tmp_path / "out"
         flags = ["-inputs", "-outputs"] if bundler.endswith("14") else ["-input", "-output"]
         command = [
@@ -83,19 +83,22 @@ def test_parts_are_the_bytes_that_the_bundler_extracts(name, bundler, tmp_path):
             f"{flags[1]}={out}",
         ]
         tools.output(*command)
-        assert hashlib.sha256(part.data).digest() == hashlib.sha256(out.read_bytes()).digest()
+        assert hashlib.sha256(element.data).digest() == hashlib.sha256(out.read_bytes()).digest()
 
 
 @pytest.mark.parametrize("name", RAW + PACKED)
 def test_the_host_entry_is_no_part_and_is_listed(name):
     found = objects.contents(reader(name), objects.sample(name))
-    assert len(found.parts) == 2
+    assert len(found.elements) == 2
     assert found.facts["entries"][0].startswith("host-x86_64")
     assert found.notes == ()
 
 
 def test_an_entry_names_its_target():
-    names = [(part.name, part.target) for part in objects.contents(offload_bundle, objects.sample("odd.bundle")).parts]
+    names = [
+        (element.name, element.target)
+        for element in objects.contents(offload_bundle, objects.sample("odd.bundle")).elements
+    ]
     assert names == [
         ("hipv4-amdgcn-amd-amdhsa--gfx900", "gfx900"),
         ("hipv4-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-", "gfx90a:sramecc+:xnack-"),
@@ -116,7 +119,7 @@ def test_the_manifest_names_the_compiler_of_each_bundle():
 @pytest.mark.parametrize("name", PACKED)
 def test_a_compressed_bundle_is_bounded_by_its_recorded_size(name):
     found = objects.contents(compressed_bundle, objects.sample(name) + b"CCOB" * 100)
-    assert len(found.parts) == 2
+    assert len(found.elements) == 2
     assert found.format == "offload-bundle"
     assert (found.facts["bundle_version"], found.facts["compression"]) == (int(name[1]), name[3:7])
 
@@ -125,7 +128,7 @@ def test_a_sick_entry_costs_a_note_and_the_healthy_one_is_read():
     body = fake_object()
     start = 32 + 2 * (24 + len(DEVICE))
     found = objects.contents(offload_bundle, bundle((DEVICE, start, 64), (DEVICE, start, 1 << 40), body=body))
-    assert [part.data for part in found.parts] == [body]
+    assert [element.data for element in found.elements] == [body]
     assert "past the bundle" in found.notes[0]
 
 
@@ -134,7 +137,7 @@ def test_entries_that_overlap_are_not_multiplied():
     start = 32 + 100 * (24 + len(DEVICE))
     data = bundle(*[(DEVICE, start, 4096)] * 100, body=body)
     found = objects.contents(offload_bundle, data)
-    assert len(found.parts) == 1
+    assert len(found.elements) == 1
     assert len(found.notes) == 99
 
 
@@ -159,12 +162,12 @@ def test_an_id_that_leaves_the_bundle_is_refused():
 def test_more_entries_than_the_budget_are_refused():
     data = sound(fake_object())
     with pytest.raises(LimitExceeded, match="object_count"):
-        offload_bundle.read(Part("", data), objects.budget(object_count=0))
+        offload_bundle.read(Element("", data), objects.budget(object_count=0))
 
 
 def test_bitcode_is_named_and_left_out():
     found = objects.contents(offload_bundle, sound(b"BC\xc0\xde" + bytes(60)))
-    assert found.parts == ()
+    assert found.elements == ()
     assert "bitcode" in found.notes[0]
 
 
@@ -192,7 +195,7 @@ def test_compressed_bundles_that_lie_are_refused(data, error, says):
 
 def test_a_wrong_hash_is_a_note():
     found = objects.contents(compressed_bundle, packed(sound(fake_object()), hash=1))
-    assert len(found.parts) == 1
+    assert len(found.elements) == 1
     assert "hash" in found.notes[0]
 
 

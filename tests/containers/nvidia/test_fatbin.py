@@ -43,8 +43,10 @@ def formats(monkeypatch):
 @pytest.mark.parametrize("name", [name for name in samples.FATBINS if name in make.read("extracted.txt")])
 def test_extracted_cubins_have_the_hashes_of_those_that_cuobjdump_extracts(name):
     golden = [line.split() for line in make.read("extracted.txt")[name]]
-    parts = samples.read_fatbin(samples.data(name)).parts
-    found = [(f"{part.name}.cubin", len(part.data), hashlib.sha256(part.data).hexdigest()) for part in parts]
+    elements = samples.read_fatbin(samples.data(name)).elements
+    found = [
+        (f"{element.name}.cubin", len(element.data), hashlib.sha256(element.data).hexdigest()) for element in elements
+    ]
     assert found == [(file.split(".", 1)[1], int(size), digest) for file, size, digest in golden]
 
 
@@ -65,14 +67,14 @@ def test_the_samples_are_really_compressed_as_their_names_say(name):
 )
 def test_ptx_and_lto_are_named_and_never_expanded(name, note):
     contents = samples.read_fatbin(samples.data(name), Limits(expansion=0, expansion_ratio=0))
-    assert contents.parts == ()
+    assert contents.elements == ()
     assert contents.notes == (note,)
 
 
 def test_an_entry_of_an_unknown_kind_is_named_by_its_number():
     contents = samples.read_fatbin(container(entry(b"x" * 8, kind=77), entry(b"\x7fELF....")))
     assert contents.notes == ("kind 77 entry sm_80 at byte 16: skipped, it holds no machine code",)
-    assert [part.name for part in contents.parts] == ["sm_80"]
+    assert [element.name for element in contents.elements] == ["sm_80"]
 
 
 def test_names_and_options_of_entries_are_facts():
@@ -117,17 +119,19 @@ HOST = {
 def test_sections_of_host_programs_hold_what_cuobjdump_extracts(name):
     """cuobjdump leaves out what the host linker adds: a container of its own with a cubin without functions."""
     image = elf.parse(samples.data(name), Budget(Limits()))
-    parts = [part for section in HOST[name] for part in samples.read_fatbin(image.by_name[section].data).parts]
-    parts = [part for part in parts if samples.read_cubin(part.data).functions]
+    elements = [
+        element for section in HOST[name] for element in samples.read_fatbin(image.by_name[section].data).elements
+    ]
+    elements = [element for element in elements if samples.read_cubin(element.data).functions]
     golden = [line.split()[1:] for line in make.read("extracted.txt")[name]]
-    assert [[str(len(part.data)), hashlib.sha256(part.data).hexdigest()] for part in parts] == golden
+    assert [[str(len(element.data)), hashlib.sha256(element.data).hexdigest()] for element in elements] == golden
 
 
 def test_a_linked_host_program_still_holds_the_halves_of_its_device_link():
     image = elf.parse(samples.data("program.rdc"), Budget(Limits()))
-    halves = samples.read_fatbin(image.by_name["__nv_relfatbin"].data).parts
-    assert [samples.read_cubin(part.data).facts["relocatable"] for part in halves] == [True] * 3
-    (final,) = samples.read_fatbin(image.by_name[".nv_fatbin"].data).parts
+    halves = samples.read_fatbin(image.by_name["__nv_relfatbin"].data).elements
+    assert [samples.read_cubin(element.data).facts["relocatable"] for element in halves] == [True] * 3
+    (final,) = samples.read_fatbin(image.by_name[".nv_fatbin"].data).elements
     assert [kernel.name for kernel in samples.read_cubin(final.data).kernels] == [
         "_Z6exposePff",
         "_Z7weightsPfPKf",
@@ -143,14 +147,14 @@ def test_what_follows_a_container_and_is_none_is_noted():
 @pytest.mark.parametrize("name", ["tonemap.lz4.fatbin", "tonemap.none.fatbin", "saxpy.lto.fatbin"])
 def test_a_truncated_file_answers_the_healthy_part_or_names_what_is_missing(name):
     whole = samples.data(name)
-    healthy = [part.data for part in samples.read_fatbin(whole).parts]
+    healthy = [element.data for element in samples.read_fatbin(whole).elements]
     for size in (*range(4, 300), *range(300, len(whole) - 1, 211)):
         try:
             contents = samples.read_fatbin(whole[:size])
         except SymdError as error:
             assert "byte" in str(error)  # noqa: PT017 - either outcome is right, and each is checked
             continue
-        assert [part.data for part in contents.parts] == healthy[: len(contents.parts)]
+        assert [element.data for element in contents.elements] == healthy[: len(contents.elements)]
         assert any(note.startswith("left out") for note in contents.notes)
 
 
@@ -189,7 +193,7 @@ def test_a_bomb_is_refused_before_it_is_expanded(method):
 def test_a_damaged_entry_leaves_the_others():
     good = b"\x7fELF and more good"[:16]
     contents = samples.read_fatbin(container(entry(b"\xff" * 64, flags=LZ4, raw=100), entry(good, arch=90)))
-    assert [(part.name, part.data) for part in contents.parts] == [("sm_90", good)]
+    assert [(element.name, element.data) for element in contents.elements] == [("sm_90", good)]
     assert contents.notes[0].startswith("left out: cuda-fatbin: ELF entry sm_80 at byte 16: LZ4 data is damaged")
 
 
@@ -217,4 +221,4 @@ def test_containers_without_entries_count_as_parts_too():
 
 def test_an_empty_container_has_nothing():
     contents = samples.read_fatbin(container())
-    assert (contents.parts, contents.notes) == ((), ())
+    assert (contents.elements, contents.notes) == ((), ())

@@ -13,7 +13,7 @@ import pytest
 
 from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.format import Part
+from symd.containers.format import Element
 from symd.containers.khronos import spirv
 from symd.debuginfo.spirv import lines
 from symd.debuginfo.spirv import scopes as spirv_scopes
@@ -50,7 +50,7 @@ LLVM_SPIRV_READS = sorted(
 
 
 def code_object(data: bytes) -> CodeObject:
-    found = spirv.read(Part("", data), Budget(Limits())).object
+    found = spirv.read(Element("", data), Budget(Limits())).object
     assert found is not None
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.format import Contents, Part
+from symd.containers.format import Contents, Element
 from symd.containers.nvidia import cubin, fatbin
 from symd.model.code import CodeObject
 
@@ -27,10 +27,10 @@ def code(name: str) -> CodeObject:
 
 
 def read_cubin(content: bytes, target: str | None = None) -> CodeObject:
-    found = cubin.read(Part("", content, target=target), Budget(Limits())).object
+    found = cubin.read(Element("", content, target=target), Budget(Limits())).object
     assert found is not None
     return found
 
 
 def read_fatbin(content: bytes, limits: Limits | None = None) -> Contents:
-    return fatbin.read(Part("", content), Budget(limits or Limits()))
+    return fatbin.read(Element("", content), Budget(limits or Limits()))
