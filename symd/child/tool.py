@@ -3,6 +3,7 @@ without the user's settings, and one error for each way in which they fail."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ def run_tool(
     exit status is an error here: the caller knows what they mean (``tool_error``).
     """
     program = Path(command[0]).name
+    if os.sep in command[0]:  # the tool starts in a folder from which a relative path leads elsewhere
+        command = [os.path.abspath(command[0]), *command[1:]]  # noqa: PTH100 - follows no link
     with tempfile.TemporaryDirectory(prefix="symd-tool-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         if data is not None:

@@ -58,7 +58,7 @@ class Demangler:
         ended = run_tool([self._program], allowance, stdin=text.encode(), hint=_HINT)
         if ended.ending.status:
             raise tool_error(self._program, ended, _HINT)
-        answers = ended.answer.decode().splitlines()
+        answers = ended.answer.decode("utf-8", "replace").splitlines()
         if len(answers) != len(names):
             raise ToolFailed(
                 f"the demangler answered {len(answers)} of {len(names)} names", where=self._program, hint=_HINT

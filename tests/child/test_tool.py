@@ -41,6 +41,12 @@ def test_a_tool_finds_its_input_in_an_empty_folder_that_is_gone_afterwards(tool,
     assert "LD_PRELOAD_OF_THE_USER" not in environment
 
 
+def test_a_tool_that_is_named_by_a_relative_path_is_found(tool, tmp_path: Path, monkeypatch) -> None:
+    tool("echo here")
+    monkeypatch.chdir(tmp_path)
+    assert run_tool(["./tool"], ALLOWANCE).answer == b"here\n"
+
+
 def test_a_signal_is_a_crash_that_names_it(tool) -> None:
     error = tool_error("tool", run_tool(tool("echo why >&2; kill -SEGV $$"), ALLOWANCE))
     assert type(error) is errors.ToolCrashed
