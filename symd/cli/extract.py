@@ -11,8 +11,9 @@ import click
 from symd.cli.module import open_module
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
+from symd.cli.output_file import write_file, writing
 from symd.config import Limits
-from symd.errors import InvalidInput, StoreUnavailable
+from symd.errors import InvalidInput
 from symd.model.code import CodeKind
 from symd.model.summaries import ObjectSummary
 
@@ -55,21 +56,14 @@ def file_names(objects: Iterable[ObjectSummary], whole: str) -> Iterator[str]:
 
 
 def _write(folder: Path, name: str, data: bytes, *, force: bool) -> None:
+    """A file of these contents that is there already stays; links in the folder are never followed."""
     path = folder / name
-    try:
+    with writing(path, "choose another DIR"):
         folder.mkdir(parents=True, exist_ok=True)
-        if force:
-            path.unlink(missing_ok=True)
-        elif path.exists() or path.is_symlink():
+        if not force and (path.exists() or path.is_symlink()):
             _check_same(path, data)
             return
-        with path.open("xb") as stream:
-            stream.write(data)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise StoreUnavailable(
-            f"cannot write the file: {reason}", where=str(path), hint="choose another DIR"
-        ) from error
+    write_file(path, data, hint="choose another DIR", follow_links=False)
 
 
 def _check_same(path: Path, data: bytes) -> None:

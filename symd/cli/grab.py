@@ -13,9 +13,10 @@ from symd.cli.check import violation_text
 from symd.cli.input import read_input
 from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import printable, write_json, write_line
+from symd.cli.output_file import write_file
 from symd.config import Limits, default_drivers
 from symd.containers.uri import is_uri
-from symd.errors import InvalidInput, NoDebugData, StoreUnavailable, UnknownFormat
+from symd.errors import NoDebugData, UnknownFormat
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.spirv_check import Device, check
 from symd.spirv_check.products import PRODUCTS
@@ -186,15 +187,7 @@ def _write(output: Path, grabbed: Grabbed, label: str) -> None:
             where=label,
             hint="build with --build-flags=-g, from SPIR-V that carries lines or from source",
         )
-    try:
-        output.write_bytes(grabbed.debug_data)
-    except IsADirectoryError as error:
-        raise InvalidInput("this is a folder", where=str(output), hint="name a file with -o") from error
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise StoreUnavailable(
-            f"cannot write the file: {reason}", where=str(output), hint="choose another -o"
-        ) from error
+    write_file(output, grabbed.debug_data, hint="choose another -o")
 
 
 def _report(request: GrabRequest, grabbed: Grabbed, module: str | None, output: Path | None, as_json: bool) -> None:

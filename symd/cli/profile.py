@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,9 +19,10 @@ from symd.cli.input import read_input
 from symd.cli.module import add_module, open_symbolizer
 from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import printable, write_json
+from symd.cli.output_file import write_file_or_stdout
 from symd.config import Limits
 from symd.containers import uri as uris
-from symd.errors import BadQuery, InvalidInput, StoreUnavailable, ToolMissing
+from symd.errors import BadQuery, InvalidInput, ToolMissing
 from symd.profiles import NamedModule, Report, Resolver
 
 PRINTED_NOTES = 20
@@ -88,7 +86,7 @@ def command(
         readable = partial(_readable, limits=limits)
         resolver = Resolver(symbolizer, named, demangle=readable, load=Files(folders, limits).load)
         done = profiles.symbolize(data, resolver, profiles.Options(limits, progress), name)
-    _write(target, done.data)
+    write_file_or_stdout(target, done.data, hint="choose another OUT")
     _report(done.report, as_json)
     return NO if done.report.unresolved and not (done.report.resolved or done.report.already) else 0
 
@@ -131,43 +129,6 @@ class Files:
         if not path.is_file():
             raise InvalidInput("there is no such file, or it is none of data", where=uri)
         return named.cut(read_input(str(path), self._limits))
-
-
-def _write(target: str, data: bytes) -> None:
-    """Write at once or not at all, where the target is a file."""
-    if target == "-":
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-        return
-    path = Path(target)
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)
-        else:
-            _replace(path.resolve(), data)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise StoreUnavailable(f"cannot write the file: {reason}", where=target, hint="choose another OUT") from error
-
-
-def _replace(path: Path, data: bytes) -> None:
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:100]}.", delete=False) as stream:
-        try:
-            stream.write(data)
-            stream.flush()
-            Path(stream.name).chmod(mode)
-            Path(stream.name).replace(path)
-        except OSError:
-            Path(stream.name).unlink(missing_ok=True)
-            raise
-
-
-def _umask() -> int:
-    """The process's, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _report(report: Report, as_json: bool) -> None:

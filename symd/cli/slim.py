@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,10 +11,11 @@ from symd.budget import Budget
 from symd.cli.input import read_input
 from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import write_json, write_line
+from symd.cli.output_file import write_file
 from symd.config import Limits
 from symd.containers import identify, uri
 from symd.containers.amd import code_object
-from symd.errors import InvalidInput, StoreUnavailable, SymdError, UnknownFormat, Unsupported
+from symd.errors import InvalidInput, SymdError, UnknownFormat, Unsupported
 from symd.split_debug.slim import Slimmed, slim
 
 
@@ -44,8 +43,8 @@ def command(file: str, output: Path, debug_out: Path | None, limits: Limits, as_
     _check_apart(file, output, debug_path)
     result = _slimmed(file, limits)
     if result.debug:
-        _replace(debug_path, result.debug)
-    _replace(output, result.data)
+        write_file(debug_path, result.debug, hint="choose another name")
+    write_file(output, result.data, hint="choose another name")
     _report(file, output, debug_path if result.debug else None, result, as_json)
 
 
@@ -75,22 +74,6 @@ def _check_apart(file: str, output: Path, debug: Path) -> None:
                 raise InvalidInput("this is the input itself", where=str(path), hint="give another name")
     if output.absolute() == debug.absolute():
         raise InvalidInput("the debug data would replace the code object", where=str(output), hint="give another name")
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file that is whole or not there."""
-    beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
-    try:
-        with beside.open("xb") as stream:
-            stream.write(data)
-        beside.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
-        reason = (error.strerror or os.strerror(error.errno or 0)).lower()
-        raise StoreUnavailable(
-            f"cannot write the file: {reason}", where=str(path), hint="choose another name"
-        ) from error
 
 
 def _report(file: str, output: Path, debug: Path | None, result: Slimmed, as_json: bool) -> None:

@@ -186,6 +186,21 @@ def test_an_output_that_cannot_be_written_is_one_line(run: Run, driver: list[Gra
     assert (outcome.code, outcome.err.count("\n")) == (3, 1)
 
 
+def test_an_old_output_stays_when_the_new_one_cannot_be_written(
+    run: Run, driver: list[GrabRequest], source: Path, monkeypatch
+):
+    output = source.with_name("out.dbg")
+    output.write_bytes(b"old")
+
+    def refuse(path: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    outcome = run("grab", source, "-o", output)
+    assert (outcome.code, "no space left on device" in outcome.err, output.read_bytes()) == (3, True, b"old")
+    assert sorted(path.name for path in source.parent.iterdir()) == ["out.dbg", "vadd.cl"]
+
+
 DOUBLE = ROOT / "samples" / "spirv" / "bin" / "arguments.O2.ocl-100.spv"
 """A kernel with a double argument: the text forbids that, drivers take it where the device has 64-bit floats."""
 NEWER = ROOT / "samples" / "kernels" / "bin" / "raycast" / "opt.spv"

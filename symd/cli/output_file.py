@@ -1,0 +1,60 @@
+"""Files that verbs write: replaced as a whole, or left as they were."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from symd.errors import StoreUnavailable
+
+
+def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True) -> None:
+    """Make ``data`` the content of the file at ``path``. Raises ``StoreUnavailable`` with ``hint`` where that fails.
+
+    The bytes go to a temporary file in the same folder, which then takes the place of the old one. So a write that fails
+    or is interrupted leaves the old file whole and no temporary one. The permissions of an old file stay.
+
+    A symbolic link is followed, and what is no regular file (a pipe, /dev/stdout) is written to as it is; not so without
+    ``follow_links``: whatever has the name is then replaced.
+    """
+    with writing(path, hint):
+        target = Path(os.path.realpath(path)) if follow_links else path
+        if follow_links and target.exists() and not target.is_file():
+            target.write_bytes(data)
+        else:
+            _replace(target, data)
+
+
+def write_file_or_stdout(target: str, data: bytes, *, hint: str) -> None:
+    """As ``write_file``, and to standard output where ``target`` is "-"."""
+    if target == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        write_file(Path(target), data, hint=hint)
+
+
+@contextmanager
+def writing(path: Path, hint: str) -> Iterator[None]:
+    """Raises ``StoreUnavailable`` for what the operating system refuses inside; ``hint`` says what to do about it."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise StoreUnavailable(f"cannot write the file: {reason.lower()}", where=str(path), hint=hint) from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(data)
+        if path.is_file() and not path.is_symlink():
+            temporary.chmod(path.stat().st_mode & 0o777)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)  # it is gone where it has replaced the file

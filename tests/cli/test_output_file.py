@@ -1,0 +1,128 @@
+"""A file that a verb writes is the new one or the old one, whatever happens on the way."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from symd.cli.output_file import write_file
+from symd.errors import StoreUnavailable
+from tests.cli.conftest import ROOT, Run
+
+AMD = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+CSV = ROOT / "samples" / "profiles" / "stalls.csv"
+
+
+def let_fail(monkeypatch: pytest.MonkeyPatch, folder: Path, step: str, error: BaseException) -> None:
+    """One step of every write in the folder fails from now on."""
+    name = "open" if step == "write" else step
+    real = getattr(Path, name)
+
+    def failing(path: Path, *arguments: object, **more: object):
+        if path.parent != folder:
+            return real(path, *arguments, **more)
+        if step == "write":
+            return FullStream(real(path, *arguments, buffering=0, **more), error)
+        raise error
+
+    monkeypatch.setattr(Path, name, failing)
+
+
+class FullStream:
+    """An open file that takes some bytes and then no more."""
+
+    def __init__(self, stream, error: BaseException) -> None:
+        self.stream, self.error = stream, error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stream.close()
+
+    def write(self, data: bytes) -> None:
+        self.stream.write(data[: len(data) // 2])
+        raise self.error
+
+
+@pytest.mark.parametrize("step", ["write", "chmod", "replace"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["full", "ctrl-c"])
+def test_a_write_that_ends_early_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
+) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    with monkeypatch.context() as patched:
+        let_fail(patched, tmp_path, step, error)
+        with pytest.raises(StoreUnavailable if isinstance(error, OSError) else KeyboardInterrupt) as raised:
+            write_file(path, b"the first half and the second", hint="choose another")
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+    if isinstance(error, OSError):
+        assert str(raised.value) == f"{path}: cannot write the file: no space left on device (choose another)"
+
+
+def test_the_old_file_is_whole_until_the_new_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    seen: list[bytes] = []
+    replace = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda self, to: (seen.append(path.read_bytes()), replace(self, to))[1])
+    write_file(path, b"new", hint="")
+    assert (seen, path.read_bytes()) == ([b"old"], b"new")
+
+
+def test_permissions_of_an_old_file_stay_and_a_new_one_has_the_users(tmp_path: Path) -> None:
+    old, new, usual = tmp_path / "old", tmp_path / "new", tmp_path / "usual"
+    old.write_bytes(b"")
+    old.chmod(0o604)
+    usual.write_bytes(b"")
+    for path in (old, new):
+        write_file(path, b"x", hint="")
+    assert old.stat().st_mode & 0o777 == 0o604
+    assert new.stat().st_mode == usual.stat().st_mode
+
+
+def test_a_link_is_followed_or_replaced(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write_file(tmp_path / "link", b"new", hint="")
+    assert ((tmp_path / "link").is_symlink(), (tmp_path / "real").read_bytes()) == (True, b"new")
+    write_file(tmp_path / "link", b"newer", hint="", follow_links=False)
+    assert ((tmp_path / "link").is_symlink(), (tmp_path / "link").read_bytes()) == (False, b"newer")
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    write_file(pipe, b"data", hint="")
+    reader.join(30)
+    assert (read, pipe.is_fifo()) == ([b"data"], True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        lambda out: ("profile", CSV, out),
+        lambda out: ("slim", AMD, out),
+        lambda out: ("extract", "--force", AMD, out.parent),
+    ],
+    ids=["profile", "slim", "extract"],
+)
+def test_every_verb_leaves_the_old_file_when_it_cannot_write(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments
+) -> None:
+    out = tmp_path / "v4-gfx900.co.elf"
+    out.write_bytes(b"old")
+    let_fail(monkeypatch, tmp_path, "replace", OSError(28, "No space left on device"))
+    outcome = run(*arguments(out))
+    assert (outcome.code, outcome.err.count("\n")) == (3, 1)
+    assert "cannot write the file: no space left on device" in outcome.err
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(out.name, b"old")]
