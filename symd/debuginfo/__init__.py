@@ -13,14 +13,14 @@ from symd.debuginfo import layout
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.text_ranges import Window
+from symd.debuginfo.text_ranges import TextRanges
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.dwarf.bulk_read import Positions
 from symd.model.code import CodeObject, DebugScheme
 from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, LineRows, Scopes
 
-__all__ = ("Part", "named", "read", "read_part")
+__all__ = ("PartialDebugInfo", "named", "read", "read_part")
 
 
 def read(code: CodeObject) -> DebugInfo:
@@ -37,15 +37,15 @@ def read(code: CodeObject) -> DebugInfo:
     return _decoded(code, space, sections, dwarf.read_units(sections))
 
 
-class Part(NamedTuple):
-    """What was decoded of a code object for some places: all that there is to say about the text in ``window``, and
-    nothing of the rest."""
+class PartialDebugInfo(NamedTuple):
+    """What was decoded of a code object for some places: all that there is to say about ``text``, and nothing of
+    the rest."""
 
     debug: DebugInfo
-    window: Window
+    text: TextRanges
 
 
-def read_part(code: CodeObject, section: U32, offset: U64) -> Part | None:
+def read_part(code: CodeObject, section: U32, offset: U64) -> PartialDebugInfo | None:
     """Decode only the units of ``.debug_info`` that hold these places (section numbers and offsets in them). None where
     all must be read: few units, units without rows, places in no function of theirs, debug data that names the kernels or
     has its inlined calls in the line table. Raises what ``read`` raises."""
@@ -61,15 +61,15 @@ def read_part(code: CodeObject, section: U32, offset: U64) -> Part | None:
     if debug.rows.context is not None or not len(debug.rows):
         return None
     number, start, found = space.locate(chosen.start)
-    spans = Window(number[found], start[found], (start + (chosen.end - chosen.start))[found])
+    spans = TextRanges(number[found], start[found], (start + (chosen.end - chosen.start))[found])
     held = _functions(code, debug.scopes).inside(spans)
-    return Part(debug, held) if all(map(held.holds, section.tolist(), offset.tolist())) else None
+    return PartialDebugInfo(debug, held) if all(map(held.holds, section.tolist(), offset.tolist())) else None
 
 
-def _functions(code: CodeObject, scopes: Scopes) -> Window:
+def _functions(code: CodeObject, scopes: Scopes) -> TextRanges:
     """The text of functions, by debug data or symbols. What is said of text of nobody may come from anywhere."""
     symbols = np.array([each[1:4] for each in code.functions], np.uint64).reshape(-1, 3)
-    return Window(
+    return TextRanges(
         np.append(scopes.range_section, symbols[:, 0].astype(np.uint32)),
         np.append(scopes.range_offset, symbols[:, 1]),
         np.append(scopes.range_end, symbols[:, 1] + symbols[:, 2]),

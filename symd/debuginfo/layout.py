@@ -15,7 +15,7 @@ from symd.model.columns import U32, U64
 FIRST_BASE = 1 << 40
 """Far above every address an unlinked object can hold, so that what relocation did not touch falls on no section."""
 GAP = 1 << 16
-"""Kept free behind each section: compilers let ranges run a few bytes past their text."""
+"""Kept free after each section: compilers let ranges run a few bytes past their text."""
 
 
 class LinearLayout(NamedTuple):
@@ -40,7 +40,7 @@ class LinearLayout(NamedTuple):
     def locate(self, addresses: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
         """Linear addresses as (section number, offset in it, whether a section holds it).
 
-        A section holds the addresses behind it too, up to GAP bytes or the next section.
+        A section holds the addresses after it too, up to GAP bytes or the next section.
         """
         if not len(self.base):
             return (

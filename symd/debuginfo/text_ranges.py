@@ -16,10 +16,10 @@ from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scope
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
-Named = TypeVar("Named", Function, Kernel)
+CodeRange = TypeVar("CodeRange", Function, Kernel)
 
 
-class Window(NamedTuple):
+class TextRanges(NamedTuple):
     """Stretches of text, section offsets from ``start`` to ``end``: equally long columns."""
 
     section: U32
@@ -36,13 +36,13 @@ class Window(NamedTuple):
         return bool(self.around(section, offset).any())
 
     def meets(self, section: U32, start: U64, end: U64) -> Flags:
-        """For each of many stretches whether some of it is in the window; an empty one counts as its place."""
+        """For each of many stretches whether it shares text with these; an empty one counts as its place."""
         found = np.zeros(len(start), np.bool_)
         for number, first, last in zip(self.section, self.start, self.end, strict=True):
             found |= (section == number) & (start < last) & (end > first)
         return found
 
-    def inside(self, other: Window) -> Window:
+    def inside(self, other: TextRanges) -> TextRanges:
         """The stretches that lie in one of ``other`` each; where ``other`` overlaps itself, not all of them."""
         found = np.zeros(len(self.start), np.bool_)
         for number in set(other.section.tolist()):
@@ -51,14 +51,14 @@ class Window(NamedTuple):
             first, last = other.start[theirs][order], other.end[theirs][order]
             at = np.searchsorted(first, self.start[mine], side="right") - 1
             found[mine] = (at >= 0) & (self.end[mine] <= last[at])
-        return Window(self.section[found], self.start[found], self.end[found])
+        return TextRanges(self.section[found], self.start[found], self.end[found])
 
 
-def around(debug: DebugInfo, places: Sequence[tuple[int, int]]) -> Window | None:
+def around(debug: DebugInfo, places: Sequence[tuple[int, int]]) -> TextRanges | None:
     """All text of the outermost functions that hold ``places`` (section numbers, offsets in them) and of what is inlined
     into them. None where a place is in no function, or in several."""
     scopes = debug.scopes
-    ranges = Window(scopes.range_section, scopes.range_offset, scopes.range_end)
+    ranges = TextRanges(scopes.range_section, scopes.range_offset, scopes.range_end)
     outermost = _outermost(scopes)
     owners = set()
     for section, offset in places:
@@ -69,20 +69,20 @@ def around(debug: DebugInfo, places: Sequence[tuple[int, int]]) -> Window | None
     wanted = np.zeros(len(scopes), np.bool_)
     wanted[list(owners)] = True
     mine = wanted[outermost[scopes.range_scope]]
-    return Window(ranges.section[mine], ranges.start[mine], ranges.end[mine])
+    return TextRanges(ranges.section[mine], ranges.start[mine], ranges.end[mine])
 
 
 def narrowed(
-    code: CodeObject, debug: DebugInfo, window: Window, kernels: Collection[str]
+    code: CodeObject, debug: DebugInfo, text: TextRanges, kernels: Collection[str]
 ) -> tuple[CodeObject, DebugInfo]:
-    """What of a code object and its debug data has to do with the text in ``window``; and the kernels of these names."""
+    """What of a code object and its debug data has to do with ``text``; and the kernels of these names."""
     return (
         replace(
             code,
-            kernels=_meeting(code.kernels, window, kernels),
-            functions=_meeting(code.functions, window, ()),
+            kernels=_meeting(code.kernels, text, kernels),
+            functions=_meeting(code.functions, text, ()),
         ),
-        replace(debug, rows=_rows(debug.rows, window), scopes=_scopes(debug.scopes, window)),
+        replace(debug, rows=_rows(debug.rows, text), scopes=_scopes(debug.scopes, text)),
     )
 
 
@@ -97,20 +97,20 @@ def _outermost(scopes: Scopes) -> Numbers:
         found = parent[further]
 
 
-def _meeting(named: Sequence[Named], window: Window, names: Collection[str]) -> tuple[Named, ...]:
+def _meeting(named: Sequence[CodeRange], text: TextRanges, names: Collection[str]) -> tuple[CodeRange, ...]:
     section = np.array([each.section_index for each in named], np.uint32)
     offset = np.array([each.offset for each in named], np.uint64)
-    found = window.meets(section, offset, offset + np.array([each.size for each in named], np.uint64))
+    found = text.meets(section, offset, offset + np.array([each.size for each in named], np.uint64))
     return tuple(each for each, met in zip(named, found.tolist(), strict=True) if met or each.name in names)
 
 
-def _rows(rows: LineRows, window: Window) -> LineRows:
-    """The rows that hold in the window; the one behind the last of each run ends it."""
+def _rows(rows: LineRows, text: TextRanges) -> LineRows:
+    """The rows that hold in ``text``; the one after the last of each run ends it."""
     if not len(rows):
         return rows
     closing = (rows.flags & np.uint8(RowFlag.END_SEQUENCE)) != 0
     last = np.append(rows.offset[1:], np.uint64(0))
-    kept = ~closing & window.meets(rows.section, rows.offset, last)
+    kept = ~closing & text.meets(rows.section, rows.offset, last)
     ends = np.append(False, kept[:-1]) & ~kept
     chosen = np.flatnonzero(kept | ends)
     flags = np.where(ends, rows.flags | np.uint8(RowFlag.END_SEQUENCE), rows.flags)[chosen]
@@ -118,9 +118,9 @@ def _rows(rows: LineRows, window: Window) -> LineRows:
     return LineRows(**columns, flags=flags)
 
 
-def _scopes(scopes: Scopes, window: Window) -> Scopes:
-    """The scopes with text in the window and those around them."""
-    ranges = window.meets(scopes.range_section, scopes.range_offset, scopes.range_end)
+def _scopes(scopes: Scopes, text: TextRanges) -> Scopes:
+    """The scopes that have some of ``text``, and those around them."""
+    ranges = text.meets(scopes.range_section, scopes.range_offset, scopes.range_end)
     kept = np.zeros(len(scopes), np.bool_)
     inner = scopes.range_scope[ranges]
     while len(inner):

@@ -15,12 +15,10 @@ from symd.dwarf.sections import DebugSection
 from symd.errors import LimitExceeded, Malformed
 
 _IMPLICIT_CONST = int(Form.DW_FORM_implicit_const)
-_MOST_ATTRIBUTES = 256
+_ATTRIBUTE_LIMIT = 256
 """Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
-
-
 _REMEMBERED_BYTES = 4096
-"""Sections up to this size."""
+"""Tables of sections up to this size are kept for the next object, which tends to have the same."""
 
 
 class Attribute(NamedTuple):
@@ -88,7 +86,7 @@ class Shapes:
 
 
 def _declarations(cursor: Cursor, widths: Widths) -> _Declarations:
-    """The table at the cursor, which is left behind it."""
+    """The table at the cursor, which is left after it."""
     if len(cursor.data) <= _REMEMBERED_BYTES:
         try:
             table, cursor.at = _remembered(cursor.data, cursor.section, cursor.at, widths)
@@ -101,7 +99,7 @@ def _declarations(cursor: Cursor, widths: Widths) -> _Declarations:
 
 @lru_cache(maxsize=16)
 def _remembered(data: bytes, section: str, offset: int, widths: Widths) -> tuple[_Declarations, int]:
-    """A table that the kernels of a module, each an object of its own, tend to have in common; and the offset behind it."""
+    """A table that the kernels of a module, each an object of its own, tend to have in common; and the offset after it."""
     cursor = Cursor(data, section, offset, len(data))
     return _read(cursor, widths), cursor.at
 
@@ -117,10 +115,10 @@ def _read(cursor: Cursor, widths: Widths) -> _Declarations:
 
 def _attributes(cursor: Cursor, widths: Widths) -> tuple[Attribute, ...]:
     found: list[Attribute] = []
-    while len(found) <= _MOST_ATTRIBUTES:
+    while len(found) <= _ATTRIBUTE_LIMIT:
         name, form = cursor.uleb(), cursor.uleb()
         constant = cursor.sleb() if form == _IMPLICIT_CONST else 0
         if not (name or form):
             return tuple(found)
         found.append(Attribute(name, form, forms.layout(form, widths), constant))
-    raise cursor.fail(f"an abbreviation with more than {_MOST_ATTRIBUTES} attributes")
+    raise cursor.fail(f"an abbreviation with more than {_ATTRIBUTE_LIMIT} attributes")

@@ -138,7 +138,7 @@ class AttributeReader:
                 seen.add(attribute.name)
                 take(self, _Values(which, unit, attribute.form, self._raw(attribute, at)), found)
             if attribute.layout:
-                at = self._behind(attribute.layout, at)
+                at = self._after_value(attribute.layout, at)
 
     def _raw(self, attribute: Attribute, at: Positions) -> U64:
         """Values as they stand; strings and blocks as their own position."""
@@ -152,7 +152,7 @@ class AttributeReader:
             return unsigned_at(self._u8, at, attribute.layout) if attribute.layout else np.ones(len(at), np.uint64)
         return at.astype(np.uint64)
 
-    def _behind(self, layout: int, at: Positions) -> Positions:
+    def _after_value(self, layout: int, at: Positions) -> Positions:
         if layout >= 0:
             return at + layout
         if layout == ValueLayout.LEB:
@@ -162,11 +162,11 @@ class AttributeReader:
                 self._ends_of_strings = np.flatnonzero(self._u8 == 0)
             return self._ends_of_strings[np.searchsorted(self._ends_of_strings, at)] + 1
         if layout == ValueLayout.BLOCK:
-            size, behind = uleb_at(self._u8, at)
+            size, after = uleb_at(self._u8, at)
         else:
             width = forms.BLOCK_LENGTH[ValueLayout(layout)]
-            size, behind = unsigned_at(self._u8, at, width), at + width
-        return behind + size.astype(np.int64)
+            size, after = unsigned_at(self._u8, at, width), at + width
+        return after + size.astype(np.int64)
 
     def take_name(self, values: _Values, found: ScopeAttributes) -> None:
         found.name[values.which] = self._strings(values)

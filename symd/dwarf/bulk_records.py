@@ -5,6 +5,14 @@ Where the records of a long stretch begin is found in steps of many places at on
 records are followed as if one began there. Nearly all of these guesses are wrong, but two chains that meet stay together,
 and they meet after a few records. So each chain is followed until it meets the next one, and the one from the stretch's
 true beginning, continued by the one that it meets, and so on, is the true one.
+
+An example with eight bytes and guesses four bytes apart. Code 1 has a value of one byte, code 2 has none::
+
+    byte       0  1  2  3  4  5  6  7
+    content   01 02 02 01 01 02 01 00
+    chain A    x     x  x     x            from 0: records at 0, 2 and 3, then at 5, which is beyond the next guess
+    chain B                x     x         from 4, which is a value in truth: records at 4 and 6
+    true       x     x  x     x  x         A goes on from 5 to 6, where it meets B: what B has before 6 is dropped
 """
 
 from __future__ import annotations
@@ -22,15 +30,17 @@ from symd.model.columns import U8
 
 Layouts = tuple[int, ...]
 """The values of a record: sizes, and kinds of values whose size is not fixed; no two sizes side by side."""
-MOST_CODES = 0x4000
-"""Codes below are of one or two bytes."""
-_CODES_OF_A_BYTE, _BYTES = 0x80, 0x100
-_DISTANCE = 512
-_MOST_STEPS = 8 * _DISTANCE
-"""Steps after which chains that have not met are given up."""
-_LONGEST_LEB = 10
+CODE_LIMIT = 1 << 14
+"""Codes below this one take one or two bytes; larger ones are not taken."""
+_CODES_OF_A_BYTE = 1 << 7
+_BYTE_VALUES = 1 << 8
+_SEED_DISTANCE = 512
+"""Bytes from one guess to the next."""
+_MEETING_STEPS = 8 * _SEED_DISTANCE
+"""Records after which chains that have not met are given up."""
+_LEB128_BYTES = 10
 _FAR = 1 << 40
-"""Behind every section: where a value without an end leads."""
+"""A place after the end of every section: where a value without an end leads."""
 
 
 def merged(layouts: Iterable[int]) -> Layouts:
@@ -45,20 +55,20 @@ def merged(layouts: Iterable[int]) -> Layouts:
 
 
 class Records:
-    """The records of some tables, each a map from codes (below MOST_CODES) to values, none of them INDIRECT or UNKNOWN.
+    """The records of some tables, each a map from codes (below CODE_LIMIT) to values, none of them INDIRECT or UNKNOWN.
 
     Every code of every table has a row (``rows_at``), by which ``column`` lays out what a caller knows about codes. A
-    code that is not in its table has one too; its record is passed as one byte. Positions behind the end of ``data``
+    code that is not in its table has one too; its record is passed as one byte. Positions after the end of ``data``
     stand for its last byte.
     """
 
     def __init__(self, data: U8, tables: Sequence[Mapping[int, Layouts]]) -> None:
         self._data = data
         self._zeros: Positions | None = None
-        room = np.array([max(_BYTES, _place(max(table, default=0)) + 1) for table in tables], np.int64)
+        room = np.array([max(_BYTE_VALUES, _place(max(table, default=0)) + 1) for table in tables], np.int64)
         self._ends = np.cumsum(room)
         self.base = self._ends - room
-        self._wide = bool((room > _BYTES).any())
+        self._wide = bool((room > _BYTE_VALUES).any())
         steps = _Steps(int(room.sum()))
         for base, table in zip(self.base.tolist(), tables, strict=True):
             for code, values in table.items():
@@ -92,8 +102,8 @@ class Records:
         known = (second < 0x80) & (code >= _CODES_OF_A_BYTE) & (row < end)
         return np.where(known, row, otherwise)
 
-    def behind(self, at: Positions, rows: Positions) -> Positions:
-        """The position behind each record, which may lead out of the data."""
+    def after(self, at: Positions, rows: Positions) -> Positions:
+        """The position after each record, which may lead out of the data."""
         at = at + self._lead.take(rows)
         kind = self._kind.take(rows)
         for layout in self._layouts:
@@ -102,17 +112,17 @@ class Records:
                 self._pass_lebs(at, those)
             elif np.count_nonzero(those):
                 (which,) = those.nonzero()
-                at[which] = self._behind_value(layout, at.take(which))
+                at[which] = self._after_value(layout, at.take(which))
         at += self._tail.take(rows)
         if self._chained:
             following = self._following.take(rows)
             (more,) = following.nonzero()
             if more.size:
-                at[more] = self.behind(at.take(more), following.take(more))
+                at[more] = self.after(at.take(more), following.take(more))
         return at
 
     def _pass_lebs(self, at: Positions, goes_on: NDArray[np.bool_]) -> None:
-        for _ in range(_LONGEST_LEB):
+        for _ in range(_LEB128_BYTES):
             byte = self._data.take(at, mode="clip")
             at += goes_on
             goes_on = goes_on & (byte >= 0x80)
@@ -120,21 +130,21 @@ class Records:
                 return
         at[goes_on] = _FAR
 
-    def _behind_value(self, layout: int, at: Positions) -> Positions:
-        """The position behind strings or blocks."""
+    def _after_value(self, layout: int, at: Positions) -> Positions:
+        """The position after strings or blocks."""
         if layout == ValueLayout.STRING:
-            return self._behind_strings(at)
+            return self._after_strings(at)
         size = self._data.take(at, mode="clip")
         if layout in (ValueLayout.BLOCK, ValueLayout.BLOCK1) and size.max() < 0x80:
             return at + 1 + size
-        return self._behind_blocks(layout, at)
+        return self._after_blocks(layout, at)
 
-    def _behind_strings(self, at: Positions) -> Positions:
+    def _after_strings(self, at: Positions) -> Positions:
         if self._zeros is None:
             self._zeros = np.append(np.flatnonzero(self._data == 0), _FAR)
         return self._zeros.take(np.searchsorted(self._zeros, at), mode="clip") + 1
 
-    def _behind_blocks(self, layout: int, at: Positions) -> Positions:
+    def _after_blocks(self, layout: int, at: Positions) -> Positions:
         start = at.copy()
         if layout == ValueLayout.BLOCK:
             self._pass_lebs(start, np.ones(len(at), np.bool_))
@@ -172,7 +182,7 @@ class Records:
         at, chain, base, limit = seeds.at, np.arange(len(seeds.at)), seeds.base, seeds.limit
         while at.size:
             marks[at - origin] = True
-            at = self.behind(at, self.rows_at(at, base))
+            at = self.after(at, self.rows_at(at, base))
             over = at >= limit
             if np.count_nonzero(over):
                 exits[chain[over]] = at[over]
@@ -185,14 +195,14 @@ class Records:
         meeting = at.copy()
         chain, base, end = np.arange(len(at)), seeds.base, seeds.end
         passed, chains = [at[:0]], [chain[:0]]
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MEETING_STEPS):
             (going,) = ((at < end) & ~marks.take(at - origin, mode="clip")).nonzero()
             if not going.size:
                 return _Meeting(meeting, np.concatenate(passed), np.concatenate(chains))
             at, chain, base, end = (column.take(going) for column in (at, chain, base, end))
             passed.append(at)
             chains.append(chain)
-            at = self.behind(at, self.rows_at(at, base))
+            at = self.after(at, self.rows_at(at, base))
             meeting[chain] = at
         return None
 
@@ -209,9 +219,9 @@ class _Seeds(NamedTuple):
 
     @classmethod
     def of(cls, begin: Positions, end: Positions, base: Positions) -> _Seeds:
-        number, stretch = spans(np.zeros_like(begin), (end - begin + _DISTANCE - 1) // _DISTANCE)
-        at = begin[stretch] + number * _DISTANCE
-        return cls(at, np.minimum(at + _DISTANCE, end[stretch]), end[stretch], base[stretch], number == 0)
+        number, stretch = spans(np.zeros_like(begin), (end - begin + _SEED_DISTANCE - 1) // _SEED_DISTANCE)
+        at = begin[stretch] + number * _SEED_DISTANCE
+        return cls(at, np.minimum(at + _SEED_DISTANCE, end[stretch]), end[stretch], base[stretch], number == 0)
 
 
 class _Meeting(NamedTuple):
@@ -227,7 +237,7 @@ def _true_chains(seeds: _Seeds, met: Positions) -> Positions:
     true = np.where(seeds.first, seeds.at, _FAR)
     number = np.arange(len(met))
     inside = met < seeds.end
-    following = number + (met - seeds.at) // _DISTANCE
+    following = number + (met - seeds.at) // _SEED_DISTANCE
     if (following[inside] == number[inside] + 1).all() and (inside[:-1] | seeds.first[1:]).all():
         true[following[inside]] = met[inside]
         return true
@@ -241,7 +251,7 @@ def _true_chains(seeds: _Seeds, met: Positions) -> Positions:
 
 class _Steps:
     """Rows of what to pass: ``lead`` bytes, a value of ``kind`` (0: none), ``tail`` bytes, and then the row ``following``
-    (0: nothing more). Rows behind the first ``count`` are only such ones that follow."""
+    (0: nothing more). Rows after the first ``count`` are only such ones that follow."""
 
     def __init__(self, count: int) -> None:
         self.all = [(1, 0, 0, 0)] * count

@@ -22,7 +22,7 @@ class LineColumns:
     ``address`` u64; ``file`` u32 indexes ``files``, whose entry 0 is "" (no such file); ``line``, ``column`` u32;
     ``flags`` u8, bits of ``symd.model.RowFlag``. ``discriminator`` and ``isa`` are decoded and dropped.
 
-    A sequence row: ``ends``, the number behind its last line row, and ``table`` u32, the number of its table (whose
+    A sequence row: ``ends``, the number after its last line row, and ``table`` u32, the number of its table (whose
     offset is ``tables[table]``).
 
     ``context`` and ``name`` (u32, or None where no table has NVIDIA's extension) are as ``symd.model.LineRows`` has
@@ -82,7 +82,7 @@ class LineColumns:
 
 
 def first_rows(ends: Positions) -> Positions:
-    """Stretches that lie one behind the other: where each begins, from where each ends."""
+    """Stretches that lie one after the other: where each begins, from where each ends."""
     first = np.zeros_like(ends)
     first[1:] = ends[:-1]
     return first

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from symd.dwarf import forms
 from symd.dwarf.abbreviations import Attribute, DieShape, Shapes
 from symd.dwarf.bulk_read import Positions
-from symd.dwarf.bulk_records import MOST_CODES, Layouts, Records, merged
+from symd.dwarf.bulk_records import CODE_LIMIT, Layouts, Records, merged
 from symd.dwarf.constants import Form, Tag
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import ValueLayout
@@ -28,19 +28,20 @@ from symd.model.columns import U8
 
 NULL = -1
 """The shape number of a null entry."""
-_STRANGE = -2
+_WALK_ONLY = -2
 """The shape number of a DIE that only the walk understands."""
 _WALKED_BYTES = 16_000
 """Units that together are this short are walked; splitting them costs as much."""
 _GROUP_BYTES = 2 << 20
+"""Bytes of units that are split together: what is made of them fits the caches."""
 _GROUP_TABLES = 256
-"""Units that are split together: as many as fit the caches."""
+"""Abbreviation tables of units that are split together."""
 
 
-class Dies(NamedTuple):
+class DieColumns(NamedTuple):
     """The DIEs of one unit that matter, in order: where each begins in ``.debug_info``, its shape number (or NULL),
     where its attributes begin, and the depth it stands at (the unit's own DIE at 0). Null entries have no meaning beyond
-    that; of several that stand together, those behind the first may be left out."""
+    that; of several that stand together, those after the first may be left out."""
 
     at: Positions
     shape: NDArray[np.int32]
@@ -48,7 +49,7 @@ class Dies(NamedTuple):
     depth: NDArray[np.int32]
 
 
-def split(info: DebugSection, u8: U8, unit: Unit, shapes: Shapes) -> Dies:
+def split(info: DebugSection, u8: U8, unit: Unit, shapes: Shapes) -> DieColumns:
     """The DIEs of ``unit``; ``u8`` are the bytes of ``info``. Raises Malformed where its tree cannot be followed."""
     (dies,) = _split_together(u8, [unit], shapes)
     return _walk(info, unit, shapes) if dies is None else dies
@@ -56,7 +57,7 @@ def split(info: DebugSection, u8: U8, unit: Unit, shapes: Shapes) -> Dies:
 
 def split_all(
     info: DebugSection, u8: U8, units: Sequence[Unit], shapes: Shapes
-) -> Iterator[tuple[Unit, Dies | Malformed]]:
+) -> Iterator[tuple[Unit, DieColumns | Malformed]]:
     """The DIEs of each unit, or what is wrong with its tree."""
     for group in _groups(units):
         for unit, dies in zip(group, _split_together(u8, group, shapes), strict=True):
@@ -89,7 +90,7 @@ def _groups(units: Sequence[Unit]) -> Iterator[list[Unit]]:
         yield group
 
 
-def _split_together(u8: U8, units: Sequence[Unit], shapes: Shapes) -> Sequence[Dies | None]:
+def _split_together(u8: U8, units: Sequence[Unit], shapes: Shapes) -> Sequence[DieColumns | None]:
     """None for units that need the walk."""
     if sum(unit.end - unit.dies for unit in units) <= _WALKED_BYTES:
         return [None] * len(units)
@@ -120,12 +121,12 @@ class _Declared:
         self.base = [int(self.records.base[number]) for number in which]
         column = self.records.column
         self._shape = column(
-            [{0: NULL, **{code: s.number for code, s in t.items()}} for t in tables], _STRANGE, np.int32
+            [{0: NULL, **{code: s.number for code, s in t.items()}} for t in tables], _WALK_ONLY, np.int32
         )
         self._change = column([{0: -1, **{code: s.has_children for code, s in t.items()}} for t in tables], 0, np.int8)
         self._matters = column([{0: True, **{code: matters(s) for code, s in t.items()}} for t in tables], 0, np.bool_)
 
-    def dies(self, at: Positions, base: int, end: int) -> Dies | None:
+    def dies(self, at: Positions, base: int, end: int) -> DieColumns | None:
         """The DIEs that begin at ``at``, of one unit; None where it needs the walk."""
         rows = self.records.rows_at(at, base)
         change = self._change.take(rows)
@@ -134,7 +135,7 @@ class _Declared:
         count = int(np.argmax(closing)) + 1 if closing.any() else len(depth)
         at, rows = at[:count], rows[:count]
         shape = self._shape.take(rows)
-        if not count or (shape == _STRANGE).any() or self.records.behind(at[-1:], rows[-1:])[0] > end:
+        if not count or (shape == _WALK_ONLY).any() or self.records.after(at[-1:], rows[-1:])[0] > end:
             return None
         depth -= change
         kept = self._matters.take(rows)
@@ -142,16 +143,16 @@ class _Declared:
         kept[1:] &= ~(null[1:] & null[:-1])
         which = np.flatnonzero(kept)
         at = at.take(which)
-        return Dies(at, shape.take(which), at + 1 + (self._u8.take(at) >= 0x80), depth.take(which))
+        return DieColumns(at, shape.take(which), at + 1 + (self._u8.take(at) >= 0x80), depth.take(which))
 
 
 def _is_plain(code: int, shape: DieShape, count: int) -> bool:
     """Whether records can be passed by this declaration of a table of so many; far-off codes would make it large."""
     unusual = {ValueLayout.INDIRECT, ValueLayout.UNKNOWN}
-    return 0 < code < min(MOST_CODES, 256 + 4 * count) and all(a.layout not in unusual for a in shape.attributes)
+    return 0 < code < min(CODE_LIMIT, 256 + 4 * count) and all(a.layout not in unusual for a in shape.attributes)
 
 
-def _walk(info: DebugSection, unit: Unit, shapes: Shapes) -> Dies:
+def _walk(info: DebugSection, unit: Unit, shapes: Shapes) -> DieColumns:
     table = shapes.table(unit.abbreviations, unit.widths)
     cursor = Cursor(info.data, info.name, unit.dies, unit.end)
     plans = {code: (layouts(shape), shape.number, matters(shape), shape.has_children) for code, shape in table.items()}
@@ -180,7 +181,7 @@ def _walk(info: DebugSection, unit: Unit, shapes: Shapes) -> Dies:
         if depth <= 0:
             break
     columns = np.array(found, np.int64).reshape(-1, 4).T
-    return Dies(columns[0], columns[1].astype(np.int32), columns[2], columns[3].astype(np.int32))
+    return DieColumns(columns[0], columns[1].astype(np.int32), columns[2], columns[3].astype(np.int32))
 
 
 def _skip_indirect(cursor: Cursor, shape: DieShape, shapes: Shapes) -> int:

@@ -43,7 +43,7 @@ def external_functions(sections: DebugSections, units: Units) -> list[tuple[str,
     return [tuple(texts[end - size : end]) for end, size in zip(ends, count, strict=True)]
 
 
-def _wanted(dies: die_split.Dies, shapes: Sequence[DieShape]) -> Positions:
+def _wanted(dies: die_split.DieColumns, shapes: Sequence[DieShape]) -> Positions:
     """The places among ``dies`` of external functions at the top of the unit."""
     external = np.array([_is_external(shape) for shape in shapes] + [False], np.bool_)
     found: Positions = np.flatnonzero((dies.depth == 1) & external[np.maximum(dies.shape, die_split.NULL)])

@@ -14,7 +14,7 @@ from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 
 EXTENDED_OPCODE = 0
-"""The opcode that begins an extended instruction (6.2.5.3); its own number follows behind its length."""
+"""The opcode that begins an extended instruction (6.2.5.3); its own number follows after its length."""
 _PATH, _DIRECTORY_INDEX = int(Lnct.DW_LNCT_path), int(Lnct.DW_LNCT_directory_index)
 _MD5, _LLVM_SOURCE = int(Lnct.DW_LNCT_MD5), int(Lnct.DW_LNCT_LLVM_source)
 
@@ -86,7 +86,7 @@ def read_headers(
 
 
 def read_header(cursor: Cursor, strings: StringReader, offset: int, offset_size: int) -> LineHeader:
-    """The header of the table at ``offset``, which ends where the cursor does; the cursor is behind the length field.
+    """The header of the table at ``offset``, which ends where the cursor does; the cursor is after the length field.
 
     Raises Malformed or Unsupported, which name the place.
     """
@@ -133,7 +133,7 @@ def _shape(cursor: Cursor, version: int) -> ProgramShape:
 
 
 def _read_old_tables(cursor: Cursor, header: LineHeader) -> None:
-    """include_directories and file_names of DWARF 2-4; four bytes behind them are NVIDIA's base of inline names."""
+    """include_directories and file_names of DWARF 2-4; four bytes after them are NVIDIA's base of inline names."""
     if cursor.at == cursor.end:
         return
     while path := cursor.text():

@@ -34,10 +34,10 @@ _LARGEST = np.uint64(0xFFFFFFFF)
 
 
 class ProgramRows(NamedTuple):
-    """Rows of several programs, one program behind the other: equally long columns.
+    """Rows of several programs, one program after the other: equally long columns.
 
     ``file`` is the file register; it and ``column`` stop at the largest u32, ``line`` counts modulo 2**32. ``ends`` holds
-    the row number behind each sequence, ``program`` the number of the program of each sequence, as they were passed.
+    the row number after each sequence, ``program`` the number of the program of each sequence, as they were passed.
     ``context`` (row number inside the sequence, from 1) and ``name`` (offset from the header's base) are None where no
     program sets them. ``malformed`` maps a program that was refused to the place and the reason; ``open`` lists programs whose
     last sequence has no end and was left out.
@@ -57,7 +57,7 @@ class ProgramRows(NamedTuple):
 
 
 class _Code:
-    """Programs of one shape laid one behind the other, and which instruction belongs to which row."""
+    """Programs of one shape laid one after the other, and which instruction belongs to which row."""
 
     def __init__(self, section: DebugSection, headers: Sequence[LineHeader]) -> None:
         shape = headers[0].shape
@@ -283,11 +283,11 @@ def _inlined(code: _Code) -> tuple[U64 | None, U64 | None]:
     at, end, rows = code.extended(Lne.DW_LNE_NVIDIA_inlined_call)
     if not at.size:
         return None, None
-    context, behind = uleb_at(code.u8, at)
-    whole = behind < end
+    context, after = uleb_at(code.u8, at)
+    whole = after < end
     name = np.zeros(len(at), np.uint64)
-    name[whole], behind[whole] = uleb_at(code.u8, behind[whole])
-    code.refuse(at[~whole | (behind > end)], "an inlined call without its two operands")
+    name[whole], after[whole] = uleb_at(code.u8, after[whole])
+    code.refuse(at[~whole | (after > end)], "an inlined call without its two operands")
     return code.fill(0, rows, context), code.fill(0, rows, name)
 
 

@@ -14,7 +14,7 @@ from symd.dwarf.bulk_read import Positions, spread
 from symd.dwarf.columns import LineColumns, first_rows, look_up_files
 from symd.dwarf.line_header import LineHeader, ProgramShape, read_headers
 from symd.dwarf.paths import file_paths
-from symd.dwarf.row_table import Part, RowTable
+from symd.dwarf.row_table import ProgramGroup, RowTable
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.dwarf.strings import IN_STRINGS, NO_STRING, Names, StringReader, place
 from symd.dwarf.units import Unit, Units, read_units
@@ -25,6 +25,7 @@ from symd.model.columns import U32, U64
 _PATH_BYTES = 256 << 20
 """Bytes of all joined paths; a few long directories could make them many times as long as the section."""
 _GROUP_BYTES = 256 << 10
+"""Bytes of programs that are run together: what is made of them fits the caches."""
 _INTERPRETED_BYTES = 500
 """Programs of one shape that are together this short run faster one instruction at a time."""
 
@@ -47,7 +48,7 @@ def read_lines(sections: DebugSections, units: Units | None = None) -> LineColum
     rows = RowTable()
     parts = list(_run(sections.lines, headers, rows))
     for part in parts:
-        _complain(sections.lines.name, part, headers, warnings)
+        _warn(sections.lines.name, part, headers, warnings)
     refused = {part.numbers[number] for part in parts for number in part.malformed}
     if warnings and len(refused) == len(headers):
         raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=sections.lines.name)
@@ -71,7 +72,7 @@ def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
     return groups
 
 
-def _run(section: DebugSection, headers: Sequence[LineHeader], rows: RowTable) -> Iterator[Part]:
+def _run(section: DebugSection, headers: Sequence[LineHeader], rows: RowTable) -> Iterator[ProgramGroup]:
     """Run all programs into ``rows``."""
     total, done = sum(header.end - header.program for header in headers), 0
     for group in _groups(headers):
@@ -87,7 +88,7 @@ def _run(section: DebugSection, headers: Sequence[LineHeader], rows: RowTable) -
                 yield rows.add(line_interpreter.run(section, headers[number]), [number], share)
 
 
-def _complain(section: str, part: Part, headers: Sequence[LineHeader], warnings: Warnings) -> None:
+def _warn(section: str, part: ProgramGroup, headers: Sequence[LineHeader], warnings: Warnings) -> None:
     for number, (at, why) in part.malformed.items():
         header = headers[part.numbers[number]]
         warnings.add(f"{section}+{header.offset:#x}: line table left out: {section}+{at:#x}: {why}")
@@ -120,7 +121,7 @@ def _assemble(
     strings: StringReader,
     headers: Sequence[LineHeader],
     rows: RowTable,
-    parts: Sequence[Part],
+    parts: Sequence[ProgramGroup],
     file_maps: Mapping[int, U32],
     files: tuple[str, ...],
     warnings: Warnings,
@@ -146,18 +147,18 @@ def _assemble(
     )
     if all(part.context is None for part in parts):
         return lines
-    context = _joined([_or_zeros(part.context, len(part)) for part in parts], np.uint64)[order]
-    name = _joined([_or_zeros(part.name, len(part)) for part in parts], np.uint64)[order]
+    context = _concatenated([_or_zeros(part.context, len(part)) for part in parts], np.uint64)[order]
+    name = _concatenated([_or_zeros(part.name, len(part)) for part in parts], np.uint64)[order]
     return _with_calls(lines, context, name, strings, headers)
 
 
-def _sequences(parts: Sequence[Part]) -> tuple[Positions, U32, Positions | slice]:
-    """For each sequence the row number behind it and its table, in the order of the tables; and the order of the rows."""
+def _sequences(parts: Sequence[ProgramGroup]) -> tuple[Positions, U32, Positions | slice]:
+    """For each sequence the row number after it and its table, in the order of the tables; and the order of the rows."""
     if len(parts) == 1:
         (part,) = parts
         return part.ends, np.array(part.numbers, np.uint32)[part.program], slice(None)
-    length = _joined([part.ends - first_rows(part.ends) for part in parts], np.int64)
-    table = _joined([np.array(part.numbers, np.uint32)[part.program] for part in parts], np.uint32)
+    length = _concatenated([part.ends - first_rows(part.ends) for part in parts], np.int64)
+    table = _concatenated([np.array(part.numbers, np.uint32)[part.program] for part in parts], np.uint32)
     if (table[1:] >= table[:-1]).all():
         return np.cumsum(length), table, slice(None)
     order = np.argsort(table, kind="stable")
@@ -179,7 +180,7 @@ def _with_calls(
     return replace(lines, context=sites, name=name_columns, names=names.all())
 
 
-def _joined(columns: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+def _concatenated(columns: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     if len(columns) == 1:
         return columns[0]
     return np.concatenate(columns) if columns else np.zeros(0, dtype)

@@ -6,6 +6,16 @@ goes on); an opcode with an operand swaps the states (as an operand's last byte 
 "opcode comes". So the state at a byte is the parity of the swaps since the last other byte, for all bytes at once.
 The few irregular instructions (extended ones, fixed_advance_pc) are then walked one after the other, and where one
 of them ends in the wrong state the bytes up to the next "other" byte are turned round.
+
+An example of eight bytes, after an opcode that ended. O: opcode comes, P: operand comes::
+
+    byte            05   8a   01    03   05   4b    02   01
+    as an opcode    swap keep other swap swap other swap other
+    state after     P    P    O     P    O    O     P    O
+    begins here     x               x         x     x
+
+They are set_column 138, advance_line 5, the special opcode 0x4b, and advance_pc 1. Nobody has asked which 05 is an opcode
+and which an operand: after the second one two swaps have passed since the last "other" byte, so an opcode comes.
 """
 
 from __future__ import annotations
@@ -22,7 +32,7 @@ from symd.dwarf.line_header import EXTENDED_OPCODE, ProgramShape
 from symd.model.columns import U8
 
 SENTINEL = int(Lns.DW_LNS_copy)
-"""The byte put behind every program: as an opcode it takes no operand, as an operand it ends it."""
+"""The byte put after every program: as an opcode it takes no operand, as an operand it ends it."""
 _STANDARD_OPERANDS: dict[int, int] = {
     Lns.DW_LNS_copy: 0,
     Lns.DW_LNS_advance_pc: 1,
@@ -60,7 +70,7 @@ class Instructions(NamedTuple):
 
 
 class _Irregular(NamedTuple):
-    """Candidates for irregular instructions: position, position behind the length or opcode, end, and whether it
+    """Candidates for irregular instructions: position, position after the length or opcode, end, and whether it
     would pass the end of its program."""
 
     at: Positions
@@ -96,25 +106,25 @@ def _among(code: U8, runs: Runs) -> Mask:
 
 
 def _states(swap: Mask, keep: Mask) -> Mask:
-    """The state behind every byte: whether an operand comes.
+    """The state after every byte: whether an operand comes.
 
     A byte's effect is "swap if ``swap``, then forget what was before unless ``keep``"; effects are joined over
     stretches of 1, 2, 4, ... bytes until every stretch has a byte that forgets.
     """
     state, width = swap, 1
     while keep.any():
-        behind = state.copy()
-        behind[width:] ^= state[:-width] & keep[width:]
+        after = state.copy()
+        after[width:] ^= state[:-width] & keep[width:]
         reach = keep.copy()
         reach[width:] &= keep[:-width]
         reach[:width] = False
-        state, keep = behind, reach
+        state, keep = after, reach
         width *= 2
     return state
 
 
 def find(code: bytes, shape: ProgramShape, stops: Positions) -> Instructions:
-    """The instructions of programs that lie one behind the other, each with a SENTINEL behind it (at ``stops``)."""
+    """The instructions of programs that lie one after the other, each with a SENTINEL after it (at ``stops``)."""
     u8 = np.frombuffer(code, np.uint8)
     swapping, beginning = _classes(tuple(operand_count(shape, opcode) for opcode in range(1, shape.opcode_base)))
     swap, irregular = _among(u8, swapping), _among(u8, beginning)
@@ -152,18 +162,18 @@ def _irregular(code: U8, shape: ProgramShape, at: Positions, stops: Positions) -
     malformed[extended] |= ~fits
     unknown = np.flatnonzero((opcode != EXTENDED_OPCODE) & (opcode != _FIXED_ADVANCE_PC))
     if unknown.size:
-        end[unknown] = _behind_operands(code, shape, at[unknown])
+        end[unknown] = _after_operands(code, shape, at[unknown])
     malformed |= end > limit
     return _Irregular(at, payload, np.where(malformed, limit, end), malformed)
 
 
-def _behind_operands(code: U8, shape: ProgramShape, at: Positions) -> Positions:
-    """The position behind the LEB128 operands of standard opcodes, or past the end of ``code``."""
+def _after_operands(code: U8, shape: ProgramShape, at: Positions) -> Positions:
+    """The position after the LEB128 operands of standard opcodes, or past the end of ``code``."""
     counts = np.array([0] + [operand_count(shape, opcode) for opcode in range(1, shape.opcode_base)])
     last_bytes = np.append(np.flatnonzero(code < 0x80), len(code))
     number = np.searchsorted(last_bytes, at + 1) + counts[code[at]] - 1
-    behind: Positions = last_bytes[np.minimum(number, len(last_bytes) - 1)] + 1
-    return behind
+    after: Positions = last_bytes[np.minimum(number, len(last_bytes) - 1)] + 1
+    return after
 
 
 def _walk(states: Mask, keep: Mask, candidates: _Irregular) -> NDArray[np.intp]:
@@ -209,5 +219,5 @@ def _mend(states: Mask, keep: Mask, end: Positions) -> Mask:
 
 
 def _spans(first: Positions, last: Positions) -> Positions:
-    """Every number of the half-open spans, one span behind the other."""
+    """Every number of the half-open spans, one span after the other."""
     return spans(first, np.maximum(last - first, 0))[0]

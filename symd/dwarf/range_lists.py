@@ -24,12 +24,12 @@ _BASE_ADDRESSX, _BASE_ADDRESS = int(Rle.DW_RLE_base_addressx), int(Rle.DW_RLE_ba
 _OFFSET_PAIR = int(Rle.DW_RLE_offset_pair)
 _DIRECT = (Rle.DW_RLE_base_address, Rle.DW_RLE_start_end, Rle.DW_RLE_start_length)
 _INDEXED = (Rle.DW_RLE_base_addressx, Rle.DW_RLE_startx_endx, Rle.DW_RLE_startx_length)
-_FEW = 16
-"""Lists that are followed one by one."""
+_LISTS_READ_ALONE = 16
+"""So few lists, left over of many or all of them, are read one after the other."""
 _LEB = b"[\\x80-\\xff]*+[\\x00-\\x7f]"
 
 
-class Ranges(NamedTuple):
+class RangeRows(NamedTuple):
     """Range rows in the order of the lists; ``which`` numbers the lists as they were asked for. Empty ranges are not
     returned."""
 
@@ -38,7 +38,7 @@ class Ranges(NamedTuple):
     end: U64
 
 
-class _Entries(NamedTuple):
+class _ListEntries(NamedTuple):
     """Entries of range lists, list by list: ``base`` marks those that set the base address to ``start``; ``relative``
     those that count from it."""
 
@@ -49,13 +49,13 @@ class _Entries(NamedTuple):
     relative: NDArray[np.bool_]
 
 
-def read_lists(sections: DebugSections, reader: AttributeReader, offset: U64, unit: Positions) -> tuple[Ranges, int]:
+def read_lists(sections: DebugSections, reader: AttributeReader, offset: U64, unit: Positions) -> tuple[RangeRows, int]:
     """The lists at ``offset`` of each unit's range section, and the number of those that do not end or hold an unknown
     entry (they have no rows). Raises LimitExceeded for lists that overlap so much that together they are many times as
     long as their section."""
     new = reader.units.version[unit] >= 5
     size = reader.units.address_size[unit]
-    parts = [Ranges(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))]
+    parts = [RangeRows(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.uint64))]
     bad = 0
     kind = size * np.uint64(2) + new
     for width, is_new in (divmod(number, 2) for number in _different(kind)):
@@ -76,11 +76,11 @@ def _different(small: NDArray[Any]) -> list[int]:
     return numbers
 
 
-def in_order(parts: list[Ranges]) -> Ranges:
+def in_order(parts: list[RangeRows]) -> RangeRows:
     """Rows of several parts, by ``which``; those of one list stay as they are."""
-    rows = Ranges._make(np.concatenate(column) for column in zip(*parts, strict=True))
+    rows = RangeRows._make(np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(rows.which, kind="stable")
-    return Ranges._make(column[order] for column in rows)
+    return RangeRows._make(column[order] for column in rows)
 
 
 def _budget(size: int) -> int:
@@ -88,7 +88,7 @@ def _budget(size: int) -> int:
     return 4 * size + 65536
 
 
-def _read_old(section: DebugSection, offset: U64, width: int) -> tuple[_Entries, int]:
+def _read_old(section: DebugSection, offset: U64, width: int) -> tuple[_ListEntries, int]:
     """Pairs of addresses up to a pair of zeros; a first address of all ones sets the base."""
     data = section.data
     offset = np.minimum(offset, np.uint64(len(data))).astype(np.int64)
@@ -109,18 +109,18 @@ def _read_old(section: DebugSection, offset: U64, width: int) -> tuple[_Entries,
         at, which = spans(first, length)
         start, end = pairs[at, 0].astype(np.uint64), pairs[at, 1].astype(np.uint64)
         base = start == np.uint64((1 << 8 * width) - 1)
-        parts.append(_Entries(those[which], np.where(base, end, start), end, base, ~base))
+        parts.append(_ListEntries(those[which], np.where(base, end, start), end, base, ~base))
     entries = parts[0] if len(parts) == 1 else _in_order(parts)
     return entries, bad
 
 
-def _in_order(parts: list[_Entries]) -> _Entries:
-    joined = _Entries._make(np.concatenate(column) for column in zip(*parts, strict=True))
+def _in_order(parts: list[_ListEntries]) -> _ListEntries:
+    joined = _ListEntries._make(np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(joined.which, kind="stable")
-    return _Entries._make(column[order] for column in joined)
+    return _ListEntries._make(column[order] for column in joined)
 
 
-def _resolve(entries: _Entries, default_base: U64) -> Ranges:
+def _resolve(entries: _ListEntries, default_base: U64) -> RangeRows:
     """Add the base that is in force to every relative entry."""
     count = len(entries.which)
     changes = np.ones(count, np.bool_)
@@ -134,12 +134,12 @@ def _resolve(entries: _Entries, default_base: U64) -> Ranges:
     start = np.where(entries.relative, entries.start + base, entries.start)
     end = np.where(entries.relative, entries.end + base, entries.end)
     kept = ~entries.base & (start < end)
-    return Ranges(entries.which[kept], start[kept], end[kept])
+    return RangeRows(entries.which[kept], start[kept], end[kept])
 
 
 def _read_new(
     section: DebugSection, reader: AttributeReader, offset: U64, unit: Positions, width: int
-) -> tuple[_Entries, int]:
+) -> tuple[_ListEntries, int]:
     """Tagged entries up to DW_RLE_end_of_list."""
     u8 = np.frombuffer(section.data, np.uint8)
     at, length = _Lists(section, u8, width).entries(np.minimum(offset, np.uint64(len(u8))).astype(np.int64))
@@ -174,7 +174,7 @@ class _Lists:
         records = Records(self._u8, [_entry_layouts(self._width)])
         number = np.arange(len(at))
         step = 0
-        while len(at) > _FEW:
+        while len(at) > _LISTS_READ_ALONE:
             (inside,) = (at < len(self._u8)).nonzero()
             at, number = at.take(inside), number.take(inside)
             kind = self._u8.take(at).astype(np.int64)
@@ -182,9 +182,9 @@ class _Lists:
             (going,) = ((kind != _END_OF_LIST) & (kind <= _LAST_KIND)).nonzero()
             at, number = at.take(going), number.take(going)
             yield number, step, at
-            behind = records.behind(at, kind.take(going))
-            self._spend(int((np.minimum(behind, len(self._u8)) - at).sum()))
-            at = behind
+            after = records.after(at, kind.take(going))
+            self._spend(int((np.minimum(after, len(self._u8)) - at).sum()))
+            at = after
             step += 1
         for one, start in zip(number.tolist(), at.tolist(), strict=True):
             rest = self._alone(start)
@@ -241,7 +241,9 @@ def _expressions(width: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     return re.compile(some, re.DOTALL), re.compile(b"(?:" + some + b")*+", re.DOTALL)
 
 
-def _decode(u8: U8, reader: AttributeReader, at: Positions, which: Positions, unit: Positions, width: int) -> _Entries:
+def _decode(
+    u8: U8, reader: AttributeReader, at: Positions, which: Positions, unit: Positions, width: int
+) -> _ListEntries:
     kind = u8[at]
     start, end = np.zeros(len(at), np.uint64), np.zeros(len(at), np.uint64)
     valid = np.ones(len(at), np.bool_)
@@ -250,7 +252,7 @@ def _decode(u8: U8, reader: AttributeReader, at: Positions, which: Positions, un
         start[those], end[those], valid[those] = _operands(u8, reader, number, at[those] + 1, unit[those], width)
     base = (kind == _BASE_ADDRESSX) | (kind == _BASE_ADDRESS)
     columns = (which, start, end, base, kind == _OFFSET_PAIR)
-    return _Entries._make(column[valid] for column in columns)
+    return _ListEntries._make(column[valid] for column in columns)
 
 
 def _operands(
@@ -259,16 +261,16 @@ def _operands(
     """Start and end of entries of one kind (absolute, or relative for an offset pair), and which of them are valid."""
     known = np.ones(len(at), np.bool_)
     if kind in _DIRECT:
-        start, behind = unsigned_at(u8, at, width), at + width
+        start, after = unsigned_at(u8, at, width), at + width
     else:
-        start, behind = uleb_at(u8, at)
+        start, after = uleb_at(u8, at)
     if kind in _INDEXED:
         start, known = reader.addresses_at(start, unit)
     if kind in (Rle.DW_RLE_base_addressx, Rle.DW_RLE_base_address):
         return start, start, known
     if kind == Rle.DW_RLE_start_end:
-        return start, unsigned_at(u8, behind, width), known
-    end, _ = uleb_at(u8, behind)
+        return start, unsigned_at(u8, after, width), known
+    end, _ = uleb_at(u8, after)
     if kind == Rle.DW_RLE_startx_endx:
         end, end_known = reader.addresses_at(end, unit)
         known &= end_known

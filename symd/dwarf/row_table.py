@@ -14,11 +14,11 @@ from symd.dwarf.line_program import ProgramRows
 from symd.model.columns import U32, U64
 
 _DTYPES = {"address": np.uint64, "file": np.uint32, "line": np.uint32, "column": np.uint32, "flags": np.uint8}
-_SLACK = 1.03
-"""Parts hold about as many rows a byte as those before them."""
+_ROOM_FACTOR = 1.03
+"""How much more room is taken than the groups so far let expect: a group has about as many rows a byte as those before."""
 
 
-class Part(NamedTuple):
+class ProgramGroup(NamedTuple):
     """Some programs whose ``rows`` are in the table. ``numbers`` are the programs' numbers in the object; the others are
     as ``ProgramRows`` has them."""
 
@@ -46,7 +46,7 @@ class RowTable:
         self.count = 0
         self.columns: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype) for name, dtype in _DTYPES.items()}
 
-    def add(self, rows: ProgramRows, numbers: list[int], share: float) -> Part:
+    def add(self, rows: ProgramRows, numbers: list[int], share: float) -> ProgramGroup:
         """Append a part, with which the table has this ``share`` of everything it will have."""
         span = slice(self.count, self.count + len(rows.address))
         if not span.start and share == 1:
@@ -56,7 +56,7 @@ class RowTable:
             for name, column in self.columns.items():
                 column[span] = getattr(rows, name)
         self.count = span.stop
-        return Part(numbers, span, rows.ends, rows.program, rows.context, rows.name, rows.malformed, rows.open)
+        return ProgramGroup(numbers, span, rows.ends, rows.program, rows.context, rows.name, rows.malformed, rows.open)
 
     def column(self, name: str) -> NDArray[Any]:
         return self.columns[name][: self.count]
@@ -64,7 +64,7 @@ class RowTable:
     def _make_room(self, count: int, share: float) -> None:
         if count <= len(self.columns["address"]):
             return
-        room = int(count / share * _SLACK) + 1
+        room = int(count / share * _ROOM_FACTOR) + 1
         for name, column in self.columns.items():
             self.columns[name] = np.empty(room, column.dtype)
             self.columns[name][: self.count] = column[: self.count]

@@ -15,8 +15,8 @@ from symd.dwarf.attributes import NO_FILE, AttributeReader, ScopeAttributes
 from symd.dwarf.bulk_read import Positions
 from symd.dwarf.columns import LineColumns, ScopeColumns, look_up_files
 from symd.dwarf.constants import Tag
-from symd.dwarf.die_split import NULL, Dies
-from symd.dwarf.range_lists import Ranges, in_order, read_lists
+from symd.dwarf.die_split import NULL, DieColumns
+from symd.dwarf.range_lists import RangeRows, in_order, read_lists
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.dwarf.strings import Names, StringReader
 from symd.dwarf.units import Unit, Units, read_units
@@ -32,7 +32,7 @@ _NAME_STEPS = 32
 class _Functions(NamedTuple):
     """The subprogram and inlined-subroutine DIEs of all trees, in order. ``unit`` is the place of each one's unit among
     those that are read; ``around`` is the number of the nearest such DIE around each (in these columns), or
-    tree.NOBODY."""
+    tree.NO_SCOPE."""
 
     at: Positions
     attributes: Positions
@@ -51,7 +51,7 @@ def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None
 
     Names are the DIE's own or those of DW_AT_specification and DW_AT_abstract_origin, through any units, up to 32
     steps. Lexical blocks and other DIEs between a scope and its parent are looked through; a subprogram has no parent.
-    Ranges are DW_AT_low_pc with DW_AT_high_pc, or DW_AT_ranges; empty ones are left out.
+    RangeRows are DW_AT_low_pc with DW_AT_high_pc, or DW_AT_ranges; empty ones are left out.
 
     A unit whose tree cannot be followed is left out whole, with a warning; a name, an address or a range list that
     leads out of its section is left out alone, and one warning a section counts them. Raises Malformed when there are
@@ -83,12 +83,12 @@ def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None
 
 
 def _columns(
-    functions: _Functions, found: ScopeAttributes, ranges: Ranges, name: U32, linkage_name: U32, call_file: U32
+    functions: _Functions, found: ScopeAttributes, ranges: RangeRows, name: U32, linkage_name: U32, call_file: U32
 ) -> ScopeColumns:
     """The scopes among the functions, numbered anew."""
     kept = _with_callers(functions, found.has_ranges | (found.has_low & found.has_high))
     number = np.cumsum(kept) - 1
-    parent = np.where(functions.inlined, functions.around, tree.NOBODY)[kept]
+    parent = np.where(functions.inlined, functions.around, tree.NO_SCOPE)[kept]
     return ScopeColumns(
         parent=np.where(parent >= 0, number[parent], NO_PARENT).astype(np.uint32),
         name=name[kept],
@@ -104,7 +104,7 @@ def _columns(
     )
 
 
-def _split(info: DebugSection, u8: U8, units: Units, warnings: Warnings) -> list[tuple[int, Dies]]:
+def _split(info: DebugSection, u8: U8, units: Units, warnings: Warnings) -> list[tuple[int, DieColumns]]:
     """The DIEs of every unit that can be followed, with the unit's place among ``units``."""
     trees = []
     for place, (unit, dies) in enumerate(die_split.split_all(info, u8, units.units, units.shapes)):
@@ -115,18 +115,20 @@ def _split(info: DebugSection, u8: U8, units: Units, warnings: Warnings) -> list
     return trees
 
 
-def _functions(trees: Sequence[tuple[int, Dies]], shapes: Sequence[DieShape]) -> _Functions:
+def _functions(trees: Sequence[tuple[int, DieColumns]], shapes: Sequence[DieShape]) -> _Functions:
     """Join the trees, find who stands around whom, and keep the functions and inlined calls."""
     kind = np.array([_KINDS.get(shape.tag, _OTHER) for shape in shapes] + [_OTHER], np.uint8)
     children = np.array([shape.has_children for shape in shapes] + [False], np.bool_)
     count = [len(dies.at) for _, dies in trees]
     unit = np.repeat(np.array([place for place, _ in trees], np.int64), count)
-    dies = Dies._make(np.concatenate(column) for column in zip(_NO_DIES, *(dies for _, dies in trees), strict=True))
+    dies = DieColumns._make(
+        np.concatenate(column) for column in zip(_NO_DIES, *(dies for _, dies in trees), strict=True)
+    )
     real = np.flatnonzero(dies.shape != NULL)
     at, shape, attributes, depth = dies.at[real], dies.shape[real], dies.attributes[real], dies.depth[real]
     which = np.flatnonzero(kind[shape] != _OTHER)
     around = tree.enclosing(depth, children[shape], kind[shape] != _OTHER)[which]
-    number = np.full(len(real) + 1, tree.NOBODY, np.int64)
+    number = np.full(len(real) + 1, tree.NO_SCOPE, np.int64)
     number[which] = np.arange(len(which))
     return _Functions(
         at[which], attributes[which], shape[which], unit[real][which], kind[shape[which]] == _INLINED, number[around]
@@ -135,12 +137,12 @@ def _functions(trees: Sequence[tuple[int, Dies]], shapes: Sequence[DieShape]) ->
 
 _OTHER, _FUNCTION, _INLINED = 0, 1, 2
 _KINDS: dict[int, int] = {Tag.DW_TAG_subprogram: _FUNCTION, Tag.DW_TAG_inlined_subroutine: _INLINED}
-_NO_DIES = Dies(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int32))
+_NO_DIES = DieColumns(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int32))
 
 
 def code_ranges(
     sections: DebugSections, reader: AttributeReader, found: ScopeAttributes, unit: Positions
-) -> tuple[Ranges, int]:
+) -> tuple[RangeRows, int]:
     """The code ranges of every DIE, and how many lists are damaged; low_pc and high_pc go before a list."""
     simple = found.has_low & found.has_high
     which = np.flatnonzero(simple)
@@ -150,7 +152,7 @@ def code_ranges(
     listed = np.flatnonzero(found.has_ranges & ~simple)
     lists, bad = read_lists(sections, reader, found.ranges[listed], unit[listed])
     lists = lists._replace(which=listed[lists.which])
-    return in_order([Ranges(which[filled], start[filled], end[filled]), lists]), bad
+    return in_order([RangeRows(which[filled], start[filled], end[filled]), lists]), bad
 
 
 def _with_callers(functions: _Functions, stated: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -17,13 +17,16 @@ IN_INFO, IN_STRINGS, IN_LINE_STRINGS = 1, 2, 3
 _SECTION_BITS = 60
 _OFFSET = np.uint64((1 << _SECTION_BITS) - 1)
 _FIRST_PLACES = np.arange(IN_INFO, IN_LINE_STRINGS + 2, dtype=np.uint64) << np.uint64(_SECTION_BITS)
-"""The first place of each section, and behind the last."""
-_FACTOR = 16
-_BUDGET = 1 << 20
-_DENSE = 8
-"""From one string in so many on, splitting the whole section is faster than looking for the end of each."""
-_ROOM = 64
-"""Places this far apart on average are told apart by a mark a byte; others are sorted."""
+"""The first place of each section, and after the last."""
+_BYTES_READ_PER_BYTE = 16
+_BYTES_READ_AT_LEAST = 1 << 20
+"""What all strings may have together: so many times the bytes of their sections, and this much in any case."""
+_STRINGS_PER_WANTED_ONE = 8
+"""Where at least one of so many strings of a section is wanted, the whole section is split; where fewer are, the end of each
+is searched for."""
+_BYTES_PER_PLACE = 64
+"""Places that lie no farther apart than this on average are found to be different by a mark for every byte between the first
+and the last; others by sorting."""
 NO_STRING = np.uint64(0)
 
 
@@ -43,7 +46,7 @@ class StringReader:
             IN_LINE_STRINGS: sections.line_strings,
         }
         self._last: dict[int, tuple[bytes, int]] = {}
-        self._budget = _BUDGET
+        self._budget = _BYTES_READ_AT_LEAST
 
     def at(self, section: int, offset: int) -> bytes | None:
         """The string at ``offset``; None where the section has none."""
@@ -59,7 +62,7 @@ class StringReader:
         readable part."""
         data, last = self._open(section)
         offsets = offsets[: np.searchsorted(offsets, last, side="right")]
-        if _DENSE * len(offsets) < data.count(b"\0") or not data.isascii():
+        if _STRINGS_PER_WANTED_ONE * len(offsets) < data.count(b"\0") or not data.isascii():
             found = (self.at(section, offset) for offset in offsets.tolist())
             return [text.decode("utf-8", "replace") for text in found if text is not None]
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
@@ -78,7 +81,7 @@ class StringReader:
         if known is None:
             data = self._sections[section].data
             known = self._last[section] = data, data.rfind(b"\0")
-            self._budget += _FACTOR * len(data)
+            self._budget += _BYTES_READ_PER_BYTE * len(data)
         return known
 
     def _spend(self, section: int, count: int) -> None:
@@ -119,7 +122,7 @@ def _distinct(places: U64) -> tuple[U64, NDArray[np.intp]]:
     """The places in order, each once, and the number of each one given."""
     least = places.min() if len(places) else NO_STRING
     room = int(places.max() - least) + 1 if len(places) else 0
-    if room > _ROOM * len(places):
+    if room > _BYTES_PER_PLACE * len(places):
         distinct, where = np.unique(places, return_inverse=True)
         return distinct, where.reshape(-1)
     offset = (places - least).astype(np.intp)

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.int64]
 _LEVELS = 1000
 """Trees deeper than this are followed with a stack, which costs the same at any depth."""
-NOBODY = -1
+NO_SCOPE = -1
 
 
 def enclosing(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDArray[np.bool_]) -> Numbers:
-    """For every DIE the number of the nearest scope strictly around it, or NOBODY.
+    """For every DIE the number of the nearest scope strictly around it, or NO_SCOPE.
 
     The columns list DIEs of one or more trees in preorder, without null entries; only DIEs marked ``container`` have
     children. Roots stand at depth 0.
@@ -27,7 +27,7 @@ def enclosing(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDA
 
 
 def _by_level(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDArray[np.bool_]) -> Numbers:
-    around = np.full(len(depth), NOBODY, np.int64)
+    around = np.full(len(depth), NO_SCOPE, np.int64)
     order = np.argsort(depth.astype(np.int16), kind="stable")
     levels = np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)
     for outer, inner in itertools.pairwise(levels):
@@ -39,7 +39,7 @@ def _by_level(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDA
 
 def _with_a_stack(depth: NDArray[np.int32], scope: NDArray[np.bool_]) -> Numbers:
     around = []
-    inside = [NOBODY]
+    inside = [NO_SCOPE]
     for number, (level, is_scope) in enumerate(zip(depth.tolist(), scope.tolist(), strict=True)):
         del inside[level + 1 :]
         around.append(inside[level])

@@ -15,7 +15,7 @@ from symd.dwarf.bulk_read import uleb_at
 from symd.dwarf.constants import At, Lne
 from symd.dwarf.forms import ValueLayout
 from symd.dwarf.line_header import EXTENDED_OPCODE
-from symd.dwarf.range_lists import Ranges
+from symd.dwarf.range_lists import RangeRows
 from symd.dwarf.scopes import code_ranges
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.units import Unit, Units
@@ -57,7 +57,7 @@ def units_for_addresses(sections: DebugSections, units: Units, addresses: U64) -
     return UnitSelection(replace(units, units=kept, skipped_tables=skipped), spans.start[mine], spans.end[mine])
 
 
-def _stated(sections: DebugSections, units: Units) -> Ranges | None:
+def _stated(sections: DebugSections, units: Units) -> RangeRows | None:
     """The code ranges that the first DIE of each unit states, by unit number; None where one cannot be read in bulk."""
     u8 = np.frombuffer(sections.info.data, np.uint8)
     code, attributes = uleb_at(u8, np.array([unit.dies for unit in units.units], np.int64))
@@ -77,7 +77,7 @@ def _stated(sections: DebugSections, units: Units) -> Ranges | None:
     return ranges._replace(which=which[ranges.which])
 
 
-def _holders(spans: Ranges, addresses: U64) -> set[int] | None:
+def _holders(spans: RangeRows, addresses: U64) -> set[int] | None:
     """The numbers of the units that hold an address; None when nobody holds one of them."""
     found = [spans.which[(spans.start <= address) & (address < spans.end)].tolist() for address in addresses]
     return {number for numbers in found for number in numbers} if all(found) else None
@@ -106,7 +106,7 @@ def _refer_elsewhere(units: Units, chosen: Sequence[Unit]) -> bool:
     )
 
 
-def _begins_inside(sections: DebugSections, unit: Unit, spans: Ranges) -> bool:
+def _begins_inside(sections: DebugSections, unit: Unit, spans: RangeRows) -> bool:
     """Whether every sequence of the unit's line table begins in the unit's ranges, or where linkers put what they
     dropped. Bytes that look like DW_LNE_set_address count as one."""
     data, at = sections.lines.data, unit.stmt_list

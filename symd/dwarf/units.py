@@ -90,7 +90,7 @@ def read_units(sections: DebugSections) -> Units:
 
 
 def _walk(info: DebugSection, warnings: Warnings) -> Iterator[tuple[Cursor, int, int]]:
-    """A cursor behind the length field of every unit, the unit's offset and its offset size."""
+    """A cursor after the length field of every unit, the unit's offset and its offset size."""
     data, at = info.data, 0
     while at < len(data):
         cursor = Cursor(data, info.name, at, len(data))
@@ -157,7 +157,7 @@ def _take(
         value = values.get(attribute, (0, default))[1]
         return value & 0xFFFFFFFFFFFFFFFF if isinstance(value, int) else default
 
-    # Behind the header of the contribution, where no attribute says it; GNU's extension of DWARF 4 has no header.
+    # After the header of the contribution, where no attribute says it; GNU's extension of DWARF 4 has no header.
     header = (8 if unit.widths.offset == 4 else 16) if unit.version >= 5 else 0
     unit.str_offsets_base = number(_STR_OFFSETS_BASE, header)
     unit.addr_base = number(_ADDR_BASE, number(_GNU_ADDR_BASE, header))

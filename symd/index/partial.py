@@ -11,7 +11,7 @@ import numpy as np
 
 from symd import debuginfo
 from symd.debuginfo import text_ranges
-from symd.debuginfo.text_ranges import Window
+from symd.debuginfo.text_ranges import TextRanges
 from symd.errors import SymdError
 from symd.index.builder import build
 from symd.index.lookup import Index
@@ -132,8 +132,8 @@ class _Item:
     def __init__(self, code: CodeObject) -> None:
         self.code = code
         self.indexed = Indexed(code, None)
-        self._part: debuginfo.Part | None = None
-        self._window: Window | None = None
+        self._part: debuginfo.PartialDebugInfo | None = None
+        self._window: TextRanges | None = None
         self._places: list[tuple[int, int]] = []
         self._kernels: set[str] = set()
 
@@ -146,7 +146,7 @@ class _Item:
         return self.indexed.debug is not None or not places
 
     def part_holds(self, places: Places) -> bool:
-        return self._part is not None and all(self._part.window.holds(*place) for place in places)
+        return self._part is not None and all(self._part.text.holds(*place) for place in places)
 
     def decode_part(self, places: Places) -> bool:
         """Decode what these places and those before them need; False, and nothing changes, where that is all."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from symd import debuginfo
-from symd.debuginfo import layout, nvidia_inlining, relocation
+from symd.debuginfo import layout, nvidia_inlining
 from symd.debuginfo.relocation import cuda
 from symd.model.code import Function
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
@@ -14,11 +14,6 @@ from tests.debuginfo import nvidia_lines
 from tests.golden.cuda import positions, samples
 
 WITH_LINES = [name for name in samples.CUBINS if ".none." not in name and not positions.is_debug(name)]
-
-
-@pytest.fixture
-def schemes(monkeypatch):
-    monkeypatch.setattr(relocation, "SCHEMES", {**relocation.SCHEMES, "cuda": cuda.relocate})
 
 
 def _innermost(scopes: Scopes, section: int, offset: int) -> int | None:
@@ -61,7 +56,7 @@ def _read(name: str) -> tuple[DebugInfo, nvidia_inlining.InlinedScopes]:
 
 
 @pytest.mark.parametrize("name", WITH_LINES)
-def test_scopes_and_rows_give_the_chain_that_nvdisasm_prints(name, schemes):
+def test_scopes_and_rows_give_the_chain_that_nvdisasm_prints(name):
     debug, inlined = _read(name)
     chains = 0
     for section, shown in positions.matched(samples.code(name), positions.printed("lines.txt", name)):
@@ -74,7 +69,7 @@ def test_scopes_and_rows_give_the_chain_that_nvdisasm_prints(name, schemes):
 
 
 @pytest.mark.parametrize("name", WITH_LINES)
-def test_frames_have_the_names_of_the_row_and_of_each_row_around_it(name, schemes):
+def test_frames_have_the_names_of_the_row_and_of_each_row_around_it(name):
     code = samples.code(name)
     _, inlined = _read(name)
     plan = layout.assign(code)

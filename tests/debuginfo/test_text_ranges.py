@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from symd.debuginfo.text_ranges import Window, around, narrowed
+from symd.debuginfo.text_ranges import TextRanges, around, narrowed
 from symd.model.code import CodeObject, Function, Kernel
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
 
@@ -60,7 +60,7 @@ def cut(*places: tuple[int, int], kernels: tuple[str, ...] = ()) -> tuple[CodeOb
     return narrowed(CODE, debug(), window, kernels)
 
 
-def stretches(window: Window) -> set[tuple[int, int, int]]:
+def stretches(window: TextRanges) -> set[tuple[int, int, int]]:
     columns = (column.tolist() for column in window)
     return set(zip(*columns, strict=True))
 
@@ -126,8 +126,8 @@ def test_symbols_that_have_nothing_there_are_left_out_but_for_kernels_that_are_n
 
 
 def test_stretches_inside_others_are_those_that_one_of_them_holds() -> None:
-    spans = Window(u32(1, 2, 1), u64(20, 0, 0), u64(30, 8, 10))
-    many = Window(u32(1, 1, 1, 1, 2, 2, 3), u64(0, 2, 8, 20, 0, 4, 0), u64(10, 12, 10, 29, 8, 9, 4))
+    spans = TextRanges(u32(1, 2, 1), u64(20, 0, 0), u64(30, 8, 10))
+    many = TextRanges(u32(1, 1, 1, 1, 2, 2, 3), u64(0, 2, 8, 20, 0, 4, 0), u64(10, 12, 10, 29, 8, 9, 4))
     found = many.inside(spans)
     assert list(zip(found.section.tolist(), found.start.tolist(), found.end.tolist(), strict=True)) == [
         (1, 0, 10),
@@ -135,5 +135,5 @@ def test_stretches_inside_others_are_those_that_one_of_them_holds() -> None:
         (1, 20, 29),
         (2, 0, 8),
     ]
-    assert not len(Window(u32(), u64(), u64()).inside(spans).start)
-    assert not len(many.inside(Window(u32(), u64(), u64())).start)
+    assert not len(TextRanges(u32(), u64(), u64()).inside(spans).start)
+    assert not len(many.inside(TextRanges(u32(), u64(), u64())).start)

@@ -66,7 +66,7 @@ def _written(chance: random.Random, table: Mapping[int, Layouts], count: int) ->
 @pytest.mark.parametrize("seed", range(40))
 def test_records_of_several_stretches_are_found_where_they_were_written(seed, monkeypatch):
     chance = random.Random(seed)
-    monkeypatch.setattr(bulk_records, "_DISTANCE", chance.choice((8, 64, 512)))
+    monkeypatch.setattr(bulk_records, "_SEED_DISTANCE", chance.choice((8, 64, 512)))
     tables = [_table(chance) for _ in range(3)]
     data, expected, begin, end, which = bytearray(), [], [], [], []
     for number in [chance.randrange(3) for _ in range(chance.randint(1, 6))]:
@@ -97,7 +97,7 @@ def _subprograms(body: bytes) -> dict[str, bytes]:
 @pytest.mark.parametrize("steps", [1, 10_000])
 def test_a_tree_on_which_guesses_lead_far_or_nowhere_is_read_all_the_same(steps, monkeypatch):
     """Every byte is 2, so that a function of 13 bytes seems to begin at each of them, and chains pass each other by."""
-    monkeypatch.setattr(bulk_records, "_MOST_STEPS", steps)
+    monkeypatch.setattr(bulk_records, "_MEETING_STEPS", steps)
     count = 20_000
     body = b"\x02" * 13 * count
     data = np.frombuffer(body, np.uint8)
@@ -137,7 +137,7 @@ def _listed(lists: bytes, offsets: list[int]) -> dict[str, bytes]:
 @pytest.mark.parametrize("few", [0, 16, 10**9])
 @pytest.mark.parametrize("seed", range(6))
 def test_range_lists_of_any_length_and_order_are_those_that_were_written(seed, few, monkeypatch):
-    monkeypatch.setattr(range_lists, "_FEW", few)
+    monkeypatch.setattr(range_lists, "_LISTS_READ_ALONE", few)
     chance = random.Random(seed)
     data, offsets, expected = bytearray(chance.randbytes(7)), [], []
     for number in range(60):
@@ -164,3 +164,13 @@ def test_range_lists_of_any_length_and_order_are_those_that_were_written(seed, f
     scopes = read_scopes(_listed(bytes(data), [offsets[number] for number in order]), LineColumns.empty())
     found = zip(scopes.range_scope.tolist(), scopes.range_start.tolist(), scopes.range_end.tolist(), strict=True)
     assert sorted((order[scope], start, end) for scope, start, end in found) == sorted(expected)
+
+
+def test_the_example_of_the_module(monkeypatch):
+    """Guesses four bytes apart in eight bytes: the second begins at a value."""
+    monkeypatch.setattr(bulk_records, "_SEED_DISTANCE", 4)
+    data = np.frombuffer(bytes([1, 2, 2, 1, 1, 2, 1, 0]), np.uint8)
+    records = Records(data, [{1: (1,), 2: ()}])
+    found = records.split(np.array([0]), np.array([8]), np.array([0]))
+    assert found is not None
+    assert [at.tolist() for at in found] == [[0, 2, 3, 5, 6]]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symd.dwarf import DebugSection, LineColumns, line_interpreter, line_program
+from symd.dwarf import DebugSection, LineColumns, line_interpreter, line_program, opcode_boundaries
 from symd.dwarf import lines as lines_module
 from symd.dwarf.line_header import LineHeader, ProgramShape
 from symd.dwarf.line_program import ProgramRows
@@ -272,3 +272,12 @@ def test_a_lying_file_count_costs_no_memory():
     program[at] = 0x7F
     with pytest.raises(Malformed):
         read_lines({".debug_line": bytes(program)})
+
+
+def test_the_example_of_the_opcode_boundaries():
+    program = bytes([0x05, 0x8A, 0x01, 0x03, 0x05, 0x4B, 0x02, 0x01])
+    shape = ProgramShape(13, -3, 12, 1, 1, True, bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1)))
+    code = program + bytes([opcode_boundaries.SENTINEL])
+    found = opcode_boundaries.find(code, shape, np.array([len(program)]))
+    assert np.flatnonzero(found.starts).tolist() == [0, 3, 5, 6, 8]
+    assert not len(found.extended)

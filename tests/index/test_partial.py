@@ -217,7 +217,7 @@ def test_text_of_no_function_needs_all(units: tuple[CodeObject, ...]) -> None:
     start, end = scopes.range_offset.tolist(), scopes.range_end.tolist()
     held = set(zip(scopes.range_section.tolist(), start, end, strict=True))
     held |= {(each.section_index, each.offset, each.offset + each.size) for each in code.functions}
-    part = zip(found.window.section.tolist(), found.window.start.tolist(), found.window.end.tolist(), strict=True)
+    part = zip(found.text.section.tolist(), found.text.start.tolist(), found.text.end.tolist(), strict=True)
     assert set(part) <= held
 
 

@@ -1,5 +1,5 @@
 """Debug sections with their relocations applied, so that every address in them is one of the layout's linear addresses.
-Each vendor has a scheme of its own; adding one is one new module and one line in SCHEMES."""
+Each vendor has a scheme of its own; adding one is one new module and one line in MODULES."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from symd.debuginfo.layout import LinearLayout
 from symd.dwarf.sections import DebugSections
 from symd.model.code import CodeObject, RelocationScheme, Section
 
-__all__ = ("SCHEMES", "Contents", "Scheme", "relocated")
+__all__ = ("MODULES", "SCHEMES", "Contents", "Scheme", "relocated")
 
 Contents = Mapping[str, bytes]
 """Section name (".debug_line") to content, relocated."""
@@ -47,13 +47,17 @@ def _module(name: str) -> Scheme:
     return relocate
 
 
+MODULES: Mapping[RelocationScheme, str] = {
+    RelocationScheme.IGC: "igc",
+    RelocationScheme.X86_64: "igc",
+    RelocationScheme.ZEBIN: "zebin",
+    RelocationScheme.AMDGPU: "amdgpu",
+    RelocationScheme.CUDA: "cuda",
+}
+"""Which module of this package relocates by which scheme."""
 SCHEMES: Mapping[RelocationScheme, Scheme] = {
     RelocationScheme.NONE: plain,
-    RelocationScheme.IGC: _module("igc"),
-    RelocationScheme.X86_64: _module("igc"),
-    RelocationScheme.ZEBIN: _module("zebin"),
-    RelocationScheme.AMDGPU: _module("amdgpu"),
-    RelocationScheme.CUDA: _module("cuda"),
+    **{scheme: _module(name) for scheme, name in MODULES.items()},
 }
 """By ``CodeObject.relocation``."""
 

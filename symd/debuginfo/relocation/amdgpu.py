@@ -1,9 +1,12 @@
 """Relocatable AMDGPU objects: every address and every offset in their debug sections is a relocation, SHT_RELA as a rule.
 With one section a function all line sequences begin at 0, and only the relocation's symbol says whose they are.
 
-Source: LLVM's AMDGPU usage guide, "Relocation Records": 6 and 1 are the low word of S + A, 3 is S + A in 64 bits."""
+Source: LLVM's AMDGPU usage guide, "Relocation Records"."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
 
 import numpy as np
 
@@ -15,7 +18,25 @@ from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
 from symd.model.columns import U64
 
-_WIDTHS = {1: 4, 3: 8, 6: 4}
+
+class RAmdgpu(IntEnum):
+    """Relocation types of debug data. S is the symbol's value, A the addend."""
+
+    R_AMDGPU_NONE = 0
+    R_AMDGPU_ABS32_LO = 1
+    """The low word of S + A."""
+    R_AMDGPU_ABS64 = 3
+    """S + A in 64 bits."""
+    R_AMDGPU_ABS32 = 6
+    """S + A in 32 bits."""
+
+
+_WIDTHS: Mapping[int, int] = {
+    int(RAmdgpu.R_AMDGPU_ABS32_LO): 4,
+    int(RAmdgpu.R_AMDGPU_ABS64): 8,
+    int(RAmdgpu.R_AMDGPU_ABS32): 4,
+}
+"""Bytes that each type writes."""
 
 
 def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
@@ -60,7 +81,7 @@ def _relocated(code: CodeObject, section: Section, values: U64) -> bytearray:
         found = entries.read(table)
         if table.type == SHT_REL:
             raise Unsupported("SHT_REL relocations are not read for AMDGPU objects", where=table.name)
-        unknown = set(np.unique(found.type).tolist()) - {0, *_WIDTHS}
+        unknown = set(np.unique(found.type).tolist()) - {RAmdgpu.R_AMDGPU_NONE, *_WIDTHS}
         if unknown:
             raise Unsupported(f"relocation type {min(unknown)} is not read in debug sections", where=table.name)
         if len(found.symbol) and int(found.symbol.max()) >= len(values):

@@ -6,6 +6,9 @@ section. Type numbers and names as cuobjdump prints them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import IntEnum
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,11 +20,28 @@ from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
 from symd.model.columns import U64
 
-R_CUDA_NONE, R_CUDA_32, R_CUDA_64, R_CUDA_G32, R_CUDA_G64, R_CUDA_UNUSED_CLEAR64 = 0, 1, 2, 3, 4, 73
-WIDTHS = {R_CUDA_32: 4, R_CUDA_G32: 4, R_CUDA_64: 8, R_CUDA_G64: 8}
-"""Bytes that each type writes; G is the address of a variable in its memory space."""
-NOTHING_TO_DO = (R_CUDA_NONE, R_CUDA_UNUSED_CLEAR64)
-"""UNUSED_CLEAR64 is an order to the linker: clear the place if the function is stripped."""
+
+class RCuda(IntEnum):
+    """Relocation types of debug data."""
+
+    R_CUDA_NONE = 0
+    R_CUDA_32 = 1
+    R_CUDA_64 = 2
+    R_CUDA_G32 = 3
+    """The address of a variable in its memory space, as is R_CUDA_G64."""
+    R_CUDA_G64 = 4
+    R_CUDA_UNUSED_CLEAR64 = 73
+    """An order to the linker: clear the place if the function is stripped."""
+
+
+_WIDTHS: Mapping[int, int] = {
+    int(RCuda.R_CUDA_32): 4,
+    int(RCuda.R_CUDA_G32): 4,
+    int(RCuda.R_CUDA_64): 8,
+    int(RCuda.R_CUDA_G64): 8,
+}
+"""Bytes that each type writes."""
+_NOTHING_TO_DO = (int(RCuda.R_CUDA_NONE), int(RCuda.R_CUDA_UNUSED_CLEAR64))
 PTX_LINES = ".nv_debug_line_sass"
 
 
@@ -58,12 +78,12 @@ def _relocated(code: CodeObject, section: Section, symbols: tuple[U64, NDArray[n
 def _apply(data: bytearray, table: Section, symbols: tuple[U64, NDArray[np.bool_]], where: str) -> None:
     values, defined = symbols
     rows = entries.read(table)
-    unknown = np.setdiff1d(rows.type, (*WIDTHS, *NOTHING_TO_DO))
+    unknown = np.setdiff1d(rows.type, (*_WIDTHS, *_NOTHING_TO_DO))
     if len(unknown):
         raise Unsupported(f"relocation type {int(unknown[0])} of {table.name} is not known", where=where)
     if len(rows.symbol) and int(rows.symbol.max()) >= len(values):
         raise Malformed(f"{table.name} names symbol {int(rows.symbol.max())} of {len(values)}", where=where)
-    for kind, width in WIDTHS.items():
+    for kind, width in _WIDTHS.items():
         mine = (rows.type == kind) & defined[rows.symbol]
         offsets = rows.offset[mine]
         addends = rows.addend[mine].view(np.uint64)

@@ -18,7 +18,7 @@ _RELA = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("adden
 _REL = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4")])
 
 
-class Entries(NamedTuple):
+class Relocations(NamedTuple):
     """Relocations of one section: equally long columns; ``addend`` is 0 for SHT_REL, where it stands in place."""
 
     offset: U64
@@ -27,14 +27,14 @@ class Entries(NamedTuple):
     addend: NDArray[np.int64]
 
 
-def read(table: Section) -> Entries:
+def read(table: Section) -> Relocations:
     """The entries of a 64-bit SHT_RELA or SHT_REL section."""
     dtype = _RELA if table.type == SHT_RELA else _REL
     if len(table.data) % dtype.itemsize:
         raise Malformed(f"relocation table size is not a multiple of {dtype.itemsize}", where=table.name)
     raw = np.frombuffer(table.data, dtype)
     addend = raw["addend"] if table.type == SHT_RELA else np.zeros(len(raw), np.int64)
-    return Entries(raw["offset"], raw["type"], raw["symbol"], addend)
+    return Relocations(raw["offset"], raw["type"], raw["symbol"], addend)
 
 
 def tables_for(code: CodeObject, target: Section) -> list[Section]:

@@ -4,16 +4,32 @@ all of its addresses and section offsets in R_X86_64_64 and R_X86_64_32."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import IntEnum
+
 import numpy as np
 
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
 from symd.elf import symbol_columns
 from symd.errors import Unsupported
-from symd.model.code import CodeObject, Section
+from symd.model.code import CodeObject, RelocationScheme, Section
 from symd.model.columns import U64
 
-_WIDTHS = {"igc": {1: 8}, "x86-64": {1: 8, 10: 4, 11: 4}}
+
+class RX8664(IntEnum):
+    """Relocation types of debug data on x86-64, which IGC borrows. Source: System V ABI, AMD64 supplement, 4.4.1."""
+
+    R_X86_64_64 = 1
+    R_X86_64_32 = 10
+    R_X86_64_32S = 11
+
+
+_WIDTHS: Mapping[RelocationScheme, Mapping[int, int]] = {
+    RelocationScheme.IGC: {RX8664.R_X86_64_64: 8},
+    RelocationScheme.X86_64: {RX8664.R_X86_64_64: 8, RX8664.R_X86_64_32: 4, RX8664.R_X86_64_32S: 4},
+}
+"""Bytes that each type writes."""
 
 
 def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:

@@ -3,12 +3,13 @@ holds the relocation, names may be missing or differ from run to run, and a driv
 kernel's addresses at 0. The addends are right, with every kernel at 0; so each unit's kernel is found, and everything is
 redone from the addends.
 
-Relocation types (ELF layout document): 1 is a 64-bit text address, 2 a 32-bit offset into another debug section.
+Source: compute-runtime's zebin documentation, "Gen Relocation Type".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
 
 import numpy as np
 
@@ -22,7 +23,18 @@ from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
 from symd.model.columns import U64
 
-_NONE, _TEXT_ADDRESS, _SECTION_OFFSET = 0, 1, 2
+
+class RZe(IntEnum):
+    """Relocation types. Those that debug data has no use for are not listed."""
+
+    R_ZE_NONE = 0
+    R_ZE_SYM_ADDR = 1
+    """A 64-bit address: of text, in debug data."""
+    R_ZE_SYM_ADDR_32 = 2
+    """The low word of one: an offset into another section, in debug data."""
+
+
+_NONE, _TEXT_ADDRESS, _SECTION_OFFSET = int(RZe.R_ZE_NONE), int(RZe.R_ZE_SYM_ADDR), int(RZe.R_ZE_SYM_ADDR_32)
 
 
 def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
@@ -39,14 +51,14 @@ def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
     return {name: bytes(data) for name, data in content.items()}
 
 
-def _check_types(name: str, table: entries.Entries) -> None:
-    """Types 3 (upper half of an address) and 4 (payload offset) are of code; in debug data nothing says what they mean."""
+def _check_types(name: str, table: entries.Relocations) -> None:
+    """R_ZE_SYM_ADDR_32_HI (3) and R_PER_THREAD_PAYLOAD_OFFSET_32 (4) are of code; nothing says what they mean in debug data."""
     strange = table.type[(table.type != _NONE) & (table.type != _TEXT_ADDRESS) & (table.type != _SECTION_OFFSET)]
     if len(strange):
         raise Unsupported(f"relocation type {int(strange[0])} is not known in debug data (1 and 2 are)", where=name)
 
 
-def _entries(code: CodeObject, section: Section) -> entries.Entries:
+def _entries(code: CodeObject, section: Section) -> entries.Relocations:
     found = [entries.read(table) for table in entries.tables_for(code, section)]
     if len(found) > 1:
         raise Malformed("has more than one relocation table", where=section.name)
@@ -54,7 +66,7 @@ def _entries(code: CodeObject, section: Section) -> entries.Entries:
 
 
 def _texts(
-    code: CodeObject, layout: LinearLayout, content: dict[str, bytearray], tables: dict[str, entries.Entries]
+    code: CodeObject, layout: LinearLayout, content: dict[str, bytearray], tables: dict[str, entries.Relocations]
 ) -> None:
     sections = DebugSections.of({name: bytes(data) for name, data in content.items()})
     units = read_units(sections)
@@ -91,7 +103,7 @@ def _bases(
     layout: LinearLayout,
     found: Sequence[Unit],
     functions: Sequence[tuple[str, ...]],
-    table: entries.Entries,
+    table: entries.Relocations,
 ) -> list[int]:
     """The linear base of each unit's kernel: by the name of a text relocation, by the unit's function, by order."""
     texts = [section for section in code.sections if section.executable]

@@ -115,8 +115,8 @@ def _operand(item: DebugInstruction | None, table: dict[Debug, int]) -> int | No
     return item.operands[at] if item is not None and at is not None and at < len(item.operands) else None
 
 
-class Places:
-    """Where statements take effect: ``offset`` is the byte offset of every instruction (and of the end, behind the last),
+class InstructionOffsets:
+    """Where statements take effect: ``offset`` is the byte offset of every instruction (and of the end, after the last),
     ``governed`` the number of the first instruction from each on that is no location statement. ``lines`` are the numbers
     of DebugLine and DebugNoLine, of which ``beginning`` marks the former (the literal sets have neither); ``scopes`` are
     DebugScope and DebugNoScope."""
@@ -136,7 +136,7 @@ class Places:
         self.offset: U64 = np.append(words.start * 4, words.end).astype(np.uint64)
 
 
-class Interner:
+class StringNumbers:
     """Strings to numbers; 0 is ""."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.debuginfo.spirv.debug import DebugData, Interner, Places
+from symd.debuginfo.spirv.debug import DebugData, InstructionOffsets, StringNumbers
 from symd.debuginfo.spirv.scopes import ScopeBuilder
 from symd.model.code import CodeObject
 from symd.model.columns import I64
@@ -22,7 +22,7 @@ from symd.spirv.words import BLOCK_ENDS, Op, Words, parse
 __all__ = ("read",)
 
 _END, _LINE, _DEBUG = 0, 1, 2
-"""Kinds of event: the block ends behind it, OpLine or OpNoLine, DebugLine or DebugNoLine."""
+"""Kinds of event: the block ends after it, OpLine or OpNoLine, DebugLine or DebugNoLine."""
 
 
 def read(code: CodeObject) -> DebugInfo:
@@ -30,8 +30,8 @@ def read(code: CodeObject) -> DebugInfo:
     whatever is wrong with debug operands only leaves out what they would have said."""
     words = parse(code.data)
     data = DebugData(words)
-    files, names = Interner(), Interner()
-    places = Places(words)
+    files, names = StringNumbers(), StringNumbers()
+    places = InstructionOffsets(words)
     rows = _rows(_events(words, data, files, places), places)
     builder = ScopeBuilder(data, files, names, places)
     scopes = builder.build(bodies(words))
@@ -49,7 +49,7 @@ class _Events:
     location: I64
 
 
-def _events(words: Words, data: DebugData, files: Interner, places: Places) -> _Events:
+def _events(words: Words, data: DebugData, files: StringNumbers, places: InstructionOffsets) -> _Events:
     """What happens, in the order of the module; the module's end ends its last block."""
     blocks = np.append(words.where(*BLOCK_ENDS), len(words) - 1).astype(np.int64)
     lines = np.array(words.where(Op.LINE, Op.NO_LINE), np.int64)
@@ -68,15 +68,15 @@ def _events(words: Words, data: DebugData, files: Interner, places: Places) -> _
     )
 
 
-def _op_lines(words: Words, files: Interner, numbers: I64) -> I64:
+def _op_lines(words: Words, files: StringNumbers, numbers: I64) -> I64:
     """Operands: file (an OpString), line, column."""
     first, last = words.start[numbers] + 1, len(words.words) - 1
     ids, line, column = (words.words[np.minimum(first + at, last)].astype(np.int64) for at in range(3))
     return np.column_stack((_through(ids, lambda one: files(words.strings.get(one, ""))), line, column))
 
 
-def _debug_lines(words: Words, data: DebugData, files: Interner, numbers: I64) -> I64:
-    """Operands behind the four words of OpExtInst: source, line start and end, column start and end."""
+def _debug_lines(words: Words, data: DebugData, files: StringNumbers, numbers: I64) -> I64:
+    """Operands after the four words of OpExtInst: source, line start and end, column start and end."""
     first, last = words.start[numbers] + 5, len(words.words) - 1
     ids, line, column = (words.words[np.minimum(first + at, last)].astype(np.int64) for at in (0, 1, 3))
     constant = lambda one: words.constants.get(one, 0)  # noqa: E731 - the name is the documentation
@@ -90,7 +90,7 @@ def _through(ids: I64, look_up: Callable[[int], int]) -> I64:
     return np.array([look_up(one) for one in distinct.tolist()], np.int64)[back]
 
 
-def _rows(events: _Events, places: Places) -> LineRows:
+def _rows(events: _Events, places: InstructionOffsets) -> LineRows:
     """A DebugLine outranks an OpLine as long as it lasts; of several statements in a row the last one counts; where
     nothing is in force any more the sequence ends."""
     at = np.arange(len(events.number))

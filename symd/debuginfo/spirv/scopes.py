@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from symd.debuginfo.spirv.debug import DebugData, Interner, Places
+from symd.debuginfo.spirv.debug import DebugData, InstructionOffsets, StringNumbers
 from symd.model.debug_info import NO_PARENT, Scopes
 from symd.spirv.functions import Body
 from symd.spirv.words import BLOCK_ENDS, Debug
@@ -28,7 +28,7 @@ Segment = tuple[int, int, tuple[int, int] | None]
 
 
 class ScopeBuilder:
-    def __init__(self, data: DebugData, files: Interner, names: Interner, places: Places) -> None:
+    def __init__(self, data: DebugData, files: StringNumbers, names: StringNumbers, places: InstructionOffsets) -> None:
         self.data, self.files, self.names, self.places = data, files, names, places
         self.warnings: list[str] = []
         self._scopes: list[tuple[int, int, int, int, int, int, int]] = []
@@ -62,7 +62,7 @@ class ScopeBuilder:
         own = self._own_function(body, segments)
         for first, end, scope in segments:
             if len(self._range_scope) >= MOST_RANGES:
-                self._warn(f"scopes behind byte {body.offset} are left out: there are more than {MOST_RANGES} ranges")
+                self._warn(f"scopes after byte {body.offset} are left out: there are more than {MOST_RANGES} ranges")
                 return
             chain = self._chain(*scope) if scope is not None else []
             if not chain or chain[-1][0] is None:

@@ -26,7 +26,7 @@ def source_texts(code: CodeObject) -> Mapping[str, str]:
 
 
 def _from_op_source(words: Words, pieces: dict[str, list[str]]) -> None:
-    """OpSource: language, version, file, text; each OpSourceContinued behind it goes on."""
+    """OpSource: language, version, file, text; each OpSourceContinued after it goes on."""
     current: list[str] | None = None
     for number, ops in words.each(Op.SOURCE, Op.SOURCE_CONTINUED):
         if words.opcode[number] == Op.SOURCE_CONTINUED:
@@ -40,7 +40,7 @@ def _from_op_source(words: Words, pieces: dict[str, list[str]]) -> None:
 
 
 def _from_debug_source(words: Words, pieces: dict[str, list[str]]) -> None:
-    """DebugSource: file, text; each DebugSourceContinued behind it goes on."""
+    """DebugSource: file, text; each DebugSourceContinued after it goes on."""
     current: list[str] | None = None
     for item in words.debug_instructions(Debug.SOURCE, Debug.SOURCE_CONTINUED):
         ops = item.operands

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from symd.dwarf import die_split, tree
 from symd.dwarf.abbreviations import Shapes
-from symd.dwarf.die_split import NULL, Dies
+from symd.dwarf.die_split import NULL, DieColumns
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.units import Unit, Units
 from symd.errors import Malformed
@@ -67,7 +67,7 @@ def read(sections: DebugSections, units: Units) -> DieExtents:
     return DieExtents(at, end, attributes, shape.astype(np.int32), unit_number, parent, tuple(notes))
 
 
-def _columns(unit: Unit, dies: Dies, shapes: Shapes, u8: U8) -> list[Numbers]:
+def _columns(unit: Unit, dies: DieColumns, shapes: Shapes, u8: U8) -> list[Numbers]:
     real = np.flatnonzero(dies.shape != NULL)
     at, depth, shape = dies.at[real], dies.depth[real].astype(np.int64), dies.shape[real].astype(np.int64)
     has_children = np.array([one.has_children for one in shapes.all], np.bool_)[shape]
@@ -76,7 +76,7 @@ def _columns(unit: Unit, dies: Dies, shapes: Shapes, u8: U8) -> list[Numbers]:
     return [at, ends, dies.attributes[real], shape, np.full(len(real), unit.number, np.int64), depth]
 
 
-def _closings(unit: Unit, dies: Dies, u8: U8) -> tuple[Numbers, Numbers]:
+def _closings(unit: Unit, dies: DieColumns, u8: U8) -> tuple[Numbers, Numbers]:
     """The null entries: where each ends, and the level of the DIE whose children it ends. One entry of ``dies`` may
     stand for the zero bytes after it too."""
     nulls = np.flatnonzero(dies.shape == NULL)

@@ -109,7 +109,7 @@ def test_names_of_the_second_unit_of_a_link_count_from_its_own_base():
 def _subprograms(code: CodeObject, info: bytes) -> dict[int, int]:
     """What stands at the places of .debug_info that the image relocates with R_CUDA_64: place -> value."""
     table = next(one for one in code.sections if one.name == ".rela.debug_info")
-    places = [place for place, kind, _, _ in struct.iter_unpack("<QIIq", table.data) if kind == cuda.R_CUDA_64]
+    places = [place for place, kind, _, _ in struct.iter_unpack("<QIIq", table.data) if kind == cuda.RCuda.R_CUDA_64]
     return {place: int.from_bytes(info[place : place + 8], "little") for place in places}
 
 
@@ -159,18 +159,18 @@ def test_rela_takes_its_addend_from_the_entry_and_rel_from_the_section():
     base = layout.assign(_made([])).base_of(2)
     assert base is not None
     assert base >= FIRST_BASE
-    assert _word(_made([Relocation(8, "b", cuda.R_CUDA_64, 16)])) == base + 32 + 16
-    assert _word(_made([Relocation(8, "b", cuda.R_CUDA_64, 16)], rela=False)) == base + 32 + 64
-    assert _word(_made([Relocation(8, "b", cuda.R_CUDA_64, -32)])) == base
+    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_64, 16)])) == base + 32 + 16
+    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_64, 16)], rela=False)) == base + 32 + 64
+    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_64, -32)])) == base
 
 
 def test_undefined_symbols_and_orders_to_the_linker_change_nothing():
-    assert _word(_made([Relocation(8, "elsewhere", cuda.R_CUDA_64, 16)])) == 64
-    assert _word(_made([Relocation(8, "b", cuda.R_CUDA_UNUSED_CLEAR64, 16)])) == 64
+    assert _word(_made([Relocation(8, "elsewhere", cuda.RCuda.R_CUDA_64, 16)])) == 64
+    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_UNUSED_CLEAR64, 16)])) == 64
 
 
 def test_four_byte_relocations_write_four_bytes():
-    code = _made([Relocation(8, "b", cuda.R_CUDA_32, 7)])
+    code = _made([Relocation(8, "b", cuda.RCuda.R_CUDA_32, 7)])
     base = layout.assign(code).base_of(2)
     assert base is not None
     assert _word(code, 4) == (base + 32 + 7) & 0xFFFFFFFF
@@ -180,9 +180,9 @@ def test_four_byte_relocations_write_four_bytes():
     ("entry", "error", "message"),
     [
         (Relocation(8, "b", 200), Unsupported, "relocation type 200 of .rela.debug_line is not known"),
-        (Relocation(8, 77, cuda.R_CUDA_64), Malformed, "names symbol 77 of 4"),
-        (Relocation(17, "b", cuda.R_CUDA_64), Malformed, "leaves the section of 24"),
-        (Relocation((1 << 64) - 4, "b", cuda.R_CUDA_64), Malformed, "leaves the section of 24"),
+        (Relocation(8, 77, cuda.RCuda.R_CUDA_64), Malformed, "names symbol 77 of 4"),
+        (Relocation(17, "b", cuda.RCuda.R_CUDA_64), Malformed, "leaves the section of 24"),
+        (Relocation((1 << 64) - 4, "b", cuda.RCuda.R_CUDA_64), Malformed, "leaves the section of 24"),
     ],
 )
 def test_what_cannot_be_applied_is_refused(entry, error, message):
