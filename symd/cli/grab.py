@@ -15,6 +15,9 @@ from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import printable, write_json, write_line
 from symd.cli.output_file import write_file
 from symd.config import Limits, default_drivers
+from symd.containers import archive
+from symd.containers.intel import igc_debug
+from symd.containers.khronos import spirv
 from symd.containers.uri import is_uri
 from symd.errors import NoDebugData, UnknownFormat
 from symd.model.grabs import Grabbed, GrabRequest
@@ -23,11 +26,10 @@ from symd.spirv_check.products import PRODUCTS
 
 KINDS = ("source", "spirv", "native")
 MAGICS: tuple[tuple[bytes, str], ...] = (
-    (b"\x03\x02\x23\x07", "spirv"),
-    (b"\x07\x23\x02\x03", "spirv"),
+    *((magic, "spirv") for magic in spirv.MAGICS),
     (elf.MAGIC, "native"),
-    (b"CTNI", "native"),
-    (b"!<arch>\n", "native"),
+    (igc_debug.MAGIC, "native"),
+    (archive.MAGIC, "native"),
 )
 """First bytes and the kind of input they mean: SPIR-V in both byte orders, ELF, Intel's patch-token binary, ocloc's
 archive for several devices."""

@@ -132,6 +132,8 @@ class CodeObject:
     kernel_named_by_debug_data: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     warnings: Sequence[str] = ()
+    parsed: object = field(default=None, repr=False, compare=False)
+    """What its reader made of ``data`` and others can use again (SPIR-V's ``SpirvModule``); None where there is nothing."""
 
     @property
     def is_compiler_input(self) -> bool:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
-from symd.spirv.words import Op, Words, text
-
-LINKAGE_ATTRIBUTES = 41
-FUNC_PARAM_ATTR = 38
-BY_VAL = 2
+from symd.spirv.grammar import Decoration, FunctionParameterAttribute, Op
+from symd.spirv.words import Words, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EntryPoint:
     """An OpEntryPoint. ``body`` holds the code: the function it names, or the one that this function merely calls;
     ``wrapper`` is the former where they differ."""
 
@@ -46,11 +44,27 @@ class Entry:
     wrapper: Body | None
 
 
+class SpirvModule:
+    """A module split into instructions, with what several rooms ask of it, found once: its functions by id and its entry
+    points, each in module order."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+
+    @cached_property
+    def functions(self) -> dict[int, Body]:
+        return bodies(self.words)
+
+    @cached_property
+    def entries(self) -> list[EntryPoint]:
+        return entry_points(self.words, self.functions)
+
+
 def bodies(words: Words) -> dict[int, Body]:
     """Every function by id, in module order. One without OpFunctionEnd ends where the next begins."""
-    starts, ends, labels = words.where(Op.FUNCTION), words.where(Op.FUNCTION_END), words.where(Op.LABEL)
+    starts, ends, labels = words.where(Op.Function), words.where(Op.FunctionEnd), words.where(Op.Label)
     linkage = _linkage_names(words)
-    parameters = words.where(Op.FUNCTION_PARAMETER)
+    parameters = words.where(Op.FunctionParameter)
     found = {}
     for first, following in pairwise([*starts, len(words)]):
         ops = words.operands(first)
@@ -72,15 +86,17 @@ def bodies(words: Words) -> dict[int, Body]:
 def _linkage_names(words: Words) -> dict[int, str]:
     """Exported and imported names by function id (OpDecorate LinkageAttributes)."""
     return {
-        ops[0]: text(ops[2:])[0] for _, ops in words.each(Op.DECORATE) if len(ops) > 2 and ops[1] == LINKAGE_ATTRIBUTES
+        ops[0]: text(ops[2:])[0]
+        for _, ops in words.each(Op.Decorate)
+        if len(ops) > 2 and ops[1] == Decoration.LinkageAttributes
     }
 
 
-def entries(words: Words, functions: dict[int, Body]) -> list[Entry]:
+def entry_points(words: Words, functions: dict[int, Body]) -> list[EntryPoint]:
     """Every OpEntryPoint, in order."""
-    calls = words.where(Op.FUNCTION_CALL)
+    calls = words.where(Op.FunctionCall)
     found = []
-    for number, ops in words.each(Op.ENTRY_POINT):
+    for number, ops in words.each(Op.EntryPoint):
         if len(ops) < 3:
             continue
         name = text(ops[2:])[0]
@@ -88,7 +104,7 @@ def entries(words: Words, functions: dict[int, Body]) -> list[Entry]:
         called = _only_call(words, calls, functions, named) if named is not None and not named.name else None
         wraps = called is not None and called.name == name and not called.declared
         body, wrapper = (called, named) if wraps else (named, None)
-        found.append(Entry(ops[0], ops[1], name, number, body, wrapper))
+        found.append(EntryPoint(ops[0], ops[1], name, number, body, wrapper))
     return found
 
 
@@ -99,3 +115,9 @@ def _only_call(words: Words, calls: list[int], functions: dict[int, Body], calle
         return None
     ops = words.operands(inside[0])
     return functions.get(ops[2]) if len(ops) > 2 else None
+
+
+def by_value_parameters(words: Words) -> frozenset[int]:
+    """Ids of parameters that clang passes by value through a private pointer (OpDecorate FuncParamAttr ByVal)."""
+    meant = [Decoration.FuncParamAttr, FunctionParameterAttribute.ByVal]
+    return frozenset(ops[0] for _, ops in words.each(Op.Decorate) if ops[1:3] == meant)

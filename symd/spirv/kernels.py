@@ -6,34 +6,48 @@ from __future__ import annotations
 
 from typing import Any
 
-from symd.spirv.functions import BY_VAL, FUNC_PARAM_ATTR, Body, Entry
-from symd.spirv.words import Debug, Op, Words
+from symd.spirv.debug_sets import Debug
+from symd.spirv.functions import Body, EntryPoint, by_value_parameters
+from symd.spirv.grammar import ExecutionMode, ExecutionModel, Op, StorageClass, name_of
+from symd.spirv.words import Words
 
-MODELS = {0: "Vertex", 3: "Geometry", 4: "Fragment", 5: "GLCompute", 6: "Kernel"}
-ADDRESS_SPACES = {0: "constant", 4: "local", 5: "global", 7: "private", 8: "generic"}
-_TRIPLES = {17: "local_size", 18: "local_size_hint"}
-_TRIPLES_BY_ID = {38: "local_size", 39: "local_size_hint"}
-_NUMBERS = {35: "subgroup_size", 36: "subgroups_per_workgroup"}
+ADDRESS_SPACES: dict[int, str] = {
+    StorageClass.UniformConstant: "constant",
+    StorageClass.Workgroup: "local",
+    StorageClass.CrossWorkgroup: "global",
+    StorageClass.Function: "private",
+    StorageClass.Generic: "generic",
+}
+"""OpenCL's names of the storage classes."""
+_TRIPLES: dict[int, str] = {ExecutionMode.LocalSize: "local_size", ExecutionMode.LocalSizeHint: "local_size_hint"}
+_TRIPLES_BY_ID: dict[int, str] = {
+    ExecutionMode.LocalSizeId: "local_size",
+    ExecutionMode.LocalSizeHintId: "local_size_hint",
+}
+_NUMBERS: dict[int, str] = {
+    ExecutionMode.SubgroupSize: "subgroup_size",
+    ExecutionMode.SubgroupsPerWorkgroup: "subgroups_per_workgroup",
+}
 _NUMERIC = {
-    Op.TYPE_INT: {8: "char", 16: "short", 32: "int", 64: "long"},
-    Op.TYPE_FLOAT: {16: "half", 32: "float", 64: "double"},
+    Op.TypeInt: {8: "char", 16: "short", 32: "int", 64: "long"},
+    Op.TypeFloat: {16: "half", 32: "float", 64: "double"},
 }
 _HINTS = ("char", "short", "int", "long", "half", "float", "double")
 _DIMENSIONS = ("1d", "2d", "3d", "cube", "rect", "1d_buffer", "subpass")
 _OPAQUE = {
-    Op.TYPE_VOID: "void",
-    Op.TYPE_BOOL: "bool",
-    Op.TYPE_SAMPLER: "sampler",
-    Op.TYPE_EVENT: "event",
-    Op.TYPE_DEVICE_EVENT: "clk_event",
-    Op.TYPE_RESERVE_ID: "reserve_id",
-    Op.TYPE_QUEUE: "queue",
-    Op.TYPE_PIPE: "pipe",
-    Op.TYPE_SAMPLED_IMAGE: "sampled_image",
+    Op.TypeVoid: "void",
+    Op.TypeBool: "bool",
+    Op.TypeSampler: "sampler",
+    Op.TypeEvent: "event",
+    Op.TypeDeviceEvent: "clk_event",
+    Op.TypeReserveId: "reserve_id",
+    Op.TypeQueue: "queue",
+    Op.TypePipe: "pipe",
+    Op.TypeSampledImage: "sampled_image",
 }
 _DEPTH = 16
 _MOST_ARGUMENTS = 1024
-"""Twice what any OpenCL device takes; what a module claims beyond is not listed."""
+"""Twice what any OpenCL device takes; more of them are not listed."""
 
 
 class KernelFacts:
@@ -43,19 +57,19 @@ class KernelFacts:
         self.words = words
         self.types = _types(words)
         self.modes = _modes(words)
-        self.by_value = _by_value(words)
+        self.by_value = by_value_parameters(words)
         self.argument_names = _argument_names(words)
         self._known: dict[tuple[int, int, int], dict[str, Any]] = {}
 
-    def of(self, entry: Entry) -> dict[str, Any]:
+    def of(self, entry: EntryPoint) -> dict[str, Any]:
         """The facts of one entry point; entry points of the same function share them."""
         key = (entry.model, entry.id, entry.body.id if entry.body else 0)
         if key not in self._known:
             self._known[key] = self._collect(entry)
         return self._known[key]
 
-    def _collect(self, entry: Entry) -> dict[str, Any]:
-        facts: dict[str, Any] = {"execution_model": MODELS.get(entry.model, str(entry.model))}
+    def _collect(self, entry: EntryPoint) -> dict[str, Any]:
+        facts: dict[str, Any] = {"execution_model": name_of(ExecutionModel, entry.model)}
         for mode, operands in self.modes.get(entry.id, ()):
             facts.update(self._mode(mode, operands))
         outside = entry.wrapper or entry.body
@@ -75,9 +89,9 @@ class KernelFacts:
             return {_TRIPLES_BY_ID[mode]: [self.words.constants.get(number) for number in operands[:3]]}
         if mode in _NUMBERS and operands:
             return {_NUMBERS[mode]: operands[0]}
-        if mode == 30 and operands:
+        if mode == ExecutionMode.VecTypeHint and operands:
             return {"vector_type_hint": _hint(operands[0])}
-        return {"contraction_off": True} if mode == 31 else {}
+        return {"contraction_off": True} if mode == ExecutionMode.ContractionOff else {}
 
     def _arguments(self, outside: Body, body: Body | None) -> list[dict[str, Any]]:
         inside = body.parameters if body is not None and len(body.parameters) == len(outside.parameters) else ()
@@ -92,7 +106,7 @@ class KernelFacts:
 
     def _argument_type(self, number: int, kind: int) -> dict[str, Any]:
         opcode, ops = self.types.get(kind, (0, []))
-        if opcode != Op.TYPE_POINTER or len(ops) < 2:
+        if opcode != Op.TypePointer or len(ops) < 2:
             return {"type": self.spell(kind)}
         if number in self.by_value:
             return {"type": self.spell(ops[1]), "by_value": True}
@@ -101,24 +115,24 @@ class KernelFacts:
     def spell(self, kind: int, depth: int = 0) -> str:
         """A type as OpenCL C would spell it; "?" for what it has no word for."""
         opcode, ops = self.types.get(kind, (0, []))
-        if opcode in (Op.TYPE_STRUCT, Op.TYPE_OPAQUE):
+        if opcode in (Op.TypeStruct, Op.TypeOpaque):
             return self.words.names.get(kind, "struct").replace("struct.", "struct ", 1)
         if opcode in _OPAQUE:
             return _OPAQUE[Op(opcode)]
         if opcode in _NUMERIC:
             return _NUMERIC[Op(opcode)].get(ops[0], "?") if ops else "?"
-        if opcode == Op.TYPE_IMAGE:
+        if opcode == Op.TypeImage:
             return _image(ops)
         return self._derived(opcode, ops, depth)
 
     def _derived(self, opcode: int, ops: list[int], depth: int) -> str:
         if len(ops) < 2 or depth > _DEPTH:
             return "?"
-        if opcode == Op.TYPE_VECTOR:
+        if opcode == Op.TypeVector:
             return f"{self.spell(ops[0], depth + 1)}{ops[1]}"
-        if opcode == Op.TYPE_POINTER:
+        if opcode == Op.TypePointer:
             return f"{self.spell(ops[1], depth + 1)}*"
-        if opcode == Op.TYPE_ARRAY:
+        if opcode == Op.TypeArray:
             return f"{self.spell(ops[0], depth + 1)}[{self.words.constants.get(ops[1], '?')}]"
         return "?"
 
@@ -138,35 +152,30 @@ def _hint(word: int) -> str:
 
 
 def _types(words: Words) -> dict[int, tuple[int, list[int]]]:
-    """(opcode, operands behind the result) of each type by id."""
-    kinds = range(Op.TYPE_VOID, Op.TYPE_PIPE + 1)
+    """(opcode, operands after the result) of each type by id."""
+    kinds = range(Op.TypeVoid, Op.TypePipe + 1)
     return {ops[0]: (int(words.opcode[number]), ops[1:]) for number, ops in words.each(*kinds) if ops}
 
 
 def _modes(words: Words) -> dict[int, list[tuple[int, list[int]]]]:
     """(mode, its operands) by entry point function id."""
     found: dict[int, list[tuple[int, list[int]]]] = {}
-    for _, ops in words.each(Op.EXECUTION_MODE, Op.EXECUTION_MODE_ID):
+    for _, ops in words.each(Op.ExecutionMode, Op.ExecutionModeId):
         if len(ops) > 1:
             found.setdefault(ops[0], []).append((ops[1], ops[2:]))
     return found
-
-
-def _by_value(words: Words) -> set[int]:
-    """Parameters that clang passes by value through a private pointer (FuncParamAttr ByVal)."""
-    return {ops[0] for _, ops in words.each(Op.DECORATE) if ops[1:3] == [FUNC_PARAM_ATTR, BY_VAL]}
 
 
 def _argument_names(words: Words) -> dict[tuple[int, int], str]:
     """Parameter names that only the debug data has, by (function id, argument number from 1)."""
     function_of: dict[int, int] = {}
     found = {}
-    for item in words.debug_instructions(Debug.FUNCTION, Debug.FUNCTION_DEFINITION, Debug.LOCAL_VARIABLE):
+    for item in words.debug_instructions(Debug.Function, Debug.FunctionDefinition, Debug.LocalVariable):
         ops = item.operands
-        if item.opcode == Debug.FUNCTION and len(ops) > 9:
+        if item.opcode == Debug.Function and len(ops) > 9:
             function_of[item.id] = ops[9]
-        elif item.opcode == Debug.FUNCTION_DEFINITION and len(ops) > 1:
+        elif item.opcode == Debug.FunctionDefinition and len(ops) > 1:
             function_of[ops[0]] = ops[1]
-        elif item.opcode == Debug.LOCAL_VARIABLE and len(ops) > 7:
+        elif item.opcode == Debug.LocalVariable and len(ops) > 7:
             found[ops[5], words.value(ops, 7, item.by_id)] = words.strings.get(ops[0], "")
     return {(function_of[scope], at): name for (scope, at), name in found.items() if scope in function_of and name}

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from symd.elf.constants import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
-from symd.spirv.functions import Body, Entry, bodies, entries
+from symd.spirv.functions import Body, EntryPoint, SpirvModule
+from symd.spirv.grammar import Op
 from symd.spirv.kernels import KernelFacts
-from symd.spirv.words import Op, Words, parse
+from symd.spirv.words import Words, parse
 
-_PROGBITS, _ALLOC_EXECUTE = 1, 0x6
 _GENERATORS = {
     6: "Khronos LLVM/SPIR-V Translator",
     7: "Khronos SPIR-V Tools Assembler",
@@ -28,11 +29,10 @@ _LANGUAGES = ("unknown", "ESSL", "GLSL", "OpenCL C", "OpenCL C++", "HLSL", "C++ 
 def code_object(data: bytes, name: str = "") -> CodeObject:
     """Raises Malformed where the module does not split into instructions to its end."""
     try:
-        words = parse(data)
+        parsed = SpirvModule(parse(data))
     except SymdError as error:
         raise error.prefix_where(name) if name else error from None
-    functions = bodies(words)
-    points = entries(words, functions)
+    words, functions, points = parsed.words, parsed.functions, parsed.entries
     _refuse_cut_off(words, points)
     major, minor = words.version
     return CodeObject(
@@ -40,16 +40,30 @@ def code_object(data: bytes, name: str = "") -> CodeObject:
         format="spirv",
         target=f"spirv{major}.{minor}",
         data=data,
-        sections=(Section(0, "", _PROGBITS, _ALLOC_EXECUTE, 0, len(data), data),),
+        sections=(Section(0, "", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, len(data), data),),
         kernels=_kernels(words, points),
         functions=_functions(functions, points),
         kind=CodeKind.SPIRV,
         debug=DebugScheme.SPIRV if _has_lines(words) else DebugScheme.NONE,
         facts=_facts(words),
+        warnings=_warnings(words),
+        parsed=parsed,
     )
 
 
-def _kernels(words: Words, points: list[Entry]) -> tuple[Kernel, ...]:
+def parsed_module(code: CodeObject) -> SpirvModule:
+    """The module behind a code object, split anew only where its reader did not keep it. Raises Malformed."""
+    return code.parsed if isinstance(code.parsed, SpirvModule) else SpirvModule(parse(code.data))
+
+
+def _warnings(words: Words) -> tuple[str, ...]:
+    return tuple(
+        f"the debug instructions of {name} are left out: of this set version 100 is known"
+        for name in words.unknown_debug_sets
+    )
+
+
+def _kernels(words: Words, points: list[EntryPoint]) -> tuple[Kernel, ...]:
     facts = KernelFacts(words)
     return tuple(
         Kernel(entry.name, 0, entry.body.offset, entry.body.end - entry.body.offset, facts.of(entry))
@@ -58,7 +72,7 @@ def _kernels(words: Words, points: list[Entry]) -> tuple[Kernel, ...]:
     )
 
 
-def _functions(functions: dict[int, Body], points: list[Entry]) -> tuple[Function, ...]:
+def _functions(functions: dict[int, Body], points: list[EntryPoint]) -> tuple[Function, ...]:
     """Functions with code and a name; an entry point's own function is called as the entry point where it has none."""
     entry_names = {entry.id: entry.name for entry in reversed(points)}
     named = ((body.name or entry_names.get(body.id, ""), body) for body in functions.values() if not body.declared)
@@ -66,7 +80,7 @@ def _functions(functions: dict[int, Body], points: list[Entry]) -> tuple[Functio
 
 
 def _has_lines(words: Words) -> bool:
-    return bool(words.where(Op.LINE)) or any(True for _ in words.debug_instructions())
+    return bool(words.where(Op.Line)) or any(True for _ in words.debug_instructions())
 
 
 def _facts(words: Words) -> dict[str, Any]:
@@ -76,17 +90,17 @@ def _facts(words: Words) -> dict[str, Any]:
         "byte_order": "foreign" if words.swapped else "host",
         "instruction_sets": list(words.imports.values()),
     }
-    sources = [ops[0] for _, ops in words.each(Op.SOURCE) if ops]
+    sources = [ops[0] for _, ops in words.each(Op.Source) if ops]
     if sources:
         facts["source_language"] = _LANGUAGES[sources[0]] if sources[0] < len(_LANGUAGES) else str(sources[0])
     return facts
 
 
-def _refuse_cut_off(words: Words, points: list[Entry]) -> None:
+def _refuse_cut_off(words: Words, points: list[EntryPoint]) -> None:
     """A stream of whole instructions is still no module when its end is missing (SPIR-V 1.6, 2.4, logical layout)."""
-    begun, ended = len(words.where(Op.FUNCTION)), len(words.where(Op.FUNCTION_END))
+    begun, ended = len(words.where(Op.Function)), len(words.where(Op.FunctionEnd))
     lost = next((entry for entry in points if entry.body is None), None)
-    if not words.where(Op.MEMORY_MODEL):
+    if not words.where(Op.MemoryModel):
         raise Malformed("has no OpMemoryModel; the module is cut off or incomplete", where="SPIR-V")
     if lost is not None:
         what = f"entry point {lost.name} names function %{lost.id}, which is not in the module"

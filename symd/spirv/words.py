@@ -1,104 +1,22 @@
-"""The word stream of a SPIR-V module: header, instructions as columns, strings, and the numbers of the grammar that
-more than one room needs. Instructions are told apart by their word counts alone; operands are looked at by who needs them.
+"""The word stream of a SPIR-V module: header, instructions as columns, strings, constants, debug instructions. Instructions
+are told apart by their word counts alone; operands are looked at by who needs them.
 
-Source: SPIR-V 1.6, section 2.3 (physical layout) and section 3 (binary form); the instruction sets OpenCL.DebugInfo.100,
-NonSemantic.Shader.DebugInfo.100 and, with the same numbers, the translator's older "SPIRV.debug"."""
+Source: SPIR-V 1.6, section 2.3 (physical layout) and section 3 (binary form)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 
 from symd.errors import Malformed
 from symd.model.columns import I64, U32
+from symd.spirv.debug_sets import NUMBERS_ARE_IDS, is_unknown_version
+from symd.spirv.grammar import MAGIC, Op
 
-MAGIC = 0x07230203
 HEADER_WORDS = 5
-
-
-class Op(IntEnum):
-    """Opcodes that symd reads; others keep their number only."""
-
-    SOURCE_CONTINUED = 2
-    SOURCE = 3
-    NAME = 5
-    STRING = 7
-    LINE = 8
-    EXTENSION = 10
-    EXT_INST_IMPORT = 11
-    EXT_INST = 12
-    MEMORY_MODEL = 14
-    ENTRY_POINT = 15
-    EXECUTION_MODE = 16
-    CAPABILITY = 17
-    TYPE_VOID = 19
-    TYPE_BOOL = 20
-    TYPE_INT = 21
-    TYPE_FLOAT = 22
-    TYPE_VECTOR = 23
-    TYPE_MATRIX = 24
-    TYPE_IMAGE = 25
-    TYPE_SAMPLER = 26
-    TYPE_SAMPLED_IMAGE = 27
-    TYPE_ARRAY = 28
-    TYPE_RUNTIME_ARRAY = 29
-    TYPE_STRUCT = 30
-    TYPE_OPAQUE = 31
-    TYPE_POINTER = 32
-    TYPE_FUNCTION = 33
-    TYPE_EVENT = 34
-    TYPE_DEVICE_EVENT = 35
-    TYPE_RESERVE_ID = 36
-    TYPE_QUEUE = 37
-    TYPE_PIPE = 38
-    CONSTANT = 43
-    SPEC_CONSTANT = 50
-    FUNCTION = 54
-    FUNCTION_PARAMETER = 55
-    FUNCTION_END = 56
-    FUNCTION_CALL = 57
-    DECORATE = 71
-    LABEL = 248
-    BRANCH = 249
-    BRANCH_CONDITIONAL = 250
-    SWITCH = 251
-    KILL = 252
-    RETURN = 253
-    RETURN_VALUE = 254
-    UNREACHABLE = 255
-    NO_LINE = 317
-    EXECUTION_MODE_ID = 331
-
-
-BLOCK_ENDS = (249, 250, 251, 252, 253, 254, 255, 4416, 4448, 4449, 5294)
-"""Branches, returns, OpKill, OpUnreachable, OpTerminateInvocation, OpIgnoreIntersectionKHR, OpTerminateRayKHR,
-OpEmitMeshTasksEXT."""
-
-
-class Debug(IntEnum):
-    """Instructions of the debug sets; the first five dozen numbers are shared, those above 100 are NonSemantic's own."""
-
-    TYPE_TEMPLATE = 14
-    FUNCTION = 20
-    LEXICAL_BLOCK = 21
-    LEXICAL_BLOCK_DISCRIMINATOR = 22
-    SCOPE = 23
-    NO_SCOPE = 24
-    INLINED_AT = 25
-    LOCAL_VARIABLE = 26
-    SOURCE = 35
-    FUNCTION_DEFINITION = 101
-    SOURCE_CONTINUED = 102
-    LINE = 103
-    NO_LINE = 104
-
-
-_LITERAL_SETS = ("OpenCL.DebugInfo.100", "SPIRV.debug", "DebugInfo")
-_ID_SETS = ("NonSemantic.Shader.DebugInfo.",)
 
 
 @dataclass(frozen=True)
@@ -132,12 +50,12 @@ class Words:
         return len(self.start)
 
     def offset(self, number: int) -> int:
-        """The instruction's byte offset; the end of the module for the number behind the last."""
+        """The instruction's byte offset; the end of the module for the number after the last."""
         return int(self.start[number]) * 4 if number < len(self) else self.end
 
     @property
     def end(self) -> int:
-        """The byte offset behind the last whole instruction."""
+        """The byte offset after the last whole instruction."""
         return int(self.start[-1] + self.count[-1]) * 4 if len(self) else HEADER_WORDS * 4
 
     def operands(self, number: int) -> list[int]:
@@ -158,18 +76,18 @@ class Words:
     @cached_property
     def imports(self) -> dict[int, str]:
         """Names of the extended instruction sets by id."""
-        return {ops[0]: text(ops[1:])[0] for _, ops in self.each(Op.EXT_INST_IMPORT) if ops}
+        return {ops[0]: text(ops[1:])[0] for _, ops in self.each(Op.ExtInstImport) if ops}
 
     @cached_property
     def strings(self) -> dict[int, str]:
         """OpString contents by id."""
-        return {ops[0]: text(ops[1:])[0] for _, ops in self.each(Op.STRING) if ops}
+        return {ops[0]: text(ops[1:])[0] for _, ops in self.each(Op.String) if ops}
 
     @cached_property
     def names(self) -> dict[int, str]:
         """OpName contents by target id; the first name of an id stays."""
         found: dict[int, str] = {}
-        for _, ops in self.each(Op.NAME):
+        for _, ops in self.each(Op.Name):
             if len(ops) > 1:
                 found.setdefault(ops[0], text(ops[1:])[0])
         return found
@@ -177,16 +95,17 @@ class Words:
     @cached_property
     def constants(self) -> dict[int, int]:
         """The low word of every OpConstant, by id: the literal of a debug operand, a scope, a size."""
-        return {ops[1]: ops[2] for _, ops in self.each(Op.CONSTANT) if len(ops) > 2}
+        return {ops[1]: ops[2] for _, ops in self.each(Op.Constant) if len(ops) > 2}
 
     @cached_property
     def debug_sets(self) -> dict[int, bool]:
         """Ids of the imported debug sets; True where numbers are ids of constants, False where they are literals."""
-        found = {}
-        for number, name in self.imports.items():
-            if name in _LITERAL_SETS or name.startswith(_ID_SETS):
-                found[number] = name.startswith(_ID_SETS)
-        return found
+        return {number: NUMBERS_ARE_IDS[name] for number, name in self.imports.items() if name in NUMBERS_ARE_IDS}
+
+    @property
+    def unknown_debug_sets(self) -> list[str]:
+        """Names of imported debug sets in versions that are not known."""
+        return [name for name in self.imports.values() if is_unknown_version(name)]
 
     def debug_instructions(self, *opcodes: int) -> Iterator[DebugInstruction]:
         """The OpExtInst of a debug set with one of these instruction numbers (all without), in order."""
@@ -195,7 +114,7 @@ class Words:
             yield DebugInstruction(number, ops[1], ops[3], tuple(ops[4:]), self.debug_sets[ops[2]])
 
     def _debug_numbers(self, opcodes: tuple[int, ...]) -> list[int]:
-        numbers = np.flatnonzero((self.opcode == Op.EXT_INST) & (self.count >= 5)) if self.debug_sets else ()
+        numbers = np.flatnonzero((self.opcode == Op.ExtInst) & (self.count >= 5)) if self.debug_sets else ()
         at = self.start[numbers] if len(numbers) else np.zeros(0, np.int64)
         wanted = np.isin(self.words[at + 3], list(self.debug_sets))
         if opcodes:

@@ -6,17 +6,54 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symd.spirv.words import Op, text
+from symd.spirv.capabilities import Capability
+from symd.spirv.grammar import AddressingModel, ExecutionModel, MemoryModel, Op, name_of
+from symd.spirv.words import text
 from symd.spirv_check.device import Device
-from symd.spirv_check.grammar import CAPABILITIES, FLOAT16, FLOAT64, KERNEL, LEAST_OPERANDS, OPENCL, PHYSICAL64
+from symd.spirv_check.grammar import LEAST_OPERANDS
 from symd.spirv_check.module import Module
 from symd.spirv_check.report import Finding
 
-_ALWAYS = frozenset((4, 5, 6, 7, 8, 11, 18, 22, 38, 39))
-_IMAGES = frozenset((13, 14, 20, 43, 44, 46, 47))
-_SUBGROUPS = frozenset((5568, 5569, 5570))
-_FLOAT_ADD = {6095: 16, 6033: 32, 6034: 64}
-_FLOAT_MIN_MAX = {5616: 16, 5612: 32, 5613: 64}
+_ALWAYS = frozenset(
+    (
+        Capability.Addresses,
+        Capability.Linkage,
+        Capability.Kernel,
+        Capability.Vector16,
+        Capability.Float16Buffer,
+        Capability.Int64,
+        Capability.Groups,
+        Capability.Int16,
+        Capability.GenericPointer,
+        Capability.Int8,
+    )
+)
+_IMAGES = frozenset(
+    (
+        Capability.ImageBasic,
+        Capability.ImageReadWrite,
+        Capability.LiteralSampler,
+        Capability.Sampled1D,
+        Capability.Image1D,
+        Capability.SampledBuffer,
+        Capability.ImageBuffer,
+    )
+)
+_SUBGROUPS = (
+    Capability.SubgroupShuffleINTEL,
+    Capability.SubgroupBufferBlockIOINTEL,
+    Capability.SubgroupImageBlockIOINTEL,
+)
+_FLOAT_ADD: dict[int, int] = {
+    Capability.AtomicFloat16AddEXT: 16,
+    Capability.AtomicFloat32AddEXT: 32,
+    Capability.AtomicFloat64AddEXT: 64,
+}
+_FLOAT_MIN_MAX: dict[int, int] = {
+    Capability.AtomicFloat16MinMaxEXT: 16,
+    Capability.AtomicFloat32MinMaxEXT: 32,
+    Capability.AtomicFloat64MinMaxEXT: 64,
+}
 _SETS = ("OpenCL.std",)
 
 
@@ -46,26 +83,24 @@ def spirv_version(module: Module, device: Device) -> Iterator[Finding]:
 def exec_model(module: Module, device: Device) -> Iterator[Finding]:
     del device
     for entry in module.entries:
-        if entry.model != KERNEL:
+        if entry.model != ExecutionModel.Kernel:
             yield Finding(entry.number, f"entry point {entry.name!r} has execution model {entry.model}, not Kernel")
 
 
 def addressing_model(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    for number, ops in module.each(Op.MEMORY_MODEL):
-        if ops[0] != PHYSICAL64:
-            names = ("Logical", "Physical32")
-            found = names[ops[0]] if ops[0] < len(names) else str(ops[0])
+    for number, ops in module.each(Op.MemoryModel):
+        if ops[0] != AddressingModel.Physical64:
+            found = name_of(AddressingModel, ops[0])
             yield Finding(number, f"the addressing model is {found}, not Physical64")
 
 
 def memory_model(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    found = list(module.each(Op.MEMORY_MODEL))
+    found = list(module.each(Op.MemoryModel))
     for number, ops in found:
-        if ops[1] != OPENCL:
-            names = {0: "Simple", 1: "GLSL450", 3: "Vulkan"}
-            yield Finding(number, f"the memory model is {names.get(ops[1], ops[1])}, not OpenCL")
+        if ops[1] != MemoryModel.OpenCL:
+            yield Finding(number, f"the memory model is {name_of(MemoryModel, ops[1])}, not OpenCL")
     if not found and not module.words.problem:
         yield Finding(len(module.words), "the module has no OpMemoryModel")
 
@@ -74,7 +109,7 @@ def capability(module: Module, device: Device) -> Iterator[Finding]:
     """Outside the guaranteed set is not wrong: a device may take more."""
     for number, declared in module.capabilities.items():
         if not _guaranteed(number, module, device):
-            name = CAPABILITIES.get(number, str(number))
+            name = name_of(Capability, number)
             yield Finding(declared, f"capability {name} is not one that this device must take", "unsupported")
 
 
@@ -85,14 +120,18 @@ def _guaranteed(number: int, module: Module, device: Device) -> bool:
         return bool(device.atomics(_FLOAT_ADD[number]) & {"GLOBAL_ADD", "LOCAL_ADD"})
     if number in _FLOAT_MIN_MAX:
         return bool(device.atomics(_FLOAT_MIN_MAX[number]) & {"GLOBAL_MIN_MAX", "LOCAL_MIN_MAX"})
-    depends = {FLOAT16: device.fp16_module, FLOAT64: device.fp64_module, 12: device.int64_atomics}
+    depends: dict[int, bool] = {
+        Capability.Float16: device.fp16_module,
+        Capability.Float64: device.fp64_module,
+        Capability.Int64Atomics: device.int64_atomics,
+    }
     return number in _ALWAYS or (number in _IMAGES and device.images) or depends.get(number, False)
 
 
 def ext_inst_set(module: Module, device: Device) -> Iterator[Finding]:
     """OpenCL.std is guaranteed; debug and other non-semantic sets mean nothing to execution and are passed over."""
     del device
-    for number, ops in module.each(Op.EXT_INST_IMPORT):
+    for number, ops in module.each(Op.ExtInstImport):
         name = text(ops[1:])[0]
         if name not in _SETS and ops[0] not in module.words.debug_sets and not name.startswith("NonSemantic."):
             yield Finding(
@@ -104,8 +143,8 @@ def subgroups_extension(module: Module, device: Device) -> Iterator[Finding]:
     del device
     if "SPV_INTEL_subgroups" in module.extensions:
         return
-    for number in sorted(_SUBGROUPS.intersection(module.capabilities)):
-        message = f'capability {CAPABILITIES[number]} needs OpExtension "SPV_INTEL_subgroups"'
+    for number in (each for each in _SUBGROUPS if each in module.capabilities):
+        message = f'capability {number.name} needs OpExtension "SPV_INTEL_subgroups"'
         yield Finding(module.capabilities[number], message)
 
 

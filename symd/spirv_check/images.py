@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symd.spirv.words import Op
+from symd.spirv.capabilities import Dim, ImageOperands, dim_name
+from symd.spirv.grammar import Op
 from symd.spirv_check.device import Device
-from symd.spirv_check.grammar import CONST_OFFSET, DIMS, IMAGE_READ, IMAGE_SAMPLE_EXPLICIT_LOD, IMAGE_WRITE
 from symd.spirv_check.module import Module
 from symd.spirv_check.report import Finding
 
@@ -17,67 +17,65 @@ _DIM_DEPTH_ARRAYED = frozenset(((0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 0), (1, 
 
 def image_dim_table(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    for number, (_, _, dim, depth, arrayed, *_) in module.each(Op.TYPE_IMAGE):
+    for number, (_, _, dim, depth, arrayed, *_) in module.each(Op.TypeImage):
         if (dim, depth, arrayed) not in _DIM_DEPTH_ARRAYED:
-            name = DIMS.get(dim, str(dim))
+            name = dim_name(dim)
             yield Finding(number, f"an image of Dim {name}, Depth {depth}, Arrayed {arrayed} is not in the table")
 
 
 def image_sampled_type(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    for number, ops in module.each(Op.TYPE_IMAGE):
+    for number, ops in module.each(Op.TypeImage):
         kind = module.types.get(ops[1])
-        if kind is not None and kind.opcode != Op.TYPE_VOID:
+        if kind is not None and kind.opcode != Op.TypeVoid:
             yield Finding(number, f"an image's Sampled Type is {kind}, not OpTypeVoid")
 
 
 def image_arrayed(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    for number, ops in module.each(Op.TYPE_IMAGE):
-        if ops[4] != 0 and (ops[2] not in (0, 1) or ops[4] != 1):
-            yield Finding(
-                number, f"an image of Dim {DIMS.get(ops[2], ops[2])} has Arrayed {ops[4]}; only 1D and 2D have 1"
-            )
+    for number, ops in module.each(Op.TypeImage):
+        if ops[4] != 0 and (ops[2] not in (Dim.Dim1D, Dim.Dim2D) or ops[4] != 1):
+            yield Finding(number, f"an image of Dim {dim_name(ops[2])} has Arrayed {ops[4]}; only 1D and 2D have 1")
 
 
 def image_ms(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    for number, ops in module.each(Op.TYPE_IMAGE):
+    for number, ops in module.each(Op.TypeImage):
         if ops[5] != 0:
             yield Finding(number, f"an image has MS {ops[5]}, not 0")
 
 
 def image_sampled(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    for number, ops in module.each(Op.TYPE_IMAGE):
+    for number, ops in module.each(Op.TypeImage):
         if ops[6] != 0:
             yield Finding(number, f"an image has Sampled {ops[6]}, not 0")
 
 
 def image_format(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    for number, ops in module.each(Op.TYPE_IMAGE):
+    for number, ops in module.each(Op.TypeImage):
         if ops[7] != 0:
             yield Finding(number, f"an image has Image Format {ops[7]}, not Unknown")
 
 
 def image_access_qualifier(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    for number, ops in module.each(Op.TYPE_IMAGE):
+    for number, ops in module.each(Op.TypeImage):
         if len(ops) < 9:
             yield Finding(number, "an image type has no Access Qualifier")
 
 
 def image_write_operands(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    for number, ops in module.each(IMAGE_WRITE):
+    for number, ops in module.each(Op.ImageWrite):
         if len(ops) > 3:
             yield Finding(number, f"OpImageWrite has Image Operands 0x{ops[3]:x}; it may have none")
 
 
 def image_constoffset(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    for number, ops in module.each(IMAGE_READ, IMAGE_SAMPLE_EXPLICIT_LOD):
-        if len(ops) > 4 and ops[4] & CONST_OFFSET:
-            name = "OpImageRead" if module.opcode(number) == IMAGE_READ else "OpImageSampleExplicitLod"
+    for number, ops in module.each(Op.ImageRead, Op.ImageSampleExplicitLod):
+        if len(ops) > 4 and ops[4] & ImageOperands.ConstOffset:
+            name = "OpImageRead" if module.opcode(number) == Op.ImageRead else "OpImageSampleExplicitLod"
             yield Finding(number, f"{name} has the Image Operand ConstOffset")

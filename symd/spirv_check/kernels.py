@@ -7,35 +7,34 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from symd.spirv.words import Op
+from symd.spirv.grammar import Op, StorageClass, name_of
 from symd.spirv_check.device import Device
-from symd.spirv_check.grammar import CROSS_WORKGROUP, FUNCTION, STORAGE, UNIFORM_CONSTANT, WORKGROUP
 from symd.spirv_check.module import Module, Type
 from symd.spirv_check.report import Finding
 
 _PARAMETERS = (
-    Op.TYPE_INT,
-    Op.TYPE_FLOAT,
-    Op.TYPE_STRUCT,
-    Op.TYPE_VECTOR,
-    Op.TYPE_POINTER,
-    Op.TYPE_SAMPLER,
-    Op.TYPE_IMAGE,
+    Op.TypeInt,
+    Op.TypeFloat,
+    Op.TypeStruct,
+    Op.TypeVector,
+    Op.TypePointer,
+    Op.TypeSampler,
+    Op.TypeImage,
 )
-_MEMBERS = (Op.TYPE_INT, Op.TYPE_FLOAT, Op.TYPE_STRUCT, Op.TYPE_VECTOR, Op.TYPE_POINTER)
+_MEMBERS = (Op.TypeInt, Op.TypeFloat, Op.TypeStruct, Op.TypeVector, Op.TypePointer)
 
 
 def kernel_return_void(module: Module, device: Device) -> Iterator[Finding]:
     del device
     for body in module.entry_functions:
         kind = module.types.get(module.words.operands(body.first)[0])
-        if kind is not None and kind.opcode != Op.TYPE_VOID:
+        if kind is not None and kind.opcode != Op.TypeVoid:
             yield Finding(body.first, f"a kernel returns {kind}, not OpTypeVoid")
 
 
 def _parameters(module: Module) -> Iterator[tuple[int, int, Type]]:
     """(instruction number, id, type) of every kernel argument."""
-    at = {ops[1]: number for number, ops in module.each(Op.FUNCTION_PARAMETER)}
+    at = {ops[1]: number for number, ops in module.each(Op.FunctionParameter)}
     for body in module.entry_functions:
         for number, kind in body.parameters:
             if kind in module.types:
@@ -54,7 +53,7 @@ def kernel_param_type(module: Module, device: Device) -> Iterator[Finding]:
 def kernel_param_float_width(module: Module, device: Device) -> Iterator[Finding]:
     """64 bits are forbidden by the text and taken by every driver whose device has doubles."""
     for number, _, kind in _parameters(module):
-        if kind.opcode == Op.TYPE_FLOAT and kind.operands[0] not in (16, 32):
+        if kind.opcode == Op.TypeFloat and kind.operands[0] not in (16, 32):
             accepted = kind.operands[0] == 64 and device.fp64_module
             message = f"a kernel argument is a float of {kind.operands[0]} bits; supported are 16 and 32"
             yield Finding(number, message, accepted=accepted)
@@ -64,7 +63,7 @@ def kernel_param_struct_member(module: Module, device: Device) -> Iterator[Findi
     del device
     known: dict[int, list[Type]] = {}
     for number, _, kind in _parameters(module):
-        if kind.opcode == Op.TYPE_STRUCT:
+        if kind.opcode == Op.TypeStruct:
             if kind.id not in known:
                 known[kind.id] = _wrong_members(module, kind)
             for member in known[kind.id]:
@@ -81,7 +80,7 @@ def _wrong_members(module: Module, struct: Type) -> list[Type]:
             if member is None or number in seen:
                 continue
             seen.add(number)
-            if member.opcode == Op.TYPE_STRUCT:
+            if member.opcode == Op.TypeStruct:
                 waiting.append(member)
             elif member.opcode not in _MEMBERS:
                 wrong.append(member)
@@ -92,10 +91,14 @@ def kernel_param_pointer_class(module: Module, device: Device) -> Iterator[Findi
     """clang passes a struct by value as a Function pointer decorated ByVal, and drivers take it."""
     del device
     for number, value, kind in _parameters(module):
-        if kind.opcode != Op.TYPE_POINTER or kind.operands[0] in (CROSS_WORKGROUP, WORKGROUP, UNIFORM_CONSTANT):
+        if kind.opcode != Op.TypePointer or kind.operands[0] in (
+            StorageClass.CrossWorkgroup,
+            StorageClass.Workgroup,
+            StorageClass.UniformConstant,
+        ):
             continue
-        name = STORAGE.get(kind.operands[0], str(kind.operands[0]))
-        by_value = kind.operands[0] == FUNCTION and value in module.by_value
+        name = name_of(StorageClass, kind.operands[0])
+        by_value = kind.operands[0] == StorageClass.Function and value in module.by_value
         message = f"a kernel argument points to {name}; supported are CrossWorkgroup, Workgroup and UniformConstant"
         yield Finding(number, message + (" (a struct by value)" if by_value else ""), accepted=by_value)
 
@@ -116,7 +119,7 @@ def _calls(module: Module) -> dict[int, list[tuple[int, int]]]:
     order = sorted(module.functions.values(), key=lambda body: body.first)
     firsts = [body.first for body in order]
     found: dict[int, list[tuple[int, int]]] = {}
-    for number, ops in module.each(Op.FUNCTION_CALL):
+    for number, ops in module.each(Op.FunctionCall):
         at = bisect_right(firsts, number) - 1
         if at >= 0 and number <= order[at].last:
             found.setdefault(order[at].id, []).append((number, ops[2]))

@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from symd.spirv.functions import BY_VAL, FUNC_PARAM_ATTR, Body, Entry, bodies, entries
-from symd.spirv.words import Op, Words, text
+from symd.spirv.functions import Body, SpirvModule, by_value_parameters
+from symd.spirv.grammar import Op
+from symd.spirv.words import text
 from symd.spirv_check.grammar import LEAST_OPERANDS, NO_TYPE
 
 
@@ -23,21 +24,16 @@ class Type:
     number: int
 
     def __str__(self) -> str:
-        if self.opcode in (Op.TYPE_INT, Op.TYPE_FLOAT):
+        if self.opcode in (Op.TypeInt, Op.TypeFloat):
             return f"{_NAMES[self.opcode]} {self.operands[0]}"
         return _NAMES.get(self.opcode, f"type of opcode {self.opcode}")
 
 
-_NAMES = {
-    op.value: "Op" + "".join(part.capitalize() for part in op.name.split("_"))
-    for op in Op
-    if op.name.startswith("TYPE_")
-}
+_NAMES = {op.value: f"Op{op.name}" for op in Op if op.name.startswith("Type")}
 
 
-class Module:
-    def __init__(self, words: Words) -> None:
-        self.words = words
+class Module(SpirvModule):
+    """Adds to functions and entry points what the rules ask for."""
 
     def each(self, *opcodes: int) -> Iterator[tuple[int, list[int]]]:
         """(instruction number, operands); instructions too short for their opcode are the header rule's business."""
@@ -51,7 +47,7 @@ class Module:
     @cached_property
     def types(self) -> dict[int, Type]:
         found: dict[int, Type] = {}
-        for number, ops in self.each(*range(Op.TYPE_VOID, Op.TYPE_PIPE + 1)):
+        for number, ops in self.each(*range(Op.TypeVoid, Op.TypePipe + 1)):
             if ops:
                 found.setdefault(ops[0], Type(ops[0], self.opcode(number), tuple(ops[1:]), number))
         return found
@@ -71,19 +67,11 @@ class Module:
     def pointer_class(self, value: int) -> int | None:
         """The storage class that a pointer value points to; None for anything else."""
         kind = self.type_of(value)
-        return kind.operands[0] if kind is not None and kind.opcode == Op.TYPE_POINTER else None
+        return kind.operands[0] if kind is not None and kind.opcode == Op.TypePointer else None
 
     def constant(self, value: int) -> int | None:
         """A 32-bit constant's value; None for one that is specialised or computed."""
         return self.words.constants.get(value)
-
-    @cached_property
-    def functions(self) -> dict[int, Body]:
-        return bodies(self.words)
-
-    @cached_property
-    def entries(self) -> list[Entry]:
-        return entries(self.words, self.functions)
 
     @cached_property
     def entry_functions(self) -> list[Body]:
@@ -95,19 +83,19 @@ class Module:
     @cached_property
     def capabilities(self) -> dict[int, int]:
         """Declared capabilities with the number of the declaring instruction."""
-        return {ops[0]: number for number, ops in self.each(Op.CAPABILITY)}
+        return {ops[0]: number for number, ops in self.each(Op.Capability)}
 
     @cached_property
     def extensions(self) -> frozenset[str]:
-        return frozenset(text(ops)[0] for _, ops in self.each(Op.EXTENSION))
+        return frozenset(text(ops)[0] for _, ops in self.each(Op.Extension))
 
     @cached_property
     def by_value(self) -> frozenset[int]:
         """Parameters that are decorated FuncParamAttr ByVal."""
-        return frozenset(ops[0] for _, ops in self.each(Op.DECORATE) if ops[1:3] == [FUNC_PARAM_ATTR, BY_VAL])
+        return by_value_parameters(self.words)
 
     def component(self, kind: Type | None) -> tuple[Type | None, int]:
         """(component type, component count) of a vector; (the type itself, 1) otherwise."""
-        if kind is not None and kind.opcode == Op.TYPE_VECTOR:
+        if kind is not None and kind.opcode == Op.TypeVector:
             return self.types.get(kind.operands[0]), kind.operands[1]
         return kind, 1

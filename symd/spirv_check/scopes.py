@@ -6,16 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from symd.spirv.capabilities import Scope
+from symd.spirv.grammar import Op, name_of
 from symd.spirv_check.device import Device
-from symd.spirv_check.grammar import (
-    EXECUTION_SCOPE,
-    GROUP_ASYNC_COPY,
-    GROUP_WAIT_EVENTS,
-    MEMORY_SCOPE,
-    SCOPE_SUBGROUP,
-    SCOPE_WORKGROUP,
-    SCOPES,
-)
+from symd.spirv_check.grammar import EXECUTION_SCOPE, MEMORY_SCOPE
 from symd.spirv_check.module import Module
 from symd.spirv_check.report import Finding
 
@@ -31,24 +25,24 @@ def _scopes(module: Module, operand: dict[int, int]) -> Iterator[tuple[int, int]
 
 def group_async_scope(module: Module, device: Device) -> Iterator[Finding]:
     del device
-    for number, scope in _scopes(module, {GROUP_ASYNC_COPY: 2, GROUP_WAIT_EVENTS: 0}):
-        if scope != SCOPE_WORKGROUP:
-            name = "OpGroupAsyncCopy" if module.opcode(number) == GROUP_ASYNC_COPY else "OpGroupWaitEvents"
-            yield Finding(number, f"{name} has execution scope {SCOPES.get(scope, scope)}, not Workgroup")
+    for number, scope in _scopes(module, {Op.GroupAsyncCopy: 2, Op.GroupWaitEvents: 0}):
+        if scope != Scope.Workgroup:
+            name = "OpGroupAsyncCopy" if module.opcode(number) == Op.GroupAsyncCopy else "OpGroupWaitEvents"
+            yield Finding(number, f"{name} has execution scope {name_of(Scope, scope)}, not Workgroup")
 
 
 def exec_scope(module: Module, device: Device) -> Iterator[Finding]:
     del device
     for number, scope in _scopes(module, EXECUTION_SCOPE):
-        if scope not in (SCOPE_WORKGROUP, SCOPE_SUBGROUP):
+        if scope not in (Scope.Workgroup, Scope.Subgroup):
             yield Finding(
-                number, f"the execution scope is {SCOPES.get(scope, scope)}; supported are Workgroup and Subgroup"
+                number, f"the execution scope is {name_of(Scope, scope)}; supported are Workgroup and Subgroup"
             )
 
 
 def memory_scope(module: Module, device: Device) -> Iterator[Finding]:
     del device
     for number, scope in _scopes(module, MEMORY_SCOPE):
-        if scope > 4:
+        if scope > Scope.Invocation:
             allowed = "CrossDevice, Device, Workgroup, Subgroup and Invocation"
-            yield Finding(number, f"the memory scope is {SCOPES.get(scope, scope)}; supported are {allowed}")
+            yield Finding(number, f"the memory scope is {name_of(Scope, scope)}; supported are {allowed}")

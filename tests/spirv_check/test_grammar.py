@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from symd.spirv.capabilities import Capability, Scope
+from symd.spirv.grammar import StorageClass
 from symd.spirv.words import parse
-from symd.spirv_check.grammar import CAPABILITIES, SCOPES, STORAGE
 from symd.spirv_check.module import Module
 from tests import tools
 from tests.spirv_check.assembly import assemble
@@ -21,15 +22,15 @@ UNREADABLE = ("legacy", "ocl-100", "big-endian", "line-tables")
 
 
 def test_capabilities_have_the_numbers_that_spirv_as_gives_them() -> None:
-    data = assemble("\n".join(f"OpCapability {name}" for name in CAPABILITIES.values()), "spv1.6")
-    assert [word for _, word in struct.iter_unpack("<2I", data[20:])] == list(CAPABILITIES)
+    data = assemble("\n".join(f"OpCapability {name}" for name in Capability.__members__), "spv1.6")
+    assert [word for _, word in struct.iter_unpack("<2I", data[20:])] == list(Capability)
 
 
 def test_storage_classes_have_the_numbers_that_spirv_as_gives_them() -> None:
-    lines = [f"%p{number} = OpTypePointer {name} %void" for number, name in STORAGE.items()]
+    lines = [f"%p{number:d} = OpTypePointer {name} %void" for name, number in StorageClass.__members__.items()]
     data = assemble("\n".join(("%void = OpTypeVoid", *lines)))
-    assert [word for _, _, word, _ in struct.iter_unpack("<4I", data[28:])] == list(STORAGE)
-    assert list(SCOPES) == list(range(7))
+    assert [word for _, _, word, _ in struct.iter_unpack("<4I", data[28:])] == list(StorageClass)
+    assert list(Scope) == list(range(7))
 
 
 def declared(listing: str) -> dict[int, int]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.spirv.words import Op, parse
+from symd.spirv.grammar import Op
+from symd.spirv.words import parse
 from symd.spirv_check import Device, check
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "spirv" / "bin"
@@ -62,7 +63,7 @@ def test_debug_operands_are_never_judged(path: Path) -> None:
     words = parse(bytes(data))
     luck = random.Random(7)
     before = check(bytes(data), NEWEST)
-    for number in words.where(Op.EXT_INST):
+    for number in words.where(Op.ExtInst):
         if words.operands(number)[2] in words.debug_sets:
             start = words.offset(number)
             for at in range(start + 20, words.offset(number + 1)):

@@ -9,12 +9,12 @@ from symd.budget import Budget
 from symd.containers.format import Contents, Element
 
 NAME = "spirv"
-_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
+MAGICS = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
 
 
 def claims(data: bytes) -> bool:
     """The first word is the magic number, in either byte order."""
-    return data[:4] in _MAGIC
+    return data[:4] in MAGICS
 
 
 def read(element: Element, budget: Budget) -> Contents:

@@ -7,14 +7,16 @@ from __future__ import annotations
 import numpy as np
 
 from symd.model.columns import I64, U64
-from symd.spirv.words import Debug, DebugInstruction, Op, Words
+from symd.spirv.debug_sets import Debug
+from symd.spirv.grammar import Op
+from symd.spirv.words import DebugInstruction, Words
 
-_PARENT = {Debug.TYPE_TEMPLATE: 0, Debug.LEXICAL_BLOCK: 3, Debug.LEXICAL_BLOCK_DISCRIMINATOR: 2}
+_PARENT = {Debug.TypeTemplate: 0, Debug.LexicalBlock: 3, Debug.LexicalBlockDiscriminator: 2}
 """The operand that names what a scope stands in; a template names the function it makes."""
-_SOURCE = {Debug.FUNCTION: 2, Debug.LEXICAL_BLOCK: 0, Debug.LEXICAL_BLOCK_DISCRIMINATOR: 0}
+_SOURCE = {Debug.Function: 2, Debug.LexicalBlock: 0, Debug.LexicalBlockDiscriminator: 0}
 
 
-_DESCRIBING = (*_PARENT, Debug.FUNCTION, Debug.FUNCTION_DEFINITION, Debug.INLINED_AT, Debug.SOURCE)
+_DESCRIBING = (*_PARENT, Debug.Function, Debug.FunctionDefinition, Debug.InlinedAt, Debug.Source)
 
 
 class DebugData:
@@ -32,9 +34,9 @@ class DebugData:
             self._note_definition(item)
 
     def _note_definition(self, item: DebugInstruction) -> None:
-        if item.opcode == Debug.FUNCTION and not item.by_id and len(item.operands) > 9:
+        if item.opcode == Debug.Function and not item.by_id and len(item.operands) > 9:
             self.definitions.setdefault(item.operands[9], item.id)
-        elif item.opcode == Debug.FUNCTION_DEFINITION and item.by_id and len(item.operands) > 1:
+        elif item.opcode == Debug.FunctionDefinition and item.by_id and len(item.operands) > 1:
             self.definitions.setdefault(item.operands[1], item.operands[0])
 
     def function_of(self, scope: int) -> int | None:
@@ -49,7 +51,7 @@ class DebugData:
             path.append(at)
             seen.add(at)
             item = self.by_id.get(at)
-            if item is not None and item.opcode == Debug.FUNCTION:
+            if item is not None and item.opcode == Debug.Function:
                 found = at
                 break
             parent = _operand(item, _PARENT)
@@ -62,14 +64,14 @@ class DebugData:
     def file_of(self, source: int) -> str:
         """The path that a DebugSource (or, in the oldest set, an OpString) names; "" for anything else."""
         item = self.by_id.get(source)
-        if item is not None and item.opcode == Debug.SOURCE and item.operands:
+        if item is not None and item.opcode == Debug.Source and item.operands:
             source = item.operands[0]
         return self.words.strings.get(source, "")
 
     def scope_file(self, scope: int) -> str:
         """The file in which a function or a block stands."""
         item = self.by_id.get(scope)
-        if item is not None and item.opcode == Debug.TYPE_TEMPLATE:
+        if item is not None and item.opcode == Debug.TypeTemplate:
             item = self.by_id.get(self.function_of(scope) or 0)
         source = _operand(item, _SOURCE)
         return self.file_of(source) if source is not None else ""
@@ -86,7 +88,7 @@ class DebugData:
     def inlined_at(self, number: int) -> tuple[int, int, int] | None:
         """(line, scope, next inlined-at or 0) of a DebugInlinedAt; None for any other id."""
         item = self.by_id.get(number)
-        if item is None or item.opcode != Debug.INLINED_AT or len(item.operands) < 2:
+        if item is None or item.opcode != Debug.InlinedAt or len(item.operands) < 2:
             return None
         line = self.words.value(item.operands, 0, item.by_id)
         return line, item.operands[1], item.operands[2] if len(item.operands) > 2 else 0
@@ -123,11 +125,11 @@ class InstructionOffsets:
 
     def __init__(self, words: Words) -> None:
         self.words = words
-        self.scopes = list(words.debug_instructions(Debug.SCOPE, Debug.NO_SCOPE))
-        lines = [item for item in words.debug_instructions(Debug.LINE, Debug.NO_LINE) if item.by_id]
+        self.scopes = list(words.debug_instructions(Debug.Scope, Debug.NoScope))
+        lines = [item for item in words.debug_instructions(Debug.Line, Debug.NoLine) if item.by_id]
         self.lines: I64 = np.array([item.number for item in lines], np.int64)
-        self.beginning = np.array([item.opcode == Debug.LINE and len(item.operands) > 3 for item in lines], np.bool_)
-        stating = np.isin(words.opcode, (Op.LINE, Op.NO_LINE))
+        self.beginning = np.array([item.opcode == Debug.Line and len(item.operands) > 3 for item in lines], np.bool_)
+        stating = np.isin(words.opcode, (Op.Line, Op.NoLine))
         stating[self.lines] = True
         stating[[item.number for item in self.scopes]] = True
         count = len(words)

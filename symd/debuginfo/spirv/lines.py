@@ -16,8 +16,9 @@ from symd.debuginfo.spirv.scopes import ScopeBuilder
 from symd.model.code import CodeObject
 from symd.model.columns import I64
 from symd.model.debug_info import DebugInfo, LineRows, RowFlag
-from symd.spirv.functions import bodies
-from symd.spirv.words import BLOCK_ENDS, Op, Words, parse
+from symd.spirv.grammar import BLOCK_ENDS, Op
+from symd.spirv.module import parsed_module
+from symd.spirv.words import Words
 
 __all__ = ("read",)
 
@@ -28,13 +29,14 @@ _END, _LINE, _DEBUG = 0, 1, 2
 def read(code: CodeObject) -> DebugInfo:
     """Rows and scopes of a SPIR-V module, section 0. Raises Malformed where the module does not split into instructions;
     whatever is wrong with debug operands only leaves out what they would have said."""
-    words = parse(code.data)
+    module = parsed_module(code)
+    words = module.words
     data = DebugData(words)
     files, names = StringNumbers(), StringNumbers()
     places = InstructionOffsets(words)
     rows = _rows(_events(words, data, files, places), places)
     builder = ScopeBuilder(data, files, names, places)
-    scopes = builder.build(bodies(words))
+    scopes = builder.build(module.functions)
     return DebugInfo(rows, scopes, tuple(files.strings), tuple(names.strings), tuple(builder.warnings))
 
 
@@ -52,9 +54,9 @@ class _Events:
 def _events(words: Words, data: DebugData, files: StringNumbers, places: InstructionOffsets) -> _Events:
     """What happens, in the order of the module; the module's end ends its last block."""
     blocks = np.append(words.where(*BLOCK_ENDS), len(words) - 1).astype(np.int64)
-    lines = np.array(words.where(Op.LINE, Op.NO_LINE), np.int64)
+    lines = np.array(words.where(Op.Line, Op.NoLine), np.int64)
     parts = [
-        (lines, _LINE, (words.opcode[lines] == Op.LINE) & (words.count[lines] >= 4), _op_lines(words, files, lines)),
+        (lines, _LINE, (words.opcode[lines] == Op.Line) & (words.count[lines] >= 4), _op_lines(words, files, lines)),
         (places.lines, _DEBUG, places.beginning, _debug_lines(words, data, files, places.lines)),
         (blocks, _END, np.zeros(len(blocks), np.bool_), np.zeros((len(blocks), 3), np.int64)),
     ]

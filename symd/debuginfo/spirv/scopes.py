@@ -13,8 +13,9 @@ import numpy as np
 
 from symd.debuginfo.spirv.debug import DebugData, InstructionOffsets, StringNumbers
 from symd.model.debug_info import NO_PARENT, Scopes
+from symd.spirv.debug_sets import Debug
 from symd.spirv.functions import Body
-from symd.spirv.words import BLOCK_ENDS, Debug
+from symd.spirv.grammar import BLOCK_ENDS
 
 MOST_FRAMES = 256
 """Inlined calls inside one another; where a module claims more, the innermost function stands alone."""
@@ -53,7 +54,7 @@ class ScopeBuilder:
         ]
         for item in self.places.scopes:
             scope = None
-            if item.opcode == Debug.SCOPE and item.operands:
+            if item.opcode == Debug.Scope and item.operands:
                 scope = (item.operands[0], item.operands[1] if len(item.operands) > 1 else 0)
             events.append((item.number, int(governed[item.number]), scope))
         return [(at, scope) for _, at, scope in sorted(events, key=lambda event: event[0])]

@@ -7,7 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from symd.model.code import CodeObject
-from symd.spirv.words import Debug, Op, Words, parse, text
+from symd.spirv.debug_sets import Debug
+from symd.spirv.grammar import Op
+from symd.spirv.module import parsed_module
+from symd.spirv.words import Words, text
 
 __all__ = ("source_texts",)
 
@@ -17,7 +20,7 @@ _CHECKSUM = "//__CSK_"
 
 def source_texts(code: CodeObject) -> Mapping[str, str]:
     """File path to its text, for every file whose text is in the module. Raises Malformed like ``spirv_lines.read``."""
-    words = parse(code.data)
+    words = parsed_module(code).words
     pieces: dict[str, list[str]] = {}
     _from_op_source(words, pieces)
     _from_debug_source(words, pieces)
@@ -28,8 +31,8 @@ def source_texts(code: CodeObject) -> Mapping[str, str]:
 def _from_op_source(words: Words, pieces: dict[str, list[str]]) -> None:
     """OpSource: language, version, file, text; each OpSourceContinued after it goes on."""
     current: list[str] | None = None
-    for number, ops in words.each(Op.SOURCE, Op.SOURCE_CONTINUED):
-        if words.opcode[number] == Op.SOURCE_CONTINUED:
+    for number, ops in words.each(Op.Source, Op.SourceContinued):
+        if words.opcode[number] == Op.SourceContinued:
             if current is not None:
                 current.append(text(ops)[0])
             continue
@@ -42,9 +45,9 @@ def _from_op_source(words: Words, pieces: dict[str, list[str]]) -> None:
 def _from_debug_source(words: Words, pieces: dict[str, list[str]]) -> None:
     """DebugSource: file, text; each DebugSourceContinued after it goes on."""
     current: list[str] | None = None
-    for item in words.debug_instructions(Debug.SOURCE, Debug.SOURCE_CONTINUED):
+    for item in words.debug_instructions(Debug.Source, Debug.SourceContinued):
         ops = item.operands
-        if item.opcode == Debug.SOURCE_CONTINUED:
+        if item.opcode == Debug.SourceContinued:
             if current is not None and item.by_id and ops:
                 current.append(words.strings.get(ops[0], ""))
             continue

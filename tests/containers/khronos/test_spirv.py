@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from symd import debuginfo
 from symd.budget import Budget
 from symd.config import Limits
 from symd.containers.format import Element
@@ -226,3 +227,15 @@ def test_word_counts_add_up_to_the_file() -> None:
     for path in FILES:
         words = parse(path.read_bytes())
         assert 20 + 4 * int(words.count.sum()) == path.stat().st_size == words.end
+
+
+@pytest.mark.parametrize(("name", "family"), [("waves.gV", "NonSemantic.Shader"), ("inline.O2.ocl-100", "OpenCL")])
+def test_a_debug_set_of_an_unknown_version_is_named_and_never_read_as_another(name: str, family: str) -> None:
+    known, unknown = f"{family}.DebugInfo.100", f"{family}.DebugInfo.101"
+    data = (BIN / f"{name}.spv").read_bytes()
+    assert len(debuginfo.read(code_object(data)).scopes) > 0
+    assert not code_object(data).warnings
+    newer = code_object(data.replace(known.encode(), unknown.encode()))
+    (warning,) = newer.warnings
+    assert unknown in warning
+    assert len(debuginfo.read(newer).scopes) == 0

@@ -1,0 +1,182 @@
+"""The numbers of SPIR-V's grammar that symd reads, under the specification's names: ``Op.TypeInt`` is OpTypeInt. What has no
+name here keeps its number.
+
+Source: SPIR-V 1.6, section 3, and the registered extensions that the names end in."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+MAGIC = 0x07230203
+
+
+class Op(IntEnum):
+    """Opcodes (3.52), without their "Op"."""
+
+    SourceContinued = 2
+    Source = 3
+    Name = 5
+    String = 7
+    Line = 8
+    Extension = 10
+    ExtInstImport = 11
+    ExtInst = 12
+    MemoryModel = 14
+    EntryPoint = 15
+    ExecutionMode = 16
+    Capability = 17
+    TypeVoid = 19
+    TypeBool = 20
+    TypeInt = 21
+    TypeFloat = 22
+    TypeVector = 23
+    TypeMatrix = 24
+    TypeImage = 25
+    TypeSampler = 26
+    TypeSampledImage = 27
+    TypeArray = 28
+    TypeRuntimeArray = 29
+    TypeStruct = 30
+    TypeOpaque = 31
+    TypePointer = 32
+    TypeFunction = 33
+    TypeEvent = 34
+    TypeDeviceEvent = 35
+    TypeReserveId = 36
+    TypeQueue = 37
+    TypePipe = 38
+    Constant = 43
+    SpecConstant = 50
+    Function = 54
+    FunctionParameter = 55
+    FunctionEnd = 56
+    FunctionCall = 57
+    Decorate = 71
+    ImageSampleExplicitLod = 88
+    ImageRead = 98
+    ImageWrite = 99
+    ControlBarrier = 224
+    MemoryBarrier = 225
+    AtomicLoad = 227
+    AtomicStore = 228
+    AtomicExchange = 229
+    AtomicCompareExchange = 230
+    AtomicXor = 242
+    Label = 248
+    Branch = 249
+    BranchConditional = 250
+    Switch = 251
+    Kill = 252
+    Return = 253
+    ReturnValue = 254
+    Unreachable = 255
+    GroupAsyncCopy = 259
+    GroupWaitEvents = 260
+    NoLine = 317
+    AtomicFlagTestAndSet = 318
+    AtomicFlagClear = 319
+    MemoryNamedBarrier = 329
+    ExecutionModeId = 331
+    TerminateInvocation = 4416
+    IgnoreIntersectionKHR = 4448
+    TerminateRayKHR = 4449
+    EmitMeshTasksEXT = 5294
+    SubgroupShuffleINTEL = 5571
+    SubgroupShuffleDownINTEL = 5572
+    SubgroupShuffleUpINTEL = 5573
+    SubgroupShuffleXorINTEL = 5574
+    SubgroupBlockReadINTEL = 5575
+    SubgroupBlockWriteINTEL = 5576
+    SubgroupImageBlockReadINTEL = 5577
+    SubgroupImageBlockWriteINTEL = 5578
+    AtomicFMinEXT = 5614
+    AtomicFMaxEXT = 5615
+    AtomicFAddEXT = 6035
+    ControlBarrierArriveINTEL = 6142
+    ControlBarrierWaitINTEL = 6143
+
+
+BLOCK_ENDS = (
+    *range(Op.Branch, Op.Unreachable + 1),
+    Op.TerminateInvocation,
+    Op.IgnoreIntersectionKHR,
+    Op.TerminateRayKHR,
+    Op.EmitMeshTasksEXT,
+)
+"""Block termination instructions (2.2.5)."""
+
+
+class ExecutionModel(IntEnum):
+    """3.3."""
+
+    Vertex = 0
+    Geometry = 3
+    Fragment = 4
+    GLCompute = 5
+    Kernel = 6
+
+
+class AddressingModel(IntEnum):
+    """3.4."""
+
+    Logical = 0
+    Physical32 = 1
+    Physical64 = 2
+
+
+class MemoryModel(IntEnum):
+    """3.5."""
+
+    Simple = 0
+    GLSL450 = 1
+    OpenCL = 2
+    Vulkan = 3
+
+
+class ExecutionMode(IntEnum):
+    """3.6, those that kernels have."""
+
+    LocalSize = 17
+    LocalSizeHint = 18
+    VecTypeHint = 30
+    ContractionOff = 31
+    SubgroupSize = 35
+    SubgroupsPerWorkgroup = 36
+    LocalSizeId = 38
+    LocalSizeHintId = 39
+
+
+class StorageClass(IntEnum):
+    """3.7."""
+
+    UniformConstant = 0
+    Input = 1
+    Uniform = 2
+    Output = 3
+    Workgroup = 4
+    CrossWorkgroup = 5
+    Private = 6
+    Function = 7
+    Generic = 8
+    PushConstant = 9
+    AtomicCounter = 10
+    Image = 11
+    StorageBuffer = 12
+
+
+class Decoration(IntEnum):
+    """3.20."""
+
+    FuncParamAttr = 38
+    LinkageAttributes = 41
+
+
+class FunctionParameterAttribute(IntEnum):
+    """3.19."""
+
+    ByVal = 2
+
+
+def name_of(kind: type[IntEnum], number: int) -> str:
+    """The specification's name of a number; the number itself where it has none here."""
+    return kind(number).name if number in kind._value2member_map_ else str(number)
