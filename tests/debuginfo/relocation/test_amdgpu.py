@@ -18,6 +18,7 @@ from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
 from tests import tools
 from tests.containers.amd import objects
+from tests.dwarf import second_opinion
 
 OBJECTS = ["v4-gfx900.o", "v4-gfx900-sections.o", "v4-gfx900-sections-dwarf4-zlib.o", "v2-scale.o", "v4-scale.o"]
 NAMES = [
@@ -118,10 +119,18 @@ def test_rows_relative_to_their_functions_are_those_of_the_linked_object():
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_nothing_in_text_is_left_below_the_first_base(name):
-    code = objects.code(name)
-    _, layout = relocated(code)
-    assert all(base >= FIRST_BASE for base in layout.base.tolist())
+def test_every_range_of_a_function_or_inlined_call_is_moved_into_text(name):
+    sections, layout = relocated(objects.code(name))
+    ranges = [span for scope in second_opinion.read_scopes(sections) for span in scope.ranges]
+    assert ranges
+    start, end = np.array(ranges, np.uint64).T
+    assert (start >= FIRST_BASE).all()
+    section, offset, found = layout.locate(start)
+    assert found.all()
+    sizes = dict(zip(layout.section.tolist(), layout.size.tolist(), strict=True))
+    assert all(
+        o + e - s <= sizes[n] for n, o, s, e in zip(*(c.tolist() for c in (section, offset, start, end)), strict=True)
+    )
 
 
 def changed(code: CodeObject, name: str, **fields: object) -> CodeObject:

@@ -10,9 +10,18 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from symd import containers, debuginfo
-from symd.errors import Unsupported
+from symd.debuginfo import layout
+from symd.debuginfo.relocation import relocated
+from symd.dwarf import read_units
+from symd.dwarf.external_functions import external_functions
+from symd.errors import SymdError, Unsupported
+from tests.builders.hostile import flips
+from tests.dwarf import second_opinion
+from tests.dwarf.decode import by_name
 
-SAMPLE = (Path(__file__).parents[3] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.zebin").read_bytes()
+KERNELS = Path(__file__).parents[3] / "samples" / "kernels" / "bin"
+SAMPLE = (KERNELS / "vadd" / "dg2-opt.zebin").read_bytes()
+ZEBINS = sorted(KERNELS.glob("*/igc2-*-O0.zebin"))
 
 
 def with_type(kind: int) -> bytes:
@@ -34,3 +43,40 @@ def test_a_type_that_means_nothing_in_debug_data_is_refused_by_number(kind: int)
 
 def test_type_0_is_no_relocation() -> None:
     assert len(debuginfo.read(containers.unpack(with_type(0)).objects[0]).rows)
+
+
+def functions_of_pyelftools(sections: dict[str, bytes]) -> list[tuple[str, ...]]:
+    """For each unit the names of the external functions with code below its first DIE."""
+    wanted = {"DW_AT_name", "DW_AT_external", "DW_AT_low_pc"}
+    return [
+        tuple(
+            die.attributes["DW_AT_name"].value.decode()
+            for die in unit.get_top_DIE().iter_children()
+            if die.tag == "DW_TAG_subprogram" and wanted <= set(die.attributes)
+        )
+        for unit in second_opinion.open_dwarf(sections).iter_CUs()
+    ]
+
+
+@pytest.mark.parametrize("path", ZEBINS, ids=lambda path: "/".join(path.parts[-2:]))
+def test_the_functions_of_units_are_those_that_pyelftools_finds(path: Path) -> None:
+    code = containers.unpack(path.read_bytes()).objects[0]
+    sections = relocated(code, layout.assign(code))
+    expected = functions_of_pyelftools(by_name(sections))
+    assert any(expected)
+    assert external_functions(sections, read_units(sections)) == expected
+
+
+@pytest.mark.parametrize("name", [".debug_info", ".debug_abbrev"])
+def test_damaged_units_are_read_or_refused(name: str) -> None:
+    section = containers.unpack(SAMPLE).objects[0].section(name)
+    assert section is not None
+    start = SAMPLE.index(section.data)
+    refused = 0
+    for damaged in flips(section.data, 11, 300):
+        code = containers.unpack(SAMPLE[:start] + damaged + SAMPLE[start + len(damaged) :]).objects[0]
+        try:
+            debuginfo.read(code)
+        except SymdError:
+            refused += 1
+    assert 0 < refused < 300
