@@ -118,8 +118,9 @@ def test_rows_relative_to_their_functions_are_those_of_the_linked_object():
     ]
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("name", [name for name in OBJECTS if "scale" not in name])
 def test_every_range_of_a_function_or_inlined_call_is_moved_into_text(name):
+    """The objects that assemblers made have lines alone."""
     sections, layout = relocated(objects.code(name))
     ranges = [span for scope in second_opinion.read_scopes(sections) for span in scope.ranges]
     assert ranges
