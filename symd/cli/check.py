@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from symd.cli.input import read_input
+from symd.cli.input import module_digest, read_input
 from symd.cli.module import open_module
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
@@ -18,7 +17,6 @@ from symd.model.code import CodeKind
 from symd.spirv_check import CheckReport, Device, Violation, check
 
 REFUSED = 1
-_STORED = re.compile(r"modules/[0-9a-f]{64}")
 
 
 @click.command(
@@ -52,7 +50,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, proper
 
 def _module(file: str, server: str | None, limits: Limits) -> bytes:
     """The bytes to check. A daemon is asked for a module it has; files are judged here, well-formed or not."""
-    if server is None or not _STORED.fullmatch(file):
+    if server is None or module_digest(file) is None:
         return read_input(file, limits)
     with open_module(file, server, limits) as module:
         found = [item.path for item in module.summary().objects if item.kind is CodeKind.SPIRV]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable
@@ -16,13 +15,15 @@ from symd.errors import InvalidInput, LimitExceeded
 
 _HEAD = 64
 """Bytes from which a format may be known."""
-_NAME = re.compile(r"modules/([0-9a-f]{64})")
 
 
 def module_digest(file: str) -> str | None:
     """The digest in ``modules/SHA256``, the name of a module that a daemon has; None for anything else."""
-    named = _NAME.fullmatch(file)
-    return named[1] if named else None
+    if not file.startswith("modules/"):
+        return None
+    from symd.model.digests import named_digest  # noqa: PLC0415 - a file's name is no such name as a rule
+
+    return named_digest(file)
 
 
 def read_input(file: str, limits: Limits, mappable: Callable[[bytes], bool] | None = None) -> bytes:

@@ -12,9 +12,8 @@ import click
 from symd.answers_json.listings import instruction_lines
 from symd.cli.demangle import Demangler
 from symd.cli.listing_text import Lines, Printer, text_lines
-from symd.cli.locate import demangle_option, rules_option
 from symd.cli.module import OpenModule, open_module
-from symd.cli.options import example, file_verb, object_option
+from symd.cli.options import demangle_option, example, file_verb, object_option, rules_option
 from symd.cli.output import write_line
 from symd.config import Limits
 from symd.errors import NoDebugData

@@ -9,26 +9,14 @@ import click
 from symd.answers_json.breakpoints import located_json
 from symd.cli.demangle import Demangler
 from symd.cli.module import open_module
-from symd.cli.options import example, file_verb, object_option
+from symd.cli.options import demangle_option, every_option, example, file_verb, object_option, rules_option
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal
 from symd.model.sources import PathRule
 from symd.query.breakpoints import parse_source_line
-from symd.query.paths import parse_rule
 
 NO = 1
-
-rules_option = click.option(
-    "--map",
-    "rules",
-    multiple=True,
-    metavar="FROM=TO",
-    callback=lambda _context, _parameter, texts: tuple(map(parse_rule, texts)),
-    help="Source paths that begin with FROM begin with TO here; the first rule that fits counts.",
-)
-
-demangle_option = click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")
 
 
 @click.command(
@@ -41,7 +29,7 @@ demangle_option = click.option("-C", "--demangle", is_flag=True, help="Show C++ 
 @object_option
 @rules_option
 @demangle_option
-@click.option("--all", "every", is_flag=True, help="Every statement address of just this line.")
+@every_option
 @click.argument("lines", nargs=-1, required=True, metavar="SOURCE:LINE...")
 def command(
     file: str,

@@ -7,9 +7,8 @@ import click
 from symd.answers_json import to_json
 from symd.answers_json.names import named_item_json
 from symd.cli.demangle import Demangler
-from symd.cli.locate import demangle_option
 from symd.cli.module import open_module
-from symd.cli.options import example, file_verb, object_option
+from symd.cli.options import demangle_option, example, file_verb, object_option
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
 from symd.errors import NotFound

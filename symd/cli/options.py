@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from symd.config import Limits
+
+if TYPE_CHECKING:
+    from symd.model.sources import PathRule
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -36,6 +39,13 @@ def _number(text: str, kind: type) -> Any:
     return kind(float(match[1]) * _UNITS[match[2]])
 
 
+def parse_rules(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[PathRule, ...]:
+    """``FROM=TO`` texts to rules for source paths."""
+    from symd.query.paths import parse_rule  # noqa: PLC0415 - most commands have no rules
+
+    return tuple(map(parse_rule, values))
+
+
 file_argument = click.argument("file")
 
 server_option = click.option(
@@ -52,6 +62,19 @@ debug_option = click.option(
     "--debug",
     metavar="DEBUGFILE",
     help="Where the debug data of FILE stands when it is apart, as symd slim leaves it; the whole object will do too.",
+)
+
+demangle_option = click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")
+
+every_option = click.option("--all", "every", is_flag=True, help="Every statement address of just this line.")
+
+rules_option = click.option(
+    "--map",
+    "rules",
+    multiple=True,
+    metavar="FROM=TO",
+    callback=parse_rules,
+    help="Source paths that begin with FROM begin with TO here; the first rule that fits counts.",
 )
 
 limit_option = click.option(

@@ -10,8 +10,7 @@ from types import MappingProxyType
 
 import click
 
-from symd.cli.locate import rules_option
-from symd.cli.options import example, limit_option
+from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
 from symd.config import Config, Limits, default_drivers, default_store, parse_driver
 from symd.model.sources import PathRule

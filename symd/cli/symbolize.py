@@ -15,7 +15,7 @@ from symd.cli.answer_text import UNANSWERED, answer_text
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import module_digest
 from symd.cli.one_file import OneFile
-from symd.cli.options import debug_option, example, file_verb, object_option
+from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option
 from symd.cli.output import printable
 from symd.config import Limits
 from symd.errors import BadQuery, LimitExceeded
@@ -40,7 +40,7 @@ NO, MISUSED = 1, 2
 @file_verb
 @object_option
 @debug_option
-@click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")
+@demangle_option
 @click.argument("queries", nargs=-1, required=True, metavar="QUERY... | -")
 def command(
     file: str,

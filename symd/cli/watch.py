@@ -7,8 +7,8 @@ import sys
 import click
 
 from symd.cli.demangle import Demangler
-from symd.cli.locate import demangle_option, readable, rules_option, write_answer
-from symd.cli.options import example, json_option
+from symd.cli.locate import readable, write_answer
+from symd.cli.options import demangle_option, every_option, example, json_option, rules_option
 from symd.model.breakpoints import Breakpoint, Resolved
 from symd.model.sources import PathRule
 from symd.query.breakpoints import parse_source_line
@@ -19,7 +19,7 @@ from symd.query.breakpoints import parse_source_line
 @json_option
 @rules_option
 @demangle_option
-@click.option("--all", "every", is_flag=True, help="Every statement address of just this line.")
+@every_option
 @click.option("--only-new", is_flag=True, help="Pass over the modules that the daemon has already.")
 @click.argument("lines", nargs=-1, required=True, metavar="SOURCE:LINE...")
 def command(

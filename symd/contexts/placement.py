@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -16,6 +15,7 @@ from symd.errors import BadQuery, InvalidInput, KernelNotFound, ObjectNotFound
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, ObjectAddress, Query
 from symd.model.contexts import Context, Load, Segment, Unload
+from symd.model.digests import is_digest
 
 LARGEST = 1 << 32
 """Bytes of a segment."""
@@ -27,7 +27,6 @@ MAX_ATTRIBUTES = 100
 TIMES = 1 << 63
 """Times are below this."""
 _TOP = 1 << 64
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 Opener = Callable[[], Index]
 """Opens the index of the module that is loaded."""
@@ -76,7 +75,7 @@ def placed(load: Load, width: int, opener: Opener) -> Load:
 
 
 def _check_life(load: Load) -> None:
-    if not _DIGEST.match(load.module):
+    if not is_digest(load.module):
         raise BadQuery(
             f"{load.module[:80]!r} is not the SHA-256 of a module", hint="give 64 lower-case hexadecimal digits"
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from symd.errors import UnknownFormat
 from symd.profiles import cupti, folded, gzipped, otlp, pprof, rocprofv3, rocprofv3_csv, unitrace
-from symd.profiles.format import Format, Options, Progress, Report, Symbolized
+from symd.profiles.format import Options, ProfileFormat, Progress, Report, Symbolized
 from symd.profiles.resolver import NamedModule, Resolver
 
 __all__ = (
     "FORMATS",
-    "Format",
     "NamedModule",
     "Options",
+    "ProfileFormat",
     "Progress",
     "Report",
     "Resolver",
@@ -20,11 +20,11 @@ __all__ = (
     "symbolize",
 )
 
-FORMATS: tuple[Format, ...] = (rocprofv3, cupti, rocprofv3_csv, unitrace, otlp, pprof, folded)
+FORMATS: tuple[ProfileFormat, ...] = (rocprofv3, cupti, rocprofv3_csv, unitrace, otlp, pprof, folded)
 """Asked in this order; the first that claims the bytes reads them. The format that claims the most is the last."""
 
 
-def identify(data: bytes) -> Format | None:
+def identify(data: bytes) -> ProfileFormat | None:
     """The format that claims the (expanded) bytes."""
     return next((module for module in FORMATS if module.claims(data)), None)
 
@@ -46,7 +46,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options | None = None, n
     return Symbolized(gzipped.compress(done.data), done.report) if zipped else done
 
 
-def _chosen(data: bytes, name: str | None) -> Format:
+def _chosen(data: bytes, name: str | None) -> ProfileFormat:
     named = [module for module in FORMATS if name == module.NAME]
     module = identify(data) if name is None else next(iter(named), None)
     if module is None:

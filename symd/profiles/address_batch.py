@@ -9,7 +9,7 @@ import numpy as np
 
 from symd.model.answers import Answers, Frame, Reason
 from symd.profiles.format import Progress
-from symd.profiles.resolver import Resolver, Target
+from symd.profiles.resolver import LookupTarget, Resolver
 
 REQUEST_ADDRESSES = 1 << 20
 """Addresses in one request."""
@@ -19,7 +19,7 @@ debug data from being used later."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedAddress:
     """The answer to one address; ``frames`` are innermost first and empty unless the answer is to be written.
     ``folded``: other kernels begin where this one does, so the names are one choice of several."""
 
@@ -33,11 +33,11 @@ class AddressBatch:
     handle. Equal addresses have one handle."""
 
     def __init__(self) -> None:
-        self._targets: dict[Target, int] = {}
+        self._targets: dict[LookupTarget, int] = {}
         self._handles: dict[tuple[int, int], int] = {}
         self._refused: dict[Reason, int] = {}
 
-    def target(self, target: Target) -> int:
+    def target(self, target: LookupTarget) -> int:
         """The number of a target, for ``add``."""
         return self._targets.setdefault(target, len(self._targets))
 
@@ -53,14 +53,14 @@ class AddressBatch:
         """A handle whose answer is this reason: there is no address to look up."""
         return self.add(-1, int(reason))
 
-    def ask(self, resolver: Resolver, progress: Progress) -> list[Resolved]:
+    def ask(self, resolver: Resolver, progress: Progress) -> list[ResolvedAddress]:
         """The answers, by handle."""
-        answers = [Resolved(Reason.OUTSIDE_TEXT)] * len(self._handles)
+        answers = [ResolvedAddress(Reason.OUTSIDE_TEXT)] * len(self._handles)
         done = 0
         for target, (handles, offsets) in self._columns().items():
             if target is None:
                 for handle, reason in zip(handles, offsets, strict=True):
-                    answers[handle] = Resolved(Reason(reason))
+                    answers[handle] = ResolvedAddress(Reason(reason))
                 continue
             folded = _FoldedKernels(resolver, target)
             for start in range(0, len(handles), REQUEST_ADDRESSES):
@@ -73,11 +73,11 @@ class AddressBatch:
         progress("looking up addresses", len(answers), len(answers))
         return answers
 
-    def _columns(self) -> dict[Target | None, tuple[list[int], list[int]]]:
+    def _columns(self) -> dict[LookupTarget | None, tuple[list[int], list[int]]]:
         """Target to (handles, offsets), None for what was refused. A number that is no 64-bit address is left out: its answer
         stays OUTSIDE_TEXT."""
-        targets: list[Target | None] = [*self._targets, None]
-        columns: dict[Target | None, tuple[list[int], list[int]]] = {target: ([], []) for target in targets}
+        targets: list[LookupTarget | None] = [*self._targets, None]
+        columns: dict[LookupTarget | None, tuple[list[int], list[int]]] = {target: ([], []) for target in targets}
         for (number, offset), handle in self._handles.items():
             if 0 <= offset < 1 << 64:
                 handles, offsets = columns[targets[number]]
@@ -86,27 +86,27 @@ class AddressBatch:
         return columns
 
 
-def _resolved(answers: Answers, folded: _FoldedKernels) -> Sequence[Resolved]:
+def _resolved(answers: Answers, folded: _FoldedKernels) -> Sequence[ResolvedAddress]:
     """The answers in order; frames are made once for each location, not for each address."""
     numbers, inverse = np.unique(answers.location, return_inverse=True)
     distinct = [_location(answers, number) for number in numbers.tolist()]
     result = [distinct[at] for at in inverse.tolist()]
     for at in folded.holding(answers):
-        result[at] = Resolved(result[at].reason, result[at].frames, folded=True)
+        result[at] = ResolvedAddress(result[at].reason, result[at].frames, folded=True)
     return result
 
 
-def _location(answers: Answers, number: int) -> Resolved:
+def _location(answers: Answers, number: int) -> ResolvedAddress:
     reason = Reason(int(answers.locations.reason[number]))
     frames = answers.locations.frames(number) if reason in WRITTEN_REASONS else ()
     named = tuple(frame for frame in frames if frame.function or frame.file)
-    return Resolved(reason, named)
+    return ResolvedAddress(reason, named)
 
 
 class _FoldedKernels:
     """The ranges of code that kernels of several names share (identical code folding)."""
 
-    def __init__(self, resolver: Resolver, target: Target) -> None:
+    def __init__(self, resolver: Resolver, target: LookupTarget) -> None:
         names: dict[tuple[str, int, int, int], set[str]] = {}
         for item in resolver.summary(target.digest).objects:
             for kernel in item.kernels:

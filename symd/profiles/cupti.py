@@ -17,8 +17,8 @@ from symd.model.answers import Reason
 from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.json_text import Cursor, Edit, Span
-from symd.profiles.resolver import IdentifiedModule, Resolver, Target
+from symd.profiles.json_text import Edit, JsonCursor, Span
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
 
 NAME = "cupti"
 FRAMES = "frames"
@@ -45,7 +45,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     text = json_text.decode(data)
     tally = Tally()
     batch = AddressBatch()
-    functions = _Functions(resolver, batch)
+    functions = _FunctionTargets(resolver, batch)
     pending: list[tuple[Span, bool, int]] = []
     for number, (span, record) in enumerate(_records(text)):
         if number % PROGRESS_RECORDS == 0:
@@ -68,7 +68,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
 def _records(text: str) -> Iterator[tuple[Span, Any]]:
     """Span and value of each line that is not blank."""
     for line in _LINE.finditer(text):
-        cursor = Cursor(text, line.start())
+        cursor = JsonCursor(text, line.start())
         begin = cursor.at
         if begin >= line.end():
             continue
@@ -79,7 +79,7 @@ def _records(text: str) -> Iterator[tuple[Span, Any]]:
         yield span, record
 
 
-class _Functions:
+class _FunctionTargets:
     """Finds the target of a (CRC, function name), each pair once."""
 
     def __init__(self, resolver: Resolver, batch: AddressBatch) -> None:
@@ -104,10 +104,10 @@ class _Functions:
             return self._batch.refuse(target_or_reason)
         return self._batch.add(target_or_reason, offset)
 
-    def _target(self, crc: int, section: str) -> Target | Reason:
+    def _target(self, crc: int, section: str) -> LookupTarget | Reason:
         found = self._resolver.identified(str(crc), f"{crc:#x}", f"{crc:#018x}")
         if isinstance(found, IdentifiedModule):
-            return Target(found.digest, section=section, path=found.path)
+            return LookupTarget(found.digest, section=section, path=found.path)
         if found is not Reason.UNKNOWN_MODULE:
             return found
         target = self._resolver.section(section)

@@ -10,9 +10,9 @@ import re
 
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
-from symd.profiles.address_batch import AddressBatch, Resolved
+from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.resolver import IdentifiedModule, Resolver, Target
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
 
 NAME = "folded"
 CLAIM_LINES = 64
@@ -65,15 +65,15 @@ def _handle(found: re.Match[str], resolver: Resolver, batch: AddressBatch) -> in
     return batch.add(batch.target(target), int(offset or bare_offset, 16))
 
 
-def _bare(name: str, resolver: Resolver) -> Target | Reason:
+def _bare(name: str, resolver: Resolver) -> LookupTarget | Reason:
     """A module or a kernel; AMBIGUOUS when there is one of each."""
     module, kernel = resolver.identified(name), resolver.kernel(name)
     if not isinstance(module, IdentifiedModule):
         return module if module is Reason.AMBIGUOUS else kernel
-    return Target(module.digest, path=module.path) if kernel is Reason.UNKNOWN_KERNEL else Reason.AMBIGUOUS
+    return LookupTarget(module.digest, path=module.path) if kernel is Reason.UNKNOWN_KERNEL else Reason.AMBIGUOUS
 
 
-def _frames(answer: Resolved) -> str:
+def _frames(answer: ResolvedAddress) -> str:
     """Root first. What is written ends in ")" or "]" after "(": it never looks like an address again."""
     return ";".join(_frame(frame) for frame in reversed(answer.frames))
 
@@ -85,7 +85,7 @@ def _frame(frame: Frame) -> str:
     return " ".join(text.replace(";", ",").split())
 
 
-def _notes(handles: dict[str, int], answers: list[Resolved]) -> tuple[str, ...]:
+def _notes(handles: dict[str, int], answers: list[ResolvedAddress]) -> tuple[str, ...]:
     why = {Reason.UNKNOWN_KERNEL: "names no known module or kernel", Reason.AMBIGUOUS: "names several"}
     found: dict[tuple[str, Reason], None] = {}
     for frame, handle in handles.items():

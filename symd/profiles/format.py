@@ -54,7 +54,7 @@ class Symbolized:
     report: Report
 
 
-class Format(Protocol):
+class ProfileFormat(Protocol):
     """The names that every format module has."""
 
     NAME: str

@@ -35,7 +35,7 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-class Cursor:
+class JsonCursor:
     """A position in a text that moves over values: at a value, ``value`` reads it, and ``members`` and ``elements`` go into
     it. What a caller of those two leaves unread is passed over. All raise Malformed."""
 

@@ -12,7 +12,7 @@ from symd.config import Limits
 from symd.elf.constants import PT_LOAD
 from symd.errors import SymdError
 from symd.model.answers import Reason
-from symd.profiles.resolver import IdentifiedModule, Resolver, Target, machine_objects
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, machine_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class RangeLookup:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedMapping:
     """An address ``a`` of the mapping is ``a + bias`` in ``target``."""
 
-    target: Target
+    target: LookupTarget
     bias: int
 
 
@@ -63,7 +63,7 @@ class FileRange:
 
     offset: int
     size: int
-    target: Target
+    target: LookupTarget
     value: int
 
 
@@ -73,7 +73,7 @@ class FileOffsetMap:
     means where no range holds that byte (None: nothing)."""
 
     ranges: tuple[FileRange, ...]
-    whole: Target | None
+    whole: LookupTarget | None
 
 
 class MappingPlacer:
@@ -84,7 +84,7 @@ class MappingPlacer:
         self._limits = limits
         self._known: dict[IdentifiedModule, FileOffsetMap | Reason] = {}
 
-    def place(self, mapped: MappedRange, found: IdentifiedModule) -> Placed | Reason:
+    def place(self, mapped: MappedRange, found: IdentifiedModule) -> PlacedMapping | Reason:
         """Where a mapping lies in a module.
 
         In a linked object the segment that holds the file offset says how file offsets become addresses (System V ABI,
@@ -99,30 +99,32 @@ class MappingPlacer:
             return offsets
         for held in offsets.ranges:
             if 0 <= mapped.offset - held.offset < held.size:
-                return Placed(held.target, mapped.offset - mapped.start + held.value - held.offset)
+                return PlacedMapping(held.target, mapped.offset - mapped.start + held.value - held.offset)
         if offsets.whole is not None and not mapped.offset:
-            return Placed(offsets.whole, -mapped.start)
+            return PlacedMapping(offsets.whole, -mapped.start)
         return Reason.OUTSIDE_TEXT
 
     def _read(self, found: IdentifiedModule) -> FileOffsetMap | Reason:
         objects = machine_objects(self._resolver.summary(found.digest))
         paths = [item.path for item in objects if found.path in (None, item.path)]
         if len(paths) != 1:
-            return FileOffsetMap((), Target(found.digest))
-        whole = Target(found.digest, path=paths[0])
+            return FileOffsetMap((), LookupTarget(found.digest))
+        whole = LookupTarget(found.digest, path=paths[0])
         data = self._resolver.symbolizer.object_data(found.digest, paths[0])
         try:
             return self._of_image(data, whole) if data.startswith(elf.MAGIC) else FileOffsetMap((), whole)
         except SymdError:
             return Reason.MALFORMED
 
-    def _of_image(self, data: bytes, whole: Target) -> FileOffsetMap:
+    def _of_image(self, data: bytes, whole: LookupTarget) -> FileOffsetMap:
         image = elf.parse(data, Budget(self._limits), whole.path or "the code object")
         loads = [segment for segment in image.segments if segment.type == PT_LOAD]
         if loads and containers.unpack(data, self._limits).objects[0].linked:
             return FileOffsetMap(tuple(FileRange(one.offset, one.file_size, whole, one.address) for one in loads), None)
         texts = [
-            FileRange(header.offset, section.size, Target(whole.digest, section=section.index, path=whole.path), 0)
+            FileRange(
+                header.offset, section.size, LookupTarget(whole.digest, section=section.index, path=whole.path), 0
+            )
             for section, header in zip(image.sections, elf.section_headers(data, image.header), strict=True)
             if section.executable
         ]

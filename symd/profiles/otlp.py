@@ -14,10 +14,10 @@ from symd.errors import Malformed, SymdError, Unsupported
 from symd.model.answers import Reason
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.mapped import MappedRange, MappingPlacer, Placed
+from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed
 from symd.profiles.resolver import IdentifiedModule, Resolver
-from symd.profiles.symbol_table import FunctionKey, Functions, Strings, function_message, lines_of
+from symd.profiles.symbol_table import FunctionKey, FunctionTable, StringTable, function_message, lines_of
 
 NAME = "otlp"
 REVISION = "opentelemetry-proto v1.11.0"
@@ -80,7 +80,7 @@ class _Dictionary:
         self.symbolized = 0
         self._read_locations()
         self.notes: list[str] = []
-        self._placed: dict[int, tuple[MappedRange, Placed | Reason] | None] = {}
+        self._placed: dict[int, tuple[MappedRange, PlacedMapping | Reason] | None] = {}
 
     def _check_zeros(self) -> None:
         """Index 0 means "not set": without the zero values every index of this revision would be read wrongly."""
@@ -127,8 +127,8 @@ class _Dictionary:
         placer = MappingPlacer(resolver, options.limits)
         handles = [self._ask(entry, batch, resolver, placer) for entry in self.locations]
         answers = batch.ask(resolver, options.progress)
-        strings = Strings(self.strings)
-        functions = Functions(self._functions(), max(1, len(self.tables.get(FUNCTION, ()))), strings)
+        strings = StringTable(self.strings)
+        functions = FunctionTable(self._functions(), max(1, len(self.tables.get(FUNCTION, ()))), strings)
         pieces: list[bytes] = []
         kept = self.whole.value
         for (item, _, _), handle in zip(self.locations, handles, strict=True):
@@ -151,7 +151,7 @@ class _Dictionary:
                 known.setdefault(key, number)
         return known
 
-    def _tables(self, functions: Functions, strings: Strings) -> bytes:
+    def _tables(self, functions: FunctionTable, strings: StringTable) -> bytes:
         zero = [] if self.tables.get(FUNCTION) or not functions.added else [length_field(FUNCTION, b"")]
         new = [length_field(FUNCTION, function_message(1, key)) for _, key in functions.added]
         return b"".join([*zero, *new, *(length_field(STRING, text) for text in strings.added)])
@@ -172,7 +172,7 @@ class _Dictionary:
 
     def _mapping(
         self, number: int, resolver: Resolver, placer: MappingPlacer
-    ) -> tuple[MappedRange, Placed | Reason] | None:
+    ) -> tuple[MappedRange, PlacedMapping | Reason] | None:
         if number not in self._placed:
             item = self._entry(MAPPING, number)
             numbers = self._numbers(item)

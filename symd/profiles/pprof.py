@@ -14,9 +14,9 @@ from itertools import islice
 
 from symd.errors import Malformed, SymdError
 from symd.model.answers import Frame, Reason
-from symd.profiles.address_batch import AddressBatch, Resolved
+from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.mapped import MappedRange, MappingPlacer, Placed, RangeLookup
+from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping, RangeLookup
 from symd.profiles.protobuf_wire import (
     FIXED32,
     FIXED64,
@@ -29,7 +29,7 @@ from symd.profiles.protobuf_wire import (
     number_field,
 )
 from symd.profiles.resolver import IdentifiedModule, Resolver
-from symd.profiles.symbol_table import FunctionKey, Functions, Strings, function_message, lines_of
+from symd.profiles.symbol_table import FunctionKey, FunctionTable, StringTable, function_message, lines_of
 
 NAME = "pprof"
 MAPPING, LOCATION, FUNCTION, STRING = 3, 4, 5, 6
@@ -67,7 +67,7 @@ class Mapping:
     names: tuple[str, ...]
     flags: set[int]
     gained: set[int] = field(default_factory=set)
-    placed: Placed | Reason | None = None
+    placed: PlacedMapping | Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +163,8 @@ class _Profile:
         placer = MappingPlacer(resolver, options.limits)
         handles = [self._ask(location, batch, resolver, placer) for location in self.locations]
         answers = batch.ask(resolver, options.progress)
-        strings = Strings(self.strings)
-        functions = Functions(self.functions, self.next_function, strings)
+        strings = StringTable(self.strings)
+        functions = FunctionTable(self.functions, self.next_function, strings)
         additions: dict[int, bytes] = {}
         for location, handle in zip(self.locations, handles, strict=True):
             answer = answers[handle]
@@ -230,12 +230,12 @@ class _Profile:
         return tuple(f"no module was given for {name}" for name in names)
 
 
-def _lines(answer: Resolved, functions: Functions) -> bytes:
+def _lines(answer: ResolvedAddress, functions: FunctionTable) -> bytes:
     folded = number_field(IS_FOLDED, 1) if answer.folded else b""
     return lines_of(LINE, answer.frames, functions) + folded
 
 
-def _tables(functions: Functions, strings: Strings) -> bytes:
+def _tables(functions: FunctionTable, strings: StringTable) -> bytes:
     new = [
         length_field(FUNCTION, number_field(1, number) + function_message(2, key)) for number, key in functions.added
     ]

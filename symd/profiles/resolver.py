@@ -3,7 +3,6 @@ and from there to answers. Only modules that the user named are used; a name tha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +13,13 @@ from symd.api import Symbolizer
 from symd.model.answers import Answers, Reason
 from symd.model.code import CodeKind
 from symd.model.columns import U64
+from symd.model.digests import is_digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
 
 Demangle = Callable[[Sequence[str]], Mapping[str, str]]
 """Mangled names to readable ones; a name that is not mangled may be missing in the answer."""
 Load = Callable[[str], bytes]
 """The bytes of the code object at a URI. Raises SymdError where it cannot, or may not, be read."""
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 TYPE_NAME = "typeinfo name for "
 """SYCL names a kernel like the type of its function object; profilers leave this out of the readable name."""
 
@@ -44,7 +43,7 @@ class IdentifiedModule:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LookupTarget:
     """What offsets count from: a kernel, a section, or, with neither, address 0 of the code object."""
 
     digest: str
@@ -91,7 +90,7 @@ class Resolver:
 
     def _stored(self, identity: str) -> tuple[IdentifiedModule, ...]:
         digest = identity.lower()
-        if not _DIGEST.fullmatch(digest) or self.symbolizer.missing([digest]):
+        if not is_digest(digest) or self.symbolizer.missing([digest]):
             return ()
         return (IdentifiedModule(digest),)
 
@@ -104,17 +103,17 @@ class Resolver:
             self._loaded[uri] = self.symbolizer.add(self._load(uri), uri).sha256
         return IdentifiedModule(self._loaded[uri])
 
-    def kernel(self, name: str) -> Target | Reason:
+    def kernel(self, name: str) -> LookupTarget | Reason:
         """The kernel of that name, mangled or readable, in a module that no identity was given to."""
         found = self._kernels.get(name) or self._readable.get(name, ())
         if len(found) == 1:
             return found[0]
         return Reason.AMBIGUOUS if found else Reason.UNKNOWN_KERNEL
 
-    def section(self, name: str) -> Target | Reason:
+    def section(self, name: str) -> LookupTarget | Reason:
         """The section of that name in a module that no identity was given to."""
         zero = np.zeros(1, np.uint64)
-        targets = [Target(module.digest, section=name) for module in self._free]
+        targets = [LookupTarget(module.digest, section=name) for module in self._free]
         answers = [(target, self.symbolize(target, zero)) for target in targets]
         holding = [
             target for target, answer in answers if answer.text_section[0] or answer[0].reason is Reason.AMBIGUOUS
@@ -123,7 +122,7 @@ class Resolver:
             return holding[0]
         return Reason.AMBIGUOUS if holding else Reason.UNKNOWN_KERNEL
 
-    def symbolize(self, target: Target, values: U64) -> Answers:
+    def symbolize(self, target: LookupTarget, values: U64) -> Answers:
         """Answers for a column of offsets into a target."""
         return self.symbolizer.symbolize_column(
             target.digest, values, kernel=target.kernel, section=target.section, path=target.path
@@ -152,18 +151,18 @@ class Resolver:
                     yield item.sha256, IdentifiedModule(module.digest, item.path)
 
     @cached_property
-    def _kernels(self) -> dict[str, tuple[Target, ...]]:
-        found: dict[str, dict[Target, None]] = {}
+    def _kernels(self) -> dict[str, tuple[LookupTarget, ...]]:
+        found: dict[str, dict[LookupTarget, None]] = {}
         for module in self._free:
             for item in machine_objects(self.summary(module.digest)):
                 for kernel in item.kernels:
-                    found.setdefault(kernel.name, {})[Target(module.digest, kernel=kernel.name)] = None
+                    found.setdefault(kernel.name, {})[LookupTarget(module.digest, kernel=kernel.name)] = None
         return {name: tuple(targets) for name, targets in found.items()}
 
     @cached_property
-    def _readable(self) -> dict[str, tuple[Target, ...]]:
+    def _readable(self) -> dict[str, tuple[LookupTarget, ...]]:
         """Kernels by demangled name. Two mangled names may read alike."""
-        found: dict[str, tuple[Target, ...]] = {}
+        found: dict[str, tuple[LookupTarget, ...]] = {}
         names = self._demangle(list(self._kernels)) if self._demangle else {}
         for mangled, readable in names.items():
             for name in {readable, readable.removeprefix(TYPE_NAME)}:

@@ -19,10 +19,10 @@ from symd.containers import uri as uris
 from symd.errors import Malformed, SymdError
 from symd.model.answers import Reason
 from symd.profiles import json_text
-from symd.profiles.address_batch import AddressBatch, Resolved
+from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
-from symd.profiles.json_text import Cursor, Edit, Span
-from symd.profiles.resolver import IdentifiedModule, Resolver, Target
+from symd.profiles.json_text import Edit, JsonCursor, Span
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
 
 NAME = "rocprofv3-json"
 ROOT = "rocprofiler-sdk-tool"
@@ -49,9 +49,9 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     tally = Tally()
     notes: list[str] = []
     edits: list[Edit] = []
-    for process in _processes(Cursor(text), options):
+    for process in _processes(JsonCursor(text), options):
         tally.already += process.already
-        objects = _CodeObjects(process, resolver)
+        objects = _CodeObjectTargets(process, resolver)
         edits += _edits(process, objects, resolver, options, tally)
         notes += objects.notes
     report = tally.report(NAME, "samples", tuple(notes))
@@ -89,7 +89,7 @@ class Process:
     already: int = 0
 
 
-def _processes(cursor: Cursor, options: Options) -> list[Process]:
+def _processes(cursor: JsonCursor, options: Options) -> list[Process]:
     """Every process; older versions write one object instead of a list."""
     found = []
     for key in cursor.members():
@@ -102,7 +102,7 @@ def _processes(cursor: Cursor, options: Options) -> list[Process]:
     return found
 
 
-def _process(cursor: Cursor, options: Options) -> Process:
+def _process(cursor: JsonCursor, options: Options) -> Process:
     process = Process()
     for key in cursor.members():
         if key == "metadata":
@@ -125,7 +125,7 @@ def _hashable(number: Any) -> int | None:
     return number if type(number) is int else None
 
 
-def _strings(cursor: Cursor) -> StringsMember:
+def _strings(cursor: JsonCursor) -> StringsMember:
     found = StringsMember()
     begin = cursor.at
     for key in cursor.members():
@@ -142,7 +142,7 @@ def _strings(cursor: Cursor) -> StringsMember:
     return found
 
 
-def _read_samples(cursor: Cursor, process: Process, options: Options) -> None:
+def _read_samples(cursor: JsonCursor, process: Process, options: Options) -> None:
     for number, begin in enumerate(cursor.elements()):
         if number % PROGRESS_SAMPLES == 0:
             options.progress("reading samples", begin, len(cursor.text))
@@ -161,7 +161,7 @@ def _read_samples(cursor: Cursor, process: Process, options: Options) -> None:
             process.samples.append(Sample(span, None, None, 0))
 
 
-class _CodeObjects:
+class _CodeObjectTargets:
     """Finds the target of a code object id of one process, each id once."""
 
     def __init__(self, process: Process, resolver: Resolver) -> None:
@@ -196,7 +196,7 @@ class _CodeObjects:
         if base is None or delta is None:
             self.notes.append(f"code object {owner} has no load_base and load_delta: its samples cannot be placed")
             return Reason.MALFORMED
-        return self.batch.target(Target(found.digest, path=found.path)), base - delta
+        return self.batch.target(LookupTarget(found.digest, path=found.path)), base - delta
 
     def _at_uri(self, owner: int, uri: str) -> IdentifiedModule | None:
         try:
@@ -212,7 +212,9 @@ class _CodeObjects:
         return found
 
 
-def _edits(process: Process, objects: _CodeObjects, resolver: Resolver, options: Options, tally: Tally) -> list[Edit]:
+def _edits(
+    process: Process, objects: _CodeObjectTargets, resolver: Resolver, options: Options, tally: Tally
+) -> list[Edit]:
     """What to change in the text of one process, in no order."""
     handles = [objects.handle(sample) for sample in process.samples]
     answers = objects.batch.ask(resolver, options.progress)
@@ -229,7 +231,7 @@ def _edits(process: Process, objects: _CodeObjects, resolver: Resolver, options:
     return [*edits, *comments.values(), *_table(process.strings, table)]
 
 
-def _comment(inst: Any, answer: Resolved, strings: StringsMember, edits: dict[int, Edit]) -> None:
+def _comment(inst: Any, answer: ResolvedAddress, strings: StringsMember, edits: dict[int, Edit]) -> None:
     """Fill an empty comment with the innermost line, in rocprofv3's own spelling ``file:line``."""
     frame = answer.frames[0]
     if type(inst) is not int or not 0 <= inst < len(strings.comments) or not (frame.file and frame.line):

@@ -12,7 +12,7 @@ FunctionKey = tuple[int, int, int, int]
 """Indexes of name, system name and file name in the string table, and the start line."""
 
 
-class Strings:
+class StringTable:
     """A string table whose entry 0 is ""; ``added`` are the strings that were not there."""
 
     def __init__(self, known: Sequence[bytes]) -> None:
@@ -34,10 +34,10 @@ class Strings:
         return found
 
 
-class Functions:
+class FunctionTable:
     """A function table. ``first`` is the number that the next new function gets."""
 
-    def __init__(self, known: dict[FunctionKey, int], first: int, strings: Strings) -> None:
+    def __init__(self, known: dict[FunctionKey, int], first: int, strings: StringTable) -> None:
         self._numbers = known
         self._next = first
         self._strings = strings
@@ -70,6 +70,6 @@ def function_message(first_field: int, key: FunctionKey) -> bytes:
     return b"".join(number_field(first_field + at, value) for at, value in enumerate(key[:3]))
 
 
-def lines_of(field_number: int, frames: Sequence[Frame], functions: Functions) -> bytes:
+def lines_of(field_number: int, frames: Sequence[Frame], functions: FunctionTable) -> bytes:
     """The repeated Line field of a location: leaf first, as both formats want it and frames are."""
     return b"".join(length_field(field_number, line_message(functions.number(frame), frame)) for frame in frames)

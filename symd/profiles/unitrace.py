@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
-from symd.profiles.address_batch import AddressBatch, Resolved
+from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import Span
 from symd.profiles.resolver import Resolver
@@ -43,7 +43,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     text = json_text.decode(data)
     tally = Tally()
     batch = AddressBatch()
-    kernels = _Kernels(resolver, batch)
+    kernels = _KernelTargets(resolver, batch)
     headers: list[Span] = []
     rows: list[tuple[Span, int]] = []
     for span, row, extended in _rows(text, options):
@@ -83,7 +83,7 @@ def _rows(text: str, options: Options) -> Iterator[tuple[Span, re.Match[str] | N
                 extended = None
 
 
-class _Kernels:
+class _KernelTargets:
     """Finds the target of a kernel name, each name once."""
 
     def __init__(self, resolver: Resolver, batch: AddressBatch) -> None:
@@ -110,7 +110,7 @@ class _Kernels:
         return tuple(f"kernel {name} {why[how]}" for name, how in self._known.items() if isinstance(how, Reason))
 
 
-def _columns(answer: Resolved) -> str:
+def _columns(answer: ResolvedAddress) -> str:
     if not answer.frames:
         return NOTHING
     inner, user = answer.frames[0], answer.frames[-1]

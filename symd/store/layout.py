@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from symd.errors import BadQuery, ModuleNotFound
+from symd.model.digests import is_digest
 from symd.store.files import make_folder
-
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def checked(digest: str) -> str:
     """``digest`` itself when it is one: 64 lower-case hexadecimal digits. Anything else raises ``BadQuery``."""
-    if not _DIGEST.match(digest):
+    if not is_digest(digest):
         raise BadQuery(
             f"{digest[:80]!r} is not the SHA-256 of a module",
             hint="give 64 lower-case hexadecimal digits",
@@ -63,7 +61,7 @@ class Layout:
 
     def all_modules(self) -> set[str]:
         """The digests that have a module file."""
-        return {path.name for path in self._modules.glob("??/*") if _DIGEST.match(path.name)}
+        return {path.name for path in self._modules.glob("??/*") if is_digest(path.name)}
 
     def all_indexes(self) -> Iterator[tuple[Path, str]]:
         """Every index file with the digest that it belongs to."""

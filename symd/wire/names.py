@@ -6,11 +6,9 @@ import re
 from functools import lru_cache
 
 from symd.errors import BadQuery
+from symd.model.digests import is_digest, named_digest
 
-MODULE = re.compile(r"modules/([0-9a-f]{64})\Z")
 CONTEXT = re.compile(r"contexts/([0-9a-f]{32})\Z")
-DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-
 
 RECENT = 1 << 12
 """Names that are known to be right: most questions are about modules that were asked about before."""
@@ -22,20 +20,20 @@ def module_name(digest: str) -> str:
 
 @lru_cache(RECENT)
 def checked_module_name(digest: str) -> str:
-    """The same. Raises ``BadQuery`` when ``digest`` is not a lower-case hexadecimal SHA-256."""
+    """``modules/SHA256``. Raises ``BadQuery`` when ``digest`` is not a lower-case hexadecimal SHA-256."""
     return module_name(checked_digest(digest))
 
 
 @lru_cache(RECENT)
 def module_digest(name: str) -> str:
     """The digest in a module's name. Raises ``BadQuery``."""
-    match = MODULE.match(name)
-    if match is None:
+    digest = named_digest(name)
+    if digest is None:
         raise BadQuery(
             f"{name[:100]!r} is not a module's name",
             hint='a module is named "modules/" and its SHA-256 in 64 lower-case hexadecimal digits',
         )
-    return match[1]
+    return digest
 
 
 def context_name(context: str) -> str:
@@ -55,6 +53,6 @@ def context_id(name: str) -> str:
 
 def checked_digest(digest: str) -> str:
     """``digest`` itself. Raises ``BadQuery`` when it is not a lower-case hexadecimal SHA-256."""
-    if not DIGEST.match(digest):
+    if not is_digest(digest):
         raise BadQuery(f"{digest[:100]!r} is not a SHA-256", hint="write it as 64 lower-case hexadecimal digits")
     return digest

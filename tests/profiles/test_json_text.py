@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symd.errors import Malformed
-from symd.profiles.json_text import Cursor, Span, appended, decode, encode, with_edits
+from symd.profiles.json_text import JsonCursor, Span, appended, decode, encode, with_edits
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -30,12 +30,12 @@ def walked(cursor):
 @given(values, st.sampled_from([None, 1, "\t"]))
 def test_a_walk_sees_what_json_reads(value, indent):
     text = f" {json.dumps(value, indent=indent)} "
-    assert walked(Cursor(text)) == value
+    assert walked(JsonCursor(text)) == value
 
 
 @given(st.dictionaries(st.text(max_size=4), values, max_size=5))
 def test_what_is_not_read_is_passed_over(value):
-    cursor = Cursor(json.dumps(value, indent=1))
+    cursor = JsonCursor(json.dumps(value, indent=1))
     assert list(cursor.members()) == list(value)
     assert cursor.at == len(cursor.text)
 
@@ -55,7 +55,7 @@ def test_an_appended_member_is_there_and_nothing_else_changed(value):
 )  # fmt: skip
 def test_damage_is_named_with_its_place(text):
     with pytest.raises(Malformed, match="letter"):
-        walked(Cursor(text)) if len(text) < 100 else Cursor(text).value()
+        walked(JsonCursor(text)) if len(text) < 100 else JsonCursor(text).value()
 
 
 @given(st.binary(max_size=40))
