@@ -10,7 +10,7 @@ from typing import Any
 
 from symd import containers, debuginfo, index
 from symd.config import Limits
-from symd.index.builder import Indexed
+from symd.index.builder import DecodedObject
 from symd.index.module import build_index
 from symd.model.summaries import ModuleSummary
 
@@ -33,7 +33,7 @@ def stages(path: Path) -> list[str]:
             "containers.unpack: ELF, symbols, metadata of the kernels", lambda: containers.unpack(data, Limits())
         )
         indexed = [
-            Indexed(
+            DecodedObject(
                 code,
                 stage("debuginfo.read: relocation, line programs, DIE trees", lambda code=code: debuginfo.read(code)),
             )

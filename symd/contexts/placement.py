@@ -108,11 +108,9 @@ def _at_base(base: int, path: str | None, index: Index) -> list[Segment]:
     if not 0 <= base < _TOP:
         raise BadQuery(f"{base} is not a load base", hint="it is taken modulo 2^64: write a negative one as 2^64 less")
     _check_object(index, path)
-    places = [(index.places[number], index.place_size(number)) for number in index.chosen_places(path).tolist()]
+    places = [(index.sections[number], index.section_size(number)) for number in index.chosen_sections(path).tolist()]
     segments = [
-        Segment(
-            DeviceAddress((base + where.address) % _TOP), size, ByAddress(ObjectAddress(where.address)), where.object
-        )
+        Segment(DeviceAddress((base + where.address) % _TOP), size, ByAddress(ObjectAddress(where.address)), where.path)
         for where, size in places
         if size and where.section is not None
     ]
@@ -145,8 +143,8 @@ class _Sizer:
         texts = self._texts(path)
         match place:
             case ByKernel(kernel, offset):
-                entries = [each for each in self._index().kernels_named(kernel) if each.place in texts.sizes]
-                return [(each.size or texts.sizes[each.place] - each.offset) - offset for each in entries]
+                entries = [each for each in self._index().kernels_named(kernel) if each.section in texts.sizes]
+                return [(each.size or texts.sizes[each.section] - each.offset) - offset for each in entries]
             case BySection(section, offset):
                 return [texts.sizes[number] - offset for number in texts.by_section.get(section, ())]
             case ByAddress(address):
@@ -158,9 +156,9 @@ class _Sizer:
         index = self._index()
         _check_object(index, path)
         texts = _Texts({}, {})
-        for number in index.chosen_places(path).tolist():
-            where = index.places[number]
-            texts.sizes[number] = index.place_size(number)
+        for number in index.chosen_sections(path).tolist():
+            where = index.sections[number]
+            texts.sizes[number] = index.section_size(number)
             for name in (where.section, where.section_index):
                 if name is not None:
                     texts.by_section.setdefault(name, []).append(number)
@@ -168,7 +166,7 @@ class _Sizer:
 
 
 class _Texts(NamedTuple):
-    """The text sections that may be meant: their sizes by place number, and their numbers by name and by index."""
+    """The text sections that may be meant: their sizes by number, and their numbers by name and by index."""
 
     sizes: dict[int, int]
     by_section: dict[str | int, list[int]]

@@ -3,6 +3,7 @@ has. Addresses leave this room as (section, offset)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,11 +17,12 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.text_ranges import TextRanges
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.dwarf.bulk_read import Positions
+from symd.errors import SymdError
 from symd.model.code import CodeObject, DebugScheme
 from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, LineRows, Scopes
 
-__all__ = ("PartialDebugInfo", "named", "read", "read_part")
+__all__ = ("PartialDebugInfo", "read", "read_each", "read_part")
 
 
 def read(code: CodeObject) -> DebugInfo:
@@ -35,6 +37,20 @@ def read(code: CodeObject) -> DebugInfo:
     space = layout.assign(code)
     sections = relocated(code, space)
     return _decoded(code, space, sections, dwarf.read_units(sections))
+
+
+def read_each(objects: Sequence[CodeObject]) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
+    """Each code object with everything decoded from it, or why it cannot be; kernels that only the debug data names are
+    added to it."""
+    return [_read_or_refused(code) for code in objects]
+
+
+def _read_or_refused(code: CodeObject) -> tuple[CodeObject, DebugInfo | SymdError]:
+    try:
+        debug = read(code)
+    except SymdError as error:
+        return code, error
+    return named(code, debug), debug
 
 
 class PartialDebugInfo(NamedTuple):

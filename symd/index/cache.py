@@ -10,9 +10,8 @@ from symd.index.lookup import Index
 
 
 class IndexCache:
-    """The most recently used indexes that together take no more than ``budget`` bytes, and one lock for each that is
-    being made. The last one used stays, however large it is. Safe to use from several threads; whoever only looks takes
-    no lock."""
+    """The most recently used indexes that together take no more than ``budget`` bytes. The last one used stays, however
+    large it is. Safe to use from several threads; whoever only looks takes no lock."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
@@ -21,7 +20,6 @@ class IndexCache:
         self._oldest: list[tuple[int, str]] = []
         self._turns = count()
         self._held = 0
-        self._making: dict[str, threading.Lock] = {}
 
     def get(self, digest: str) -> Index | None:
         held = self._items.get(digest)
@@ -38,7 +36,6 @@ class IndexCache:
             self._items[digest] = _Held(item, item.weight, turn)
             heappush(self._oldest, (turn, digest))
             self._held += item.weight
-            self._making.pop(digest, None)
             self._shrink()
 
     def _shrink(self) -> None:
@@ -56,10 +53,6 @@ class IndexCache:
         held = self._items.pop(digest, None)
         if held is not None:
             self._held -= held.weight
-
-    def making(self, digest: str) -> threading.Lock:
-        with self._lock:
-            return self._making.setdefault(digest, threading.Lock())
 
     def clear(self) -> None:
         with self._lock:

@@ -3,13 +3,13 @@
     bytes 0..7    magic "SYMDIDX" and NUL
     u32           VERSION
     u32           number of columns
-    u32           CRC-32 of everything behind the header, as zlib computes it
+    u32           CRC-32 of everything after the header, as zlib computes it
     u32           0
     per column    64 bytes: name (36, NUL-padded), dtype (4, as NumPy writes it, NUL-padded), u64 offset, u64 entries,
                   u64 stored: entries that are in the file, which is 1 where all are equal
     then          each column's bytes, little-endian, aligned to its entries
 
-docs/index-format.md describes every column. VERSION is part of the key under which the store keeps an index; a change
+``schema`` names every column. VERSION is part of the key under which the store keeps an index; a change
 of a column's meaning or of the decoding in front of it raises it.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 
 from symd.errors import DataLoss
 
-VERSION = 4
+VERSION = 5
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
 numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
-compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack."""
+compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
+names: ``section_*`` and ``*_section`` where columns were named after places, ``object_compiler_input``."""
 
 MAGIC = b"SYMDIDX\0"
 _HEADER = struct.Struct("<8sIIII")
@@ -88,26 +89,25 @@ def decode(buffer: memoryview | bytes) -> Stored:
     return Stored(buffer, count)
 
 
-class Stored(Mapping[str, Column]):
+class Stored:
     """The columns of an index file by name, as read-only views of it that are made when they are asked for: many an
-    index is opened for one question, which needs few of them. Raises DataLoss for a column that cannot be."""
+    index is opened for one question, which needs few of them. Raises DataLoss for a column that is not in the file, has
+    no known type or lies outside the file."""
 
     def __init__(self, buffer: memoryview | bytes, count: int) -> None:
         self._buffer = memoryview(buffer)
         self._table = bytes(buffer[_HEADER.size : _HEADER.size + count * _COLUMN.size])
-        self._made: dict[str, Column] = {}
 
     def __getitem__(self, name: str) -> Column:
-        made = self._made.get(name)
-        if made is None:
-            made = self._made[name] = self._view(name)
-        return made
+        dtype, offset, entries, stored = self._described(name)
+        column: Column = np.frombuffer(self._buffer, dtype, stored, offset)
+        if stored != entries:
+            column = np.broadcast_to(column, entries)
+        column.flags.writeable = False
+        return column
 
-    def __iter__(self) -> Iterator[str]:
-        return (raw[0].rstrip(b"\0").decode("ascii", "replace") for raw in _COLUMN.iter_unpack(self._table))
-
-    def __len__(self) -> int:
-        return len(self._table) // _COLUMN.size
+    def keys(self) -> Iterable[str]:
+        return self.described().keys()
 
     def numbers(self, name: str) -> memoryview[int]:
         """A column for who asks for one number at a time."""
@@ -117,19 +117,11 @@ class Stored(Mapping[str, Column]):
         code: Any = dtype.char
         return self._buffer[offset : offset + stored * dtype.itemsize].cast(code)
 
-    def _view(self, name: str) -> Column:
-        dtype, offset, entries, stored = self._described(name)
-        column: Column = np.frombuffer(self._buffer, dtype, stored, offset)
-        if stored != entries:
-            column = np.broadcast_to(column, entries)
-        column.flags.writeable = False
-        return column
-
     def _described(self, name: str) -> tuple[np.dtype[Any], int, int, int]:
         """(type, file offset, entries, those of them that are stored)."""
         at = self._table.find(name.encode().ljust(_NAME, b"\0"))
         if at < 0 or at % _COLUMN.size:
-            raise KeyError(name)
+            raise DataLoss(f"lacks column {name!r}", where="index file")
         _, kind, offset, entries, stored = _COLUMN.unpack_from(self._table, at)
         return self._sound(name, kind, offset, entries, stored), offset, entries, stored
 
@@ -137,15 +129,18 @@ class Stored(Mapping[str, Column]):
         """The type of a column that is described so."""
         dtype = _DTYPES.get(kind)
         if dtype is None or (stored != entries and (stored != 1 or entries >= _LARGEST)):
-            raise DataLoss(f"describes column {name!r} in no known way", where="index file")
+            raise DataLoss(f"gives column {name!r} an unknown type or an impossible size", where="index file")
         if offset + stored * dtype.itemsize > len(self._buffer) or offset % dtype.itemsize:
             raise DataLoss(f"ends inside column {name!r}", where="index file")
         return dtype
 
-    def check(self) -> None:
-        """Raises DataLoss for the first column that cannot be."""
-        for name, *described in _COLUMN.iter_unpack(self._table):
-            self._sound(name.rstrip(b"\0").decode("ascii", "replace"), *described)
+    def described(self) -> dict[str, tuple[int, int]]:
+        """(bytes of an entry, entries) of every column, by name. Raises DataLoss as a look at each would."""
+        found = {}
+        for raw, *described in _COLUMN.iter_unpack(self._table):
+            name = raw.rstrip(b"\0").decode("ascii", "replace")
+            found[name] = self._sound(name, *described).itemsize, described[2]
+        return found
 
 
 class Compressor:

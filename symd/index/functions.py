@@ -9,10 +9,9 @@ import numpy as np
 
 from symd.index.distinct import Numbers, grouped
 from symd.index.format import Column
-from symd.index.module_tables import Joined, Named
+from symd.index.module_tables import ModuleTables, NamedRanges
+from symd.index.schema import FunctionTable
 from symd.model.debug_info import NO_PARENT
-
-COLUMNS = ("object", "name", "linkage_name", "owner", "symbol", "place", "offset", "size", "copies")
 
 
 class _Entries(NamedTuple):
@@ -23,7 +22,7 @@ class _Entries(NamedTuple):
     name: Column
     linkage_name: Column
     symbol: Numbers
-    place: Numbers
+    section: Numbers
     offset: Column
     size: Column
 
@@ -37,9 +36,9 @@ class _Copies(NamedTuple):
     often: Column
 
 
-def module_functions(module: Joined) -> dict[str, Column]:
-    """Columns function_*, object by object: functions of the debug data, then symbols that it does not have, then what
-    only stands inlined in others."""
+def module_functions(module: ModuleTables) -> FunctionTable:
+    """Object by object: functions of the debug data, then symbols that it does not have, then what only stands inlined in
+    others."""
     scopes = _with_symbols(module, _scope_entries(module))
     symbols = module.symbols
     alone = _alone(symbols, scopes.symbol)
@@ -47,49 +46,48 @@ def module_functions(module: Joined) -> dict[str, Column]:
     here, only = _matched(scopes, copied)
     first_symbol = 1 + len(module.scopes.parent)
     zero, none = np.zeros(len(only), np.uint8), np.zeros(len(alone), np.uint8)
-    columns = {
-        "object": (scopes.object, symbols.object[alone], copied.object[only]),
-        "name": (scopes.name, symbols.name[alone], copied.name[only]),
-        "linkage_name": (scopes.linkage_name, none, copied.linkage_name[only]),
-        "owner": (1 + scopes.number, first_symbol + alone, zero),
-        "symbol": (np.where(scopes.symbol >= 0, first_symbol + scopes.symbol, 0), none, zero),
-        "place": (scopes.place + 1, symbols.place[alone] + 1, zero),
-        "offset": (scopes.offset, symbols.offset[alone], zero),
-        "size": (scopes.size, symbols.size[alone], zero),
-        "copies": (here, none, copied.often[only]),
-    }
-    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    order = np.argsort(joined["object"], kind="stable")
-    return {f"function_{name}": joined[name][order] for name in COLUMNS}
+    table = FunctionTable(
+        object=np.concatenate([scopes.object, symbols.object[alone], copied.object[only]]),
+        name=np.concatenate([scopes.name, symbols.name[alone], copied.name[only]]),
+        linkage_name=np.concatenate([scopes.linkage_name, none, copied.linkage_name[only]]),
+        owner=np.concatenate([1 + scopes.number, first_symbol + alone, zero]),
+        symbol=np.concatenate([np.where(scopes.symbol >= 0, first_symbol + scopes.symbol, 0), none, zero]),
+        section=np.concatenate([scopes.section + 1, symbols.section[alone] + 1, zero]),
+        offset=np.concatenate([scopes.offset, symbols.offset[alone], zero]),
+        size=np.concatenate([scopes.size, symbols.size[alone], zero]),
+        copies=np.concatenate([here, none, copied.often[only]]),
+    )
+    order = np.argsort(table.object, kind="stable")
+    return FunctionTable(*(column[order] for column in table))
 
 
-def _alone(symbols: Named, taken: Numbers) -> Numbers:
+def _alone(symbols: NamedRanges, taken: Numbers) -> Numbers:
     """Symbols in text that no function of the debug data has."""
-    free = symbols.place >= 0
+    free = symbols.section >= 0
     free[taken[taken >= 0]] = False
     return np.flatnonzero(free)
 
 
-def _scope_entries(module: Joined) -> _Entries:
+def _scope_entries(module: ModuleTables) -> _Entries:
     """For each function with code its lowest byte, and its extent in that section."""
     scopes, ranges = module.scopes, module.ranges
-    place = np.broadcast_to(ranges.place, len(ranges.scope))
+    section = np.broadcast_to(ranges.section, len(ranges.scope))
     outer = (scopes.parent == NO_PARENT)[ranges.scope]
-    kept = np.flatnonzero(outer & (place >= 0) & (ranges.offset < ranges.end))
-    order = kept[np.lexsort((ranges.offset[kept], place[kept], ranges.scope[kept]))]
+    kept = np.flatnonzero(outer & (section >= 0) & (ranges.offset < ranges.end))
+    order = kept[np.lexsort((ranges.offset[kept], section[kept], ranges.scope[kept]))]
     owner = ranges.scope[order].astype(np.int64)
     first = np.flatnonzero(np.diff(owner, prepend=-1))
     entry, number = order[first], owner[first]
-    entry_place = np.repeat(place[entry], np.diff(first, append=len(order)))
-    end = np.where(place[order] == entry_place, ranges.end[order], np.uint64(0))
+    entry_section = np.repeat(section[entry], np.diff(first, append=len(order)))
+    end = np.where(section[order] == entry_section, ranges.end[order], np.uint64(0))
     top = np.maximum.reduceat(end, first) if len(first) else end
     start = ranges.offset[entry]
     name, linkage = scopes.name[number], scopes.linkage_name[number]
     symbol = np.full(len(number), -1)
-    return _Entries(number, scopes.object[number], name, linkage, symbol, place[entry], start, top - start)
+    return _Entries(number, scopes.object[number], name, linkage, symbol, section[entry], start, top - start)
 
 
-def _with_symbols(module: Joined, scopes: _Entries) -> _Entries:
+def _with_symbols(module: ModuleTables, scopes: _Entries) -> _Entries:
     """A function without a name has its symbol's; a symbol of another name is its linkage name. One that begins inside
     its symbol is moved to its beginning and its size."""
     symbols = module.symbols
@@ -106,11 +104,11 @@ def _with_symbols(module: Joined, scopes: _Entries) -> _Entries:
     )
 
 
-def _symbols_of(scopes: _Entries, symbols: Named) -> Numbers:
+def _symbols_of(scopes: _Entries, symbols: NamedRanges) -> Numbers:
     """For each function of the debug data the number of its symbol, or -1: the last one that begins where it does, or
     the first one around it with its name (scopes made from line rows begin at the first row)."""
-    groups = grouped(*(np.concatenate([getattr(symbols, name), getattr(scopes, name)]) for name in ("place", "offset")))
-    count = len(symbols.place)
+    groups = grouped(np.concatenate([symbols.section, scopes.section]), np.concatenate([symbols.offset, scopes.offset]))
+    count = len(symbols.section)
     last = np.full(len(groups.first), -1)
     last[groups.number[:count]] = np.arange(count)
     same = last[groups.number[count:]]
@@ -120,21 +118,21 @@ def _symbols_of(scopes: _Entries, symbols: Named) -> Numbers:
     return same
 
 
-def _around(scopes: _Entries, lost: Numbers, symbols: Named) -> list[int]:
+def _around(scopes: _Entries, lost: Numbers, symbols: NamedRanges) -> list[int]:
     """The symbols around some functions that have their names; -1 where there is none."""
     spans: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    columns = symbols.place, symbols.name, symbols.offset, symbols.offset + symbols.size
-    for number, (place, name, offset, end) in enumerate(zip(*(each.tolist() for each in columns), strict=True)):
-        spans.setdefault((place, name), []).append((offset, end, number))
-    columns = scopes.place, scopes.offset, scopes.name, scopes.linkage_name
+    columns = symbols.section, symbols.name, symbols.offset, symbols.offset + symbols.size
+    for number, (section, name, offset, end) in enumerate(zip(*(each.tolist() for each in columns), strict=True)):
+        spans.setdefault((section, name), []).append((offset, end, number))
+    columns = scopes.section, scopes.offset, scopes.name, scopes.linkage_name
     found = []
-    for place, offset, *names in zip(*(each[lost].tolist() for each in columns), strict=True):
-        around = [span for name in names for span in spans.get((place, name), ())]
+    for section, offset, *names in zip(*(each[lost].tolist() for each in columns), strict=True):
+        around = [span for name in names for span in spans.get((section, name), ())]
         found.append(next((number for start, end, number in around if start <= offset < end), -1))
     return found
 
 
-def _copied(module: Joined) -> _Copies:
+def _copied(module: ModuleTables) -> _Copies:
     scopes = np.flatnonzero(module.scopes.inlined)
     object_, name, linkage = (
         column[scopes] for column in (module.scopes.object, module.scopes.name, module.scopes.linkage_name)

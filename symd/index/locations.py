@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from symd.index.cover import Points, innermost, smallest_cover, spread
 from symd.index.distinct import Groups, Numbers, combined, grouped, runs
 from symd.index.format import Column
-from symd.index.module_tables import Joined, Rows, Texts
+from symd.index.module_tables import ModuleTables, RowTables, TextSections
 from symd.model.answers import Reason
 from symd.model.columns import U32
 from symd.model.debug_info import NO_PARENT, RowFlag
@@ -19,10 +19,31 @@ from symd.model.debug_info import NO_PARENT, RowFlag
 _NO_LINE = 0xFFFFFFFF
 
 
-class Located(NamedTuple):
+class Frames(NamedTuple):
+    """Distinct frames: owner number, string numbers of kernel and file, and one less than the lowest line."""
+
+    owner: Column
+    kernel: Column
+    file: Column
+    line: Column
+
+
+class Owners(NamedTuple):
+    """Number 0, which is nobody; then scopes; then function symbols. ``name``, ``linkage_name`` (0 where it is the same)
+    and ``file`` are string numbers, ``parent`` an owner; file, line and column say where an inlined scope was called."""
+
+    name: Column
+    linkage_name: Column
+    inlined: Column
+    parent: Column
+    file: Column
+    line: Column
+    column: Column
+
+
+class ModuleRanges(NamedTuple):
     """``start`` holds the linear positions where ranges begin; ``line`` (0: none), ``column`` and ``reason`` are equally
-    long. From each entry of ``run``, a range, to the next the frame is that of ``run_frame``. ``frames`` and ``owners``
-    are columns without their prefixes ``frame_`` and ``owner_``; a frame's ``line`` is one less than its lowest."""
+    long. From each entry of ``run``, a range, to the next the frame is that of ``run_frame``."""
 
     start: Column
     line: U32
@@ -30,8 +51,8 @@ class Located(NamedTuple):
     reason: Column
     run: Numbers
     run_frame: Numbers
-    frames: dict[str, Column]
-    owners: dict[str, Column]
+    frames: Frames
+    owners: Owners
 
 
 class _Areas(NamedTuple):
@@ -49,8 +70,8 @@ class _Areas(NamedTuple):
     missing: Column
 
 
-def located(module: Joined) -> Located:
-    """Owners are numbered from 1, scopes before symbols; 0 is nobody. Nothing is said of text behind the last section
+def module_ranges(module: ModuleTables) -> ModuleRanges:
+    """Owners are numbered from 1, scopes before symbols; 0 is nobody. Nothing is said of text after the last section
     that was decoded."""
     texts = module.texts
     base, end = texts.base[texts.decoded], (texts.base + texts.size)[texts.decoded].astype(texts.base.dtype)
@@ -64,21 +85,21 @@ def located(module: Joined) -> Located:
     return _merged(start[pieces], _Pieces(module, row[pieces], areas), areas, _owners(module, names))
 
 
-def _row_spans(rows: Rows, texts: Texts) -> tuple[Column, Column]:
+def _row_spans(rows: RowTables, texts: TextSections) -> tuple[Column, Column]:
     """Linear [start, stop) of each row, up to the next row of its sequence; end_sequence rows are empty."""
-    start = texts.linear(rows.place, rows.offset)
+    start = texts.linear(rows.section, rows.offset)
     stop = start.copy()
     np.maximum(start[1:], start[:-1], out=stop[:-1])
     closed = (rows.flags & RowFlag.END_SEQUENCE) != 0
     closed[np.cumsum(rows.counts)[rows.counts > 0] - 1] = True
-    if len(rows.place) > 1:
-        closed[:-1] |= rows.place[1:] != rows.place[:-1]
+    if len(rows.section) > 1:
+        closed[:-1] |= rows.section[1:] != rows.section[:-1]
     at = np.flatnonzero(closed)
     stop[at] = start[at]
     return start, stop
 
 
-def _areas(module: Joined, own: Points, begin: Numbers, bases: Column) -> tuple[_Areas, U32]:
+def _areas(module: ModuleTables, own: Points, begin: Numbers, bases: Column) -> tuple[_Areas, U32]:
     """(the areas that begin with these pieces at the first of ``own``, the names of scopes)."""
     count = len(begin)
     texts, symbols, kernels = module.texts, module.symbols, module.kernels
@@ -86,11 +107,11 @@ def _areas(module: Joined, own: Points, begin: Numbers, bases: Column) -> tuple[
     scope = innermost(ranges.scope, ranges.start, ranges.stop, parent, own)[:count]
     function = smallest_cover(symbols.start, symbols.stop, own)[:count]
     kernel = _or_none(kernels.name, smallest_cover(kernels.start, kernels.stop, own)[:count])
-    place = np.searchsorted(texts.base, own.values[:count], side="right") - 1
-    owner = _or_none(texts.object, place)
-    undebugged = _or_none(module.undebugged, owner)
+    section = np.searchsorted(texts.base, own.values[:count], side="right") - 1
+    owner = _or_none(texts.object, section)
+    no_debug_reason = _or_none(module.no_debug_reason, owner)
     names = _scope_names(module, scope, function)
-    named = _or_none(symbols.name != 0, function) | ((undebugged > 0) & (kernel != 0))
+    named = _or_none(symbols.name != 0, function) | ((no_debug_reason > 0) & (kernel != 0))
     bare = np.where(np.where(scope >= 0, _or_none(names != 0, scope), named), Reason.NO_LINE, Reason.GAP)
     symbol = np.where(function >= 0, function + (1 + len(parent)), 0)
     areas = _Areas(
@@ -100,12 +121,12 @@ def _areas(module: Joined, own: Points, begin: Numbers, bases: Column) -> tuple[
         section=own.among(bases)[:count],
         group=combined(scope, function, owner),
         bare=bare,
-        missing=np.where(undebugged, undebugged, bare),
+        missing=np.where(no_debug_reason, no_debug_reason, bare),
     )
     return areas, names
 
 
-def _scope_names(module: Joined, scope: Column, function: Column) -> Column:
+def _scope_names(module: ModuleTables, scope: Column, function: Column) -> Column:
     """A function that the debug data leaves nameless has the name of the first symbol that covers it."""
     scopes = module.scopes
     nameless = (scopes.name == 0) & (scopes.inlined == 0)
@@ -117,23 +138,23 @@ def _scope_names(module: Joined, scope: Column, function: Column) -> Column:
     return names
 
 
-def _owners(module: Joined, names: Column) -> dict[str, Column]:
-    """Nobody, scopes, then symbols: names (linkage names where they differ), and where an inlined scope was called."""
+def _owners(module: ModuleTables, names: Column) -> Owners:
+    """``names`` are those of the scopes."""
     scopes, symbols = module.scopes, module.symbols.name
-    columns = {
-        "name": names,
-        "linkage_name": np.where(scopes.linkage_name == names, 0, scopes.linkage_name),
-        "inlined": scopes.inlined,
-        "parent": np.where(scopes.parent == NO_PARENT, 0, scopes.parent + np.uint32(1)),
-        "file": scopes.call_file,
-        "line": scopes.call_line,
-        "column": scopes.call_column,
-    }
     nobody, unknown = np.zeros(1, np.uint8), np.zeros(len(symbols), np.uint8)
-    return {
-        name: np.concatenate([nobody, column, symbols if name == "name" else unknown])
-        for name, column in columns.items()
-    }
+
+    def owners(of_scopes: Column, of_symbols: Column = unknown) -> Column:
+        return np.concatenate([nobody, of_scopes, of_symbols])
+
+    return Owners(
+        name=owners(names, symbols),
+        linkage_name=owners(np.where(scopes.linkage_name == names, 0, scopes.linkage_name)),
+        inlined=owners(scopes.inlined),
+        parent=owners(np.where(scopes.parent == NO_PARENT, 0, scopes.parent + np.uint32(1))),
+        file=owners(scopes.call_file),
+        line=owners(scopes.call_line),
+        column=owners(scopes.call_column),
+    )
 
 
 def _or_none(table: Column, number: Column) -> Column:
@@ -145,7 +166,7 @@ class _Pieces:
     """What holds for each piece of text: ``line`` (0: none), ``column``, ``file`` (a string number) and ``reason``.
     ``row`` is the number of its row, -1 where there is none; it is used up."""
 
-    def __init__(self, module: Joined, row: NDArray[np.int32], areas: _Areas) -> None:
+    def __init__(self, module: ModuleTables, row: NDArray[np.int32], areas: _Areas) -> None:
         rows = module.rows
         self.area = np.repeat(np.arange(len(areas.begin), dtype=np.int32), np.diff(areas.begin, append=len(row)))
         self.line = _of_rows(rows.line, row)
@@ -217,7 +238,7 @@ def _base_lines(line: U32, run: Numbers, groups: Groups) -> U32:
     return base
 
 
-def _merged(start: Column, pieces: _Pieces, areas: _Areas, owners: dict[str, Column]) -> Located:
+def _merged(start: Column, pieces: _Pieces, areas: _Areas, owners: Owners) -> ModuleRanges:
     """Neighbours with one frame and position become one range, except where sections begin."""
     line, column, reason, file = pieces.line, pieces.column, pieces.reason, pieces.file
     begins = np.zeros(len(start), np.bool_)
@@ -225,10 +246,10 @@ def _merged(start: Column, pieces: _Pieces, areas: _Areas, owners: dict[str, Col
     begins[1:] |= file[1:] != file[:-1]
     run = np.flatnonzero(begins)
     area = pieces.area[run]
-    keys = {"owner": areas.owner[area], "kernel": areas.kernel[area], "file": file[run]}
-    groups = grouped(*keys.values())
-    frames = {name: key[groups.sample] for name, key in keys.items()}
-    frames["line"] = _base_lines(line, run, groups)
+    keys = areas.owner[area], areas.kernel[area], file[run]
+    groups = grouped(*keys)
+    owner, kernel, of_file = (key[groups.sample] for key in keys)
+    frames = Frames(owner, kernel, of_file, _base_lines(line, run, groups))
     distinct = runs(groups.number)
     begins[:] = False
     begins[run := run[distinct]] = True
@@ -238,4 +259,4 @@ def _merged(start: Column, pieces: _Pieces, areas: _Areas, owners: dict[str, Col
     if not begins.all():
         start, line, column, reason = (each[begins] for each in (start, line, column, reason))
         run = np.cumsum(begins)[run] - 1
-    return Located(start, line, column, reason, run, groups.number[distinct], frames, owners)
+    return ModuleRanges(start, line, column, reason, run, groups.number[distinct], frames, owners)

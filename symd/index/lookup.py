@@ -5,43 +5,44 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from symd.errors import DataLoss
+from symd.index.derived import RESERVED, DerivedColumns
 from symd.index.format import Column, Strings, decode, decompress
-from symd.index.point_lookup import KEPT, KEPT_BYTES, Leaves
+from symd.index.point_lookup import ANSWER_BYTES, KEPT_ANSWERS, PointLookup
+from symd.index.schema import Columns, FunctionTable, RowTable
 from symd.index.summary import unpack
-from symd.index.unpacked import RESERVED, Unpacked
-from symd.model.addresses import SectionOffset
-from symd.model.answers import Candidate, Locations, TextSection
+from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
+from symd.model.answers import Answer, Candidate, Locations, TextSection
 from symd.model.columns import U32, U64
 from symd.model.summaries import ModuleSummary
 
-_UNPACKED = 35
+_RANGE_BYTES = 35
 """Bytes that a range takes once all locations and the table of starts were wanted."""
-_OPEN = 1 << 14
+_OBJECT_BYTES = 1 << 14
 """Bytes of the objects that an open index consists of."""
-_FEW = 4
-"""A batch with an address for so many ranges is worth unpacking all locations."""
+_RANGES_AN_ADDRESS = 4
+"""A batch with an address for so many ranges is worth working out all locations."""
 
 
-class Spot(NamedTuple):
-    """The first byte of a kernel: ``place``, the offset in it, the position in the linear space, and how many bytes
-    there are to the end of the place."""
+class KernelStart(NamedTuple):
+    """The first byte of a kernel: its text section, the offset in it, the position in the linear space, and how many bytes
+    there are to the end of the section."""
 
-    place: TextSection
+    section: TextSection
     offset: int
     position: int
     room: int
 
 
 class KernelEntry(NamedTuple):
-    """A kernel in the index: ``place`` is its text section, ``offset`` counts from that section's start."""
+    """A kernel in the index: ``section`` is the number of its text section, ``offset`` counts from that section's start."""
 
     name: str
-    place: int
+    section: int
     offset: int
     size: int
 
@@ -49,71 +50,91 @@ class KernelEntry(NamedTuple):
 class Index:
     """Columns of one module, mapped or in memory. Immutable, and safe to use from several threads.
 
-    ``columns`` holds the columns of the file and those that are worked out from them (``unpacked``) by name;
-    ``leaves`` is what holds at one position of the linear space. What single questions need is in slots, where it
-    takes one look less.
+    ``columns`` are those of the file, ``derived`` is what follows from them, ``points`` answers for one position of the
+    linear space. What single questions need is in slots, where it takes one look less.
     """
 
-    __slots__ = ("__dict__", "_kernel_spots", "leaves")
+    __slots__ = ("__dict__", "_kernel_starts", "points")
 
     def __init__(self, buffer: memoryview | bytes) -> None:
         self.size = len(buffer)
-        stored = decode(buffer)
-        self.columns = Unpacked(stored)
-        self._kernel_spots: dict[str, Spot] = {}
+        self.columns = Columns(decode(buffer))
+        self.derived = DerivedColumns(self.columns)
+        self._kernel_starts: dict[str, KernelStart] = {}
         try:
-            self.leaves = Leaves(stored, self.columns)
-            self._range_count = stored["range_count"].item(0)
-        except (KeyError, IndexError) as error:
-            raise DataLoss(f"lacks column {error}", where="index file") from None
+            self.points = PointLookup(self.columns, self.derived)
+            self._range_count = self.columns.range_count.item(0)
+        except IndexError as error:
+            raise DataLoss("has a column without entries that must have one", where="index file") from error
 
-    def check(self) -> None:
-        """Look now at what else the first questions find: whether all columns are in the file, and starts and ranges are
-        equally many. Raises DataLoss. Numbers in columns may still contradict each other."""
-        self.columns.check()
+    @classmethod
+    def checked(cls, buffer: memoryview | bytes) -> Self:
+        """An index whose file has every column of the schema, as wide and as long as it must be, and as many starts as
+        ranges. Raises DataLoss. Numbers in columns may still contradict each other."""
+        found = cls(buffer)
+        found.columns.check()
+        found.derived.check()
+        return found
 
     @cached_property
     def strings(self) -> Strings:
-        return Strings(self.columns["string_ends"], self.columns["string_data"])
+        return Strings(self.columns.string_ends, self.columns.string_data)
 
     @cached_property
     def summary(self) -> ModuleSummary:
-        return unpack(decompress(self.columns["summary"]))
+        return unpack(decompress(self.columns.summary))
 
     @property
     def weight(self) -> int:
-        """Bytes that this index takes while it is open: its file, mapped, what large batches have it unpack, and the
+        """Bytes that this index takes while it is open: its file, mapped, what large batches have it work out, and the
         answers that it keeps."""
         ranges: int = self._range_count
-        return _OPEN + self.size + ranges * _UNPACKED + min(ranges, KEPT) * KEPT_BYTES
+        return _OBJECT_BYTES + self.size + ranges * _RANGE_BYTES + min(ranges, KEPT_ANSWERS) * ANSWER_BYTES
 
     @cached_property
     def objects(self) -> list[str]:
         """Nesting paths, by object number."""
-        return [self.strings[number] for number in self.columns.numbers("object_path").tolist()]
+        return [self.strings[number] for number in self.columns.numbers(Columns.object_path).tolist()]
 
     @cached_property
     def targets(self) -> list[str | None]:
         """Targets, by object number."""
-        return [self.strings[number] or None for number in self.columns["object_target"].tolist()]
+        return [self.strings[number] or None for number in self.columns.object_target.tolist()]
 
     @cached_property
-    def places(self) -> list[TextSection]:
-        """The text sections, by place number."""
-        columns = (self.columns.numbers(f"place_{name}").tolist() for name in ("object", "section", "index", "address"))
+    def sections(self) -> list[TextSection]:
+        """The text sections, by number."""
+        numbers = self.columns.numbers
+        columns = (
+            numbers(Columns.section_object),
+            numbers(Columns.section_name),
+            numbers(Columns.section_number),
+            numbers(Columns.section_address),
+        )
         return [
-            TextSection(self.objects[owner], self.strings[name] or None, index, address)
-            for owner, name, index, address in zip(*columns, strict=True)
+            TextSection(self.objects[owner], self.strings[name] or None, number, address)
+            for owner, name, number, address in zip(*(column.tolist() for column in columns), strict=True)
         ]
+
+    @property
+    def rows(self) -> RowTable:
+        """The line rows."""
+        return self.derived.rows
+
+    @property
+    def functions(self) -> FunctionTable:
+        """The functions."""
+        return self.derived.functions
 
     @cached_property
     def kernels(self) -> dict[str, list[KernelEntry]]:
         """Kernels by name; one name can stand in several code objects."""
-        columns = (self.columns[f"kernel_{name}"].tolist() for name in ("name", "place", "offset", "size"))
+        columns = self.columns
+        numbers = columns.kernel_name, columns.kernel_section, columns.kernel_offset, columns.kernel_size
         found: dict[str, list[KernelEntry]] = {}
-        for name, place, offset, size in zip(*columns, strict=True):
+        for name, section, offset, size in zip(*(column.tolist() for column in numbers), strict=True):
             text = self.strings[name]
-            found.setdefault(text, []).append(KernelEntry(text, place, offset, size))
+            found.setdefault(text, []).append(KernelEntry(text, section, offset, size))
         return found
 
     def kernels_named(self, name: str) -> Sequence[KernelEntry]:
@@ -129,86 +150,114 @@ class Index:
         return {}
 
     def _find_kernels(self, name: str) -> tuple[KernelEntry, ...]:
-        column = self.columns.numbers
-        order, names = column("kernel_by_name"), column("kernel_name")
+        numbers = self.columns.numbers
+        order, names = numbers(Columns.kernel_by_name), numbers(Columns.kernel_name)
+        section, offset, size = (
+            numbers(Columns.kernel_section), numbers(Columns.kernel_offset), numbers(Columns.kernel_size)
+        )  # fmt: skip
         first = bisect_left(order, name, key=lambda number: self.strings[names[number]])
         found = []
         for number in order[first:]:
             if self.strings[names[number]] != name:
                 break
-            place, offset, size = (column(f"kernel_{what}")[number] for what in ("place", "offset", "size"))
-            found.append(KernelEntry(name, place, offset, size))
+            found.append(KernelEntry(name, section[number], offset[number], size[number]))
         return tuple(found)
 
-    def kernel_spot(self, name: str, path: str | None) -> Spot | None:
+    def answer(self, query: Query, path: str | None = None) -> Answer | None:
+        """The answer to one query that means exactly one byte of text, without making a column; None for every other."""
+        if path is not None and not self.has_object(path):
+            return None
+        if isinstance(query, ByAddress):
+            found = self.address_map(path).one(query.address)
+            if found is None:
+                return None
+            number, offset = found
+            section, position = self.sections[number], self.bases[number] + offset
+        elif isinstance(query, ByKernel):
+            start = self._kernel_start(query.kernel, path)
+            if start is None or query.offset >= start.room:
+                return None
+            section, offset, position = start.section, query.offset + start.offset, query.offset + start.position
+        else:
+            return None
+        reason, kernel, frames = self.points.at(position)
+        where, name, number, address = section
+        return Answer(
+            reason, where, kernel, name, number, SectionOffset(offset), ObjectAddress(address + offset), frames
+        )
+
+    def _kernel_start(self, name: str, path: str | None) -> KernelStart | None:
         """Where the kernel of that name begins; None unless it is exactly one. There are never more known than there
         are kernels."""
-        known = self._kernel_spots.get(name) if path is None else None
+        known = self._kernel_starts.get(name) if path is None else None
         if known is not None:
             return known
-        entries = [entry for entry in self.kernels_named(name) if self.is_chosen(entry.place, path)]
+        entries = [entry for entry in self.kernels_named(name) if self.is_chosen(entry.section, path)]
         if len(entries) != 1:
             return None
-        place, offset = entries[0].place, entries[0].offset
-        found = Spot(self.places[place], offset, self.bases[place] + offset, self.place_size(place) - offset)
+        section, offset = entries[0].section, entries[0].offset
+        room = self.section_size(section) - offset
+        found = KernelStart(self.sections[section], offset, self.bases[section] + offset, room)
         if path is None:
-            self._kernel_spots[name] = found
+            self._kernel_starts[name] = found
         return found
 
     @cached_property
     def bases(self) -> memoryview:
-        """Where in the linear space each place begins."""
+        """Where in the linear space each section begins."""
         return self._bases.data
 
     @cached_property
     def locations(self) -> Locations:
-        """All locations, unpacked. Numbers that ``locate`` gives are numbers in here."""
-        columns = self.columns
-        names = ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
-        found: dict[str, Any] = {name: columns[f"location_{name}"] for name in names}
-        return Locations(**found, strings=self.strings, shared=True)
+        """All locations. Numbers that ``locate`` gives are numbers in here."""
+        return Locations(*self.derived.locations[:-1], strings=self.strings, shared=True)
 
-    def locate(self, place: Column, offset: Column) -> U32:
-        """The location at each (place number, section offset). The offsets must lie inside their sections."""
-        return (self._ranges(place, offset) + self.columns.packed.first_leaf).astype(np.uint32)
+    @property
+    def location_owner(self) -> Column:
+        """The owner of each of ``locations``: 0 for nobody, else a scope's or function symbol's number plus one."""
+        return self.derived.locations.owner
 
-    def located(self, place: Column, offset: Column) -> tuple[U32, Locations]:
-        """The same with the locations that are meant: few have a table of their own, many share that of all."""
-        ranges = self._ranges(place, offset)
-        if len(ranges) * _FEW > len(self.columns.ranges):
-            return np.add(ranges, self.columns.packed.first_leaf, dtype=np.uint32, casting="unsafe"), self.locations
+    def locate(self, section: Column, offset: Column) -> U32:
+        """The location at each (text section number, offset in it). The offsets must lie inside their sections."""
+        return (self._ranges(section, offset) + self.derived.first_range).astype(np.uint32)
+
+    def located(self, section: Column, offset: Column) -> tuple[U32, Locations]:
+        """(the location at each (text section number, offset in it), the table that these are numbers in): a batch that is
+        small for the index has a table of its own, large ones share that of all locations."""
+        ranges, derived = self._ranges(section, offset), self.derived
+        if len(ranges) * _RANGES_AN_ADDRESS > len(derived.ranges):
+            return np.add(ranges, derived.first_range, dtype=np.uint32, casting="unsafe"), self.locations
         used, back = np.unique(ranges, return_inverse=True)
-        calls = self.columns.packed.calls_around(used)
-        table: dict[str, Any] = self.columns.packed.locations(used, calls)
-        del table["owner"]
-        return (back + (RESERVED + len(calls))).astype(np.uint32), Locations(**table, strings=self.strings)
+        calls = derived.calls_around(used)
+        table = derived.locations_of(used, calls)
+        return (back + (RESERVED + len(calls))).astype(np.uint32), Locations(*table[:-1], strings=self.strings)
 
-    def _ranges(self, place: Column, offset: Column) -> Column:
+    def _ranges(self, section: Column, offset: Column) -> Column:
         if len(self._bases) == 1:
-            return self.columns.starts.find(offset)
-        return self.columns.starts.find(self._bases[place] + offset)
+            return self.derived.starts.find(offset)
+        return self.derived.starts.find(self._bases[section] + offset)
 
     @cached_property
     def _bases(self) -> U64:
-        return self.columns["place_base"].astype(np.uint64)
+        return self.columns.section_base.astype(np.uint64)
 
-    def place_size(self, place: int) -> int:
-        return int(self.columns["place_size"].item(place))
+    def section_size(self, section: int) -> int:
+        return int(self.columns.section_size.item(section))
 
-    def chosen_places(self, path: str | None) -> Column:
-        """The place numbers that a query may mean: those of the object at ``path``, or of all objects. SPIR-V inside a
+    def chosen_sections(self, path: str | None) -> Column:
+        """The section numbers that a query may mean: those of the object at ``path``, or of all objects. SPIR-V inside a
         container is what the machine code was made from: it is meant only when it is named."""
-        owner = self.columns["place_object"]
+        owner = self.columns.section_object
         if path is not None:
             return np.flatnonzero(owner == self._object_numbers[path])
-        return np.flatnonzero(self.columns["object_secondary"][owner] == 0)
+        return np.flatnonzero(self.columns.object_compiler_input[owner] == 0)
 
-    def is_chosen(self, place: int, path: str | None) -> bool:
-        """Whether ``place`` is one of ``chosen_places``."""
-        owner = self.columns["place_object"].item(place)
+    def is_chosen(self, section: int, path: str | None) -> bool:
+        """Whether ``section`` is one of ``chosen_sections``."""
+        owner = self.columns.section_object.item(section)
         if path is not None:
             return bool(owner == self._object_numbers[path])
-        return not self.columns["object_secondary"].item(owner)
+        return not self.columns.object_compiler_input.item(owner)
 
     def has_object(self, path: str) -> bool:
         return path in self._object_numbers
@@ -218,42 +267,42 @@ class Index:
         return {path: number for number, path in reversed(list(enumerate(self.objects)))}
 
     def address_map(self, path: str | None) -> AddressMap:
-        """Object addresses to places, among ``chosen_places``. Kept for each path."""
+        """Object addresses to sections, among ``chosen_sections``. Kept for each path."""
         maps = self._address_maps
         if path not in maps:
-            maps[path] = AddressMap.over(self, self.chosen_places(path))
+            maps[path] = AddressMap.over(self, self.chosen_sections(path))
         return maps[path]
 
     @cached_property
     def _address_maps(self) -> dict[str | None, AddressMap]:
         return {}
 
-    def candidate(self, place: int, offset: int) -> Candidate:
-        """A place as a candidate of an ambiguous query."""
-        where = self.places[place]
-        _, kernel, _ = self.leaves.at(self.bases[place] + offset)
+    def candidate(self, section: int, offset: int) -> Candidate:
+        """A byte of text as a candidate of an ambiguous query."""
+        where = self.sections[section]
+        _, kernel, _ = self.points.at(self.bases[section] + offset)
         return Candidate(where.path, where.section, where.section_index, SectionOffset(offset), kernel)
 
 
 class AddressMap:
-    """The address space cut wherever a text section begins or ends: sorted ``cuts``; behind each cut so many places
-    (``count``) hold, and where it is one, ``place`` is its number."""
+    """The address space cut wherever a text section begins or ends: sorted ``cuts``; after each cut so many sections
+    (``count``) hold, and where it is one, ``section`` is its number."""
 
-    __slots__ = ("_one", "address", "count", "cuts", "place")
+    __slots__ = ("_one", "address", "count", "cuts", "section")
 
-    def __init__(self, cuts: U64, count: Column, place: Column, address: U64) -> None:
-        self.cuts, self.count, self.place, self.address = cuts, count, place, address
-        self._one = cuts.data, count.data, place.data, address.data
+    def __init__(self, cuts: U64, count: Column, section: Column, address: U64) -> None:
+        self.cuts, self.count, self.section, self.address = cuts, count, section, address
+        self._one = cuts.data, count.data, section.data, address.data
 
     @classmethod
-    def over(cls, index: Index, places: Sequence[int] | Column) -> AddressMap:
-        """Between two cuts the places held are a running sum; the sum of their numbers is the number of the only one."""
-        numbers = np.asarray(places, np.int64)
-        address = index.columns["place_address"].astype(np.uint64)
-        if len(numbers) == 1 and (size := index.place_size(numbers[0])):
+    def over(cls, index: Index, sections: Sequence[int] | Column) -> AddressMap:
+        """Between two cuts the sections held are a running sum; the sum of their numbers is the number of the only one."""
+        numbers = np.asarray(sections, np.int64)
+        address = index.columns.section_address.astype(np.uint64)
+        if len(numbers) == 1 and (size := index.section_size(numbers[0])):
             return cls(address[numbers] + np.array([0, size], np.uint64), np.array([1, 0]), numbers.repeat(2), address)
         starts = address[numbers]
-        ends = starts + index.columns["place_size"].astype(np.uint64)[numbers]
+        ends = starts + index.columns.section_size.astype(np.uint64)[numbers]
         cuts, slot = np.unique(np.concatenate([starts, ends]), return_inverse=True)
         sign = np.repeat(np.array([1, -1]), len(numbers))
         count = np.zeros(len(cuts), np.int64)
@@ -263,24 +312,24 @@ class AddressMap:
         return cls(cuts, np.cumsum(count), np.cumsum(total), address)
 
     def resolve(self, addresses: U64) -> tuple[Column, Column, U64]:
-        """(how many places hold the address, the place where it is one, the offset in it)."""
+        """(how many sections hold the address, the section where it is one, the offset in it)."""
         if not len(self.cuts):
             nothing = np.zeros(len(addresses), np.int32)
             return nothing, nothing, np.zeros(len(addresses), np.uint64)
         if len(self.cuts) == 2 and self.count[0] == 1:
             offset = addresses - self.cuts[0]
             held = offset < self.cuts[1] - self.cuts[0]
-            return held.view(np.uint8), np.full(1, self.place[0], np.int32), offset
+            return held.view(np.uint8), np.full(1, self.section[0], np.int32), offset
         slot = np.searchsorted(self.cuts, addresses, side="right") - 1
         count = np.where(slot >= 0, self.count[slot], 0)
-        place = np.where(count == 1, self.place[slot], 0)
-        return count, place, np.where(count == 1, addresses - self.address[place], np.uint64(0))
+        section = np.where(count == 1, self.section[slot], 0)
+        return count, section, np.where(count == 1, addresses - self.address[section], np.uint64(0))
 
     def one(self, address: int) -> tuple[int, int] | None:
-        """(place, offset) of an address that exactly one place holds."""
-        cuts, count, places, starts = self._one
+        """(section, offset) of an address that exactly one section holds."""
+        cuts, count, sections, starts = self._one
         slot = bisect_right(cuts, address) - 1
         if slot < 0 or count[slot] != 1:
             return None
-        place = places[slot]
-        return place, address - starts[place]
+        section = sections[slot]
+        return section, address - starts[section]

@@ -10,7 +10,7 @@ from symd import containers, debuginfo
 from symd.config import Limits
 from symd.errors import SymdError
 from symd.index.builder import build
-from symd.index.module_tables import Indexed
+from symd.index.module_tables import DecodedObject
 from symd.model.code import CodeObject
 from symd.model.debug_info import DebugInfo
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
@@ -27,7 +27,7 @@ def build_index(data: bytes, limits: Limits) -> bytes:
     if len(data) > _LARGE:
         keep_freed_memory()
     unpacked = containers.unpack(data, limits)
-    indexed = [decoded(code) for code in unpacked.objects]
+    indexed = decoded_objects(unpacked.objects)
     return build(indexed, described(data, _digest(data), unpacked, indexed))
 
 
@@ -37,16 +37,14 @@ def keep_freed_memory() -> None:
     np.empty(_KEPT_BYTES, np.uint8)
 
 
-def decoded(code: CodeObject) -> Indexed:
-    """All of a code object decoded, or why it cannot be."""
-    try:
-        debug = debuginfo.read(code)
-    except SymdError as error:
-        return Indexed(code, error)
-    return Indexed(debuginfo.named(code, debug), debug)
+def decoded_objects(objects: Sequence[CodeObject]) -> list[DecodedObject]:
+    """All of each code object decoded, or why it cannot be."""
+    return [DecodedObject(code, debug) for code, debug in debuginfo.read_each(objects)]
 
 
-def described(data: bytes, digest: str, unpacked: containers.OpenedModule, indexed: Sequence[Indexed]) -> ModuleSummary:
+def described(
+    data: bytes, digest: str, unpacked: containers.OpenedModule, indexed: Sequence[DecodedObject]
+) -> ModuleSummary:
     """The module's summary; ``digest`` is that of ``data``."""
     return ModuleSummary(
         digest,
@@ -58,7 +56,7 @@ def described(data: bytes, digest: str, unpacked: containers.OpenedModule, index
     )
 
 
-def _object_summary(item: Indexed, digest: str | None) -> ObjectSummary:
+def _object_summary(item: DecodedObject, digest: str | None) -> ObjectSummary:
     """``digest`` of the object's bytes, where it is known already. Facts and warnings that nobody looked at yet stay so."""
     code, debug = item.code, item.debug
     notes = debug.warnings if isinstance(debug, DebugInfo) else ()

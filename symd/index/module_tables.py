@@ -21,7 +21,7 @@ from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, Scopes
 _NOTHING = DebugInfo(LineRows.empty(), Scopes.empty())
 
 
-class Indexed(NamedTuple):
+class DecodedObject(NamedTuple):
     """A code object with what could be decoded of it, or why nothing could; None when nobody tried yet: then its
     sections and kernels are known and nothing in them is."""
 
@@ -29,7 +29,7 @@ class Indexed(NamedTuple):
     debug: DebugInfo | SymdError | None
 
 
-class Texts(NamedTuple):
+class TextSections(NamedTuple):
     """Text sections, in the order of their objects. ``number`` is the section's own, ``base`` where one starts in the
     linear space, ``name`` a string number, ``decoded`` whether somebody tried to decode what is in it."""
 
@@ -41,32 +41,33 @@ class Texts(NamedTuple):
     base: Column
     decoded: Column
 
-    def linear(self, place: Column, offset: Column) -> Column:
-        """Places (-1: none) and offsets in them as linear positions, clipped to the places; what is in no text is at 0."""
+    def linear(self, section: Column, offset: Column) -> Column:
+        """Text sections by number (-1: none) and offsets in them as linear positions, clipped to the sections; what is in no
+        text is at 0."""
         base, size = (np.append(column, column.dtype.type(0)) for column in (self.base, self.size))
-        position: Column = base[place] + np.minimum(offset, size[place]).astype(base.dtype)
+        position: Column = base[section] + np.minimum(offset, size[section]).astype(base.dtype)
         return position
 
 
-class Named(NamedTuple):
-    """Kernels or function symbols. ``name`` is a string number, ``place`` -1 where one is in no text; [start, stop) is
+class NamedRanges(NamedTuple):
+    """Kernels or function symbols. ``name`` is a string number, ``section`` -1 where one is in no text; [start, stop) is
     linear."""
 
     object: Column
     name: Column
-    place: Numbers
+    section: Numbers
     offset: Column
     size: Column
     start: Column
     stop: Column
 
 
-class Rows(NamedTuple):
-    """Line rows: ``place`` as one entry where all have the same, ``file`` string numbers. ``counts`` says how many an
+class RowTables(NamedTuple):
+    """Line rows: ``section`` as one entry where all have the same, ``file`` string numbers. ``counts`` says how many an
     object has."""
 
     counts: Numbers
-    place: Numbers
+    section: Numbers
     offset: Column
     file: Column
     line: Column
@@ -74,18 +75,18 @@ class Rows(NamedTuple):
     flags: Column
 
 
-class Ranges(NamedTuple):
-    """Ranges of scopes: ``offset`` and ``end`` in ``place`` (-1: in no text), and the same linear."""
+class ScopeRanges(NamedTuple):
+    """The ranges of scopes: ``offset`` and ``end`` in ``section`` (-1: in no text), and the same linear."""
 
     scope: Column
-    place: Numbers
+    section: Numbers
     offset: Column
     end: Column
     start: Column
     stop: Column
 
 
-class Scoped(NamedTuple):
+class ScopeTable(NamedTuple):
     """Scopes, numbered through all objects. ``name``, ``linkage_name`` and ``call_file`` are string numbers."""
 
     object: Column
@@ -98,45 +99,45 @@ class Scoped(NamedTuple):
     call_column: Column
 
 
-class Joined(NamedTuple):
-    """A module. ``undebugged`` has for each object the ``Reason`` why it has no lines, or 0; ``files`` the (object,
+class ModuleTables(NamedTuple):
+    """A module. ``no_debug_reason`` has for each object the ``Reason`` why it has no lines, or 0; ``files`` the (object,
     string number) of every source file."""
 
-    texts: Texts
-    kernels: Named
-    symbols: Named
-    rows: Rows
-    scopes: Scoped
-    ranges: Ranges
-    undebugged: Column
+    texts: TextSections
+    kernels: NamedRanges
+    symbols: NamedRanges
+    rows: RowTables
+    scopes: ScopeTable
+    ranges: ScopeRanges
+    no_debug_reason: Column
     files: tuple[Column, Column]
 
 
-def joined(objects: Sequence[Indexed], strings: Interner) -> Joined:
+def module_tables(objects: Sequence[DecodedObject], strings: Interner) -> ModuleTables:
     """Files are interned first: theirs are the numbers that occur most often, and small ones are narrow."""
     debugs = [item.debug if isinstance(item.debug, DebugInfo) else _NOTHING for item in objects]
-    files = _Tables([debug.files for debug in debugs], strings)
-    texts, sections = _texts(objects, strings)
-    kernels = _named([item.code.kernels for item in objects], texts, sections, strings)
-    names = _Tables([debug.names for debug in debugs], strings)
-    symbols = _named(
+    files = _StringTables([debug.files for debug in debugs], strings)
+    texts, sections = _text_sections(objects, strings)
+    kernels = _named_ranges([item.code.kernels for item in objects], texts, sections, strings)
+    names = _StringTables([debug.names for debug in debugs], strings)
+    symbols = _named_ranges(
         [item.code.functions if item.debug is not None else () for item in objects], texts, sections, strings
     )
     every = [debug.scopes for debug in debugs]
     first_scope = _firsts([len(scopes) for scopes in every])
-    return Joined(
+    return ModuleTables(
         texts,
         kernels,
         symbols,
         _rows([debug.rows for debug in debugs], sections, files),
         _scopes(every, first_scope, names, files),
         _ranges(every, first_scope, texts, sections),
-        np.array([_undebugged(item) for item in objects], np.uint8),
+        np.array([_no_debug_reason(item) for item in objects], np.uint8),
         files.distinct(),
     )
 
 
-def _undebugged(item: Indexed) -> int:
+def _no_debug_reason(item: DecodedObject) -> int:
     """Why a whole object has no lines; a unit that describes nothing is no debug information."""
     if not isinstance(item.debug, DebugInfo):
         return 0 if item.debug is None else Reason.MALFORMED
@@ -144,7 +145,7 @@ def _undebugged(item: Indexed) -> int:
     return Reason.NO_DEBUG_INFO if item.code.debug is DebugScheme.NONE or empty else 0
 
 
-def _joined(columns: Sequence[Column]) -> Any:
+def _end_to_end(columns: Sequence[Column]) -> Any:
     """Columns end to end; one alone is itself."""
     return columns[0] if len(columns) == 1 else np.concatenate(columns) if columns else np.zeros(0, np.uint8)
 
@@ -158,10 +159,10 @@ def _moved(columns: Sequence[Column], by: Numbers) -> Any:
     """Columns end to end, the numbers in each of which counted from its entry of ``by``."""
     if len(columns) == 1 and not by[0]:
         return columns[0]
-    return _joined(columns) + np.repeat(by[: len(columns)], [len(column) for column in columns])
+    return _end_to_end(columns) + np.repeat(by[: len(columns)], [len(column) for column in columns])
 
 
-class _Tables:
+class _StringTables:
     """A table of strings for each object, and all of them as one table of string numbers."""
 
     def __init__(self, tables: Sequence[Sequence[str]], strings: Interner) -> None:
@@ -182,7 +183,7 @@ class _Tables:
         return pairs >> 32, pairs & 0xFFFFFFFF
 
 
-class _Sections:
+class _SectionNumbers:
     """(object, section number) to the number of a text section, as one dense table over all objects."""
 
     def __init__(self, texts: Sequence[Sequence[Section]]) -> None:
@@ -192,22 +193,22 @@ class _Sections:
         at = [first + text.index for first, each in zip(self._firsts.tolist(), texts, strict=False) for text in each]
         self._table[at] = np.arange(len(at))
 
-    def places(self, columns: Sequence[Column]) -> Numbers:
-        """The place of each entry of the objects' columns of section numbers: -1 for what is no text, and one entry
+    def text_sections(self, columns: Sequence[Column]) -> Numbers:
+        """The text section of each entry of the objects' columns of section numbers: -1 for what is no text, and one entry
         alone where all are the same."""
         if len(columns) == 1:
             section = columns[0]
             same = len(section) and section.min() == section.max()
-            return self._places(np.minimum(section[:1] if same else section, self._limits[0]))
+            return self._numbers_at(np.minimum(section[:1] if same else section, self._limits[0]))
         counts = [len(column) for column in columns]
-        section = np.minimum(_joined(columns), np.repeat(self._limits, counts))
-        return self._places(section + np.repeat(self._firsts[:-1], counts))
+        section = np.minimum(_end_to_end(columns), np.repeat(self._limits, counts))
+        return self._numbers_at(section + np.repeat(self._firsts[:-1], counts))
 
-    def _places(self, at: Column) -> Numbers:
+    def _numbers_at(self, at: Column) -> Numbers:
         return np.asarray(self._table[at], np.int64)
 
 
-def _texts(objects: Sequence[Indexed], strings: Interner) -> tuple[Texts, _Sections]:
+def _text_sections(objects: Sequence[DecodedObject], strings: Interner) -> tuple[TextSections, _SectionNumbers]:
     """Linear positions are 32 bits wide where they fit."""
     texts = [[section for section in item.code.sections if section.executable] for item in objects]
     every = list(chain.from_iterable(texts))
@@ -215,7 +216,7 @@ def _texts(objects: Sequence[Indexed], strings: Interner) -> tuple[Texts, _Secti
     size = np.array([text.size for text in every], np.uint64)
     base = np.cumsum(size, dtype=np.uint64) - size
     wide = sum(text.size for text in every) >= 1 << 32
-    found = Texts(
+    found = TextSections(
         object=owner,
         name=strings.add_all([text.name for text in every], len(every)),
         number=np.array([text.index for text in every], np.uint64),
@@ -224,71 +225,77 @@ def _texts(objects: Sequence[Indexed], strings: Interner) -> tuple[Texts, _Secti
         base=base if wide else base.astype(np.uint32),
         decoded=np.array([item.debug is not None for item in objects], np.bool_)[owner],
     )
-    return found, _Sections(texts)
+    return found, _SectionNumbers(texts)
 
 
-def _named(
-    each: Sequence[Sequence[Function] | Sequence[Kernel]], texts: Texts, sections: _Sections, strings: Interner
-) -> Named:
+def _named_ranges(
+    each: Sequence[Sequence[Function] | Sequence[Kernel]],
+    texts: TextSections,
+    sections: _SectionNumbers,
+    strings: Interner,
+) -> NamedRanges:
     every: list[Function | Kernel] = [one for own in each for one in own]
     counts = [len(own) for own in each]
-    section = _gathered(every, "section_index", np.uint32)
-    place = sections.places(np.split(section, np.cumsum(counts)[:-1]) if counts else [])
-    place = np.broadcast_to(place, len(every))
-    offset, size = _gathered(every, "offset", np.uint64), _gathered(every, "size", np.uint64)
-    return Named(
+    section = _attributes(every, "section_index", np.uint32)
+    section = sections.text_sections(np.split(section, np.cumsum(counts)[:-1]) if counts else [])
+    section = np.broadcast_to(section, len(every))
+    offset, size = _attributes(every, "offset", np.uint64), _attributes(every, "size", np.uint64)
+    return NamedRanges(
         object=np.repeat(np.arange(len(each)), counts),
         name=strings.add_all(map(attrgetter("name"), every), len(every)),
-        place=place,
+        section=section,
         offset=offset,
         size=size,
-        start=texts.linear(place, offset),
-        stop=texts.linear(place, offset + size),
+        start=texts.linear(section, offset),
+        stop=texts.linear(section, offset + size),
     )
 
 
-def _gathered(every: Sequence[Function | Kernel], name: str, dtype: type[np.unsignedinteger[Any]]) -> Column:
+def _attributes(every: Sequence[Function | Kernel], name: str, dtype: type[np.unsignedinteger[Any]]) -> Column:
     return np.fromiter(map(attrgetter(name), every), dtype, len(every))
 
 
-def _rows(every: Sequence[LineRows], sections: _Sections, files: _Tables) -> Rows:
+def _rows(every: Sequence[LineRows], sections: _SectionNumbers, files: _StringTables) -> RowTables:
     counts = np.array([len(rows) for rows in every], np.int64)
-    place = sections.places([rows.section for rows in every])
-    return Rows(
+    section = sections.text_sections([rows.section for rows in every])
+    return RowTables(
         counts,
-        place,
-        _joined([rows.offset for rows in every]),
+        section,
+        _end_to_end([rows.offset for rows in every]),
         files.numbers([rows.file for rows in every]),
-        _joined([rows.line for rows in every]),
-        narrow(_joined([rows.column for rows in every])),
-        _joined([rows.flags for rows in every]),
+        _end_to_end([rows.line for rows in every]),
+        narrow(_end_to_end([rows.column for rows in every])),
+        _end_to_end([rows.flags for rows in every]),
     )
 
 
-def _scopes(every: Sequence[Scopes], firsts: Numbers, names: _Tables, files: _Tables) -> Scoped:
+def _scopes(every: Sequence[Scopes], firsts: Numbers, names: _StringTables, files: _StringTables) -> ScopeTable:
     parents = [scopes.parent for scopes in every]
-    parent = _joined(parents)
+    parent = _end_to_end(parents)
     outer = parent == NO_PARENT
-    return Scoped(
+    return ScopeTable(
         object=np.repeat(np.arange(len(every)), np.diff(firsts)),
         parent=np.where(outer, NO_PARENT, _moved(parents, firsts)).astype(np.uint32),
         name=names.numbers([scopes.name for scopes in every]),
         linkage_name=names.numbers([scopes.linkage_name for scopes in every]),
-        inlined=_joined([scopes.inlined for scopes in every]),
+        inlined=_end_to_end([scopes.inlined for scopes in every]),
         call_file=files.numbers([scopes.call_file for scopes in every]),
-        call_line=_joined([scopes.call_line for scopes in every]),
-        call_column=_joined([scopes.call_column for scopes in every]),
+        call_line=_end_to_end([scopes.call_line for scopes in every]),
+        call_column=_end_to_end([scopes.call_column for scopes in every]),
     )
 
 
-def _ranges(every: Sequence[Scopes], firsts: Numbers, texts: Texts, sections: _Sections) -> Ranges:
-    place = sections.places([scopes.range_section for scopes in every])
-    offset, end = _joined([scopes.range_offset for scopes in every]), _joined([scopes.range_end for scopes in every])
-    return Ranges(
+def _ranges(every: Sequence[Scopes], firsts: Numbers, texts: TextSections, sections: _SectionNumbers) -> ScopeRanges:
+    section = sections.text_sections([scopes.range_section for scopes in every])
+    offset, end = (
+        _end_to_end([scopes.range_offset for scopes in every]),
+        _end_to_end([scopes.range_end for scopes in every]),
+    )
+    return ScopeRanges(
         scope=_moved([scopes.range_scope for scopes in every], firsts),
-        place=place,
+        section=section,
         offset=offset,
         end=end,
-        start=texts.linear(place, offset),
-        stop=texts.linear(place, end),
+        start=texts.linear(section, offset),
+        stop=texts.linear(section, end),
     )

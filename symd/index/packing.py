@@ -3,29 +3,27 @@ tables that nobody searches as differences from row to row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
 
 from symd.errors import DataLoss
-from symd.index import functions
 from symd.index.distinct import Numbers
 from symd.index.format import Column, Compressor, decompress, narrow
-from symd.index.locations import Located
+from symd.index.locations import ModuleRanges
+from symd.index.schema import Columns
 
 PAGE = 12
 """A page has 1 << PAGE ranges."""
-_NEAR = 12
-"""One page of so many is wanted: they are opened all at once, which is as cheap as one by one."""
-FUNCTION_COLUMNS = tuple(f"function_{name}" for name in functions.COLUMNS)
-ROW_COLUMNS = ("place", "offset", "file", "line", "column", "flags")
+_PAGES_A_PAGE = 12
+"""Where more than one page of so many is wanted, all are opened at once, which is as cheap as one by one."""
 _SIGNED = {width: np.dtype(f"<i{width}") for width in (1, 2, 4, 8)}
 _BYTE = np.dtype(np.uint8)
 _UNSIGNED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4)}
 
 
-def pack_ranges(found: Located) -> dict[str, Column]:
+def pack_ranges(found: ModuleRanges) -> dict[str, Column]:
     """Columns range_count and page_*. A page: a bit for each range with which another frame begins than the last
     one's, the differences of these frames, then for each range the line (above the frame's; 0: none), the column, the
     reason."""
@@ -66,9 +64,9 @@ def _cut(run: Numbers, frame: Numbers, firsts: Numbers) -> tuple[Numbers, Number
     return np.insert(run, at[new], firsts[new]), np.insert(frame, at[new], frame[at[new] - 1])
 
 
-def _above(found: Located, run: Numbers, frame: Numbers) -> Column:
+def _above(found: ModuleRanges, run: Numbers, frame: Numbers) -> Column:
     """Lines less those of their frames; 0 stays 0."""
-    base = found.frames["line"].astype(np.uint32)[frame]
+    base = found.frames.line.astype(np.uint32)[frame]
     above = found.line - np.repeat(base, np.diff(run, append=len(found.line)))
     above[found.line == 0] = 0
     return narrow(above)
@@ -98,28 +96,28 @@ def _differences(column: Column) -> Column:
     return result
 
 
-def unpack_table(packed: Column, count: int, names: Sequence[str]) -> dict[str, Column]:
-    """The columns that ``pack_table`` was given, of ``count`` entries each, by name. Raises DataLoss."""
-    data, at, columns = decompress(packed), 0, {}
-    for name in names:
-        width = data[at] if at < len(data) else 0
-        if width not in _SIGNED or at + 1 + width * count > len(data):
+def unpack_table(packed: Column, count: int, width: int) -> list[Column]:
+    """The ``width`` columns that ``pack_table`` was given, of ``count`` entries each. Raises DataLoss."""
+    data, at, columns = decompress(packed), 0, []
+    for _ in range(width):
+        itemsize = data[at] if at < len(data) else 0
+        if itemsize not in _SIGNED or at + 1 + itemsize * count > len(data):
             raise DataLoss("has a table that ends early", where="index file")
-        differences = np.frombuffer(data, _SIGNED[width], count, at + 1)
-        columns[name] = narrow(np.cumsum(differences, dtype=np.int64).view(np.uint64))
-        at += 1 + width * count
+        differences = np.frombuffer(data, _SIGNED[itemsize], count, at + 1)
+        columns.append(narrow(np.cumsum(differences, dtype=np.int64).view(np.uint64)))
+        at += 1 + itemsize * count
     return columns
 
 
-class Ranges:
+class RangePages:
     """The packed columns as they are asked: the frame, the line, the column and the reason of ranges. A page is opened
     when one of its ranges is asked for, and stays so. Safe to use from several threads: a page that two open is written
     twice with the same."""
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
-        self._count = int(columns["range_count"].item(0))
-        self._first_frame, self._ends, self._data = (columns[f"page_{name}"] for name in ("frame", "end", "data"))
-        self._base, widths = columns["frame_line"], columns["page_width"].tolist()
+    def __init__(self, columns: Columns) -> None:
+        self._count = int(columns.range_count.item(0))
+        self._first_frame, self._ends, self._data = columns.page_frame, columns.page_end, columns.page_data
+        self._base, widths = columns.frame_line, columns.page_width.tolist()
         pages = -(-self._count >> PAGE)
         if len(self._ends) != pages or len(self._first_frame) != pages or len(widths) != 3:
             raise DataLoss("has ranges that contradict each other", where="index file")
@@ -167,14 +165,14 @@ class Ranges:
         wanted[ranges >> PAGE] = True
         wanted &= np.frombuffer(self._open, np.bool_) == 0
         pages = np.flatnonzero(wanted).tolist()
-        if len(pages) * _NEAR > len(wanted):
+        if len(pages) * _PAGES_A_PAGE > len(wanted):
             self._open_pages(range(len(wanted)))
             return
         for page in pages:
             self._open_pages(range(page, page + 1))
 
     def _open_pages(self, pages: range) -> None:
-        """Open pages that lie one behind the other, all at once."""
+        """Open pages that lie one after the other, all at once."""
         found = [self._page(page) for page in pages]
         bits, steps, above, column, reason = (
             np.frombuffer(b"".join(planes), dtype)

@@ -15,8 +15,8 @@ from symd.debuginfo.text_ranges import TextRanges
 from symd.errors import SymdError
 from symd.index.builder import build
 from symd.index.lookup import Index
-from symd.index.module import decoded
-from symd.index.module_tables import Indexed
+from symd.index.module import decoded_objects
+from symd.index.module_tables import DecodedObject
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.code import CodeObject
 from symd.model.summaries import ModuleSummary
@@ -24,21 +24,21 @@ from symd.model.summaries import ModuleSummary
 Places = Sequence[tuple[int, int]]
 """Section numbers and offsets in them."""
 
-MANY = 16
+MIN_OBJECTS = 16
 """From so many code objects on it is worth while to decode some of them whole."""
-MOST = 8
+MAX_DECODED = 8
 """So often something is decoded; who asks for more wants the whole index."""
 
 
 class PartialIndex:
-    """The code objects of a module, some of them decoded; with ``parts`` also some units of large ones. Safe to use from
+    """The code objects of a module, some of them decoded; with ``units`` also some units of large ones. Safe to use from
     several threads."""
 
-    def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary, *, parts: bool) -> None:
+    def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary, *, units: bool) -> None:
         self.summary = summary
-        self._parts = parts
+        self._units = units
         self._items = [_Item(code) for code in objects]
-        self._texts = _Texts(objects)
+        self._text_names = _TextNames(objects)
         self._count = 0
         self._lock = threading.Lock()
         self._index: Index | None = None
@@ -47,16 +47,16 @@ class PartialIndex:
         """An index that answers ``queries`` as the whole one does, and knows sections and kernels alone elsewhere; None
         when the whole one is as good, or must say which kernels there are."""
         kernels = {query.kernel for query in queries if isinstance(query, ByKernel)}
-        if kernels and self._texts.nameless:
+        if kernels and self._text_names.nameless:
             return None
-        spots: dict[int, list[tuple[int, int]]] = {
-            spot.object: [] for kernel in kernels for spot in self._texts.kernels.get(kernel, ())
+        asked: dict[int, list[tuple[int, int]]] = {
+            position.object: [] for kernel in kernels for position in self._text_names.kernels.get(kernel, ())
         }
         for query in queries:
-            for spot in self._texts.meant(query):
-                spots.setdefault(spot.object, []).append((spot.section, spot.offset))
+            for position in self._text_names.meant(query):
+                asked.setdefault(position.object, []).append((position.section, position.offset))
         with self._lock:
-            if not all(self._has(self._items[number], places, kernels) for number, places in spots.items()):
+            if not all(self._has(self._items[number], places, kernels) for number, places in asked.items()):
                 return None
             if self._index is None:
                 self._index = Index(build([item.indexed for item in self._items], self.summary))
@@ -69,21 +69,23 @@ class PartialIndex:
         self._index = None
         if not item.part_holds(places):
             self._count += 1
-            if self._count > MOST:
+            if self._count > MAX_DECODED:
                 return False
-            if not (self._parts and item.decode_part(places)):
-                return len(self._items) >= MANY and item.decode()
+            if not (self._units and item.decode_part(places)):
+                return len(self._items) >= MIN_OBJECTS and item.decode()
         item.narrow(places, kernels)
         return True
 
 
-class _Spot(NamedTuple):
+class _Position(NamedTuple):
+    """A byte of text: the number of a code object, of a section in it, and the offset in that."""
+
     object: int
     section: int
     offset: int
 
 
-class _Texts:
+class _TextNames:
     """The text sections and kernels of some code objects, as queries name them."""
 
     def __init__(self, objects: Sequence[CodeObject]) -> None:
@@ -101,21 +103,21 @@ class _Texts:
         return any(code.kernel_named_by_debug_data for code in self._objects)
 
     @cached_property
-    def kernels(self) -> dict[str, list[_Spot]]:
+    def kernels(self) -> dict[str, list[_Position]]:
         """Where the kernels of each name begin."""
-        found: dict[str, list[_Spot]] = {}
+        found: dict[str, list[_Position]] = {}
         for number, code in enumerate(self._objects):
             for kernel in code.kernels:
-                found.setdefault(kernel.name, []).append(_Spot(number, kernel.section_index, kernel.offset))
+                found.setdefault(kernel.name, []).append(_Position(number, kernel.section_index, kernel.offset))
         return found
 
-    def meant(self, query: Query) -> Iterator[_Spot]:
+    def meant(self, query: Query) -> Iterator[_Position]:
         """Every place that a query may mean, in whichever code object: more than it does where a path chooses one."""
         if isinstance(query, ByKernel):
             size = {(number, section.index): section.size for number, section in self._sections}
             for number, section, offset in self.kernels.get(query.kernel, ()):
                 if offset + query.offset < size.get((number, section), 0):
-                    yield _Spot(number, section, offset + query.offset)
+                    yield _Position(number, section, offset + query.offset)
             return
         for number, text in self._sections:
             if isinstance(query, ByAddress):
@@ -123,7 +125,7 @@ class _Texts:
             else:
                 offset = query.offset if query.section in (text.index, text.name) else -1
             if 0 <= offset < text.size:
-                yield _Spot(number, text.index, offset)
+                yield _Position(number, text.index, offset)
 
 
 class _Item:
@@ -131,16 +133,16 @@ class _Item:
 
     def __init__(self, code: CodeObject) -> None:
         self.code = code
-        self.indexed = Indexed(code, None)
+        self.indexed = DecodedObject(code, None)
         self._part: debuginfo.PartialDebugInfo | None = None
-        self._window: TextRanges | None = None
+        self._ranges: TextRanges | None = None
         self._places: list[tuple[int, int]] = []
         self._kernels: set[str] = set()
 
     def has(self, places: Places, kernels: set[str]) -> bool:
         """Whether ``indexed`` has these places and kernels."""
-        if self._window is not None:
-            return kernels <= self._kernels and all(self._window.holds(*place) for place in places)
+        if self._ranges is not None:
+            return kernels <= self._kernels and all(self._ranges.holds(*place) for place in places)
         if self._part is not None:
             return self.part_holds(places)
         return self.indexed.debug is not None or not places
@@ -164,12 +166,12 @@ class _Item:
         self._places += places
         self._kernels |= kernels
         debug = self._part.debug
-        self._window = text_ranges.around(debug, self._places)
-        if self._window is None:
-            self.indexed = Indexed(self.code, debug)
+        self._ranges = text_ranges.around(debug, self._places)
+        if self._ranges is None:
+            self.indexed = DecodedObject(self.code, debug)
         else:
-            self.indexed = Indexed(*text_ranges.narrowed(self.code, debug, self._window, self._kernels))
+            self.indexed = DecodedObject(*text_ranges.narrowed(self.code, debug, self._ranges, self._kernels))
 
     def decode(self) -> bool:
-        self._part, self._window, self.indexed = None, None, decoded(self.code)
+        self._part, self._ranges, self.indexed = None, None, decoded_objects([self.code])[0]
         return True

@@ -7,54 +7,50 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from symd.index.format import Stored
-from symd.index.unpacked import Unpacked
+from symd.index.derived import DerivedColumns
+from symd.index.schema import Columns
 from symd.model.answers import Frame, Reason
 
-Leaf = tuple[Reason, str | None, tuple[Frame, ...]]
+RangeAnswer = tuple[Reason, str | None, tuple[Frame, ...]]
 """(reason, kernel, frames): what all positions of a range have in common."""
 
-KEPT = 256
-"""Ranges whose answer an index keeps, and"""
-KEPT_BYTES = 400
-"""about the bytes that one takes."""
+KEPT_ANSWERS = 256
+"""Of so many ranges an index keeps the answers."""
+ANSWER_BYTES = 400
+"""About what a kept answer takes."""
 _REASONS = {int(reason): reason for reason in Reason}
-_UNDEBUGGED = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
+_NO_DEBUG_DATA = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
 
 
-class Leaves:
+class PointLookup:
     """The ranges of an index as single questions read them. Safe to use from several threads.
 
-    ``stored`` holds the columns of an index file that is whole; numbers in it may still contradict each other, which
-    ends as an IndexError. ``unpacked`` has its ranges."""
+    ``columns`` are those of an index file that is whole; numbers in it may still contradict each other, which ends as an
+    IndexError."""
 
     __slots__ = (
-        "_frame_file", "_frame_kernel", "_frame_owner", "_kept", "_last_slot", "_owner_column", "_owner_file",
+        "_derived", "_frame_file", "_frame_kernel", "_frame_owner", "_kept", "_last_slot", "_owner_column", "_owner_file",
         "_owner_inlined", "_owner_line", "_owner_linkage_name", "_owner_name", "_owner_parent", "_shift", "_start_base",
-        "_start_bits", "_start_rank", "_start_sorted", "_string_data", "_string_ends", "_unpacked",
+        "_start_bits", "_start_rank", "_start_sorted", "_string_data", "_string_ends",
     )  # fmt: skip
 
-    def __init__(self, stored: Stored, unpacked: Unpacked) -> None:
-        column = stored.numbers
-        self._start_bits, self._start_rank, self._start_base = (
-            column(f"start_{name}") for name in ("bits", "rank", "base")
-        )
-        self._start_sorted, self._shift = column("start_sorted"), column("start_shift")[0]
+    def __init__(self, columns: Columns, derived: DerivedColumns) -> None:
+        numbers = columns.numbers
+        self._start_bits, self._start_rank = numbers(Columns.start_bits), numbers(Columns.start_rank)
+        self._start_base, self._start_sorted = numbers(Columns.start_base), numbers(Columns.start_sorted)
+        self._shift = numbers(Columns.start_shift)[0]
         self._last_slot = len(self._start_bits) * 64 - 1
-        self._unpacked = unpacked
-        self._frame_owner, self._frame_kernel, self._frame_file = (
-            column(f"frame_{name}") for name in ("owner", "kernel", "file")
-        )
-        self._owner_name, self._owner_linkage_name, self._owner_inlined, self._owner_parent = (
-            column(f"owner_{name}") for name in ("name", "linkage_name", "inlined", "parent")
-        )
-        self._owner_file, self._owner_line, self._owner_column = (
-            column(f"owner_{name}") for name in ("file", "line", "column")
-        )
-        self._string_ends, self._string_data = column("string_ends"), column("string_data")
-        self._kept: dict[int, Leaf] = {}
+        self._derived = derived
+        self._frame_owner, self._frame_kernel = numbers(Columns.frame_owner), numbers(Columns.frame_kernel)
+        self._frame_file = numbers(Columns.frame_file)
+        self._owner_name, self._owner_linkage_name = numbers(Columns.owner_name), numbers(Columns.owner_linkage_name)
+        self._owner_inlined, self._owner_parent = numbers(Columns.owner_inlined), numbers(Columns.owner_parent)
+        self._owner_file, self._owner_line = numbers(Columns.owner_file), numbers(Columns.owner_line)
+        self._owner_column = numbers(Columns.owner_column)
+        self._string_ends, self._string_data = numbers(Columns.string_ends), numbers(Columns.string_data)
+        self._kept: dict[int, RangeAnswer] = {}
 
-    def at(self, position: int) -> Leaf:
+    def at(self, position: int) -> RangeAnswer:
         """What holds at a position of the linear space; positions before the first start belong to range 0."""
         if self._last_slot < 0:
             number = max(bisect_right(self._start_sorted, position) - 1, 0)
@@ -62,19 +58,19 @@ class Leaves:
             slot = min(position >> self._shift, self._last_slot)
             below = self._start_bits[slot >> 6] & ((2 << (slot & 63)) - 1)
             number = max(self._start_base[slot >> 12] + self._start_rank[slot >> 6] + below.bit_count() - 1, 0)
-        leaf = self._kept.get(number)
-        if leaf is None:
-            if len(self._kept) >= KEPT:
+        answer = self._kept.get(number)
+        if answer is None:
+            if len(self._kept) >= KEPT_ANSWERS:
                 self._kept.clear()
-            leaf = self._kept[number] = self._leaf(number)
-        return leaf
+            answer = self._kept[number] = self._answer(number)
+        return answer
 
-    def _leaf(self, number: int) -> Leaf:
+    def _answer(self, number: int) -> RangeAnswer:
         """What holds in a range: its kernel, and the frame of its owner with those that it is inlined into."""
-        frame, line, column, number = self._unpacked.ranges.one(number)
+        frame, line, column, number = self._derived.ranges.one(number)
         reason = _REASONS[number]
         kernel, owner, file = self._frame_kernel[frame], self._frame_owner[frame], self._frame_file[frame]
-        function = self._owner_name[owner] if owner or reason not in _UNDEBUGGED else kernel
+        function = self._owner_name[owner] if owner or reason not in _NO_DEBUG_DATA else kernel
         text = self._text
         if not (function or file):
             return reason, text(kernel), ()

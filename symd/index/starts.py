@@ -3,13 +3,12 @@ an instruction could begin, and how many bits are set before each word. Sparse s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import DataLoss
 from symd.index.format import Column, narrow
+from symd.index.schema import Columns
 from symd.model.columns import U64
 
 Numbers = NDArray[np.int64]
@@ -34,8 +33,13 @@ def encode_starts(starts: U64) -> dict[str, Column]:
     empty = np.zeros(0, np.uint64)
     sparse = narrow(starts)
     if not len(starts) or slots // 64 * 10 > sparse.nbytes:
-        dense = dict.fromkeys(("start_bits", "start_rank", "start_base"), empty)
-        return {"start_shift": _scalar(shift), **dense, "start_sorted": sparse}
+        return {
+            "start_shift": _scalar(shift),
+            "start_bits": empty,
+            "start_rank": empty.astype(np.uint16),
+            "start_base": narrow(empty),
+            "start_sorted": sparse,
+        }
     flags = np.zeros(-(-slots // 64) * 64, np.bool_)
     flags[starts >> shift] = True
     bits = np.packbits(flags, bitorder="little").view("<u8")
@@ -47,7 +51,7 @@ def encode_starts(starts: U64) -> dict[str, Column]:
         "start_bits": bits,
         "start_rank": (rank - np.repeat(base, 1 << GROUP)[: len(rank)]).astype(np.uint16),
         "start_base": narrow(base),
-        "start_sorted": empty,
+        "start_sorted": narrow(empty),
     }
 
 
@@ -58,11 +62,10 @@ def _scalar(number: int) -> Column:
 class Starts:
     """The columns as they are asked. Positions before the first start belong to range 0."""
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
-        self._sorted, self._bits, self._rank, self._base = (
-            columns[f"start_{name}"] for name in ("sorted", "bits", "rank", "base")
-        )
-        shift = columns["start_shift"].tolist()
+    def __init__(self, columns: Columns) -> None:
+        self._sorted, self._bits = columns.start_sorted, columns.start_bits
+        self._rank, self._base = columns.start_rank, columns.start_base
+        shift = columns.start_shift.tolist()
         groups = -(-len(self._bits) >> GROUP)
         if len(self._bits) != len(self._rank) or len(self._base) != groups or len(shift) != 1 or shift[0] > 63:
             raise DataLoss("has starts that contradict each other", where="index file")

@@ -53,7 +53,7 @@ def locate(
         return _no_file(wanted, found, files.paths, rules)
     ((file, spellings),) = found.items()
     rows = _statements(index, files, spellings, path)
-    lines = index.columns["row_line"][rows].astype(np.int64)
+    lines = index.rows.line[rows].astype(np.int64)
     later = lines[lines >= wanted.line]
     last = int(lines.max(initial=0)) or None
     if not len(later):
@@ -62,17 +62,17 @@ def locate(
     line = int(later.min())
     if every and line != wanted.line:
         return Located(wanted, (), Refusal.NO_CODE_AT_LINE, (file,), last)
-    spots = _Spots(index, rows[lines == line], rules, slid=line != wanted.line)
-    return Located(wanted, spots.every() if every else spots.chosen())
+    locations = _LineLocations(index, rows[lines == line], rules, slid=line != wanted.line)
+    return Located(wanted, locations.every() if every else locations.chosen())
 
 
 class _Files:
     """The source files of a module: paths by string number."""
 
     def __init__(self, index: Index, path: str | None) -> None:
-        objects = index.columns["place_object"][index.chosen_places(path)]
-        own = np.isin(index.columns["file_object"], objects)
-        self.numbers = np.unique(index.columns["file_name"][own]).tolist()
+        objects = index.columns.section_object[index.chosen_sections(path)]
+        own = np.isin(index.columns.file_object, objects)
+        self.numbers = np.unique(index.columns.file_name[own]).tolist()
         self.paths = [index.strings[number] for number in self.numbers]
 
     def numbers_of(self, spellings: Sequence[str]) -> list[int]:
@@ -92,82 +92,81 @@ def _no_file(
 
 def _statements(index: Index, files: _Files, spellings: Sequence[str], path: str | None) -> Numbers:
     """The rows of these files that begin a statement, in a text section that may be meant."""
-    columns = index.columns
-    flags = columns["row_flags"]
-    begins = (flags & (RowFlag.IS_STMT | RowFlag.END_SEQUENCE)) == RowFlag.IS_STMT
-    rows = np.flatnonzero(
-        begins & np.isin(columns["row_file"], files.numbers_of(spellings)) & (columns["row_line"] > 0)
-    )
-    place = columns["row_place"][rows]
-    inside = columns["row_offset"][rows] < columns["place_size"][place]
-    return rows[inside & np.isin(place, index.chosen_places(path))]
+    rows = index.rows
+    begins = (rows.flags & (RowFlag.IS_STMT | RowFlag.END_SEQUENCE)) == RowFlag.IS_STMT
+    found = np.flatnonzero(begins & np.isin(rows.file, files.numbers_of(spellings)) & (rows.line > 0))
+    section = rows.section[found]
+    inside = rows.offset[found] < index.columns.section_size[section]
+    return found[inside & np.isin(section, index.chosen_sections(path))]
 
 
-class _Spots:
-    """Rows of one line with the frames that they belong to, by place and offset; of several at one address the last."""
+class _LineLocations:
+    """Rows of one line with the frames that they belong to, by text section and offset; of several at one address the
+    last."""
 
     def __init__(self, index: Index, rows: Numbers, rules: Sequence[PathRule], *, slid: bool) -> None:
         self.index = index
-        self.columns = index.columns
+        self.locations = index.locations
         self.rules = rules
         self.slid = slid
         self.owners = Owners(index)
         self.rows = _last_at_address(index, rows)
-        self.place = self.columns["row_place"][self.rows].astype(np.int64)
-        self.offset = self.columns["row_offset"][self.rows].astype(np.uint64)
-        self.position = self.owners.position(self.place, self.offset)
-        self.leaf = index.locate(self.place, self.offset).astype(np.int64)
+        self.section = index.rows.section[self.rows].astype(np.int64)
+        self.offset = index.rows.offset[self.rows].astype(np.uint64)
+        self.position = self.owners.position(self.section, self.offset)
+        self.leaf = index.locate(self.section, self.offset).astype(np.int64)
         self.frame = _frames(index, self.rows, self.leaf)
         self.owner = self.owners.of(self.frame, self.position)
 
     def every(self) -> tuple[BreakpointLocation, ...]:
         """Every address once."""
-        return self._sorted(map(self._spot, range(len(self.rows))))
+        return self._sorted(map(self._at_row, range(len(self.rows))))
 
     def chosen(self) -> tuple[BreakpointLocation, ...]:
-        """The lowest address of each owner, behind the prologue where it is the owner's first. What nobody owns counts
+        """The lowest address of each owner, after the prologue where it is the owner's first. What nobody owns counts
         by its kernel."""
         nobody = self.owner == 0
-        kernel = self.columns["location_kernel"][self.leaf].astype(np.int64)
-        key = np.stack([self.owner, np.where(nobody, self.place, 0), np.where(nobody, kernel, 0)])
+        kernel = self.locations.kernel[self.leaf].astype(np.int64)
+        key = np.stack([self.owner, np.where(nobody, self.section, 0), np.where(nobody, kernel, 0)])
         first = np.unique(key, axis=1, return_index=True)[1]
         return self._sorted(map(self._entered, first.tolist()))
 
     def _entered(self, at: int) -> BreakpointLocation:
-        """The spot of row ``at``; behind the prologue when the row stands where its function begins."""
+        """The location of row ``at``; after the prologue when the row stands where its function begins."""
         extent, position = self.owners.extent(int(self.owner[at])), int(self.position[at])
         if extent is None or extent.start != position:
-            return self._spot(at)
-        behind = self.owners.prologue_end(extent)
-        return self._spot(at) if behind in (None, position) else self._behind(at, behind - position)
+            return self._at_row(at)
+        end = self.owners.prologue_end(extent)
+        return self._at_row(at) if end in (None, position) else self._after_row(at, end - position)
 
-    def _spot(self, at: int) -> BreakpointLocation:
-        """The spot of a row, with the row's own position."""
-        row = int(self.rows[at])
-        file, line, column = (int(self.columns[f"row_{name}"][row]) for name in ("file", "line", "column"))
-        return self._made(at, int(self.offset[at]), int(self.leaf[at]), int(self.frame[at]), (file, line, column))
+    def _at_row(self, at: int) -> BreakpointLocation:
+        """The location of a row, with the row's own position in the source."""
+        rows, row = self.index.rows, int(self.rows[at])
+        position = int(rows.file[row]), int(rows.line[row]), int(rows.column[row])
+        return self._made(at, int(self.offset[at]), int(self.leaf[at]), int(self.frame[at]), position)
 
-    def _behind(self, at: int, distance: int) -> BreakpointLocation:
-        """The spot so many bytes behind a row, with the position that the row's function has there."""
+    def _after_row(self, at: int, distance: int) -> BreakpointLocation:
+        """The location so many bytes after a row, with the position that the row's function has there."""
         offset = int(self.offset[at]) + distance
-        leaf = int(self.index.locate(self.place[at : at + 1], np.array([offset], np.uint64))[0])
+        leaf = int(self.index.locate(self.section[at : at + 1], np.array([offset], np.uint64))[0])
         frame = leaf
-        while int(self.columns["location_parent"][frame]) and self._owner_of(frame) != self.owner[at]:
-            frame = int(self.columns["location_parent"][frame])
-        file, line, column = (int(self.columns[f"location_{name}"][frame]) for name in ("file", "line", "column"))
-        return self._made(at, offset, leaf, frame, (file, line, column))
+        table = self.locations
+        while int(table.parent[frame]) and self._owner_of(frame) != self.owner[at]:
+            frame = int(table.parent[frame])
+        position = int(table.file[frame]), int(table.line[frame]), int(table.column[frame])
+        return self._made(at, offset, leaf, frame, position)
 
     def _owner_of(self, frame: int) -> int:
         return int(self.owners.of(np.array([frame]), np.array([-1]))[0])
 
     def _made(self, at: int, offset: int, leaf: int, frame: int, position: tuple[int, int, int]) -> BreakpointLocation:
-        where, strings = self.index.places[int(self.place[at])], self.index.strings
+        where, strings = self.index.sections[int(self.section[at])], self.index.strings
         file, line, column = position
         extent = self.owners.extent(int(self.owner[at]))
         return BreakpointLocation(
             where.path,
-            strings[int(self.columns["location_kernel"][leaf])] or None,
-            extent.name if extent else strings[int(self.columns["location_function"][frame])] or None,
+            strings[int(self.locations.kernel[leaf])] or None,
+            extent.name if extent else strings[int(self.locations.function[frame])] or None,
             where.section,
             where.section_index,
             SectionOffset(offset),
@@ -175,21 +174,23 @@ class _Spots:
             remapped(strings[file], self.rules),
             line,
             column,
-            bool(self.columns["location_inlined"][frame]),
+            bool(self.locations.inlined[frame]),
             self.slid,
         )
 
-    def _sorted(self, spots: Iterable[BreakpointLocation]) -> tuple[BreakpointLocation, ...]:
+    def _sorted(self, locations: Iterable[BreakpointLocation]) -> tuple[BreakpointLocation, ...]:
         number = {path: at for at, path in enumerate(self.index.objects)}
-        return tuple(sorted(spots, key=lambda s: (s.kernel or "", number[s.path], s.section_index, s.section_offset)))
+        return tuple(
+            sorted(locations, key=lambda s: (s.kernel or "", number[s.path], s.section_index, s.section_offset))
+        )
 
 
 def _last_at_address(index: Index, rows: Numbers) -> Numbers:
-    """The rows by place and offset, of several at one address the last."""
-    place, offset = index.columns["row_place"][rows], index.columns["row_offset"][rows]
-    order = np.lexsort((offset, place))
-    place, offset = place[order], offset[order]
-    again = (place[1:] == place[:-1]) & (offset[1:] == offset[:-1])
+    """The rows by text section and offset, of several at one address the last."""
+    section, offset = index.rows.section[rows], index.rows.offset[rows]
+    order = np.lexsort((offset, section))
+    section, offset = section[order], offset[order]
+    again = (section[1:] == section[:-1]) & (offset[1:] == offset[:-1])
     last: Numbers = np.append(~again, True)[: len(rows)]
     return rows[order][last]
 
@@ -197,13 +198,13 @@ def _last_at_address(index: Index, rows: Numbers) -> Numbers:
 def _frames(index: Index, rows: Numbers, leaf: Numbers) -> Numbers:
     """The frame that each row belongs to: the innermost at its address that stands at the row's position. A row that the
     next one at its address covers up can be the call of what is inlined there; else the innermost frame has it."""
-    columns = index.columns
-    file, line = columns["row_file"][rows], columns["row_line"][rows]
+    locations = index.locations
+    file, line = index.rows.file[rows], index.rows.line[rows]
     frame, at = leaf.copy(), leaf
     open_ = np.ones(len(rows), np.bool_)
     while np.any(open_ & (at != 0)):
-        hit = open_ & (at != 0) & (columns["location_file"][at] == file) & (columns["location_line"][at] == line)
+        hit = open_ & (at != 0) & (locations.file[at] == file) & (locations.line[at] == line)
         frame[hit] = at[hit]
         open_ &= ~hit
-        at = columns["location_parent"][at].astype(np.int64)
+        at = locations.parent[at].astype(np.int64)
     return frame

@@ -40,18 +40,18 @@ def listings(index: Index, codes: Sequence[CodeObject], found: Sequence[Instruct
         raise errors[0]
     if not found:
         raise Unsupported("there is no machine code in the module", hint="symd info FILE shows what is")
-    places = {(place.path, place.section_index): number for number, place in enumerate(index.places)}
+    sections = {(text.path, text.section_index): number for number, text in enumerate(index.sections)}
     for code, each in zip(codes, found, strict=True):
         if isinstance(each, SymdError):
             nothing = _answers(index, np.zeros(0, np.int64), np.zeros(0, np.uint64))
             yield Listing(code.path, code.target, "", nothing, np.zeros(0, np.uint32), (), str(each))
             continue
-        place = np.array([places[code.path, section] for section in each.section.tolist()], np.int64)
+        section = np.array([sections[code.path, number] for number in each.section.tolist()], np.int64)
         yield Listing(
-            code.path, code.target, each.disassembler, _answers(index, place, each.offset), each.size, each.text
+            code.path, code.target, each.disassembler, _answers(index, section, each.offset), each.size, each.text
         )
 
 
-def _answers(index: Index, place: NDArray[np.int64], offset: U64) -> Answers:
-    location = index.locate(place, offset)
-    return Answers(location, (place + 1).astype(np.uint32), offset, index.locations, index.places)
+def _answers(index: Index, section: NDArray[np.int64], offset: U64) -> Answers:
+    location = index.locate(section, offset)
+    return Answers(location, (section + 1).astype(np.uint32), offset, index.locations, index.sections)

@@ -65,11 +65,11 @@ class _Search:
         self.kinds = wanted.kinds or frozenset(NameKind)
         self.fits = _matcher(wanted)
         self.fits_file = _file_matcher(wanted)
-        secondary = index.columns["object_secondary"].tolist()
+        inputs = index.columns.object_compiler_input.tolist()
         self.objects = [
             number
             for number, other in enumerate(index.objects)
-            if (other == path if path is not None else not secondary[number])
+            if (other == path if path is not None else not inputs[number])
         ]
 
     def entries(self, kind: NameKind) -> Iterator[_Entry]:
@@ -87,21 +87,21 @@ class _Search:
                     yield NameKind.KERNEL, number, row
 
     def _functions(self) -> Iterator[_Entry]:
-        columns = self.index.columns
-        own = np.isin(columns["function_object"], self.objects)
+        functions = self.index.functions
+        own = np.isin(functions.object, self.objects)
         if NameKind.KERNEL in self.kinds:
             own &= ~_is_kernel(self.index)
         rows = np.flatnonzero(own)
-        pairs = np.stack([columns["function_name"][rows], columns["function_linkage_name"][rows]], axis=1)
+        pairs = np.stack([functions.name[rows], functions.linkage_name[rows]], axis=1)
         distinct, which = np.unique(pairs, axis=0, return_inverse=True)
         strings = self.index.strings
         fit = np.array([self.fits(strings[name], strings[linkage]) for name, linkage in distinct.tolist()], np.bool_)
         for row in rows[fit[which]].tolist() if len(rows) else ():
-            yield NameKind.FUNCTION, int(columns["function_object"][row]), row
+            yield NameKind.FUNCTION, int(functions.object[row]), row
 
     def _files(self) -> Iterator[_Entry]:
         columns = self.index.columns
-        owners, names = columns["file_object"].tolist(), columns["file_name"].tolist()
+        owners, names = columns.file_object.tolist(), columns.file_name.tolist()
         fit = {name: self.fits_file(self.index.strings[name]) for name in set(names)}
         chosen = set(self.objects)
         for row, (owner, name) in enumerate(zip(owners, names, strict=True)):
@@ -111,14 +111,13 @@ class _Search:
 
 def _is_kernel(index: Index) -> Any:
     """For each function whether a kernel of its name begins where it does."""
-    columns = index.columns
-    kernels = set(zip(*(columns[f"kernel_{name}"].tolist() for name in ("place", "offset", "name")), strict=True))
-    place, offset, name, linkage = (
-        columns[f"function_{name}"].tolist() for name in ("place", "offset", "name", "linkage_name")
-    )
-    rows = zip(place, offset, name, linkage, strict=True)
+    columns, functions = index.columns, index.functions
+    of_kernels = columns.kernel_section, columns.kernel_offset, columns.kernel_name
+    kernels = set(zip(*(column.tolist() for column in of_kernels), strict=True))
+    of_functions = functions.section, functions.offset, functions.name, functions.linkage_name
+    rows = zip(*(column.tolist() for column in of_functions), strict=True)
     return np.array(
-        [(p - 1, at, own) in kernels or (p - 1, at, other) in kernels for p, at, own, other in rows], np.bool_
+        [(s - 1, at, name) in kernels or (s - 1, at, linkage) in kernels for s, at, name, linkage in rows], np.bool_
     )
 
 
@@ -164,9 +163,9 @@ def _kernel(index: Index, number: int, row: int) -> NamedItem:
     kernel = index.summary.objects[number].kernels[row]
     address = next(
         (
-            place.address
-            for place in index.places
-            if (place.path, place.section_index) == (index.objects[number], kernel.section_index)
+            text.address
+            for text in index.sections
+            if (text.path, text.section_index) == (index.objects[number], kernel.section_index)
         ),
         None,
     )
@@ -185,11 +184,10 @@ def _kernel(index: Index, number: int, row: int) -> NamedItem:
 
 
 def _function(index: Index, number: int, row: int) -> NamedItem:
-    columns, strings = index.columns, index.strings
-    name, linkage, place, offset, size, copies = (
-        int(columns[f"function_{each}"][row]) for each in ("name", "linkage_name", "place", "offset", "size", "copies")
-    )
-    where = index.places[place - 1] if place else None
+    functions, strings = index.functions, index.strings
+    name, linkage, section = int(functions.name[row]), int(functions.linkage_name[row]), int(functions.section[row])
+    offset = int(functions.offset[row])
+    where = index.sections[section - 1] if section else None
     return NamedItem(
         NameKind.FUNCTION,
         strings[name] or strings[linkage],
@@ -199,13 +197,13 @@ def _function(index: Index, number: int, row: int) -> NamedItem:
         where.section_index if where else None,
         offset if where else None,
         where.address + offset if where else None,
-        size,
-        copies,
+        int(functions.size[row]),
+        int(functions.copies[row]),
     )
 
 
 def _file(index: Index, number: int, row: int) -> NamedItem:
-    return NamedItem(NameKind.FILE, index.strings[int(index.columns["file_name"][row])], index.objects[number])
+    return NamedItem(NameKind.FILE, index.strings[int(index.columns.file_name[row])], index.objects[number])
 
 
 _MAKERS: Mapping[NameKind, Callable[[Index, int, int], NamedItem]] = {

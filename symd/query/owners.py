@@ -18,7 +18,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A function with code of its own: its name and its first and last byte, as linear positions (``place_base`` plus
+    """A function with code of its own: its name and its first and last byte, as linear positions (``section_base`` plus
     offset), the last excluded."""
 
     name: str | None
@@ -27,25 +27,22 @@ class Extent:
 
 
 class Owners:
-    """Owners of an index (docs/index-format.md, ``location_owner``), a function with one number wherever it is."""
+    """Owners of an index (docs/index-format.md, ``LocationTable.owner``), a function with one number wherever it is."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._columns = index.columns
-        owner = index.columns["function_owner"].astype(np.int64)
-        own = np.flatnonzero((owner > 0) & (index.columns["function_place"] > 0))
-        start = self.position(index.columns["function_place"][own].astype(np.int64) - 1, self._function("offset", own))
+        self._functions = functions = index.functions
+        owner = functions.owner.astype(np.int64)
+        own = np.flatnonzero((owner > 0) & (functions.section > 0))
+        start = self.position(functions.section[own].astype(np.int64) - 1, functions.offset[own])
         order = np.argsort(start, kind="stable")
         self._rows, self._start = own[order], start[order]
-        self._end = self._start + self._function("size", self._rows).astype(np.int64)
+        self._end = self._start + functions.size[self._rows].astype(np.int64)
         self._owner = owner[self._rows]
 
-    def _function(self, name: str, rows: Numbers) -> Column:
-        return self._columns[f"function_{name}"][rows]
-
-    def position(self, place: Column, offset: Column) -> Numbers:
-        """Linear positions of places in text sections."""
-        return self._columns["place_base"].astype(np.int64)[place] + offset.astype(np.int64)
+    def position(self, section: Column, offset: Column) -> Numbers:
+        """Linear positions of offsets in text sections."""
+        return self._index.columns.section_base.astype(np.int64)[section] + offset.astype(np.int64)
 
     def of(self, locations: Numbers, position: Numbers) -> Numbers:
         """Who each location belongs to, given where it is asked for; 0: nobody.
@@ -53,7 +50,7 @@ class Owners:
         Where no scope reaches, because the debug data contradicts itself or begins late, the innermost function around
         has the code.
         """
-        owner = self._columns["location_owner"][locations].astype(np.int64)
+        owner = self._index.location_owner[locations].astype(np.int64)
         symbol, function = self._symbols
         if len(symbol):
             at = np.minimum(np.searchsorted(symbol, owner), len(symbol) - 1)
@@ -70,17 +67,17 @@ class Owners:
     @cached_property
     def _symbols(self) -> tuple[Numbers, Numbers]:
         """Numbers of symbols, growing, and of the functions that they are symbols of."""
-        symbol = self._columns["function_symbol"].astype(np.int64)
+        symbol = self._functions.symbol.astype(np.int64)
         known = np.flatnonzero(symbol)
         known = known[np.argsort(symbol[known])]
-        return symbol[known], self._columns["function_owner"][known].astype(np.int64)
+        return symbol[known], self._functions.owner[known].astype(np.int64)
 
     def extent(self, owner: int) -> Extent | None:
         """None for an inlined copy, and for nobody."""
         at = self._slot_of.get(owner)
         if at is None:
             return None
-        name = self._index.strings[int(self._function("name", self._rows)[at])]
+        name = self._index.strings[int(self._functions.name[self._rows[at]])]
         return Extent(name or None, int(self._start[at]), int(self._end[at]))
 
     @cached_property
@@ -96,6 +93,7 @@ class Owners:
 
     @cached_property
     def _prologues(self) -> U64:
-        rows = np.flatnonzero(self._columns["row_flags"] & RowFlag.PROLOGUE_END)
-        found = self.position(self._columns["row_place"][rows], self._columns["row_offset"][rows])
+        rows = self._index.rows
+        ends = np.flatnonzero(rows.flags & RowFlag.PROLOGUE_END)
+        found = self.position(rows.section[ends], rows.offset[ends])
         return np.sort(found).astype(np.uint64)

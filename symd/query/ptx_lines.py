@@ -3,17 +3,26 @@ index."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from symd.debuginfo import layout, ptx_lines
 from symd.debuginfo.ptx_lines import PtxLines
+from symd.errors import ObjectNotFound
 from symd.model.answers import TextSection
 from symd.model.code import CodeObject, Function, Kernel
 from symd.model.columns import U32
 from symd.model.debug_info import LineRows, RowFlag
 from symd.model.line_tables import LineTable
+
+
+def ptx_tables(objects: Sequence[CodeObject], path: str | None) -> Iterator[LineTable]:
+    """The tables of all ``objects`` that have this level, or of the one at ``path``. Raises ``ObjectNotFound``."""
+    chosen = [code for code in objects if path in (None, code.path)]
+    if not chosen:
+        raise ObjectNotFound(f"there is no code object {path!r}", hint="symd info FILE lists them")
+    return (table for table in map(ptx_table, chosen) if table is not None)
 
 
 def ptx_table(code: CodeObject) -> LineTable | None:

@@ -11,8 +11,8 @@ import numpy as np
 from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
-from symd.model.addresses import ByAddress, ByKernel, BySection, ObjectAddress, Query, SectionOffset
-from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
+from symd.model.addresses import ByAddress, ByKernel, BySection, Query
+from symd.model.answers import Answer, Answers, Candidate, Reason
 from symd.model.columns import U64
 
 MAX_CANDIDATES = 64
@@ -31,31 +31,7 @@ def symbolize(index: Index, queries: Sequence[Query], path: str | None = None) -
 
 def symbolize_one(index: Index, query: Query, path: str | None = None) -> Answer:
     """The answer to one query; where it is plain, without making a column."""
-    _check_object(index, path)
-    found = _plain(index, query, path)
-    if found is None:
-        return symbolize(index, [query], path)[0]
-    place, offset, position = found
-    reason, kernel, frames = index.leaves.at(position)
-    address = ObjectAddress(place.address + offset)
-    return Answer(
-        reason, place.path, kernel, place.section, place.section_index, SectionOffset(offset), address, frames
-    )
-
-
-def _plain(index: Index, query: Query, path: str | None) -> tuple[TextSection, int, int] | None:
-    """(place, offset in it, position in the linear space) of a query that means exactly one place and lies in it."""
-    if isinstance(query, ByAddress):
-        found = index.address_map(path).one(query.address)
-        if found is None:
-            return None
-        number, offset = found
-        return index.places[number], offset, index.bases[number] + offset
-    if isinstance(query, ByKernel):
-        spot = index.kernel_spot(query.kernel, path)
-        if spot is not None and query.offset < spot.room:
-            return spot.place, query.offset + spot.offset, query.offset + spot.position
-    return None
+    return index.answer(query, path) or symbolize(index, [query], path)[0]
 
 
 def symbolize_column(
@@ -130,7 +106,7 @@ class _Batch:
     def __init__(self, index: Index, path: str | None, size: int) -> None:
         self.index = index
         self.path = path
-        self.place = np.zeros(size, np.int32)
+        self.section = np.zeros(size, np.int32)
         self.offset = np.zeros(size, np.uint64)
         self.reason = np.zeros(size, np.uint8)
         self.candidates: dict[int, tuple[Candidate, ...]] = {}
@@ -145,8 +121,8 @@ class _Batch:
             self._at_address(numbers, values)
 
     def _at_address(self, numbers: _Numbers, values: U64) -> None:
-        count, place, offset = self.index.address_map(self.path).resolve(values)
-        self.place[numbers] = place
+        count, text, offset = self.index.address_map(self.path).resolve(values)
+        self.section[numbers] = text
         self.offset[numbers] = offset
         plain = count == 1
         if plain.all():
@@ -156,29 +132,29 @@ class _Batch:
             self._several(_number(numbers, slot), self._holding(int(values[slot])))
 
     def _holding(self, address: int) -> list[tuple[int, int]]:
-        """(place, offset) of every place that holds the address."""
+        """(text section, offset) of every one that holds the address."""
         columns = self.index.columns
-        places = self.index.chosen_places(self.path)
-        start = columns["place_address"].astype(np.uint64)[places]
-        size = columns["place_size"].astype(np.uint64)[places]
+        sections = self.index.chosen_sections(self.path)
+        start = columns.section_address.astype(np.uint64)[sections]
+        size = columns.section_size.astype(np.uint64)[sections]
         held = (start <= np.uint64(address)) & (np.uint64(address) - start < size)
-        return [(int(place), address - int(first)) for place, first in zip(places[held], start[held], strict=True)]
+        return [(int(text), address - int(first)) for text, first in zip(sections[held], start[held], strict=True)]
 
     def _several(self, number: int, where: list[tuple[int, int]]) -> None:
-        self.candidates[number] = tuple(self.index.candidate(place, offset) for place, offset in where[:MAX_CANDIDATES])
+        self.candidates[number] = tuple(self.index.candidate(text, offset) for text, offset in where[:MAX_CANDIDATES])
 
     def _in_kernel(self, name: str, numbers: _Numbers, values: U64) -> None:
-        entries = [entry for entry in self.index.kernels_named(name) if self.index.is_chosen(entry.place, self.path)]
-        starts = [(entry.place, entry.offset) for entry in entries]
+        entries = [entry for entry in self.index.kernels_named(name) if self.index.is_chosen(entry.section, self.path)]
+        starts = [(entry.section, entry.offset) for entry in entries]
         self._relative(starts, numbers, values, Reason.UNKNOWN_KERNEL)
 
     def _in_section(self, section: str | int, numbers: _Numbers, values: U64) -> None:
-        places = self.index.places
-        chosen = self.index.chosen_places(self.path).tolist()
+        sections = self.index.sections
+        chosen = self.index.chosen_sections(self.path).tolist()
         starts = [
-            (place, 0)
-            for place in chosen
-            if section == (places[place].section_index if isinstance(section, int) else places[place].section)
+            (text, 0)
+            for text in chosen
+            if section == (sections[text].section_index if isinstance(section, int) else sections[text].section)
         ]
         self._relative(starts, numbers, values, Reason.OUTSIDE_TEXT)
 
@@ -186,34 +162,32 @@ class _Batch:
         if len(starts) != 1:
             self.reason[numbers] = Reason.AMBIGUOUS if starts else missing
             for slot in range(len(values) if starts else 0):
-                inside = [
-                    (place, at + int(values[slot])) for place, at in starts if self._fits(place, at, values[slot])
-                ]
+                inside = [(text, at + int(values[slot])) for text, at in starts if self._fits(text, at, values[slot])]
                 self._several(_number(numbers, slot), inside)
             return
-        place, at = starts[0]
-        room = np.uint64(max(self.index.place_size(place) - at, 0))
-        self.place[numbers] = place
+        text, at = starts[0]
+        room = np.uint64(max(self.index.section_size(text) - at, 0))
+        self.section[numbers] = text
         self.offset[numbers] = values + np.uint64(at)
         in_text = values < room
         if not in_text.all():
             self.reason[numbers] = np.where(in_text, 0, Reason.OUTSIDE_TEXT)
 
-    def _fits(self, place: int, at: int, value: np.uint64) -> bool:
-        return at + int(value) < self.index.place_size(place)
+    def _fits(self, text: int, at: int, value: np.uint64) -> bool:
+        return at + int(value) < self.index.section_size(text)
 
     def answers(self) -> Answers:
         """One search and one gather for all that have a place; the reason's own location for the rest."""
         located = self.reason == 0
         if located.all():
-            location, locations = self.index.located(self.place, self.offset)
-            place = self.place.view(np.uint32) + np.uint32(1)
-            return Answers(location, place, self.offset, locations, self.index.places, self.candidates)
+            location, locations = self.index.located(self.section, self.offset)
+            text = self.section.view(np.uint32) + np.uint32(1)
+            return Answers(location, text, self.offset, locations, self.index.sections, self.candidates)
         location = self.reason.astype(np.uint32)
-        location[located], locations = self.index.located(self.place[located], self.offset[located])
-        place = np.where(located, self.place + 1, 0).astype(np.uint32)
+        location[located], locations = self.index.located(self.section[located], self.offset[located])
+        text = np.where(located, self.section + 1, 0).astype(np.uint32)
         offset = np.where(located, self.offset, np.uint64(0))
-        return Answers(location, place, offset, locations, self.index.places, self.candidates)
+        return Answers(location, text, offset, locations, self.index.sections, self.candidates)
 
 
 def _number(numbers: _Numbers, slot: int) -> int:

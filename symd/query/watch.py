@@ -1,13 +1,42 @@
-"""Breakpoints that wait: each module that arrives is asked for their lines, and what it answers is an event."""
+"""Breakpoints that wait: each module that is there or arrives is asked for their lines, and what it answers is an event."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from symd.errors import ObjectNotFound
+from symd.errors import InvalidInput, LimitExceeded, NotFound, ObjectNotFound, Unsupported
 from symd.index import Index
-from symd.model.breakpoints import Breakpoint, Refusal, Resolved
+from symd.model.breakpoints import Breakpoint, Event, Refusal, Resolved, Watching
 from symd.query.breakpoints import locate
+from symd.store.arrivals import Listener
+
+
+def events(
+    breakpoints: Sequence[Breakpoint], there: Iterable[str], news: Listener, opener: Callable[[str], Index]
+) -> Iterator[Event]:
+    """Events of the modules that are ``there``, then ``Watching``, then those of modules that arrive, until ``news`` is
+    closed. What arrives while the first are gone through is told once. ``opener`` opens the index of a digest."""
+    told: set[str] = set()
+    for digest in there:
+        if news.closed:
+            return
+        told.add(digest)
+        yield from _resolved(opener, digest, breakpoints)
+    overlap = len(news)
+    yield Watching()
+    while (arrived := news.take()) is not None:
+        if overlap <= 0 or arrived not in told:
+            yield from _resolved(opener, arrived, breakpoints)
+        overlap -= 1
+
+
+def _resolved(opener: Callable[[str], Index], digest: str, breakpoints: Sequence[Breakpoint]) -> Iterator[Event]:
+    """A module that is gone again or cannot be read answers nothing."""
+    try:
+        index = opener(digest)
+    except (NotFound, InvalidInput, LimitExceeded, Unsupported):
+        return
+    yield from resolved(index, digest, breakpoints)
 
 
 def resolved(index: Index, digest: str, breakpoints: Sequence[Breakpoint]) -> Iterator[Resolved]:

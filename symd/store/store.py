@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from symd.config import Limits
 from symd.errors import DataLoss, SymdError
@@ -20,6 +20,7 @@ from symd.model.summaries import ModuleRecord
 from symd.store import catalogue as rows
 from symd.store import failures
 from symd.store.aliases import Aliases
+from symd.store.arrivals import Arrivals
 from symd.store.catalogue import Catalogue
 from symd.store.context_log import ContextLog
 from symd.store.files import IncomingFile, disk, mapped, size_of, sync_folder
@@ -28,6 +29,14 @@ from symd.store.recovery import recover
 from symd.store.upload import Upload, check_size
 
 OLDEST = (float("-inf"), "")
+
+
+class ModuleState(NamedTuple):
+    """What is known of a module before its bytes are looked at."""
+
+    present: bool
+    failure: SymdError | None
+    """What indexing it ends with, where that is remembered."""
 
 
 class Store:
@@ -49,6 +58,8 @@ class Store:
         """Other names of modules."""
         self.context_log = ContextLog(self._catalogue, self._limits)
         """Contexts, and what was loaded in them when."""
+        self.arrivals = Arrivals()
+        """Word of modules that are admitted."""
         with disk(root):
             self.recovery = recover(self._layout, self._catalogue)
             """What this start found and mended."""
@@ -71,7 +82,8 @@ class Store:
         return self._layout.root
 
     def close(self) -> None:
-        """Give the connections back. Harmless when repeated; mapped bytes stay readable."""
+        """Give the connections back; who listens hears no more. Harmless when repeated; mapped bytes stay readable."""
+        self.arrivals.close()
         self._catalogue.close()
         if self._removed_at_close:
             shutil.rmtree(self.root, ignore_errors=True)
@@ -88,6 +100,10 @@ class Store:
         """Those of ``digests`` that are not in the store, in the order given."""
         sizes = self._catalogue.sizes([checked(digest) for digest in digests])
         return [digest for digest in digests if not self._whole(digest, sizes.get(digest))]
+
+    def state(self, digest: str, version: int) -> ModuleState:
+        """Whether the module is in the store, and how indexing it under ``version`` failed."""
+        return ModuleState(not self.missing([digest]), self.failure(digest, version))
 
     def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
         """Store a module and return its digest. One that is there already keeps its label and format."""
@@ -135,8 +151,9 @@ class Store:
             except FileNotFoundError:
                 return None
 
-    def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> None:
-        """Keep an index, in place of an older one; failures remembered up to ``version`` are forgotten."""
+    def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
+        """Keep an index, in place of an older one, and give it back as ``index`` does; failures remembered up to
+        ``version`` are forgotten."""
         path = self._layout.index(digest, version)
         with disk(path):
             file = self._incoming()
@@ -148,6 +165,7 @@ class Store:
                     connection.execute("DELETE FROM failures WHERE sha256 = ? AND version <= ?", (digest, version))
             finally:
                 file.discard()
+        return self.index(digest, version)
 
     def failure(self, digest: str, version: int) -> SymdError | None:
         """The error that indexing this module under ``version`` ends with, if one is remembered."""
@@ -180,10 +198,17 @@ class Store:
         (added, sha256) of the last one seen and need not be in the store any more."""
         return self._catalogue.records(after, limit)
 
-    def set_format(self, digest: str, format: str) -> None:  # noqa: A002 - the word of ModuleRecord
-        """Record the module's outermost format."""
+    def admit(self, digest: str, format: str, *, tell: bool) -> None:  # noqa: A002 - the word of ModuleRecord
+        """Record the outermost format of a module that could be opened; ``tell`` those who listen that it is there."""
         with self._changing(digest) as connection:
             connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
+        if tell:
+            self.arrivals.announce(digest)
+
+    def refuse(self, digest: str, version: int, error: SymdError) -> None:
+        """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""
+        self.remove(digest)
+        self.remember_failure(digest, version, error)
 
     def alias(self, kind: str, key: str, digest: str) -> None:
         """Let ``key`` (of a kind such as "build-id") name the module; the last one told wins."""

@@ -1,4 +1,4 @@
-"""One file symbolized without a store answers as the engine does, from an excerpt or from the whole."""
+"""One file symbolized without a store answers as the engine does, from a partial index or from the whole."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from symd import containers
-from symd.cli.one_file import FEW, OneFile
+from symd.cli.one_file import OneFile
 from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import InvalidInput, LimitExceeded, ObjectNotFound, SymdError, UnknownFormat
+from symd.indexes import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer
 from symd.store import Store
@@ -30,7 +31,7 @@ def engines_answers(data: bytes, queries: list[Query]) -> list[Answer]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
-@pytest.mark.parametrize("count", [1, FEW, FEW + 1])
+@pytest.mark.parametrize("count", [1, MAX_PARTIAL_QUERIES, MAX_PARTIAL_QUERIES + 1])
 def test_the_answers_are_the_engines(path: Path, count: int) -> None:
     queries: list[Query] = [BySection(".text.raycast", SectionOffset(8 * number)) for number in range(count - 1)]
     queries.append(ByKernel("raycast", KernelOffset(16)))
@@ -47,7 +48,9 @@ def test_what_is_mapped_is_answered_like_what_is_read(path: Path) -> None:
         BySection(text.index, SectionOffset(at)) for text in texts[:8] for at in range(0, text.size, text.size // 6 + 1)
     ]
     queries += [ByKernel(kernel.name, KernelOffset(4)) for kernel in code.kernels[:8]]
-    assert list(OneFile(str(path), Limits()).symbolize(queries[:FEW])) == engines_answers(data, queries[:FEW])
+    assert list(OneFile(str(path), Limits()).symbolize(queries[:MAX_PARTIAL_QUERIES])) == engines_answers(
+        data, queries[:MAX_PARTIAL_QUERIES]
+    )
     with pytest.raises(LimitExceeded):
         OneFile(str(path), Limits(module_size=len(data) - 1))
 
@@ -67,7 +70,7 @@ def test_a_pipe_is_read(tmp_path: Path) -> None:
 def test_batches_one_after_the_other_are_answered_alike() -> None:
     path = FILES[2]
     one = OneFile(str(path), Limits())
-    queries: list[Query] = [ByKernel("raycast", KernelOffset(8 * number)) for number in range(FEW + 10)]
+    queries: list[Query] = [ByKernel("raycast", KernelOffset(8 * number)) for number in range(MAX_PARTIAL_QUERIES + 10)]
     queries.append(ByKernel("nobody", KernelOffset(0)))
     singly = [one.symbolize([query])[0] for query in queries]
     assert singly == engines_answers(path.read_bytes(), queries)

@@ -44,7 +44,7 @@ class Both:
         """Whether no watch is left, which may take a moment after one is cancelled."""
         until = time.monotonic() + 5
         while time.monotonic() < until:
-            if not self.daemon.watches.count_open and not list(self.engine._arrivals._listeners):
+            if not self.daemon.watches.count_open and not list(self.engine.store.arrivals._listeners):
                 return True
             time.sleep(0.01)
         return False

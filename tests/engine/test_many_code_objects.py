@@ -11,7 +11,7 @@ from symd.config import Limits
 from symd.engine import Engine
 from symd.index import VERSION, Index
 from symd.index.module import build_index
-from symd.index.partial import MANY, MOST
+from symd.index.partial import MAX_DECODED, MIN_OBJECTS
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
 from symd.query.symbolize import symbolize
@@ -19,7 +19,7 @@ from symd.store import Store
 from tests.builders import igc
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
-COUNT = MANY + 20
+COUNT = MIN_OBJECTS + 20
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_one_kernel_is_answered_as_the_whole_index_answers_it(container: bytes, 
 def test_who_asks_for_many_kernels_gets_the_whole_index(container: bytes, tmp_path: Path) -> None:
     with Engine(Store(tmp_path)) as engine:
         digest = engine.add(container).sha256
-        for number in range(MOST + 1):
+        for number in range(MAX_DECODED + 1):
             assert engine.store.index(digest, index_version()) is None
             engine.symbolize(digest, queries(number))
         assert engine.store.index(digest, index_version()) is not None

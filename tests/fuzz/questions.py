@@ -88,7 +88,7 @@ def _addresses(index: Index) -> None:
         queries = [ByKernel(name, KernelOffset(value)) for value in values.tolist()]
         assert list(symbolize(index, queries)) == column
         assert symbolize_one(index, queries[0]) == column[0]
-    for place in index.places[:16]:
+    for place in index.sections[:16]:
         sections = symbolize_column(index, _some(4096), section=place.section_index, path=place.path)
         addresses = symbolize_column(index, _some(4096) + np.uint64(place.address))
         assert len(list(sections)) == len(list(addresses)) == len(sections)
@@ -117,7 +117,7 @@ def _all(found: Iterable[object]) -> None:
 def _module_again(index: Index, data: bytes) -> None:
     """The questions for which a module is opened again: variables, embedded sources, PTX."""
     codes = containers.unpack(data, LIMITS).objects
-    files = [index.strings[number] for number in np.unique(index.columns["row_file"]).tolist()[:_FEW]]
+    files = [index.strings[number] for number in np.unique(index.rows.file).tolist()[:_FEW]]
     _try(lambda: from_module(codes, files))
     for code in codes[:_FEW]:
         _try(partial(ptx_table, code))
@@ -130,7 +130,7 @@ def _sample_queries(index: Index) -> list[Query]:
     found: list[Query] = [ByAddress(ObjectAddress(0))]
     for name, entries in islice(index.kernels.items(), _FEW):
         found += [ByKernel(name, KernelOffset(part * entries[0].size // 3)) for part in range(3)]
-    return found + [BySection(place.section_index, SectionOffset(64)) for place in index.places[:_FEW]]
+    return found + [BySection(place.section_index, SectionOffset(64)) for place in index.sections[:_FEW]]
 
 
 def _written_queries(data: bytes) -> None:

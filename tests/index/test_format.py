@@ -19,9 +19,10 @@ from symd.index import Index
 from symd.index.cover import Points
 from symd.index.distinct import combined, grouped, numbered, runs
 from symd.index.format import compress, decode, decompress, encode, narrow
-from symd.index.locations import Located
+from symd.index.locations import Frames, ModuleRanges, Owners
 from symd.index.module import build_index
-from symd.index.packing import PAGE, ROW_COLUMNS, Ranges, pack_ranges, pack_table, unpack_table
+from symd.index.packing import PAGE, RangePages, pack_ranges, pack_table, unpack_table
+from symd.index.schema import SCHEMA, Columns, RowTable
 from symd.index.starts import Starts, encode_starts
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.store import Store
@@ -39,11 +40,24 @@ def test_columns_come_back_as_they_were_written(values: list[int], repeats: int,
     assert back["values"].dtype == column.dtype
     assert back["equal"].tolist() == [same] * repeats
     assert back["more"].tolist() == [0, 1, 2]
-    assert not any(each.flags.writeable for each in back.values())
+    assert not any(each.flags.writeable for each in dict(back).values())
 
 
 def test_a_column_of_equal_entries_takes_the_place_of_one() -> None:
     assert len(encode({"a": np.full(10**6, 7, np.uint32)})) < 100
+
+
+NOTHING = np.zeros(0, np.uint8)
+OWNERS = Owners(*[NOTHING] * 7)
+
+
+def frames(line: np.ndarray) -> Frames:
+    return Frames(NOTHING, NOTHING, NOTHING, line)
+
+
+def columns_of(some: dict[str, np.ndarray]) -> Columns:
+    """Some columns of an index file; the others are empty."""
+    return Columns(decode(encode(dict.fromkeys(SCHEMA, NOTHING) | some)))
 
 
 def spread(shift: int) -> st.SearchStrategy[list[int]]:
@@ -56,7 +70,7 @@ def spread(shift: int) -> st.SearchStrategy[list[int]]:
 @given(st.integers(0, 5).flatmap(spread), st.lists(st.integers(0, 2**45), max_size=30))
 def test_a_position_is_found_as_a_search_would(starts: list[int], asked: list[int]) -> None:
     column = np.array(starts, np.uint64)
-    found = Starts(encode_starts(column))
+    found = Starts(columns_of(encode_starts(column)))
     assert found.all().tolist() == starts
     assert found.count == len(starts)
     positions = np.array([*starts, *(start + 1 for start in starts), *asked], np.uint64)
@@ -71,7 +85,7 @@ ranges = st.lists(
 )
 
 
-def packed(given_ranges: list[tuple[int, int, int, int]]) -> Ranges:
+def packed(given_ranges: list[tuple[int, int, int, int]]) -> RangePages:
     """Ranges of (frame, line, column, reason), written and read."""
     frame, line, column, reason = (np.array([r[at] for r in given_ranges], np.uint32) for at in range(4))
     base = np.full(401, 2**32 - 1, np.uint32)
@@ -80,8 +94,8 @@ def packed(given_ranges: list[tuple[int, int, int, int]]) -> Ranges:
     run = runs(frame)
     start = np.arange(len(line), dtype=np.uint32)
     reasons = reason.astype(np.uint8)
-    found = Located(start, line, column, reasons, run, frame[run].astype(np.int64), {"line": base}, {})
-    return Ranges(decode(encode({**pack_ranges(found), "frame_line": narrow(base)})))
+    found = ModuleRanges(start, line, column, reasons, run, frame[run].astype(np.int64), frames(base), OWNERS)
+    return RangePages(columns_of({**pack_ranges(found), "frame_line": narrow(base)}))
 
 
 @given(ranges, st.integers(1, 3 << PAGE))
@@ -100,32 +114,23 @@ def test_packed_ranges_say_what_they_were_given(given_ranges: list[tuple[int, in
 
 
 def test_ranges_that_contradict_each_other_are_refused() -> None:
-    columns = pack_ranges(
-        Located(
-            *[np.ones(9, np.uint32)] * 3,
-            np.ones(9, np.uint8),
-            np.zeros(1, int),
-            np.zeros(1, int),
-            {"line": np.zeros(1, int)},
-            {},
-        )
-    ) | {"frame_line": np.zeros(1, np.uint8)}
-    assert Ranges(columns).one(8) == (0, 1, 1, 1)
+    ones, zeros = np.ones(9, np.uint32), np.zeros(1, int)
+    found = ModuleRanges(ones, ones, ones, np.ones(9, np.uint8), zeros, zeros, frames(zeros), OWNERS)
+    columns = pack_ranges(found) | {"frame_line": np.zeros(1, np.uint8)}
+    assert RangePages(columns_of(columns)).one(8) == (0, 1, 1, 1)
     for name, value in (("range_count", [10**6]), ("page_width", [1, 3, 1]), ("page_width", [1])):
         with pytest.raises(DataLoss):
-            Ranges(columns | {name: np.array(value)})
+            RangePages(columns_of(columns | {name: np.array(value, np.uint32)}))
     for name, value in (("range_count", [200]), ("page_width", [1, 2, 1])):
         with pytest.raises(DataLoss):
-            Ranges(columns | {name: np.array(value)}).one(0)
+            RangePages(columns_of(columns | {name: np.array(value, np.uint32)})).one(0)
 
 
-@given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * len(ROW_COLUMNS)), max_size=40))
+@given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * len(RowTable._fields)), max_size=40))
 def test_rows_come_back_as_they_were_packed(rows: list[tuple[int, ...]]) -> None:
-    columns = [np.array([row[at] for row in rows], np.uint64) for at in range(len(ROW_COLUMNS))]
-    back = unpack_table(np.frombuffer(pack_table(columns), np.uint8), len(rows), ROW_COLUMNS)
-    assert {name: column.tolist() for name, column in back.items()} == dict(
-        zip(ROW_COLUMNS, (column.tolist() for column in columns), strict=True)
-    )
+    columns = [np.array([row[at] for row in rows], np.uint64) for at in range(len(RowTable._fields))]
+    back = unpack_table(np.frombuffer(pack_table(columns), np.uint8), len(rows), len(columns))
+    assert [column.tolist() for column in back] == [column.tolist() for column in columns]
 
 
 @given(st.lists(st.tuples(st.integers(-5, 2**40), st.integers(0, 3)), min_size=1, max_size=40))
@@ -212,7 +217,7 @@ def test_an_index_in_the_store_that_is_whole_and_cannot_be_is_made_again(tmp_pat
 
 
 def _outside(whole: bytes) -> bytes:
-    """The column row_data, which few questions need, moved behind the end."""
+    """The column row_data, which few questions need, moved past the end."""
     damaged = bytearray(whole)
     at = whole.index(b"row_data\0") + 40
     damaged[at : at + 8] = struct.pack("<Q", len(whole))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symd.index import Index, build
-from symd.index.builder import Indexed
+from symd.index.builder import DecodedObject
 from symd.index.cover import Points, _contradicting, innermost, last_cover, spread
 from symd.index.format import decode, encode, narrow
 from symd.model.answers import Reason
@@ -128,7 +128,7 @@ class Program:
         code = CodeObject(
             "", "test", None, b"", (text,), (Kernel("k", 1, 0, SIZE),), functions, debug=DebugScheme.DWARF_4
         )
-        return Index(build([Indexed(code, self.debug_info())], ModuleSummary("0" * 64, 0, "test")))
+        return Index(build([DecodedObject(code, self.debug_info())], ModuleSummary("0" * 64, 0, "test")))
 
 
 offsets = st.integers(0, SIZE)

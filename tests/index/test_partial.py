@@ -1,4 +1,4 @@
-"""An excerpt answers as the whole index does, from less: on every sample, and on objects of many units."""
+"""A partial index answers as the whole index does, from less: on every sample, and on objects of many units."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from symd.config import Limits
 from symd.debuginfo import read_part
 from symd.errors import SymdError
 from symd.index import Index, build
-from symd.index.module import decoded
-from symd.index.partial import MANY, MOST, PartialIndex
+from symd.index.module import decoded_objects
+from symd.index.partial import MAX_DECODED, MIN_OBJECTS, PartialIndex
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
@@ -31,7 +31,7 @@ SAMPLES = Path(__file__).parents[2] / "samples"
 FILES = sorted(path for path in SAMPLES.rglob("*") if "bin" in path.parts and path.is_file())
 NO_SUMMARY = ModuleSummary("", 0, "")
 ASKED = 24
-"""Questions about each file; one excerpt is asked a few of them."""
+"""Questions about each file; one partial is asked a few of them."""
 
 
 def opened(data: bytes) -> tuple[CodeObject, ...]:
@@ -39,7 +39,7 @@ def opened(data: bytes) -> tuple[CodeObject, ...]:
 
 
 def whole(objects: tuple[CodeObject, ...]) -> Index:
-    return Index(build([decoded(code) for code in objects], NO_SUMMARY))
+    return Index(build(decoded_objects(objects), NO_SUMMARY))
 
 
 def questions(objects: tuple[CodeObject, ...], seed: int) -> Iterator[tuple[Query, str | None]]:
@@ -66,10 +66,10 @@ def test_an_excerpt_answers_as_the_whole_index(path: Path) -> None:
         objects = opened(path.read_bytes())
     except SymdError:
         pytest.skip("is no module by itself")
-    everything, excerpt = whole(objects), PartialIndex(objects, NO_SUMMARY, parts=True)
+    everything, partial = whole(objects), PartialIndex(objects, NO_SUMMARY, units=True)
     for (query, at), number in zip(questions(objects, 7), range(ASKED), strict=False):
-        excerpt = PartialIndex(objects, NO_SUMMARY, parts=True) if number % 4 == 0 else excerpt
-        found = excerpt.index([query])
+        partial = PartialIndex(objects, NO_SUMMARY, units=True) if number % 4 == 0 else partial
+        found = partial.index([query])
         if found is not None:
             assert symbolize(found, [query], at)[0] == symbolize(everything, [query], at)[0], (query, at)
 
@@ -106,27 +106,27 @@ def units(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def test_units_that_nobody_asks_for_are_not_decoded(units: tuple[CodeObject, ...]) -> None:
     everything = whole(units)
-    excerpt = PartialIndex(units, NO_SUMMARY, parts=True)
+    partial = PartialIndex(units, NO_SUMMARY, units=True)
     for number in range(UNITS - 1):
         kernel = f"kernel_{number}"
         queries = [ByKernel(kernel, KernelOffset(offset)) for offset in range(0, 64, 4)]
         for query in queries:
-            found = excerpt.index([query])
+            found = partial.index([query])
             assert found is not None
             answer = symbolize(found, [query])[0]
             assert answer == symbolize(everything, [query])[0]
             assert answer.frames[-1].function == kernel
-        assert int(found.columns["object_rows"][0]) < int(everything.columns["object_rows"][0])
-    assert excerpt.index([ByKernel(f"kernel_{UNITS - 1}", KernelOffset(0))]) is None, "that would be all"
+        assert int(found.columns.object_rows[0]) < int(everything.columns.object_rows[0])
+    assert partial.index([ByKernel(f"kernel_{UNITS - 1}", KernelOffset(0))]) is None, "that would be all"
 
 
 def test_a_kernel_is_known_wherever_its_offset_leads(units: tuple[CodeObject, ...]) -> None:
     everything = whole(units)
     far = ByKernel("kernel_1", KernelOffset(1 << 40))
     for queries in ([far], [ByKernel("kernel_0", KernelOffset(8)), far]):
-        excerpt = PartialIndex(units, NO_SUMMARY, parts=True)
+        partial = PartialIndex(units, NO_SUMMARY, units=True)
         for query in queries:
-            found = excerpt.index([query])
+            found = partial.index([query])
             assert found is not None
             assert symbolize(found, [query])[0] == symbolize(everything, [query])[0]
         assert symbolize(found, [far])[0].reason is Reason.OUTSIDE_TEXT
@@ -135,10 +135,10 @@ def test_a_kernel_is_known_wherever_its_offset_leads(units: tuple[CodeObject, ..
 def test_an_address_of_no_unit_is_left_to_the_whole_index(units: tuple[CodeObject, ...]) -> None:
     text = next(section for section in units[0].sections if section.executable and section.size)
     queries = [BySection(text.index, SectionOffset(place)) for place in range(0, text.size, 4)]
-    beyond = [query for query in queries if PartialIndex(units, NO_SUMMARY, parts=True).index([query]) is None]
+    beyond = [query for query in queries if PartialIndex(units, NO_SUMMARY, units=True).index([query]) is None]
     outside = BySection(text.index, SectionOffset(text.size))
     everything = whole(units)
-    found = PartialIndex(units, NO_SUMMARY, parts=True).index([outside])
+    found = PartialIndex(units, NO_SUMMARY, units=True).index([outside])
     assert found is not None
     assert symbolize(found, [outside])[0] == symbolize(everything, [outside])[0]
     assert {answer.reason for answer in symbolize(everything, beyond)} <= {Reason.GAP}
@@ -151,32 +151,32 @@ def container(count: int) -> tuple[CodeObject, ...]:
 
 
 def test_of_many_code_objects_those_are_decoded_that_are_asked_for() -> None:
-    objects = container(MANY)
+    objects = container(MIN_OBJECTS)
     everything = whole(objects)
-    excerpt = PartialIndex(objects, NO_SUMMARY, parts=True)
-    for number in range(MOST):
+    partial = PartialIndex(objects, NO_SUMMARY, units=True)
+    for number in range(MAX_DECODED):
         query = ByKernel(f"ray_{number}", KernelOffset(16))
-        found = excerpt.index([query])
+        found = partial.index([query])
         assert found is not None
         assert symbolize(found, [query])[0] == symbolize(everything, [query])[0]
-        assert [bool(count) for count in found.columns["object_rows"].tolist()] == [
-            other <= number for other in range(MANY)
+        assert [bool(count) for count in found.columns.object_rows.tolist()] == [
+            other <= number for other in range(MIN_OBJECTS)
         ]
-    assert excerpt.index([ByKernel(f"ray_{MOST}", KernelOffset(16))]) is None, "who asks on wants all"
-    assert excerpt.index([ByKernel("ray_0", KernelOffset(16))]) is not None
+    assert partial.index([ByKernel(f"ray_{MAX_DECODED}", KernelOffset(16))]) is None, "who asks on wants all"
+    assert partial.index([ByKernel("ray_0", KernelOffset(16))]) is not None
 
 
 def test_an_address_of_many_code_objects_needs_all() -> None:
-    objects = container(MANY)
+    objects = container(MIN_OBJECTS)
     query = ByAddress(ObjectAddress(16))
-    assert PartialIndex(objects, NO_SUMMARY, parts=True).index([query]) is None, (
+    assert PartialIndex(objects, NO_SUMMARY, units=True).index([query]) is None, (
         "so many that the whole index is as good"
     )
 
 
 def test_few_code_objects_are_decoded_whole_or_not_at_all() -> None:
-    objects = container(MANY - 1)
-    assert PartialIndex(objects, NO_SUMMARY, parts=True).index([ByKernel("ray_0", KernelOffset(16))]) is None
+    objects = container(MIN_OBJECTS - 1)
+    assert PartialIndex(objects, NO_SUMMARY, units=True).index([ByKernel("ray_0", KernelOffset(16))]) is None
 
 
 def test_a_kernel_that_nobody_knows_yet_needs_all() -> None:
@@ -186,15 +186,15 @@ def test_a_kernel_that_nobody_knows_yet_needs_all() -> None:
         *opened((SAMPLES / "kernels" / "bin" / "raycast" / "dg2-opt-patch.raycast.elf").read_bytes()),
     )
     assert any(code.kernel_named_by_debug_data for code in nameless)
-    assert PartialIndex(nameless, NO_SUMMARY, parts=True).index([query]) is None
-    found = PartialIndex(container(2), NO_SUMMARY, parts=True).index([query])
+    assert PartialIndex(nameless, NO_SUMMARY, units=True).index([query]) is None
+    found = PartialIndex(container(2), NO_SUMMARY, units=True).index([query])
     assert found is not None
     assert symbolize(found, [query])[0].reason is Reason.UNKNOWN_KERNEL
 
 
 def test_a_name_that_one_kernel_has_may_be_that_of_another_which_nobody_knows_yet() -> None:
     dump = (SAMPLES / "kernels" / "bin" / "raycast" / "dg2-opt-patch.raycast.elf").read_bytes()
-    objects = (*container(MANY), *opened(dump))
+    objects = (*container(MIN_OBJECTS), *opened(dump))
     known = next(kernel.name for code in objects for kernel in code.kernels)
     renamed = tuple(
         replace(code, kernels=tuple(k._replace(name="raycast") if k.name == known else k for k in code.kernels))
@@ -202,14 +202,14 @@ def test_a_name_that_one_kernel_has_may_be_that_of_another_which_nobody_knows_ye
     )
     query = ByKernel("raycast", KernelOffset(16))
     assert symbolize(whole(renamed), [query])[0].reason is Reason.AMBIGUOUS
-    assert PartialIndex(renamed, NO_SUMMARY, parts=True).index([query]) is None
+    assert PartialIndex(renamed, NO_SUMMARY, units=True).index([query]) is None
 
 
 def test_text_of_no_function_needs_all(units: tuple[CodeObject, ...]) -> None:
     """A row without a line is given an earlier one of the same owner, which may be nobody, in whichever unit."""
     query = ByKernel("kernel_0", KernelOffset(0))
     bare = tuple(replace(code, functions=()) for code in units)
-    assert PartialIndex(bare, NO_SUMMARY, parts=True).index([query]) is not None, "the debug data has the function"
+    assert PartialIndex(bare, NO_SUMMARY, units=True).index([query]) is not None, "the debug data has the function"
     (code,) = units
     found = read_part(code, *places(code, 0))
     assert found is not None

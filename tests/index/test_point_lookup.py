@@ -14,7 +14,8 @@ from symd.config import Limits
 from symd.index import Index
 from symd.index.format import decode, encode
 from symd.index.module import build_index
-from symd.index.point_lookup import KEPT, Leaves
+from symd.index.point_lookup import KEPT_ANSWERS, PointLookup
+from symd.index.schema import SCHEMA, Columns
 from symd.index.starts import encode_starts
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Frame, Reason
@@ -33,28 +34,30 @@ class Lines:
         return 0, number, 0, Reason.EXACT
 
 
-def leaves(positions: list[int]) -> Leaves:
-    """The leaves of ranges that start there, of a function without a name in the file "f"."""
-    frame = {"frame_owner": [0], "frame_kernel": [0], "frame_file": [1], "string_ends": [0, 1], "string_data": b"f"}
-    names = ("name", "linkage_name", "inlined", "parent", "file", "line", "column")
-    columns = frame | {f"owner_{name}": [0] for name in names}
-    stored = {name: np.array(list(column), np.uint8) for name, column in columns.items()}
-    return Leaves(decode(encode({**encode_starts(np.array(positions, np.uint64)), **stored})), Lines())  # type: ignore[arg-type] # what is asked of it
+def point_lookup(positions: list[int]) -> PointLookup:
+    """Of ranges that start there, of a function without a name in the file "f"."""
+    columns = {name: np.zeros(1, np.uint8) for name in SCHEMA} | {
+        "frame_file": np.array([1], np.uint8),
+        "string_ends": np.array([0, 1], np.uint8),
+        "string_data": np.frombuffer(b"f", np.uint8),
+        **encode_starts(np.array(positions, np.uint64)),
+    }
+    return PointLookup(Columns(decode(encode(columns))), Lines())  # type: ignore[arg-type] # what is asked of it
 
 
 @given(starts, st.lists(numbers, max_size=30))
 def test_a_position_is_found_as_a_search_would(positions: list[int], asked: list[int]) -> None:
-    found = leaves(positions)
+    found = point_lookup(positions)
     for position in [*positions, *(start + 1 for start in positions), *asked]:
         expected = max(bisect_right(positions, position) - 1, 0)
         assert found.at(position) == (Reason.EXACT, None, (Frame(None, None, "f", expected, 0, False),))
 
 
 def test_a_bounded_number_of_answers_is_kept() -> None:
-    found = leaves(list(range(0, 40_000, 4)))
+    found = point_lookup(list(range(0, 40_000, 4)))
     assert [found.at(at)[2][0].line for at in range(0, 40_000, 2)] == [at // 2 for at in range(20_000)]
     assert found.at(8) is found.at(11)
-    assert 0 < len(found._kept) <= KEPT
+    assert 0 < len(found._kept) <= KEPT_ANSWERS
 
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -73,6 +76,6 @@ def test_one_by_one_few_and_many_agree(path: Path) -> None:
         queries = [ByKernel(name, KernelOffset(int(offset))) for offset in offsets]
         assert [symbolize_one(index, query) for query in queries] == many
         assert [symbolize(index, [query])[0] for query in queries[:16]] == many[:16]
-    for place in index.places[:4]:
+    for place in index.sections[:4]:
         address = ByAddress(ObjectAddress(place.address + 4))
         assert symbolize_one(index, address) == symbolize(index, [address])[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from symd.index import Index, build
-from symd.index.builder import Indexed
+from symd.index.builder import DecodedObject
 from symd.index.format import decompress
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
@@ -40,26 +40,27 @@ def example() -> Index:
     text = Section(1, ".text", 1, 6, 0, 0x40, bytes(0x40))
     code = CodeObject("", "test", None, b"", (text,), (Kernel("vadd", 1, 0, 0x40),), (), debug=DebugScheme.DWARF_5)
     debug = DebugInfo(rows, scopes, ("", "vadd.cl"), ("", "vadd", "helper"))
-    return Index(build([Indexed(code, debug)], ModuleSummary("0" * 64, 0, "test")))
+    return Index(build([DecodedObject(code, debug)], ModuleSummary("0" * 64, 0, "test")))
 
 
 def test_the_columns_are_those_of_the_page() -> None:
-    columns = example().columns
-    assert columns["start_sorted"].tolist() == [0, 0x10, 0x20] or (
-        columns["start_shift"].tolist() == [4] and columns["start_bits"].tolist() == [0b111]
+    index = example()
+    columns = index.columns
+    assert columns.start_sorted.tolist() == [0, 0x10, 0x20] or (
+        columns.start_shift.tolist() == [4] and columns.start_bits.tolist() == [0b111]
     )
-    assert columns["range_count"].tolist() == [3]
-    assert columns["page_width"].tolist() == [1, 1, 1]
-    assert columns["page_frame"].tolist() == [0]
-    page = decompress(columns["page_data"])
+    assert columns.range_count.tolist() == [3]
+    assert columns.page_width.tolist() == [1, 1, 1]
+    assert columns.page_frame.tolist() == [0]
+    page = decompress(columns.page_data)
     assert page == bytes([0b111, 0, 1, 0xFF, 1, 1, 2, 0, 0, 0, *[Reason.EXACT] * 3])
-    assert columns["page_end"].tolist() == [len(columns["page_data"])]
-    assert columns["frame_owner"].tolist() == [1, 2]
-    assert columns["frame_line"].tolist() == [7, 2]
-    assert columns["owner_parent"].tolist() == [0, 0, 1]
-    assert columns["owner_line"].tolist() == [0, 0, 10]
-    assert columns["location_line"].tolist()[12:] == [10, 8, 3, 9]
-    assert columns["range_location"].tolist() == [13, 14, 15]
+    assert columns.page_end.tolist() == [len(columns.page_data)]
+    assert columns.frame_owner.tolist() == [1, 2]
+    assert columns.frame_line.tolist() == [7, 2]
+    assert columns.owner_parent.tolist() == [0, 0, 1]
+    assert columns.owner_line.tolist() == [0, 0, 10]
+    assert index.locations.line.tolist()[12:] == [10, 8, 3, 9]
+    assert index.derived.first_range == 13
 
 
 def test_the_address_has_the_frames_of_the_page() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from symd.index import Index, build
-from symd.index.builder import Indexed
+from symd.index.builder import DecodedObject
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
 from symd.model.summaries import ModuleSummary, ObjectSummary
@@ -36,13 +36,13 @@ class Object:
     symbols: list[tuple[str, int, int]] = field(default_factory=list)
     files: tuple[str, ...] = ("", "/src/a.cl")
 
-    def indexed(self) -> Indexed:
+    def indexed(self) -> DecodedObject:
         text = Section(1, ".text", 1, 6, 0x1000, 0x100, bytes(0x100))
         kernels = tuple(Kernel(name, 1, start, size) for name, start, size in self.kernels)
         symbols = tuple(Function(name, 1, start, size) for name, start, size in self.symbols)
         code = CodeObject(self.path, "test", None, b"", (text,), kernels, symbols, debug=DebugScheme.DWARF_4)
         names = ["", *{name: None for scope in self.scopes for name in (scope.name, scope.linkage_name) if name}]
-        return Indexed(code, DebugInfo(self._rows(), self._scopes(names), self.files, names))
+        return DecodedObject(code, DebugInfo(self._rows(), self._scopes(names), self.files, names))
 
     def _rows(self) -> LineRows:
         table = np.array([(*row, 1)[:4] for row in self.rows], np.int64).reshape(-1, 4)

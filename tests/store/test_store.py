@@ -84,7 +84,7 @@ def test_an_absent_module_is_not_found_by_any_method(store: Store):
         store.remove,
         store.verify,
         lambda digest: store.put_index(digest, 1, b"index"),
-        lambda digest: store.set_format(digest, "spirv"),
+        lambda digest: store.admit(digest, "spirv", tell=False),
         lambda digest: store.alias("build-id", "01", digest),
     ]
     for ask in asks:

@@ -1,0 +1,120 @@
+"""What an index file does not spell out because it follows from what it does: the location of each range, the frames of
+each location, line rows and functions. Worked out for the ranges that are asked for, or for all."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import starmap
+
+import numpy as np
+
+from symd.errors import DataLoss
+from symd.index.distinct import Numbers
+from symd.index.format import Column
+from symd.index.packing import RangePages, unpack_table
+from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
+from symd.index.starts import Starts
+from symd.model.answers import Reason
+
+RESERVED = max(Reason) + 1
+"""Locations 1 to 11 carry a reason alone, under its own number; after them stands one for each call that was inlined,
+then one for each range."""
+_NO_DEBUG_DATA = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
+
+
+class DerivedColumns:
+    """What follows from ``columns``, each when it is first asked for, and then kept."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+
+    @cached_property
+    def starts(self) -> Starts:
+        """Where ranges start."""
+        return Starts(self._columns)
+
+    @cached_property
+    def ranges(self) -> RangePages:
+        """Frame, line, column and reason of each range."""
+        return RangePages(self._columns)
+
+    def check(self) -> None:
+        """Raises DataLoss where starts and ranges are not equally many."""
+        if self.starts.count != len(self.ranges):
+            raise DataLoss("has starts and ranges that contradict each other", where="index file")
+
+    @cached_property
+    def calls(self) -> Numbers:
+        """The owners that are inlined calls; each has a location of its own, where it was called from."""
+        return np.flatnonzero((self._columns.owner_inlined != 0) & (self._columns.owner_parent != 0))
+
+    @cached_property
+    def first_range(self) -> int:
+        """The location of the first range; those of the others follow."""
+        return RESERVED + len(self.calls)
+
+    @cached_property
+    def locations(self) -> LocationTable:
+        """Every location."""
+        return self.locations_of(np.arange(len(self.ranges)), self.calls)
+
+    def locations_of(self, ranges: Numbers, calls: Numbers) -> LocationTable:
+        """The reserved locations, one for each of ``calls`` (owners, in order; with everything that encloses them), one for
+        each of ``ranges``."""
+        columns, pages = self._columns, self.ranges
+        call_number = np.zeros(len(columns.owner_name), np.uint32)
+        call_number[calls] = RESERVED + np.arange(len(calls), dtype=np.uint32)
+        around = columns.owner_parent[calls]
+        frame = pages.frame(ranges)
+        owner = columns.frame_owner[frame]
+        reason, kernel = pages.reason(ranges), columns.frame_kernel[frame]
+        function = columns.owner_name[owner]
+        unknown = (owner == 0) & np.isin(reason, _NO_DEBUG_DATA)
+        if np.any(unknown):
+            function = np.where(unknown, kernel, function)
+        line = pages.line(ranges)
+        exact, nothing = np.full(len(calls), Reason.EXACT, np.uint8), np.zeros(len(calls), np.uint8)
+        of_calls_and_ranges = (
+            (exact, reason),
+            (nothing, kernel),
+            (columns.owner_name[around], function),
+            (columns.owner_linkage_name[around], columns.owner_linkage_name[owner]),
+            (columns.owner_file[calls], columns.frame_file[frame]),
+            (columns.owner_line[calls], line),
+            (columns.owner_column[calls], pages.column(ranges)),
+            (columns.owner_inlined[around], columns.owner_inlined[owner]),
+            (call_number[around], call_number[owner]),
+            (around, owner),
+        )
+        table = LocationTable(*starmap(_after_reserved, of_calls_and_ranges))
+        table.reason[:RESERVED] = np.arange(RESERVED)
+        return table
+
+    def calls_around(self, ranges: Numbers) -> Numbers:
+        """The inlined calls that enclose the code of ``ranges``, in the order of owners."""
+        parent = self._columns.owner_parent
+        used = np.zeros(len(parent), np.bool_)
+        is_call = np.zeros(len(parent), np.bool_)
+        is_call[self.calls] = True
+        owner = self._columns.frame_owner[self.ranges.frame(ranges)]
+        while len(owner):
+            owner = owner[is_call[owner] & ~used[owner]]
+            used[owner] = True
+            owner = parent[owner]
+        return np.flatnonzero(used)
+
+    @cached_property
+    def rows(self) -> RowTable:
+        """Line rows."""
+        count = int(self._columns.object_rows.sum(dtype=np.uint64))
+        return RowTable(*unpack_table(self._columns.row_data, count, len(RowTable._fields)))
+
+    @cached_property
+    def functions(self) -> FunctionTable:
+        """Functions."""
+        count = int(self._columns.function_count.item(0))
+        return FunctionTable(*unpack_table(self._columns.function_data, count, len(FunctionTable._fields)))
+
+
+def _after_reserved(of_calls: Column, of_ranges: Column) -> Column:
+    return np.concatenate([np.zeros(RESERVED, np.uint8), of_calls, of_ranges])

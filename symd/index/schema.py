@@ -1,0 +1,191 @@
+"""What an index file holds: every column under its whole name, once. Writers give ``builder.columns`` these names, readers
+ask ``Columns`` for them, an opened file is checked against them, and docs/index-format.md has a line for each.
+
+To change a column, change it here, where it is written, where it is read and in docs/index-format.md, and raise
+``format.VERSION`` with a word on why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal, NamedTuple, overload
+
+from symd.errors import DataLoss
+from symd.index.format import Column, Stored
+
+Width = Literal["narrowest", "u8", "u16", "u64"]
+"""Of an entry: unsigned, of the bits that the name says, or of the fewest of 8, 16, 32, 64 that hold every value."""
+_ITEMSIZE: Mapping[Width, int] = {"u8": 1, "u16": 2, "u64": 8}
+_FIXED_COUNTS: Mapping[str, int] = {"index": 1, "kind of number in a page": 3}
+"""How many entries columns have of which there are equally many in every index."""
+_UNCOUNTED = ("byte", "start, where sorted")
+"""Columns of these have each their own number of entries."""
+
+
+class Spec:
+    """One column: what has an entry in it, how wide an entry is, and what it says. As an attribute of ``Columns`` it is
+    the column itself, made when it is first asked for."""
+
+    def __init__(self, entries: str, width: Width, meaning: str) -> None:
+        self.entries, self.width, self.meaning = entries, width, meaning
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, columns: None, owner: type) -> Spec: ...
+    @overload
+    def __get__(self, columns: Columns, owner: type) -> Column: ...
+    def __get__(self, columns: Columns | None, owner: type) -> Spec | Column:
+        if columns is None:
+            return self
+        made = columns.stored[self.name]
+        columns.__dict__[self.name] = made
+        return made
+
+
+class Columns:
+    """The columns of an index file. Raises DataLoss for one that is not in the file or cannot be read."""
+
+    string_ends = Spec("string", "narrowest", "string n is `string_data[string_ends[n-1] : string_ends[n]]`")
+    string_data = Spec("byte", "u8", "UTF-8")
+
+    object_path = Spec("code object", "narrowest", "string: nesting path inside the module")
+    object_target = Spec("code object", "narrowest", "string: target")
+    object_compiler_input = Spec("code object", "narrowest", "1 when it is asked only by path (SPIR-V in a container)")
+    object_rows = Spec("code object", "narrowest", "how many line rows it has")
+
+    section_object = Spec("text section", "narrowest", "its code object")
+    section_name = Spec("text section", "narrowest", "string: its name")
+    section_number = Spec("text section", "narrowest", "its number in the code object")
+    section_address = Spec("text section", "narrowest", "its address in the code object")
+    section_size = Spec("text section", "narrowest", "its bytes")
+    section_base = Spec(
+        "text section", "narrowest", "where it starts in the module's linear space: the sum of the sizes before it"
+    )
+
+    kernel_object = Spec("kernel", "narrowest", "its code object")
+    kernel_name = Spec("kernel", "narrowest", "string: its name")
+    kernel_section = Spec("kernel", "narrowest", "the text section that it lies in")
+    kernel_offset = Spec("kernel", "narrowest", "bytes from that section's start")
+    kernel_size = Spec("kernel", "narrowest", "its bytes")
+    kernel_by_name = Spec("kernel", "narrowest", "kernel numbers in the order of their names")
+
+    function_count = Spec("index", "narrowest", "how many functions there are")
+    function_data = Spec("byte", "u8", "a packed table: `FunctionTable`")
+
+    file_object = Spec(
+        "file of a code object", "narrowest", "the code object whose debug data names it, with code or not"
+    )
+    file_name = Spec("file of a code object", "narrowest", "string: its path")
+
+    start_shift = Spec("index", "u8", "ranges start at multiples of 1 << shift")
+    start_bits = Spec(
+        "64 slots", "u64", "a bit for each slot of 1 << shift bytes in which a range starts, lowest first"
+    )
+    start_rank = Spec("64 slots", "u16", "the bits set in the words before it of its 64 words")
+    start_base = Spec("64 words of bits", "narrowest", "the bits set in all words before them")
+    start_sorted = Spec(
+        "start, where sorted", "narrowest", "the starts themselves, where that is smaller (then there are no bits)"
+    )
+
+    range_count = Spec("index", "narrowest", "how many ranges there are")
+    page_frame = Spec("page", "narrowest", "the frame of its first range")
+    page_end = Spec("page", "narrowest", "where in `page_data` it ends")
+    page_data = Spec("byte", "u8", "4096 ranges are one page (below)")
+    page_width = Spec(
+        "kind of number in a page", "u8", "the bytes that a difference of frames, a line and a column take"
+    )
+
+    frame_owner = Spec("frame", "narrowest", "its owner")
+    frame_kernel = Spec("frame", "narrowest", "string: the kernel's name")
+    frame_file = Spec("frame", "narrowest", "string: the file's path")
+    frame_line = Spec("frame", "narrowest", "one less than its lowest line")
+
+    owner_name = Spec("owner", "narrowest", "string: the function's name")
+    owner_linkage_name = Spec("owner", "narrowest", "string: its linkage name, where that differs")
+    owner_inlined = Spec("owner", "narrowest", "1 for an inlined call")
+    owner_parent = Spec("owner", "narrowest", "the owner around it")
+    owner_file = Spec("owner", "narrowest", "string: the file of the call")
+    owner_line = Spec("owner", "narrowest", "the line of the call")
+    owner_column = Spec("owner", "narrowest", "the column of the call")
+
+    row_data = Spec("byte", "u8", "a packed table: `RowTable`")
+
+    summary = Spec("byte", "u8", "the module's description: msgpack in a Zstandard frame (below)")
+
+    def __init__(self, stored: Stored) -> None:
+        self.stored = stored
+
+    def numbers(self, column: Spec) -> memoryview[int]:
+        """A column for who asks for one number at a time: ``numbers(Columns.frame_owner)``."""
+        return self.stored.numbers(column.name)
+
+    def check(self) -> None:
+        """Raises DataLoss where the file has other columns than these, or one of a width or a number of entries that it
+        cannot have."""
+        described = self.stored.described()
+        check_names(described)
+        counts = dict(_FIXED_COUNTS)
+        for name, (itemsize, count) in described.items():
+            spec = SCHEMA[name]
+            if itemsize != _ITEMSIZE.get(spec.width, itemsize):
+                raise DataLoss(f"has a column {name!r} of {itemsize} bytes an entry", where="index file")
+            if spec.entries not in _UNCOUNTED and counts.setdefault(spec.entries, count) != count:
+                raise DataLoss(f"has {count} entries in column {name!r}, which contradicts others", where="index file")
+
+
+SCHEMA: Mapping[str, Spec] = {name: spec for name, spec in vars(Columns).items() if isinstance(spec, Spec)}
+"""By name, in the order of the file."""
+
+
+def check_names(names: Collection[str]) -> None:
+    """Raises DataLoss unless these are the names of all columns."""
+    if SCHEMA.keys() != set(names):
+        wrong = ", ".join(sorted(SCHEMA.keys() ^ set(names)))
+        raise DataLoss(f"lacks columns, or has unknown ones: {wrong}", where="index file")
+
+
+class RowTable(NamedTuple):
+    """Line rows, object by object in their own order. ``object`` is not in the packed table: ``object_rows`` says it.
+    ``section`` is a text section, ``file`` a string, ``flags`` are ``RowFlag`` bits."""
+
+    section: Column
+    offset: Column
+    file: Column
+    line: Column
+    column: Column
+    flags: Column
+
+
+class FunctionTable(NamedTuple):
+    """Functions, object by object: those of the debug data, then symbols that begin elsewhere, then what only stands
+    inlined. ``owner`` is the function's, growing within an object, 0 when it only stands inlined; ``symbol`` the owner
+    that the symbol of a function of the debug data is, where no scope reaches (0: none). ``section`` is a text section
+    plus one (0: no code of its own), ``offset`` and ``size`` its lowest byte and its extent there, ``copies`` how many
+    inlined copies of that name the code object has."""
+
+    object: Column
+    name: Column
+    linkage_name: Column
+    owner: Column
+    symbol: Column
+    section: Column
+    offset: Column
+    size: Column
+    copies: Column
+
+
+class LocationTable(NamedTuple):
+    """The columns of ``model.answers.Locations`` and the owner of each location."""
+
+    reason: Column
+    kernel: Column
+    function: Column
+    linkage_name: Column
+    file: Column
+    line: Column
+    column: Column
+    inlined: Column
+    parent: Column
+    owner: Column
