@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST_CLIMBS = {"out": 4, "in": 38}
+MOST_CLIMBS = {"out": 2, "in": 27}
 """What the walk counts today. Lower a number when the walk becomes shorter; raise none without saying why in docs/design.md."""
 ROOMS = {
-    "out": {"service", "wire", "engine", "index", "query"},
-    "in": {"engine", "store", "index", "containers", "elf", "spirv", "debuginfo", "dwarf"},
+    "out": {"service", "wire", "engine", "index"},
+    "in": {"engine", "indexes", "store", "index", "containers", "elf", "spirv", "debuginfo", "dwarf"},
 }
 
 
