@@ -14,7 +14,7 @@ from elftools.dwarf.dwarf_expr import DW_OP_name2opcode
 from symd.dwarf.constants import At, Form, Lnct, Lne, Lns, Rle, Tag, Ut
 from symd.dwarf.variable_constants import Ate, Lang, Lle, Op
 
-ROOMS = [Path(__file__).parents[2] / "symd" / room for room in ("dwarf",)]
+ROOMS = [Path(__file__).parents[2] / "symd" / room for room in ("dwarf", "debuginfo")]
 NOT_IN_PYELFTOOLS = {
     "DW_AT_INTEL_simd_width",
     "DW_LNE_NVIDIA_inlined_call",
