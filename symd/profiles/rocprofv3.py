@@ -28,9 +28,9 @@ NAME = "rocprofv3-json"
 ROOT = "rocprofiler-sdk-tool"
 SAMPLES = ("pc_sample_host_trap", "pc_sample_stochastic")
 TABLE = "symd_frames"
-"""Added to ``strings``: lists of frames, innermost first."""
+"""Added to ``strings``: a list of stacks, each a list of frames, innermost first."""
 INDEX = "symd_frames_index"
-"""Added to a sample: its index in that table."""
+"""Added to a sample: the index of its frames in the list ``symd_frames``."""
 PROGRESS_SAMPLES = 1 << 14
 """Progress is told once in so many samples."""
 

@@ -199,12 +199,15 @@ def test_a_real_kernel_is_listed_with_its_source(symd: Run, tmp_path: Path) -> N
     offsets = [int(each, 16) for each in re.findall(r"/\* \[([0-9A-F]+)\]  \*/ (?!.*\billegal\b)", printed)]
     assert [line["section_offset"] for line in outcome.json] == offsets
     lines = SOURCE.read_text().splitlines()
-    for line in outcome.json:
-        if line["reason"] == "EXACT":
-            assert line["source"] == lines[line["frames"][0]["line"] - 1]
+    exact = [line for line in outcome.json if line["reason"] == "EXACT"]
+    assert len(exact) > len(outcome.json) // 2
+    for line in exact:
+        assert line["source"] == lines[line["frames"][0]["line"] - 1]
     shown = symd("listing", "--map", rule, RAYCAST).out
     assert sorted(re.findall(r"^        (0x[0-9a-f]{6,})  ", shown, re.MULTILINE)) == [f"{at:#08x}" for at in offsets]
-    for number, rest in re.findall(r"^ {0,5}(\d+)  (.*)$", shown, re.MULTILINE):
+    printed_lines = re.findall(r"^ {0,5}(\d+)  (.*)$", shown, re.MULTILINE)
+    assert {line["frames"][0]["line"] for line in exact} <= {int(number) for number, _ in printed_lines}
+    for number, rest in printed_lines:
         assert rest == lines[int(number) - 1].rstrip()
 
 

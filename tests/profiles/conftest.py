@@ -21,7 +21,7 @@ def engine() -> Iterator[Engine]:
         yield engine
 
 
-def offered(engine: Engine, path: Path, identity: str | None = None) -> NamedModule:
+def named_module(engine: Engine, path: Path, identity: str | None = None) -> NamedModule:
     return NamedModule(engine.add(path.read_bytes(), path.name).sha256, path.name, identity)
 
 
@@ -29,7 +29,9 @@ def offered(engine: Engine, path: Path, identity: str | None = None) -> NamedMod
 def resolver(engine: Engine) -> Resolver:
     """Everything that the sample profiles name, except what must stay unknown."""
     named = [(AMD, "gpu-shade"), (AMD, "shade.co"), (AMD, "2"), (PRUNED, "4711/3"), (CUBIN, str(CUBIN_CRC))]
-    return Resolver(engine, [offered(engine, ZEBIN), *(offered(engine, path, identity) for path, identity in named)])
+    return Resolver(
+        engine, [named_module(engine, ZEBIN), *(named_module(engine, path, identity) for path, identity in named)]
+    )
 
 
 @pytest.fixture

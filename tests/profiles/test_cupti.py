@@ -10,7 +10,7 @@ from symd import profiles
 from symd.errors import Malformed
 from symd.model.answers import Reason
 from symd.profiles import Resolver
-from tests.profiles.conftest import offered
+from tests.profiles.conftest import named_module
 from tests.profiles.modules import CUBIN, CUBIN_CRC, of_cubin
 
 
@@ -44,13 +44,13 @@ def test_an_unknown_crc_is_named(resolver, sample):
 @pytest.mark.parametrize("identity", ["2271560481", "0x87654321", "0x0000000087654321", None])
 def test_the_crc_may_be_written_either_way_or_the_function_be_found(engine, sample, identity):
     assert int("87654321", 16) == CUBIN_CRC
-    resolver = Resolver(engine, [offered(engine, CUBIN, identity)])
+    resolver = Resolver(engine, [named_module(engine, CUBIN, identity)])
     assert profiles.symbolize(sample("records.jsonl"), resolver).report.resolved == 3
 
 
 def test_a_cubin_that_bears_another_crc_is_not_taken_for_its_names(engine, sample):
     """All functions of a cubin begin at 0, so a wrong cubin would give wrong lines and never notice."""
-    resolver = Resolver(engine, [offered(engine, CUBIN, "1")])
+    resolver = Resolver(engine, [named_module(engine, CUBIN, "1")])
     assert profiles.symbolize(sample("records.jsonl"), resolver).report.resolved == 0
 
 

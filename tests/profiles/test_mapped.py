@@ -1,4 +1,4 @@
-"""Mappings to object addresses, against readelf and a naive search; and addresses that are asked in columns."""
+"""The range that holds an address, against a naive search; and addresses that are asked in columns."""
 
 from __future__ import annotations
 

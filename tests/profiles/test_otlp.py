@@ -12,7 +12,7 @@ from symd.model.answers import Reason
 from symd.profiles import Resolver, otlp
 from symd.profiles.format import Options
 from symd.profiles.protobuf_wire import length_field, number_field
-from tests.profiles.conftest import offered
+from tests.profiles.conftest import named_module
 from tests.profiles.modules import AMD, of_kernel, of_object
 
 published = pytest.importorskip("opentelemetry.proto.profiles.v1development.profiles_pb2")
@@ -73,8 +73,10 @@ def test_the_tables_gain_no_orphan_and_no_duplicate(resolver, sample):
     data = profiles.symbolize(sample("kernels.otlp"), resolver).data
     tables = published.ProfilesData.FromString(data).dictionary
     strings, functions = references(tables)
-    assert set(range(before, len(tables.string_table))) <= strings
-    assert set(range(1, len(tables.function_table))) <= functions
+    added = set(range(before, len(tables.string_table)))
+    assert added
+    assert added <= strings
+    assert functions == set(range(1, len(tables.function_table)))
     assert len(set(tables.string_table)) == len(tables.string_table)
     assert len({one.SerializeToString() for one in tables.function_table}) == len(tables.function_table)
     for table in (tables.function_table, tables.location_table, tables.mapping_table):
@@ -95,7 +97,7 @@ def bare(**attribute):
 
 @pytest.mark.parametrize("attribute", [{"string_value": "feed"}, {"string_value_strindex": 2}])
 def test_a_new_function_table_begins_with_the_zero_value(engine, attribute):
-    resolver = Resolver(engine, [offered(engine, AMD, "feed")])
+    resolver = Resolver(engine, [named_module(engine, AMD, "feed")])
     data = profiles.symbolize(bare(**attribute).SerializeToString(), resolver).data
     tables = published.ProfilesData.FromString(data).dictionary
     assert tables.function_table[0] == published.Function()
@@ -103,7 +105,7 @@ def test_a_new_function_table_begins_with_the_zero_value(engine, attribute):
 
 
 def test_an_attribute_that_is_no_text_identifies_nothing(engine):
-    resolver = Resolver(engine, [offered(engine, AMD, "feed")])
+    resolver = Resolver(engine, [named_module(engine, AMD, "feed")])
     data = bare(int_value=3).SerializeToString()
     done = profiles.symbolize(data, resolver)
     assert done.data is data
@@ -116,7 +118,7 @@ def test_unknown_fields_stay_byte_for_byte(engine):
     mapping = length_field(1, odd + number_field(4, 1))
     zero = length_field(1, b"") + length_field(2, b"") + length_field(5, b"") + length_field(5, b"shade.co")
     data = length_field(1, odd) + length_field(2, odd + zero + mapping + location + odd)
-    resolver = Resolver(engine, [offered(engine, AMD, "shade.co")])
+    resolver = Resolver(engine, [named_module(engine, AMD, "shade.co")])
     done = profiles.symbolize(data, resolver)
     assert done.report.resolved == 1
     assert done.data.count(odd) == 5

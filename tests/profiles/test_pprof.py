@@ -18,7 +18,7 @@ from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 from symd.profiles import NamedModule, Resolver, pprof
 from symd.profiles.format import Options
 from symd.profiles.protobuf_wire import length_field, number_field
-from tests.profiles.conftest import offered
+from tests.profiles.conftest import named_module
 from tests.profiles.messages import Profile, frames_of
 from tests.profiles.modules import AMD, NO_DEBUG, PRUNED, ZEBIN, of_kernel, of_object
 from tests.tools import require
@@ -159,7 +159,7 @@ def test_ids_that_are_huge_or_zero_make_no_id_twice(resolver):
 def test_a_mapping_of_a_part_of_the_file_counts_from_that_part(engine):
     """The file offset 0x300 is where readelf has the segment at 0x1300 of the pruned object; its first page is no part."""
     data = PRUNED.read_bytes()
-    resolver = Resolver(engine, [offered(engine, PRUNED)])
+    resolver = Resolver(engine, [named_module(engine, PRUNED)])
     named = ("", engine.add(data).sha256)
     start = [(2, 0x10000), (3, 0x20000)]
     inside = small((1, 0x10100, b""), mapping=[*start, (4, 0x300)], strings=named)
@@ -170,7 +170,7 @@ def test_a_mapping_of_a_part_of_the_file_counts_from_that_part(engine):
 
 
 def test_an_object_address_that_two_kernels_have_is_ambiguous_and_stays(engine):
-    resolver = Resolver(engine, [offered(engine, ZEBIN, "gpu-shade")])
+    resolver = Resolver(engine, [named_module(engine, ZEBIN, "gpu-shade")])
     data = small((1, 0x10, b""))
     done = profiles.symbolize(data, resolver)
     assert done.report.unresolved == {Reason.AMBIGUOUS: 1}
@@ -184,12 +184,12 @@ def test_an_address_past_the_mapping_is_not_looked_up(resolver):
 
 def test_a_name_from_the_symbol_table_alone_is_not_written(engine):
     """It would stand in the way of the debug data when that is given later."""
-    resolver = Resolver(engine, [offered(engine, NO_DEBUG, "gpu-shade")])
+    resolver = Resolver(engine, [named_module(engine, NO_DEBUG, "gpu-shade")])
     assert profiles.symbolize(small((1, 0x1900, b"")), resolver).report.unresolved == {Reason.NO_DEBUG_INFO: 1}
 
 
 def test_two_modules_of_one_identity_are_ambiguous(engine):
-    resolver = Resolver(engine, [offered(engine, path, "gpu-shade") for path in (AMD, ZEBIN)])
+    resolver = Resolver(engine, [named_module(engine, path, "gpu-shade") for path in (AMD, ZEBIN)])
     assert profiles.symbolize(small((1, 0x1950, b"")), resolver).report.unresolved == {Reason.AMBIGUOUS: 1}
 
 

@@ -13,7 +13,7 @@ from symd.errors import Malformed, Unsupported
 from symd.model.answers import Reason
 from symd.profiles import Resolver, rocprofv3
 from symd.profiles.format import Options
-from tests.profiles.conftest import offered
+from tests.profiles.conftest import named_module
 from tests.profiles.modules import AMD, PRUNED, of_object
 
 
@@ -93,14 +93,14 @@ def test_a_file_uri_is_read_through_the_one_who_may(engine, sample):
 
 
 def test_a_code_object_may_be_named_by_its_uri(engine, sample):
-    resolver = Resolver(engine, [offered(engine, AMD, "file:///opt/render/shade.co")])
+    resolver = Resolver(engine, [named_module(engine, AMD, "file:///opt/render/shade.co")])
     assert profiles.symbolize(sample("pc_sampling.json"), resolver).report.resolved == 3
 
 
 def test_several_processes_have_their_own_objects_and_tables(engine, sample):
     [one] = json.loads(sample("pc_sampling.json"))["rocprofiler-sdk-tool"]
     other = {**one, "metadata": {"pid": 1}}
-    resolver = Resolver(engine, [offered(engine, AMD, "1/2")])
+    resolver = Resolver(engine, [named_module(engine, AMD, "1/2")])
     done = profiles.symbolize(json.dumps({"rocprofiler-sdk-tool": [one, other]}).encode(), resolver)
     first, second = json.loads(done.data)["rocprofiler-sdk-tool"]
     assert done.report.resolved == 3
@@ -109,8 +109,8 @@ def test_several_processes_have_their_own_objects_and_tables(engine, sample):
 
 
 def test_a_later_run_prolongs_the_table(engine, sample):
-    two = Resolver(engine, [offered(engine, AMD, "2")])
-    three = Resolver(engine, [offered(engine, AMD, "2"), offered(engine, PRUNED, "3")])
+    two = Resolver(engine, [named_module(engine, AMD, "2")])
+    three = Resolver(engine, [named_module(engine, AMD, "2"), named_module(engine, PRUNED, "3")])
     done = profiles.symbolize(profiles.symbolize(sample("pc_sampling.json"), two).data, three)
     [process] = json.loads(done.data)["rocprofiler-sdk-tool"]
     assert [one.get("symd_frames_index") for one in samples(process)[:4]] == [0, 1, 1, 2]

@@ -75,5 +75,5 @@ def test_members_of_a_gzip_file_follow_one_another(parts):
 
 
 def test_the_same_content_is_compressed_to_the_same_bytes():
-    assert gzipped.compress(b"a" * 100) == gzipped.compress(b"a" * 100)
+    assert gzipped.compress(b"abc")[4:8] == bytes(4), "MTIME (RFC 1952, 2.3.1): no time stamp"
     assert gzip.decompress(gzipped.compress(b"abc")) == b"abc"

@@ -9,7 +9,7 @@ import pytest
 from symd import profiles
 from symd.model.answers import Reason
 from symd.profiles import Resolver, unitrace
-from tests.profiles.conftest import offered
+from tests.profiles.conftest import named_module
 from tests.profiles.modules import AMD, FILTERS, ZEBIN, of_kernel
 
 
@@ -48,9 +48,9 @@ def test_the_report_names_kernels_that_are_in_no_module(resolver, sample):
 
 def test_rows_without_an_answer_are_filled_by_a_later_run_with_the_module(engine, sample):
     first = profiles.symbolize(sample("stalls.csv").replace(b"denoise[", b"shade(float*, float const*, int)["),
-                               Resolver(engine, [offered(engine, ZEBIN)]))  # fmt: skip
+                               Resolver(engine, [named_module(engine, ZEBIN)]))  # fmt: skip
     names = {"_Z5shadePfPKfi": "shade(float*, float const*, int)"}
-    later = Resolver(engine, [offered(engine, ZEBIN), offered(engine, AMD)], demangle=lambda _: names)
+    later = Resolver(engine, [named_module(engine, ZEBIN), named_module(engine, AMD)], demangle=lambda _: names)
     second = profiles.symbolize(first.data, later)
     assert (first.report.resolved, second.report.resolved, second.report.already) == (3, 1, 3)
     table = rows(second.data)
@@ -61,7 +61,7 @@ def test_rows_without_an_answer_are_filled_by_a_later_run_with_the_module(engine
 def test_readable_names_find_mangled_kernels(engine):
     """A SYCL kernel bears the name of its function object's type, and profilers print that type."""
     names = {"_Z5shadePfPKfi": "typeinfo name for main::{lambda()#1}"}
-    resolver = Resolver(engine, [offered(engine, AMD)], demangle=lambda _: names)
+    resolver = Resolver(engine, [named_module(engine, AMD)], demangle=lambda _: names)
     data = b'Kernel, IP[Address], Active[Events]\r\n"main::{lambda()#1}", 40, 3\r\n'
     done = profiles.symbolize(data, resolver)
     assert done.report.resolved == 1
@@ -70,7 +70,7 @@ def test_readable_names_find_mangled_kernels(engine):
 
 
 def test_a_kernel_of_two_modules_is_not_guessed(engine):
-    twice = Resolver(engine, [offered(engine, ZEBIN), offered(engine, FILTERS / "pvc-opt.dbg")])
+    twice = Resolver(engine, [named_module(engine, ZEBIN), named_module(engine, FILTERS / "pvc-opt.dbg")])
     data = b'Kernel, IP[Address], Active[Events]\n"smooth", 10, 3\n'
     done = profiles.symbolize(data, twice)
     assert done.data is data
