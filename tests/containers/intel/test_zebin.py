@@ -63,7 +63,9 @@ def test_kernels_and_their_facts_are_those_that_the_file_describes(name: str) ->
 def test_a_kernel_covers_its_section_as_far_as_symbols_do(name: str) -> None:
     file = ELFFile(BytesIO(sample(name)))
     symbols = list(file.get_section_by_name(".symtab").iter_symbols())
-    for kernel in code(sample(name)).kernels:
+    kernels = code(sample(name)).kernels
+    assert kernels
+    for kernel in kernels:
         section = file.get_section(kernel.section_index)
         assert (section.name, kernel.offset) == (f".text.{kernel.name}", 0)
         inside = [one for one in symbols if one["st_shndx"] == kernel.section_index]
