@@ -31,6 +31,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("check", "Check SPIR-V against the rules of the Level Zero environment."),
     ("profile", "Symbolize a profile in place."),
     ("slim", "Write an AMD code object without what the runtime does not need."),
+    ("verify", "Read the debug data a second time, with pyelftools, and compare."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
 """Verb and summary, in the order of the help. The verb's module has a click command of the name ``command``."""

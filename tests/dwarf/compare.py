@@ -1,13 +1,15 @@
-"""The bulk decoder's columns in the words of the second opinion, so that the two can be compared with ==."""
+"""What the bulk decoder reads beside what pyelftools reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from symd.dwarf import LineColumns, ScopeColumns
-from symd.model.debug_info import NO_PARENT, RowFlag
+from symd.dwarf import LineColumns
+from symd.model.debug_info import RowFlag
+from symd.verify import own_reading
+from symd.verify.comparison import mismatches, same_line, same_scope
+from symd.verify.records import Line, Scope
 from tests.dwarf.decode import read_lines, read_scopes
-from tests.dwarf.second_opinion import Line, Scope
 
 
 def lines_as_rows(lines: LineColumns, *, keep_is_stmt: bool = False) -> list[tuple[int, str, int, int, int]]:
@@ -19,45 +21,16 @@ def lines_as_rows(lines: LineColumns, *, keep_is_stmt: bool = False) -> list[tup
 
 
 def assert_same_lines(lines: LineColumns, expected: list[list[Line]]) -> None:
-    """Equal row for row; a path is compared by its end, which is the table's own entry."""
-    rows = [row for table in expected for row in table]
-    assert len(lines) == len(rows)
-    for number, (ours, theirs) in enumerate(zip(lines_as_rows(lines), rows, strict=True)):
-        name = (theirs.file or b"").decode("utf-8", "replace")
-        same = (ours[0], *ours[2:]) == (theirs.address, theirs.line, theirs.column, theirs.flags)
-        assert same, f"row {number}: {ours} instead of {theirs}"
-        assert ours[1].endswith(name), f"row {number}: {ours[1]} instead of {name}"
-        assert bool(ours[1]) == bool(name), f"row {number}: {ours[1]} instead of {name}"
-
-
-def scopes_as_tuples(scopes: ScopeColumns) -> list[Scope]:
-    """As the second opinion has them; ``call_file`` as a file number."""
-    ranges: list[list[tuple[int, int]]] = [[] for _ in range(len(scopes))]
-    for scope, start, end in zip(
-        scopes.range_scope.tolist(), scopes.range_start.tolist(), scopes.range_end.tolist(), strict=True
-    ):
-        ranges[scope].append((start, end))
-    return [
-        Scope(
-            None if scopes.parent[n] == NO_PARENT else int(scopes.parent[n]),
-            scopes.names[scopes.name[n]],
-            scopes.names[scopes.linkage_name[n]],
-            bool(scopes.inlined[n]),
-            int(scopes.call_file[n]),
-            int(scopes.call_line[n]),
-            int(scopes.call_column[n]),
-            tuple(ranges[n]),
-        )
-        for n in range(len(scopes))
-    ]
+    """Equal row for row, table after table; a path is compared by its end, which is the table's own entry."""
+    ours = [row for table in own_reading.line_tables(lines).values() for row in table]
+    theirs = [row for table in expected for row in table]
+    assert list(mismatches(ours, theirs, same_line)) == []
+    assert len(ours) == len(theirs)
 
 
 def assert_same_scopes(sections: Mapping[str, bytes], expected: list[Scope]) -> None:
-    """Equal scope for scope; call files are compared through the table of the unit."""
+    """Equal scope for scope; a call's file is compared by its end, too."""
     lines = read_lines(sections)
-    scopes = read_scopes(sections, lines)
-    ours = scopes_as_tuples(scopes)
+    ours = own_reading.scopes(lines, read_scopes(sections, lines))
+    assert list(mismatches(ours, expected, same_scope)) == []
     assert len(ours) == len(expected)
-    for number, (mine, theirs) in enumerate(zip(ours, expected, strict=True)):
-        same = mine._replace(call_file=0) == theirs._replace(call_file=0)
-        assert same, f"scope {number}: {mine} instead of {theirs}"

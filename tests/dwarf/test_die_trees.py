@@ -13,11 +13,12 @@ from symd.dwarf import ScopeColumns, die_split
 from symd.dwarf.columns import LineColumns
 from symd.errors import LimitExceeded, Malformed
 from symd.model.debug_info import NO_PARENT
+from symd.verify import own_reading, second_opinion
+from symd.verify.records import Scope
 from tests.builders.dwarf import At, Base, Die, Ranges, Ref, Unit, build_dwarf
 from tests.builders.hostile import flips, truncations
 from tests.builders.line_program import File, Row, Shape, build_line_program
-from tests.dwarf import second_opinion
-from tests.dwarf.compare import assert_same_scopes, scopes_as_tuples
+from tests.dwarf.compare import assert_same_scopes
 from tests.dwarf.decode import read_lines, read_scopes
 
 NOISE: tuple[tuple[str, Any], ...] = (
@@ -275,13 +276,13 @@ def test_range_lists_that_overlap_without_end_are_refused():
         read_scopes(sections, LineColumns.empty())
 
 
-def _attempt(sections: Mapping[str, bytes]) -> tuple[list[second_opinion.Scope], tuple[str, ...]] | str:
+def _attempt(sections: Mapping[str, bytes]) -> tuple[list[Scope], tuple[str, ...]] | str:
     try:
         scopes = read_scopes(sections, LineColumns.empty())
     except (Malformed, LimitExceeded) as error:
         return type(error).__name__
     assert scopes.name.max(initial=0) < len(scopes.names)
-    return scopes_as_tuples(scopes), scopes.warnings
+    return own_reading.scopes(LineColumns.empty(), scopes), scopes.warnings
 
 
 READING_FAILS = (DWARFError, ELFError, KeyError, AssertionError, TypeError, AttributeError, IndexError, ValueError)
@@ -299,7 +300,9 @@ def _compare_damaged(sections: Mapping[str, bytes], monkeypatch: pytest.MonkeyPa
         expected = second_opinion.read_scopes(sections)
     except READING_FAILS:
         return None
-    return [scope._replace(call_file=0) for scope in walked[0]] == [scope._replace(call_file=0) for scope in expected]
+    return [scope._replace(call_file=None) for scope in walked[0]] == [
+        scope._replace(call_file=None) for scope in expected
+    ]
 
 
 @pytest.mark.parametrize("name", [".debug_info", ".debug_abbrev"])

@@ -17,9 +17,10 @@ from symd.dwarf.line_header import LineHeader, ProgramShape
 from symd.dwarf.line_program import ProgramRows
 from symd.errors import Malformed
 from symd.model.debug_info import RowFlag
+from symd.verify import second_opinion
 from tests.builders.line_program import File, LineProgram, Row, Shape, build_line_program
 from tests.builders.random_lines import random_program
-from tests.dwarf import plain_lines, second_opinion
+from tests.dwarf import plain_lines
 from tests.dwarf.compare import assert_same_lines, lines_as_rows
 from tests.dwarf.decode import read_lines
 

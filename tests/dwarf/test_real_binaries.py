@@ -16,9 +16,9 @@ from symd.debuginfo.relocation import relocated
 from symd.dwarf import die_split
 from symd.dwarf import lines as lines_module
 from symd.model.debug_info import RowFlag
+from symd.verify import second_opinion
 from tests import tools
 from tests.agreement.samples import Sample, samples
-from tests.dwarf import second_opinion
 from tests.dwarf.compare import assert_same_lines, assert_same_scopes
 from tests.dwarf.decode import by_name, read_lines, read_scopes
 

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from symd.debuginfo.layout import FIRST_BASE, LinearLayout
-from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.describe import Description, describe
 from symd.debuginfo.variables.dies import Die, DieReader, Value
 from symd.debuginfo.variables.expression import evaluate
+from symd.debuginfo.variables.list_reader import ListReader
+from symd.debuginfo.variables.location_lists import Budget, ListEntry
 from symd.debuginfo.variables.machine import Allowance, Context
 from symd.debuginfo.variables.registers import (
     NVIDIA_REGISTER_CLASS,
@@ -31,7 +32,6 @@ from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, Vendor
 from symd.model.variables import LocationPiece, PieceKind, VariableLocation
 
-_OFFSETS_BEFORE_DWARF_4 = frozenset({Form.DW_FORM_data4, Form.DW_FORM_data8})
 _SASS = ".nv_debug_info_reg_sass"
 
 
@@ -58,7 +58,7 @@ class Locator:
         self._lanes: int | None = None
         self._machine_registers = self._sass(section)
         self._allowance = Allowance()
-        self._budget = location_lists.Budget()
+        self._lists = ListReader(dies, Budget())
 
     def enter(self, function: Die | None, lanes: int | None) -> None:
         """The function whose frame variables are in, and how many SIMD lanes share its code."""
@@ -81,7 +81,7 @@ class Locator:
         if value.is_block:
             said = self._described(owner.unit, value.data or b"", words)
             return Whereabouts(None) if said is None else Whereabouts(said.text, said.locations, everywhere=True)
-        entries = self._list(owner.unit, value)
+        entries = self._lists.entries(owner.unit, value)
         if entries is None:
             return Whereabouts(None)
         told = [self._described(owner.unit, entry.expression, words) for entry in self._here(entries)]
@@ -93,34 +93,10 @@ class Locator:
             any(entry.default for entry in entries),
         )
 
-    def _here(self, entries: list[location_lists.ListEntry]) -> list[location_lists.ListEntry]:
+    def _here(self, entries: list[ListEntry]) -> list[ListEntry]:
         """The entries that hold at the address: the default one only where no other does."""
         here = [entry for entry in entries if entry.start <= self._address < entry.end]
         return here or [entry for entry in entries if entry.default]
-
-    def _list(self, unit: Unit, value: Value) -> list[location_lists.ListEntry] | None:
-        """The list that the value refers to; None where it refers to none."""
-        shape = self._list_unit(unit)
-        if value.form == Form.DW_FORM_loclistx:
-            offset = location_lists.offset_of(self._dies.sections, shape, value.number)
-        elif value.form == Form.DW_FORM_sec_offset or (value.form in _OFFSETS_BEFORE_DWARF_4 and unit.version < 4):
-            offset = value.number
-        else:
-            return None
-        return location_lists.read(self._dies.sections, shape, offset, self._budget)
-
-    def _list_unit(self, unit: Unit) -> location_lists.ListUnit:
-        top = self._dies.top(unit)
-        stated = top.attributes.get(At.DW_AT_loclists_base) if top is not None else None
-        header = 12 if unit.widths.offset == 4 else 20
-        return location_lists.ListUnit(
-            unit.version,
-            unit.widths.address,
-            unit.widths.offset,
-            unit.low_pc,
-            header if stated is None else stated.number,
-            partial(self._dies.address_entry, unit),
-        )
 
     def _described(self, unit: Unit, expression: bytes, words: Words) -> Description | None:
         return describe(evaluate(expression, self._context(unit), self._lanes), words)
@@ -150,7 +126,7 @@ class Locator:
         owner, value = found
         if value.is_block:
             return value.data
-        here = self._here(self._list(owner.unit, value) or [])
+        here = self._here(self._lists.entries(owner.unit, value) or [])
         return here[0].expression if here else None
 
     def _name(self, offset: int) -> str:

@@ -1,0 +1,82 @@
+"""``symd verify FILE``: symd's reading of the debug data beside that of pyelftools, with every difference."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from symd import containers
+from symd.cli.input import read_input
+from symd.cli.options import example, file_argument, json_option, limit_option, object_option
+from symd.cli.output import write_json, write_line
+from symd.config import Limits
+from symd.errors import ObjectNotFound
+from symd.verify import Difference, Report, verify
+
+DIFFERENT = 1
+
+
+@click.command("verify", epilog=example("symd verify program.bin\nsymd verify --json kernel.cubin"))
+@file_argument
+@limit_option
+@json_option
+@object_option
+def command(file: str, limits: Limits, as_json: bool, path: str | None) -> int:
+    """Read the debug data of FILE a second time, with pyelftools, and report every difference.
+
+    Line tables, functions and inlined calls, and variables of each code object are compared. The last line says how much
+    was compared, and of what there was nothing to compare. Exit code 1: there is a difference. FILE may be "-" for
+    standard input.
+    """
+    codes = containers.unpack(read_input(file, limits), limits).objects
+    chosen = [code for code in codes if path is None or code.path == path]
+    if path is not None and not chosen:
+        raise ObjectNotFound(f"there is no code object {path!r}", where=file, metadata={"object": path})
+    report = verify(chosen)
+    for difference in report.differences:
+        if as_json:
+            write_json(asdict(difference))
+        else:
+            write_line(difference_text(difference))
+    if as_json:
+        write_json(summary_json(report))
+    else:
+        for line in summary_lines(file, report):
+            write_line(line)
+    return DIFFERENT if report.differences else 0
+
+
+def difference_text(difference: Difference) -> str:
+    """One difference as a line."""
+    place = f"{difference.path}: " if difference.path else ""
+    ours, theirs = (text or "nothing" for text in (difference.ours, difference.theirs))
+    return f"{place}{difference.kind} {difference.where}: symd reads {ours}; pyelftools reads {theirs}"
+
+
+def summary_json(report: Report) -> dict[str, Any]:
+    """What was compared, after the differences."""
+    return {
+        "rows": report.rows,
+        "scopes": report.scopes,
+        "variables": report.variables,
+        "differences": len(report.differences),
+        "deviations": [asdict(deviation) for deviation in report.deviations],
+        "not_compared": [asdict(left_out) for left_out in report.not_compared],
+    }
+
+
+def summary_lines(file: str, report: Report) -> list[str]:
+    """The same as text; what was not compared, and what pyelftools is known for, stand before the sums."""
+    lines = [f"{_place(one.path)}not compared: {one.reason}" for one in report.not_compared]
+    lines += [f"{_place(one.path)}{one.name} ({one.count} times): {one.reason}" for one in report.deviations]
+    compared = f"{report.rows} rows, {report.scopes} scopes and {report.variables} variables compared"
+    if not report.rows + report.scopes + report.variables:
+        compared = "nothing was compared" + ("" if report.not_compared else ": there is no code object in it")
+    differences = len(report.differences)
+    return [*lines, f"{file}: {compared}, {differences} {'difference' if differences == 1 else 'differences'}"]
+
+
+def _place(path: str) -> str:
+    return f"{path}: " if path else ""

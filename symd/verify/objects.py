@@ -1,0 +1,133 @@
+"""The code objects of a module, each read twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from elftools.common.exceptions import DWARFError, ELFError
+
+from symd import dwarf
+from symd.debuginfo import layout
+from symd.debuginfo.relocation import relocated
+from symd.debuginfo.variables import die_extents
+from symd.debuginfo.variables.dies import DieReader
+from symd.dwarf import DebugSections, Units
+from symd.errors import SymdError
+from symd.model.code import CodeObject, DebugScheme
+from symd.verify import comparison, own_reading, second_opinion
+from symd.verify.comparison import Mismatch
+from symd.verify.deviations import Met
+from symd.verify.records import Deviation, Difference, Kind, Line, NotCompared, Report
+
+Records = TypeVar("Records")
+
+_WHY_NOT: Mapping[DebugScheme, str] = {
+    DebugScheme.NONE: "there is no debug data",
+    DebugScheme.SPIRV: "it is SPIR-V, which pyelftools does not read",
+}
+THEIR_FAILURES = (
+    DWARFError, ELFError, KeyError, AssertionError, TypeError, AttributeError, IndexError, ValueError, OverflowError,
+    RecursionError,
+)  # fmt: skip
+"""What pyelftools raises for debug data that it cannot read: its own errors, and those that it does not foresee."""
+
+
+def verify(codes: Iterable[CodeObject]) -> Report:
+    """What symd and pyelftools read of each code object, compared."""
+    report = Report()
+    for code in codes:
+        report.add(_verify(code))
+    return report
+
+
+def _verify(code: CodeObject) -> Report:
+    reason = _WHY_NOT.get(code.debug)
+    if reason is not None:
+        return Report(not_compared=[NotCompared(code.path, reason)])
+    try:
+        sections = relocated(code, layout.assign(code))
+        units = dwarf.read_units(sections)
+    except SymdError as error:
+        return Report(not_compared=[NotCompared(code.path, f"symd refuses the debug data: {error}")])
+    report = _Object(code.path, sections, units).compare()
+    if not (report.rows or report.scopes or report.variables or report.differences or report.not_compared):
+        report.not_compared.append(NotCompared(code.path, "its debug sections hold no row, function or variable"))
+    return report
+
+
+class _Object:
+    """One code object's relocated debug sections, and the report that is being written."""
+
+    def __init__(self, path: str, sections: DebugSections, units: Units) -> None:
+        self.path = path
+        self.sections = sections
+        self.units = units
+        self.report = Report()
+        self.contents = {section.name: section.data for section in sections if section.data}
+        self.met: Met = Counter()
+        self.address_size = units.units[0].widths.address if units.units else 8
+
+    def compare(self) -> Report:
+        """Compare rows, scopes and variables, each as far as both can read them."""
+        try:
+            lines = dwarf.read_lines(self.sections, self.units)
+            scopes = own_reading.scopes(lines, dwarf.read_scopes(self.sections, lines, self.units))
+        except SymdError as error:
+            self._refused("object", self.sections.info.name, error)
+            return self.report
+        self._compare_rows(own_reading.line_tables(lines))
+        theirs = self._read("scopes", lambda: second_opinion.read_scopes(self.contents, self.address_size))
+        if theirs is not None:
+            self.report.scopes += len(theirs)
+            self._add("scope", self.sections.info.name, comparison.mismatches(scopes, theirs, comparison.same_scope))
+        self._compare_variables()
+        self.report.deviations += [
+            Deviation(self.path, known.name, known.reason, count) for known, count in self.met.items()
+        ]
+        return self.report
+
+    def _compare_rows(self, ours: Mapping[int, list[Line]]) -> None:
+        theirs = self._read("rows", lambda: second_opinion.read_tables(self.contents, self.address_size, self.met))
+        if theirs is None:
+            return
+        for offset in sorted(ours.keys() | theirs.keys()):
+            mine, others = ours.get(offset, []), theirs.get(offset, [])
+            self.report.rows += len(others)
+            where = f"{self.sections.lines.name}+{offset:#x}"
+            self._add("row", where, comparison.mismatches(mine, others, comparison.same_line))
+
+    def _compare_variables(self) -> None:
+        theirs = self._read(
+            "variables", lambda: second_opinion.read_variables(self.contents, self.address_size, self.met)
+        )
+        if theirs is None:
+            return
+        try:
+            dies = DieReader(self.sections, self.units, die_extents.read(self.sections, self.units))
+            ours = list(own_reading.variables(dies))
+        except SymdError as error:
+            self._refused("variable", self.sections.info.name, error)
+            return
+        self.report.variables += len(theirs)
+        self._add("variable", self.sections.info.name, comparison.mismatches(ours, theirs, comparison.same_variable))
+
+    def _read(self, what: str, reader: Callable[[], Records]) -> Records | None:
+        """What pyelftools reads; None where it cannot, which is noted."""
+        try:
+            return reader()
+        except THEIR_FAILURES as error:
+            reason = f"pyelftools cannot read the {what}: {type(error).__name__}: {error}"
+            self.report.not_compared.append(NotCompared(self.path, reason))
+            return None
+
+    def _add(self, kind: Kind, section: str, found: Iterable[Mismatch]) -> None:
+        for one in found:
+            where = f"{section} {kind} {one.number}"
+            ours, theirs = comparison.text(one.ours), comparison.text(one.theirs)
+            self.report.differences.append(Difference(self.path, kind, where, ours, theirs))
+
+    def _refused(self, kind: Kind, where: str, error: SymdError) -> None:
+        """symd reads nothing of what pyelftools reads."""
+        self.report.differences.append(Difference(self.path, kind, where, f"refused: {error}", "read"))
