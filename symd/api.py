@@ -70,6 +70,10 @@ class AliasVerbs(Protocol):
         """What a name means in a context, or else everywhere. None: nobody told."""
         ...
 
+    def remove(self, kind: str, key: str, context: str = "") -> None:
+        """Forget what a name means in that context, or ("") everywhere. Raises ``AliasNotFound``."""
+        ...
+
     def of(self, digest: str, after: Alias | None = None) -> Iterator[Alias]:
         """All names of a module, by context, kind and key; only those behind ``after``."""
         ...
@@ -105,6 +109,19 @@ class Symbolizer(Protocol):
 
     def modules(self) -> Iterator[ModuleRecord]:
         """The catalogue, oldest first."""
+        ...
+
+    def record(self, digest: str) -> ModuleRecord:
+        """One module's line of the catalogue. Raises ``ModuleNotFound``."""
+        ...
+
+    def relabel(self, digest: str, label: str) -> ModuleRecord:
+        """Give a module another label; the catalogue's line as it is then. Raises ``ModuleNotFound``."""
+        ...
+
+    def remove(self, digest: str) -> None:
+        """Forget a module with its index and its aliases; what was loaded of it in contexts stays told. Raises
+        ``ModuleNotFound``."""
         ...
 
     def module(self, digest: str) -> ModuleSummary:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import dropwhile, islice
 from types import TracebackType
 from typing import Any, Self
 
 import grpc
 import numpy as np
+from google.protobuf.field_mask_pb2 import FieldMask
 from grpc_status import rpc_status
 
 from symd.api import AliasVerbs, ContextVerbs
 from symd.config import MIB, Config
-from symd.errors import BadQuery, BuildFailed, DeadlineExceeded, ServerUnavailable, SymdError
+from symd.errors import AliasNotFound, BadQuery, BuildFailed, DeadlineExceeded, ServerUnavailable, SymdError
 from symd.model.addresses import ByAddress, Query
 from symd.model.answers import Answer, Answers
 from symd.model.breakpoints import Breakpoint, Located, SourceLine, Watch, check_breakpoints
@@ -29,7 +31,7 @@ from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
 from symd.v1 import module_pb2
-from symd.v1.alias_service_pb2 import CreateAliasesRequest, ListAliasesRequest, ResolveAliasRequest
+from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
 from symd.v1.alias_service_pb2_grpc import AliasServiceStub
 from symd.v1.breakpoint_service_pb2 import PendingBreakpoint, ResolveBreakpointRequest, WatchBreakpointsRequest
 from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
@@ -45,13 +47,15 @@ from symd.v1.context_service_pb2_grpc import ContextServiceStub
 from symd.v1.listing_service_pb2 import ReadSourcesRequest
 from symd.v1.listing_service_pb2_grpc import ListingServiceStub
 from symd.v1.module_service_pb2 import (
+    DeleteModuleRequest,
     FindMissingModulesRequest,
     GetModuleRequest,
     ListCodeObjectsRequest,
     ListContainersRequest,
     ListKernelsRequest,
     ListModulesRequest,
-    ReadObjectRequest,
+    ReadCodeObjectRequest,
+    UpdateModuleRequest,
     UploadHeader,
     UploadModuleRequest,
 )
@@ -67,26 +71,29 @@ from symd.v1.symbol_service_pb2 import (
 )
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
+from symd.wire.aliases import from_alias, optional_context_name, to_alias
 from symd.wire.answers import FEW, from_answer, from_columns
-from symd.wire.breakpoints import from_answer as from_places
+from symd.wire.breakpoints import from_answer as from_locations
 from symd.wire.breakpoints import from_events, to_breakpoint
-from symd.wire.contexts import from_alias, from_context_record, from_load, to_alias, to_context, to_event
-from symd.wire.device import from_device_columns, join_device
+from symd.wire.chunks import chunks_of
+from symd.wire.concatenated import AnswersBuilder, concatenated
+from symd.wire.contexts import from_context_record, from_load, to_context, to_event
+from symd.wire.device import concatenated_device, from_device_columns
 from symd.wire.device import to_request as to_device_request
-from symd.wire.failures import from_failure, from_status, rebuilt
-from symd.wire.found_names import from_entry, to_wanted
+from symd.wire.failures import from_status, rebuilt
+from symd.wire.found_names import from_item
+from symd.wire.found_names import to_request as to_names_request
 from symd.wire.grabs import GrabParts, to_grab_request
-from symd.wire.joined import Joined, join
+from symd.wire.kept_tables import KeptTables, TableReceiver
 from symd.wire.line_tables import from_chunks, to_level
 from symd.wire.listings import from_chunks as from_listing_chunks
 from symd.wire.listings import to_request as to_listing_request
 from symd.wire.modules import from_module, from_record
 from symd.wire.names import checked_digest, checked_module_name, context_id, context_name, module_digest, module_name
-from symd.wire.pieces import pieces
 from symd.wire.queries import Column, add_query, write_column
+from symd.wire.row_answers import RowAnswers
+from symd.wire.sources import FILES
 from symd.wire.sources import from_chunks as from_source_chunks
-from symd.wire.spelled_out import SpelledOut
-from symd.wire.tables import Arriving, KeptTables
 from symd.wire.variables import from_response as from_variables_response
 from symd.wire.variables import to_request as to_variables_request
 
@@ -95,22 +102,22 @@ OPTIONS = (
     ("grpc.max_send_message_length", -1),
     ("grpc.default_authority", "localhost"),  # over a Unix socket gRPC would send the path, which some servers refuse
 )
-NAMES = 10_000
-"""Modules asked for in one FindMissingModules."""
-UNARY = 1 << 16
-"""Up to so many addresses go in one call; more travel as a stream of"""
-BATCH = 1 << 20
-"""addresses each, or fewer where the daemon takes fewer, and in at least so many"""
-PIECES = 4
-"""messages, so that one side packs and unpacks while the other looks up."""
-QUERIES = 100_000
-"""Queries that are spelled out one by one, in one call."""
+MAX_NAMES_PER_CALL = 10_000
+"""The most modules asked for in one FindMissingModules."""
+MAX_ADDRESSES_PER_CALL = 1 << 16
+"""The most addresses of a column that go in one unary call. More travel as a stream of batches."""
+MAX_ADDRESSES_PER_BATCH = 1 << 20
+"""The most addresses in one batch of a stream, where the daemon takes as many."""
+MIN_BATCHES = 4
+"""The batches that a stream has at least, so that one side packs and unpacks while the other looks up."""
+MAX_QUERIES_PER_CALL = 100_000
+"""The most queries in one call when they are not a column."""
 
 
 class Client:
     """A daemon at ``unix:PATH`` or ``HOST:PORT`` (by default where ``symd serve`` listens by default).
 
-    It has every verb of ``symd.engine.Symbolizer``. ``timeout`` is in seconds, for each call it makes; None waits.
+    It has every verb of ``symd.api.Symbolizer``. ``timeout`` is in seconds, for each call it makes; None waits.
     Safe to use from several threads. Raises what the engine raises, and ``ServerUnavailable`` when nobody answers.
     """
 
@@ -141,7 +148,7 @@ class Client:
         """Close the channel; calls that run end."""
         self._channel.close()
 
-    def within(self, seconds: float | None) -> Client:
+    def with_timeout(self, seconds: float | None) -> Client:
         """The same client over the same channel with another timeout."""
         other = copy.copy(self)
         other._timeout = seconds  # noqa: SLF001 - its own
@@ -165,8 +172,8 @@ class Client:
     def missing(self, digests: Sequence[str]) -> list[str]:
         """Those of ``digests`` that the daemon does not have, in the order given."""
         missing: list[str] = []
-        for start in range(0, len(digests), NAMES):
-            names = [module_name(checked_digest(digest)) for digest in digests[start : start + NAMES]]
+        for start in range(0, len(digests), MAX_NAMES_PER_CALL):
+            names = [module_name(checked_digest(digest)) for digest in digests[start : start + MAX_NAMES_PER_CALL]]
             response = self._call(self._modules.FindMissingModules, FindMissingModulesRequest(names=names))
             missing += map(module_digest, response.names)
         return missing
@@ -176,7 +183,7 @@ class Client:
         digest = hashlib.sha256(data).hexdigest()
         if not self.missing([digest]):
             return self.module(digest)
-        header = UploadHeader(sha256=digest, size=len(data), label=label)
+        header = UploadHeader(sha256=digest, size_bytes=len(data), label=label)
         response = self._call(self._modules.UploadModule, _upload(header, data))
         return self._described(response.module)
 
@@ -195,6 +202,21 @@ class Client:
         for page in self._pages(self._modules.ListModules, ListModulesRequest()):
             yield from map(from_record, page.modules)
 
+    def record(self, digest: str) -> ModuleRecord:
+        """One module's line of the catalogue."""
+        request = GetModuleRequest(name=checked_module_name(digest))
+        return from_record(self._call(self._modules.GetModule, request).module)
+
+    def relabel(self, digest: str, label: str) -> ModuleRecord:
+        """Give a module another label."""
+        module = module_pb2.Module(name=checked_module_name(digest), label=label)
+        request = UpdateModuleRequest(module=module, update_mask=FieldMask(paths=["label"]))
+        return from_record(self._call(self._modules.UpdateModule, request).module)
+
+    def remove(self, digest: str) -> None:
+        """Let the daemon forget a module with its index and its aliases."""
+        self._call(self._modules.DeleteModule, DeleteModuleRequest(name=checked_module_name(digest)))
+
     def module(self, digest: str) -> ModuleSummary:
         """One module described."""
         request = GetModuleRequest(name=checked_module_name(digest))
@@ -202,13 +224,13 @@ class Client:
 
     def object_data(self, digest: str, path: str) -> bytes:
         """The bytes of the code object at nesting path ``path``."""
-        request = ReadObjectRequest(name=checked_module_name(digest), object=path)
-        return b"".join(response.chunk for response in self._stream(self._modules.ReadObject, request))
+        request = ReadCodeObjectRequest(name=checked_module_name(digest), path=path)
+        return b"".join(response.chunk for response in self._stream(self._modules.ReadCodeObject, request))
 
     def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
         """The decoded line tables of one level, one for each code object that has it."""
         name = checked_module_name(digest)
-        request = GetLineTableRequest(name=name, object=path, level=to_level(level))
+        request = GetLineTableRequest(name=name, path=path, level=to_level(level))
         return from_chunks(self._stream(self._symbols.GetLineTable, request))
 
     def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
@@ -216,16 +238,17 @@ class Client:
         name = checked_module_name(digest)
         if len(queries) <= FEW:
             ask = _asked(name, queries, path)
-            return SpelledOut([from_answer(answer) for answer in self._call(self._symbols.Symbolize, ask).answers])
+            return RowAnswers([from_answer(answer) for answer in self._call(self._symbols.Symbolize, ask).answers])
         if all(isinstance(query, ByAddress) for query in queries):
             return self.symbolize_column(digest, _addresses(queries), path=path)
-        return join(
-            [self._spelled_out(name, queries[at : at + QUERIES], path) for at in range(0, len(queries), QUERIES)]
+        size = MAX_QUERIES_PER_CALL
+        return concatenated(
+            [self._as_columns(name, queries[at : at + size], path) for at in range(0, len(queries), size)]
         )
 
     def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
-        ask = SymbolizeRequest(name=checked_module_name(digest), object=path)
+        ask = SymbolizeRequest(name=checked_module_name(digest), path=path)
         add_query(ask.queries, query)
         return from_answer(self._call(self._symbols.Symbolize, ask).answers[0])
 
@@ -246,16 +269,17 @@ class Client:
         known = list(tables.known)
 
         def ask(message: SymbolizeRequest, part: U64) -> None:
-            message.MergeFrom(SymbolizeRequest(name=name, object=path, keeps_tables=True, known_tables=known))
+            message.MergeFrom(SymbolizeRequest(name=name, path=path, keeps_tables=True, known_tables=known))
             write_column(message.column, Column(part, kernel, section))
 
-        if len(values) <= UNARY:
+        if len(values) <= MAX_ADDRESSES_PER_CALL:
             request = SymbolizeRequest()
             ask(request, values)
             message = self._call(self._symbols.Symbolize, request).columns
             return from_columns(message, values, tables.take(message.locations))
         ask(SymbolizeRequest(), values[:0])  # what does not fit a message is refused here, not in the thread that sends
-        size = min(max(len(values) // PIECES, UNARY), BATCH, self.server_info().max_batch)
+        size = max(len(values) // MIN_BATCHES, MAX_ADDRESSES_PER_CALL)
+        size = min(size, MAX_ADDRESSES_PER_BATCH, self.server_info().max_batch)
         parts = [values[start : start + size] for start in range(0, len(values), size)]
         return self._in_batches(ask, parts, tables)
 
@@ -272,7 +296,7 @@ class Client:
         asked = to_breakpoint(Breakpoint("", where, every, path, tuple(rules)))
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
         pages = list(self._pages(self._breakpoints.ResolveBreakpoint, request))
-        return from_places(where, (place for page in pages for place in page.places), pages[0].refusal)
+        return from_locations(where, (each for page in pages for each in page.locations), pages[0].refusal)
 
     def watch(self, breakpoints: Sequence[Breakpoint], *, known: bool = True) -> Watch:
         """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
@@ -285,8 +309,8 @@ class Client:
 
     def names(self, digest: str, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""
-        request = to_wanted(wanted, checked_module_name(digest), path)
-        return [from_entry(each) for page in self._pages(self._names.FindNames, request) for each in page.names]
+        request = to_names_request(checked_digest(digest), wanted, path)
+        return [from_item(each) for page in self._pages(self._names.FindNames, request) for each in page.items]
 
     def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
         """The variables in scope at one place, read where the daemon is."""
@@ -301,20 +325,19 @@ class Client:
     def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         """The texts of source files, from the module or from the daemon's disk."""
         found: list[SourceText] = []
-        for start in range(0, len(files), NAMES):
-            request = ReadSourcesRequest(
-                name=checked_module_name(digest), object=path, files=files[start : start + NAMES]
-            )
+        for start in range(0, len(files), FILES):
+            some = files[start : start + FILES]
+            request = ReadSourcesRequest(name=checked_module_name(digest), path=path, files=some)
             found += from_source_chunks(self._stream(self._listings.ReadSources, request))
         return found
 
-    def _spelled_out(self, name: str, queries: Sequence[Query], path: str | None) -> Answers:
+    def _as_columns(self, name: str, queries: Sequence[Query], path: str | None) -> Answers:
         ask = _asked(name, queries, path)
         ask.form = ANSWER_FORM_COLUMNS
         return from_columns(self._call(self._symbols.Symbolize, ask).columns)
 
     def _in_batches(
-        self, ask: Callable[[SymbolizeRequest, U64], None], parts: Sequence[U64], tables: Arriving
+        self, ask: Callable[[SymbolizeRequest, U64], None], parts: Sequence[U64], tables: TableReceiver
     ) -> Answers:
         """Send batch after batch while answers come back; decode each as it comes."""
 
@@ -325,16 +348,18 @@ class Client:
                 yield request
 
         responses = self._stream(self._symbols.SymbolizeStream, numbered())
-        whole = Joined(sum(map(len, parts)))
+        whole = AnswersBuilder(sum(map(len, parts)))
         for response, values in zip(responses, parts, strict=True):
             if response.HasField("failure"):
-                raise from_failure(response.failure)
+                raise from_status(response.failure)
             columns = response.answers.columns
             whole.add(from_columns(columns, values, tables.take(columns.locations)))
         return whole.answers()
 
     def _described(self, module: module_pb2.Module) -> ModuleSummary:
-        """The module with its code objects, kernels and containers, fetched page by page."""
+        """The module with its code objects, kernels and containers, fetched page by page. Raises the module's failure."""
+        if module.HasField("failure"):
+            raise from_status(module.failure)
         objects = self._pages(self._modules.ListCodeObjects, ListCodeObjectsRequest(parent=module.name))
         kernels = self._pages(self._modules.ListKernels, ListKernelsRequest(parent=module.name))
         containers = self._pages(self._modules.ListContainers, ListContainersRequest(parent=module.name))
@@ -342,7 +367,7 @@ class Client:
             module,
             (each for page in objects for each in page.code_objects),
             (each for page in kernels for each in page.kernels),
-            (each for page in containers for each in page.containers) if module.container_count else (),
+            (each for page in containers for each in page.containers) if module.contents.container_count else (),
         )
 
     def _pages(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
@@ -395,12 +420,12 @@ class Client:
 
 def _upload(header: UploadHeader, data: bytes) -> Iterator[UploadModuleRequest]:
     yield UploadModuleRequest(header=header)
-    for chunk in pieces(data, MIB):
+    for chunk in chunks_of(data, MIB):
         yield UploadModuleRequest(chunk=chunk)
 
 
 def _asked(name: str, queries: Sequence[Query], path: str | None) -> SymbolizeRequest:
-    ask = SymbolizeRequest(name=name, object=path)
+    ask = SymbolizeRequest(name=name, path=path)
     for query in queries:
         add_query(ask.queries, query)
     return ask
@@ -431,9 +456,12 @@ class _Contexts:
         return from_context_record(response.context)
 
     def all(self, after: str = "") -> Iterator[ContextRecord]:
-        request = ListContextsRequest(after=context_name(after) if after else "")
-        for page in self._pages(self._stub.ListContexts, request):
-            yield from map(from_context_record, page.contexts)
+        pages = self._pages(self._stub.ListContexts, ListContextsRequest())
+        records = (from_context_record(each) for page in pages for each in page.contexts)
+        if after:
+            self.get(after)
+            return islice(dropwhile(lambda record: record.id != after, records), 1, None)
+        return records
 
     def remove(self, name: str) -> None:
         self._call(self._stub.DeleteContext, DeleteContextRequest(name=context_name(name)))
@@ -444,21 +472,25 @@ class _Contexts:
         return list(self._call(self._stub.RecordEvents, request).keys)
 
     def loads(self, name: str, after: int = 0) -> Iterator[tuple[int, Load]]:
-        request = ListLoadsRequest(parent=context_name(name), after=after)
+        if not 0 <= after < 1 << 63:
+            raise BadQuery(f"{after} is not the number of a load")
+        request = ListLoadsRequest(parent=context_name(name))
         for page in self._pages(self._stub.ListLoads, request):
-            yield from ((each.number, from_load(each.load)) for each in page.loads)
+            yield from ((each.number, from_load(each.load)) for each in page.loads if each.number > after)
 
     def symbolize(
         self, name: str, values: U64, times: Times = None, form: AddressForm = WHOLE_ADDRESS
     ) -> DeviceAnswers:
-        size = min(BATCH, self._client.server_info().max_batch) if len(values) > UNARY else UNARY
-        pieces = []
+        size = MAX_ADDRESSES_PER_CALL
+        if len(values) > size:
+            size = min(MAX_ADDRESSES_PER_BATCH, self._client.server_info().max_batch)
+        parts = []
         for first in range(0, max(len(values), 1), size):
             part = slice(first, first + size)
             as_of = times if times is None or isinstance(times, int) else times[part]
             request = to_device_request(context_name(name), values[part], as_of, form)
-            pieces.append(from_device_columns(self._call(self._stub.SymbolizeAddresses, request).answers))
-        return join_device(pieces)
+            parts.append(from_device_columns(self._call(self._stub.SymbolizeAddresses, request).answers))
+        return concatenated_device(parts)
 
 
 class _Aliases:
@@ -473,12 +505,23 @@ class _Aliases:
         self._call(self._stub.CreateAliases, CreateAliasesRequest(aliases=map(to_alias, aliases)))
 
     def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
-        scope = context_name(context) if context else ""
-        response = self._call(self._stub.ResolveAlias, ResolveAliasRequest(kind=kind, key=key, context=scope))
-        return from_alias(response.alias) if response.HasField("alias") else None
+        request = GetAliasRequest(kind=kind, key=key, context=optional_context_name(context))
+        try:
+            return from_alias(self._call(self._stub.GetAlias, request).alias)
+        except AliasNotFound:
+            return None
+
+    def remove(self, kind: str, key: str, context: str = "") -> None:
+        request = DeleteAliasRequest(kind=kind, key=key, context=optional_context_name(context))
+        self._call(self._stub.DeleteAlias, request)
 
     def of(self, digest: str, after: Alias | None = None) -> Iterator[Alias]:
         parent = checked_module_name(digest)
-        request = ListAliasesRequest(parent=parent, after=to_alias(after) if after else None)
-        for page in self._pages(self._stub.ListAliases, request):
-            yield from map(from_alias, page.aliases)
+        key = _key(after) if after else ("", "", "")
+        for page in self._pages(self._stub.ListAliases, ListAliasesRequest(parent=parent)):
+            yield from (alias for alias in map(from_alias, page.aliases) if _key(alias) > key)
+
+
+def _key(alias: Alias) -> tuple[str, str, str]:
+    """What aliases are listed by."""
+    return alias.context, alias.kind, alias.key

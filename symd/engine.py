@@ -113,6 +113,16 @@ class Engine:
             yield from page
             page = self.store.records(after=(page[-1].added, page[-1].sha256))
 
+    def record(self, digest: str) -> ModuleRecord:
+        return self.store.record(digest)
+
+    def relabel(self, digest: str, label: str) -> ModuleRecord:
+        self.store.relabel(digest, label)
+        return self.store.record(digest)
+
+    def remove(self, digest: str) -> None:
+        self._indexes.remove(digest)
+
     def module(self, digest: str) -> ModuleSummary:
         return self._indexes.whole(digest).summary
 

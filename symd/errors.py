@@ -9,12 +9,14 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- BuildFailed                              the driver's compiler refused the module; carries the build log
 |   +-- DriverNotConfigured                      no driver of that name; says which the operator configured
 +-- LimitExceeded           RESOURCE_EXHAUSTED   a configured budget (size, depth, expansion, count) would be passed
+|   +-- Busy                                     as many long calls as are allowed run already: the same may do later
 +-- Unsupported             UNIMPLEMENTED        understood, and not something symd reads
 +-- NotFound                NOT_FOUND
 |   +-- ModuleNotFound
 |   +-- ObjectNotFound
 |   +-- KernelNotFound
 |   +-- ContextNotFound
+|   +-- AliasNotFound
 +-- FailedPrecondition      FAILED_PRECONDITION  do not retry before something was mended
 |   +-- DriverMissing                            a library or device is not installed; says what to install
 |   +-- ToolMissing                              a disassembler or demangler is not installed, or too old; says what to install
@@ -37,8 +39,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 __all__ = (
+    "AliasNotFound",
     "BadQuery",
     "BuildFailed",
+    "Busy",
     "ContextNotFound",
     "DataLoss",
     "DeadlineExceeded",
@@ -76,12 +80,14 @@ class SymdError(Exception):
     """What went wrong, where, and what to do about it.
 
     ``message`` is one sentence; ``where`` names the input (a file, a section, an offset); ``hint`` says what to do;
-    ``metadata`` holds the same facts by key for programs (it becomes ``ErrorInfo.metadata``).
+    ``metadata`` holds the same facts by key for programs (it becomes ``ErrorInfo.metadata``). ``retry_seconds`` is after
+    how many seconds the same call may do; None: not before something changed.
     """
 
     status: ClassVar[str] = "INTERNAL"
     reason: ClassVar[str] = "INTERNAL"
     exit_code: ClassVar[int] = 3
+    retry_seconds: ClassVar[float | None] = None
 
     def __init__(
         self, message: str, *, where: str = "", hint: str = "", metadata: Mapping[str, str] | None = None
@@ -152,6 +158,11 @@ class LimitExceeded(SymdError):
     exit_code = 2
 
 
+class Busy(LimitExceeded):
+    reason = "BUSY"
+    retry_seconds = 1.0
+
+
 class Unsupported(SymdError):
     status = "UNIMPLEMENTED"
     reason = "UNSUPPORTED"
@@ -178,6 +189,10 @@ class KernelNotFound(NotFound):
 
 class ContextNotFound(NotFound):
     reason = "UNKNOWN_CONTEXT"
+
+
+class AliasNotFound(NotFound):
+    reason = "UNKNOWN_ALIAS"
 
 
 class FailedPrecondition(SymdError):
@@ -210,6 +225,7 @@ class DriverTimeout(DeadlineExceeded):
 class Unavailable(SymdError):
     status = "UNAVAILABLE"
     reason = "UNAVAILABLE"
+    retry_seconds = 1.0
 
 
 class ServerUnavailable(Unavailable):

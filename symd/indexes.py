@@ -128,6 +128,16 @@ class Indexes:
         """Index a module that is in the store and never was, or take it out again."""
         return self._admitted(digest, None, new=True)
 
+    def remove(self, digest: str) -> None:
+        """Take a module out of the store and forget its index, also one that is being made. Raises ``ModuleNotFound``."""
+        with self._building.setdefault(digest, threading.Lock()):
+            try:
+                self._store.remove(digest)
+                self._partials.pop(digest, None)
+                self._cache.forget(digest)
+            finally:
+                self._building.pop(digest, None)
+
     def code_objects(self, digest: str) -> tuple[CodeObject, ...]:
         """The code objects themselves, opened anew: no index has their bytes."""
         return containers.unpack(bytes(self._store.data(digest)), self._limits).objects
@@ -137,7 +147,7 @@ class Indexes:
         for code in self.code_objects(digest):
             if code.path == path:
                 return code
-        raise ObjectNotFound(f"there is no code object {path!r}", where=digest, metadata={"object": path})
+        raise ObjectNotFound(f"there is no code object {path!r}", where=digest, metadata={"path": path})
 
     def close(self) -> None:
         """Forget all. Indexes that are being read stay readable."""

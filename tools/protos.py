@@ -9,6 +9,7 @@ import sys
 from importlib import resources
 from pathlib import Path
 
+from google.rpc import status_pb2
 from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,8 +36,9 @@ def compile_protos(into: Path) -> int:
     """Run protoc over every .proto; its exit code."""
     sources = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.glob("symd/v1/*.proto"))
     well_known = resources.files("grpc_tools") / "_proto"
+    google_rpc = Path(status_pb2.__file__).parents[2]
     outputs = [f"--{kind}_out={into}" for kind in ("python", "pyi", "grpc_python")]
-    return int(protoc.main(["protoc", f"-I{PROTOS}", f"-I{well_known}", *outputs, *sources]))
+    return int(protoc.main(["protoc", f"-I{PROTOS}", f"-I{well_known}", f"-I{google_rpc}", *outputs, *sources]))
 
 
 def finish(made: Path) -> None:

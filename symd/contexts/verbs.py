@@ -110,6 +110,9 @@ class StoredAliases:
     def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
         return self._aliases.resolve(kind, key, context)
 
+    def remove(self, kind: str, key: str, context: str = "") -> None:
+        self._aliases.remove(kind, key, context)
+
     def of(self, digest: str, after: Alias | None = None) -> Iterator[Alias]:
         page = self._aliases.of(digest, after, PAGE)
         while page:

@@ -54,6 +54,10 @@ class Disassembler(Protocol):
         """Whether the code is of the kind that it reads."""
         ...
 
+    def installed(self) -> bool:
+        """Whether this machine has the program or library, by its name: nothing is run or loaded."""
+        ...
+
     def disassemble(self, ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
         """One outcome a range, in order. Raises ToolMissing when nothing of the kind is installed, and what a run raises
         that spoils all of them."""

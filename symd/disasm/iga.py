@@ -12,7 +12,7 @@ from pathlib import Path
 from symd.child.tool import run_tool, tool_error
 from symd.containers.intel.targets import product_core
 from symd.disasm.disassembler import DAMAGED_CODE, SMALLER_REQUEST, Budget, Decoded, Outcome
-from symd.disasm.installed import chosen_folders
+from symd.disasm.installed import chosen_folders, has_library
 from symd.disasm.ranges import CodeRange
 from symd.errors import SymdError, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import CodeObject, Vendor
@@ -44,6 +44,10 @@ IGA_UNSUPPORTED_PLATFORM = 10
 
 def takes(code: CodeObject) -> bool:
     return code.vendor is Vendor.INTEL
+
+
+def installed() -> bool:
+    return any(has_library(name) for name in LIBRARIES)
 
 
 def generation(target: str | None) -> int:

@@ -11,6 +11,12 @@ VARIABLE = "SYMD_TOOLS"
 """Folders to look into first, for programs and for libraries, separated like those of PATH."""
 
 
+_LIBRARY_FOLDERS = (
+    *(f"{prefix}/lib/{os.uname().machine}-linux-gnu" for prefix in ("", "/usr", "/usr/local")),
+    *(f"{prefix}/{lib}" for prefix in ("", "/usr", "/usr/local") for lib in ("lib64", "lib")),
+)
+
+
 def programs(name: str, elsewhere: Sequence[str] = ()) -> list[str]:
     """Every program ``name`` or ``name-VERSION``, the best first: from SYMD_TOOLS, the highest version on PATH, the one
     without a version, then those in the folders ``elsewhere``. A program with several names is listed once."""
@@ -31,6 +37,12 @@ def _ordered(name: str, path: Sequence[str], elsewhere: Sequence[str]) -> Iterat
 def chosen_folders() -> list[str]:
     """The folders of SYMD_TOOLS."""
     return [folder for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
+
+
+def has_library(file: str) -> bool:
+    """Whether a library with that file name lies in SYMD_TOOLS or where the system keeps libraries."""
+    named = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    return any(Path(folder, file).exists() for folder in (*chosen_folders(), *filter(None, named), *_LIBRARY_FOLDERS))
 
 
 def library(name: str) -> str | None:

@@ -50,6 +50,10 @@ def takes(code: CodeObject) -> bool:
     return code.vendor is Vendor.AMD
 
 
+def installed() -> bool:
+    return bool(programs(PROGRAM, ROCM))
+
+
 def disassemble(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
     """Ranges of one processor and wave size go through one run."""
     found = programs(PROGRAM, ROCM)

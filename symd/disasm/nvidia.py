@@ -33,6 +33,10 @@ def takes(code: CodeObject) -> bool:
     return code.vendor is Vendor.NVIDIA
 
 
+def installed() -> bool:
+    return bool(programs("nvdisasm", _elsewhere()))
+
+
 def disassemble(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
     """One run or a few for each range; its outcome where it can be decoded, else why not."""
     found = programs("nvdisasm", _elsewhere())

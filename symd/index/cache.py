@@ -38,6 +38,11 @@ class IndexCache:
             self._held += item.weight
             self._shrink()
 
+    def forget(self, digest: str) -> None:
+        """Let go of a module's index."""
+        with self._lock:
+            self._forget(digest)
+
     def _shrink(self) -> None:
         """What was asked for since it was noted is noted anew, so that the heap's top is in truth the oldest."""
         while self._held > self._budget and len(self._items) > 1:

@@ -45,7 +45,7 @@ def locate(
     """
     if path is not None and path not in index.objects:
         raise ObjectNotFound(
-            f"there is no code object {path!r}", hint="symd info FILE lists them", metadata={"object": path}
+            f"there is no code object {path!r}", hint="symd info FILE lists them", metadata={"path": path}
         )
     files = _Files(index, path)
     found = matching(files.paths, wanted.file, rules)

@@ -11,50 +11,50 @@ import grpc
 from grpc_status import rpc_status
 
 from symd.errors import DeadlineExceeded, SymdError
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.wire.failures import to_status
 
 log = logging.getLogger("symd.service")
 
-Handler = Callable[[Parts, Any, grpc.ServicerContext], Any]
-"""Takes the parts, the request (or an iterator of them) and the call; returns the response (or an iterator)."""
+Handler = Callable[[ServiceContext, Any, grpc.ServicerContext], Any]
+"""Takes the service's context, the request (or an iterator of them) and the call; returns the response (or an iterator)."""
 
 
-def unary(handler: Handler, parts: Parts) -> Callable[[Any, grpc.ServicerContext], Any]:
+def unary(handler: Handler, service: ServiceContext) -> Callable[[Any, grpc.ServicerContext], Any]:
     """A handler that returns one response."""
 
-    def call(request: Any, context: grpc.ServicerContext) -> Any:
+    def guarded(request: Any, call: grpc.ServicerContext) -> Any:
         try:
-            return handler(parts, request, context)
+            return handler(service, request, call)
         except SymdError as error:
-            fail(context, error)
+            fail(call, error)
         except grpc.RpcError:
             raise  # the caller is gone; gRPC knows
         except Exception as error:  # noqa: BLE001 - the last guard: logged whole, and the caller gets its id
-            fail(context, defect(error))
+            fail(call, defect(error))
 
-    return call
+    return guarded
 
 
-def streaming(handler: Handler, parts: Parts) -> Callable[[Any, grpc.ServicerContext], Iterator[Any]]:
+def streaming(handler: Handler, service: ServiceContext) -> Callable[[Any, grpc.ServicerContext], Iterator[Any]]:
     """A handler that returns an iterator of responses."""
 
-    def call(request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+    def guarded(request: Any, call: grpc.ServicerContext) -> Iterator[Any]:
         try:
-            yield from handler(parts, request, context)
+            yield from handler(service, request, call)
         except SymdError as error:
-            fail(context, error)
+            fail(call, error)
         except grpc.RpcError:
             raise  # the caller is gone; gRPC knows
         except Exception as error:  # noqa: BLE001 - as above
-            fail(context, defect(error))
+            fail(call, defect(error))
 
-    return call
+    return guarded
 
 
-def fail(context: grpc.ServicerContext, error: SymdError) -> NoReturn:
+def fail(call: grpc.ServicerContext, error: SymdError) -> NoReturn:
     """End the call with the error's status and details."""
-    context.abort_with_status(rpc_status.to_status(to_status(error)))
+    call.abort_with_status(rpc_status.to_status(to_status(error)))
     raise AssertionError("abort returned")
 
 
@@ -67,16 +67,16 @@ def defect(error: Exception) -> SymdError:
     )
 
 
-def check_deadline(context: grpc.ServicerContext) -> None:
+def check_deadline(call: grpc.ServicerContext) -> None:
     """Raises ``DeadlineExceeded`` when nobody can be waiting any more: cheap, and done before work begins."""
-    remaining = context.time_remaining()
+    remaining = call.time_remaining()
     if remaining is not None and remaining <= 0:
         raise DeadlineExceeded("the deadline passed before the work began", hint="allow more time")
 
 
-def while_wanted(items: Iterable[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+def while_wanted(items: Iterable[Any], call: grpc.ServicerContext) -> Iterator[Any]:
     """The items, as long as the caller is there and has time left."""
     for item in items:
-        if not context.is_active():
+        if not call.is_active():
             return
         yield item

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from symd.errors import BadQuery
+from symd.wire.fields import bad_field
 
 Item = TypeVar("Item")
 
@@ -19,7 +20,7 @@ MAX_SIZE = 10_000
 def page_size(asked: int) -> int:
     """Entries of a page. Raises ``BadQuery`` for a negative number."""
     if asked < 0:
-        raise BadQuery(f"page_size is {asked}", hint="ask for 0 (as many as usual) or more")
+        raise bad_field("page_size", f"page_size is {asked}", "ask for 0 (as many as usual) or more")
     return min(asked or DEFAULT_SIZE, MAX_SIZE)
 
 
@@ -49,4 +50,4 @@ def slice_page(items: Sequence[Item], of: str, asked: int, token: str) -> tuple[
 
 
 def bad_token() -> BadQuery:
-    return BadQuery("page_token is not one of this list", hint="pass next_page_token on as it came")
+    return bad_field("page_token", "page_token is not one of this list", "pass next_page_token on as it came")

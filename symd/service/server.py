@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from symd.api import Host
 from symd.config import Config
-from symd.service.parts import MAX_REQUEST, Parts, Slots
+from symd.service.reflection import REFLECTION, enable_reflection
+from symd.service.service_context import MAX_REQUEST, ServiceContext
+from symd.service.stream_limiter import StreamLimiter
 from symd.service.table import register, services
 from symd.service.watches import Watches
 
@@ -56,18 +57,18 @@ def build_server(engine: Host, config: Config) -> grpc.Server:
 
 def build_daemon(engine: Host, config: Config) -> Daemon:
     """The same with its health and its end in hand."""
-    parts = Parts(engine, config, Slots(config.streams), Watches(config.watches))
+    names = (*(service.full_name for service in services()), health.SERVICE_NAME, *REFLECTION)
+    context = ServiceContext(engine, config, StreamLimiter(config.streams), Watches(config.watches), names)
     threads = config.workers + config.streams + config.watches
     pool = ThreadPoolExecutor(threads, thread_name_prefix="symd-rpc")
     server = grpc.server(pool, options=OPTIONS, maximum_concurrent_rpcs=2 * threads)
-    register(server, parts)
-    names = [service.full_name for service in services()]
+    register(server, context)
     servicer = _health_servicer()
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-    for name in ("", *names, health.SERVICE_NAME, reflection.SERVICE_NAME):
+    for name in ("", *names):
         servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
-    reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-    return Daemon(server, servicer, pool, parts.stopping, parts.watches)
+    enable_reflection(server, names)
+    return Daemon(server, servicer, pool, context.stopping, context.watches)
 
 
 def _health_servicer() -> health.HealthServicer:

@@ -12,13 +12,15 @@ from google.protobuf.message_factory import GetMessageClass
 
 from symd.errors import Malformed
 from symd.service.guard import Handler, streaming, unary
-from symd.service.parts import Parts
 from symd.service.rpc import (
     create_aliases,
     create_context,
+    delete_alias,
     delete_context,
+    delete_module,
     find_missing_modules,
     find_names,
+    get_alias,
     get_context,
     get_line_table,
     get_listing,
@@ -33,17 +35,18 @@ from symd.service.rpc import (
     list_kernels,
     list_loads,
     list_modules,
-    read_object,
+    read_code_object,
     read_sources,
     record_events,
-    resolve_alias,
     resolve_breakpoint,
     symbolize,
     symbolize_addresses,
     symbolize_stream,
+    update_module,
     upload_module,
     watch_breakpoints,
 )
+from symd.service.service_context import ServiceContext
 from symd.v1 import (
     alias_service_pb2,
     breakpoint_service_pb2,
@@ -74,10 +77,12 @@ HANDLERS: Mapping[str, Handler] = {
     "symd.v1.ModuleService.GrabModule": grab_module.handle,
     "symd.v1.ModuleService.ListModules": list_modules.handle,
     "symd.v1.ModuleService.GetModule": get_module.handle,
+    "symd.v1.ModuleService.UpdateModule": update_module.handle,
+    "symd.v1.ModuleService.DeleteModule": delete_module.handle,
     "symd.v1.ModuleService.ListCodeObjects": list_code_objects.handle,
     "symd.v1.ModuleService.ListContainers": list_containers.handle,
     "symd.v1.ModuleService.ListKernels": list_kernels.handle,
-    "symd.v1.ModuleService.ReadObject": read_object.handle,
+    "symd.v1.ModuleService.ReadCodeObject": read_code_object.handle,
     "symd.v1.SymbolService.Symbolize": symbolize.handle,
     "symd.v1.SymbolService.SymbolizeStream": symbolize_stream.handle,
     "symd.v1.SymbolService.GetLineTable": get_line_table.handle,
@@ -94,7 +99,8 @@ HANDLERS: Mapping[str, Handler] = {
     "symd.v1.ContextService.ListLoads": list_loads.handle,
     "symd.v1.ContextService.SymbolizeAddresses": symbolize_addresses.handle,
     "symd.v1.AliasService.CreateAliases": create_aliases.handle,
-    "symd.v1.AliasService.ResolveAlias": resolve_alias.handle,
+    "symd.v1.AliasService.GetAlias": get_alias.handle,
+    "symd.v1.AliasService.DeleteAlias": delete_alias.handle,
     "symd.v1.AliasService.ListAliases": list_aliases.handle,
     "symd.v1.ServerService.GetServerInfo": get_server_info.handle,
     "symd.v1.VariableService.GetVariables": get_variables.handle,
@@ -107,18 +113,18 @@ def services() -> Iterator[ServiceDescriptor]:
         yield from file.services_by_name.values()
 
 
-def register(server: grpc.Server, parts: Parts) -> None:
+def register(server: grpc.Server, service_context: ServiceContext) -> None:
     """Let the server route every method of every service to its handler; a method without one is a KeyError here."""
     for service in services():
-        methods = {method.name: _routed(method, parts) for method in service.methods}
+        methods = {method.name: _routed(method, service_context) for method in service.methods}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, methods),))
         server.add_registered_method_handlers(service.full_name, methods)
 
 
-def _routed(method: MethodDescriptor, parts: Parts) -> grpc.RpcMethodHandler[Any, Any]:
+def _routed(method: MethodDescriptor, service_context: ServiceContext) -> grpc.RpcMethodHandler[Any, Any]:
     guard = streaming if method.server_streaming else unary
     request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
-    call = guard(_reading(HANDLERS[method.full_name], request, many=method.client_streaming), parts)
+    call = guard(_reading(HANDLERS[method.full_name], request, many=method.client_streaming), service_context)
     make = _MAKERS[method.client_streaming, method.server_streaming]
     return make(call, response_serializer=response.SerializeToString)
 
@@ -133,11 +139,11 @@ def _reading(handler: Handler, kind: type[Message], *, many: bool) -> Handler:
         except DecodeError as error:
             raise Malformed(f"not a {kind.DESCRIPTOR.full_name}: {error}", where="the request") from None
 
-    def handle_one(parts: Parts, request: bytes, context: grpc.ServicerContext) -> Any:
-        return handler(parts, read(request), context)
+    def handle_one(service: ServiceContext, request: bytes, call: grpc.ServicerContext) -> Any:
+        return handler(service, read(request), call)
 
-    def handle_many(parts: Parts, requests: Iterator[bytes], context: grpc.ServicerContext) -> Any:
-        return handler(parts, map(read, requests), context)
+    def handle_many(service: ServiceContext, requests: Iterator[bytes], call: grpc.ServicerContext) -> Any:
+        return handler(service, map(read, requests), call)
 
     return handle_many if many else handle_one
 

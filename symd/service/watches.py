@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from symd.errors import LimitExceeded
+from symd.errors import Busy
 
 
 class Watches:
@@ -25,11 +25,11 @@ class Watches:
 
     @contextmanager
     def taken(self, close: Callable[[], None]) -> Iterator[None]:
-        """Hold a place; ``close`` ends this watch. Raises ``LimitExceeded`` at once when no place is free."""
+        """Hold a place; ``close`` ends this watch. Raises ``Busy`` at once when no place is free."""
         key = id(close)
         with self._lock:
             if len(self._open) >= self.count:
-                raise LimitExceeded(
+                raise Busy(
                     f"{self.count} watches are open already",
                     hint="cancel one, or put its breakpoints into one watch",
                     metadata={"limit": "watches", "value": str(self.count)},

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 
+from symd.errors import AliasNotFound
 from symd.model.contexts import Alias
 from symd.store import catalogue as rows
 from symd.store.catalogue import Catalogue
 from symd.store.layout import checked, not_found
 
 _COLUMNS = "SELECT kind, key, sha256, object, context FROM aliases "
+_REMOVE = "DELETE FROM aliases WHERE context = ? AND kind = ? AND key = ?"
 _ONE = _COLUMNS + "WHERE context = ? AND kind = ? AND key = ?"
 _PAGE = _COLUMNS + "WHERE sha256 = ? AND (context, kind, key) > (?, ?, ?) ORDER BY context, kind, key LIMIT ?"
 
@@ -36,6 +38,14 @@ class Aliases:
                 if row is not None:
                     return Alias(*row)
         return None
+
+    def remove(self, kind: str, key: str, context: str = "") -> None:
+        """Forget what the name means in the context with that id, or ("") everywhere. Raises ``AliasNotFound``."""
+        with self._catalogue.writing() as connection:
+            if not connection.execute(_REMOVE, (context, kind, key)).rowcount:
+                raise AliasNotFound(
+                    f"no alias {key[:100]!r} of kind {kind[:100]!r}", hint="list the aliases of its module"
+                )
 
     def of(self, digest: str, after: Alias | None = None, limit: int = 1000) -> Sequence[Alias]:
         """One page of a module's other names, by context, kind and key: those behind ``after``."""

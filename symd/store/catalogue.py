@@ -185,7 +185,7 @@ class Catalogue:
 
     def _refusal(self, error: sqlite3.Error) -> SymdError:
         where, name = str(self.path), getattr(error, "sqlite_errorname", "")
-        metadata = {"path": where, "sqlite": name}
+        metadata = {"file": where, "sqlite": name}
         if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             hint = "remove this file: the next start makes it again from the modules beside it"
             return DataLoss("the catalogue is damaged", where=where, hint=hint, metadata=metadata)

@@ -38,7 +38,7 @@ def refusal(path: Path, error: OSError) -> StoreUnavailable:
     name = errno.errorcode.get(error.errno or 0, "unknown")
     reason = (error.strerror or str(error)).lower()
     return StoreUnavailable(
-        f"the disk refused: {reason}", where=str(path), hint=hint, metadata={"path": str(path), "errno": name}
+        f"the disk refused: {reason}", where=str(path), hint=hint, metadata={"file": str(path), "errno": name}
     )
 
 

@@ -210,6 +210,11 @@ class Store:
         self.remove(digest)
         self.remember_failure(digest, version, error)
 
+    def relabel(self, digest: str, label: str) -> None:
+        """Give the module another label. Raises ``ModuleNotFound``."""
+        with self._changing(digest) as connection:
+            connection.execute("UPDATE modules SET label = ? WHERE sha256 = ?", (label, digest))
+
     def alias(self, kind: str, key: str, digest: str) -> None:
         """Let ``key`` (of a kind such as "build-id") name the module; the last one told wins."""
         self.aliases.add([Alias(kind, key, digest)])
@@ -270,5 +275,5 @@ def _damaged(digest: str, path: Path, what: str) -> DataLoss:
         what,
         where=str(path),
         hint="remove the module and add it again",
-        metadata={"module": f"modules/{digest}", "path": str(path)},
+        metadata={"module": f"modules/{digest}", "file": str(path)},
     )

@@ -8,18 +8,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Alias(_message.Message):
-    __slots__ = ("kind", "key", "module", "object", "context")
+    __slots__ = ("kind", "key", "module", "path", "context")
     KIND_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     MODULE_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     CONTEXT_FIELD_NUMBER: _ClassVar[int]
     kind: str
     key: str
     module: str
-    object: str
+    path: str
     context: str
-    def __init__(self, kind: _Optional[str] = ..., key: _Optional[str] = ..., module: _Optional[str] = ..., object: _Optional[str] = ..., context: _Optional[str] = ...) -> None: ...
+    def __init__(self, kind: _Optional[str] = ..., key: _Optional[str] = ..., module: _Optional[str] = ..., path: _Optional[str] = ..., context: _Optional[str] = ...) -> None: ...
 
 class CreateAliasesRequest(_message.Message):
     __slots__ = ("aliases",)
@@ -31,7 +31,7 @@ class CreateAliasesResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class ResolveAliasRequest(_message.Message):
+class GetAliasRequest(_message.Message):
     __slots__ = ("kind", "key", "context")
     KIND_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
@@ -41,23 +41,21 @@ class ResolveAliasRequest(_message.Message):
     context: str
     def __init__(self, kind: _Optional[str] = ..., key: _Optional[str] = ..., context: _Optional[str] = ...) -> None: ...
 
-class ResolveAliasResponse(_message.Message):
+class GetAliasResponse(_message.Message):
     __slots__ = ("alias",)
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     alias: Alias
     def __init__(self, alias: _Optional[_Union[Alias, _Mapping]] = ...) -> None: ...
 
 class ListAliasesRequest(_message.Message):
-    __slots__ = ("parent", "page_size", "page_token", "after")
+    __slots__ = ("parent", "page_size", "page_token")
     PARENT_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    AFTER_FIELD_NUMBER: _ClassVar[int]
     parent: str
     page_size: int
     page_token: str
-    after: Alias
-    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., after: _Optional[_Union[Alias, _Mapping]] = ...) -> None: ...
+    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListAliasesResponse(_message.Message):
     __slots__ = ("aliases", "next_page_token")
@@ -66,3 +64,17 @@ class ListAliasesResponse(_message.Message):
     aliases: _containers.RepeatedCompositeFieldContainer[Alias]
     next_page_token: str
     def __init__(self, aliases: _Optional[_Iterable[_Union[Alias, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class DeleteAliasRequest(_message.Message):
+    __slots__ = ("kind", "key", "context")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    key: str
+    context: str
+    def __init__(self, kind: _Optional[str] = ..., key: _Optional[str] = ..., context: _Optional[str] = ...) -> None: ...
+
+class DeleteAliasResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

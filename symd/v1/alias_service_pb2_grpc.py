@@ -50,15 +50,20 @@ class AliasServiceStub:
                 request_serializer=symd_dot_v1_dot_alias__service__pb2.CreateAliasesRequest.SerializeToString,
                 response_deserializer=symd_dot_v1_dot_alias__service__pb2.CreateAliasesResponse.FromString,
                 _registered_method=True)
-        self.ResolveAlias = channel.unary_unary(
-                '/symd.v1.AliasService/ResolveAlias',
-                request_serializer=symd_dot_v1_dot_alias__service__pb2.ResolveAliasRequest.SerializeToString,
-                response_deserializer=symd_dot_v1_dot_alias__service__pb2.ResolveAliasResponse.FromString,
+        self.GetAlias = channel.unary_unary(
+                '/symd.v1.AliasService/GetAlias',
+                request_serializer=symd_dot_v1_dot_alias__service__pb2.GetAliasRequest.SerializeToString,
+                response_deserializer=symd_dot_v1_dot_alias__service__pb2.GetAliasResponse.FromString,
                 _registered_method=True)
         self.ListAliases = channel.unary_unary(
                 '/symd.v1.AliasService/ListAliases',
                 request_serializer=symd_dot_v1_dot_alias__service__pb2.ListAliasesRequest.SerializeToString,
                 response_deserializer=symd_dot_v1_dot_alias__service__pb2.ListAliasesResponse.FromString,
+                _registered_method=True)
+        self.DeleteAlias = channel.unary_unary(
+                '/symd.v1.AliasService/DeleteAlias',
+                request_serializer=symd_dot_v1_dot_alias__service__pb2.DeleteAliasRequest.SerializeToString,
+                response_deserializer=symd_dot_v1_dot_alias__service__pb2.DeleteAliasResponse.FromString,
                 _registered_method=True)
 
 
@@ -83,8 +88,8 @@ class AliasServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ResolveAlias(self, request, context):
-        """What a name means.
+    def GetAlias(self, request, context):
+        """What a name means: in the context or else everywhere. NOT_FOUND with reason UNKNOWN_ALIAS: nobody told.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -92,6 +97,13 @@ class AliasServiceServicer:
 
     def ListAliases(self, request, context):
         """All names of a module, by context, kind and key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteAlias(self, request, context):
+        """Forgets a name. NOT_FOUND with reason UNKNOWN_ALIAS: nobody told it, there.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -105,15 +117,20 @@ def add_AliasServiceServicer_to_server(servicer, server):
                     request_deserializer=symd_dot_v1_dot_alias__service__pb2.CreateAliasesRequest.FromString,
                     response_serializer=symd_dot_v1_dot_alias__service__pb2.CreateAliasesResponse.SerializeToString,
             ),
-            'ResolveAlias': grpc.unary_unary_rpc_method_handler(
-                    servicer.ResolveAlias,
-                    request_deserializer=symd_dot_v1_dot_alias__service__pb2.ResolveAliasRequest.FromString,
-                    response_serializer=symd_dot_v1_dot_alias__service__pb2.ResolveAliasResponse.SerializeToString,
+            'GetAlias': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAlias,
+                    request_deserializer=symd_dot_v1_dot_alias__service__pb2.GetAliasRequest.FromString,
+                    response_serializer=symd_dot_v1_dot_alias__service__pb2.GetAliasResponse.SerializeToString,
             ),
             'ListAliases': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAliases,
                     request_deserializer=symd_dot_v1_dot_alias__service__pb2.ListAliasesRequest.FromString,
                     response_serializer=symd_dot_v1_dot_alias__service__pb2.ListAliasesResponse.SerializeToString,
+            ),
+            'DeleteAlias': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAlias,
+                    request_deserializer=symd_dot_v1_dot_alias__service__pb2.DeleteAliasRequest.FromString,
+                    response_serializer=symd_dot_v1_dot_alias__service__pb2.DeleteAliasResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -164,7 +181,7 @@ class AliasService:
             _registered_method=True)
 
     @staticmethod
-    def ResolveAlias(request,
+    def GetAlias(request,
             target,
             options=(),
             channel_credentials=None,
@@ -177,9 +194,9 @@ class AliasService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/symd.v1.AliasService/ResolveAlias',
-            symd_dot_v1_dot_alias__service__pb2.ResolveAliasRequest.SerializeToString,
-            symd_dot_v1_dot_alias__service__pb2.ResolveAliasResponse.FromString,
+            '/symd.v1.AliasService/GetAlias',
+            symd_dot_v1_dot_alias__service__pb2.GetAliasRequest.SerializeToString,
+            symd_dot_v1_dot_alias__service__pb2.GetAliasResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -207,6 +224,33 @@ class AliasService:
             '/symd.v1.AliasService/ListAliases',
             symd_dot_v1_dot_alias__service__pb2.ListAliasesRequest.SerializeToString,
             symd_dot_v1_dot_alias__service__pb2.ListAliasesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteAlias(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/symd.v1.AliasService/DeleteAlias',
+            symd_dot_v1_dot_alias__service__pb2.DeleteAliasRequest.SerializeToString,
+            symd_dot_v1_dot_alias__service__pb2.DeleteAliasResponse.FromString,
             options,
             channel_credentials,
             insecure,

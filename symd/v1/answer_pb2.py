@@ -26,19 +26,20 @@ _sym_db = _symbol_database.Default()
 from symd.v1 import location_pb2 as symd_dot_v1_dot_location__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14symd/v1/answer.proto\x12\x07symd.v1\x1a\x16symd/v1/location.proto\"\xd3\x02\n\x06\x41nswer\x12\x1f\n\x06reason\x18\x01 \x01(\x0e\x32\x0f.symd.v1.Reason\x12\x13\n\x06object\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x06kernel\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x07section\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x1a\n\rsection_index\x18\x05 \x01(\rH\x03\x88\x01\x01\x12\x1b\n\x0esection_offset\x18\x06 \x01(\x04H\x04\x88\x01\x01\x12\x14\n\x07\x61\x64\x64ress\x18\x07 \x01(\x04H\x05\x88\x01\x01\x12\x1e\n\x06\x66rames\x18\x08 \x03(\x0b\x32\x0e.symd.v1.Frame\x12&\n\ncandidates\x18\t \x03(\x0b\x32\x12.symd.v1.CandidateB\t\n\x07_objectB\t\n\x07_kernelB\n\n\x08_sectionB\x10\n\x0e_section_indexB\x11\n\x0f_section_offsetB\n\n\x08_address\"\x8c\x01\n\tCandidate\x12\x0e\n\x06object\x18\x01 \x01(\t\x12\x14\n\x07section\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x15\n\rsection_index\x18\x03 \x01(\r\x12\x16\n\x0esection_offset\x18\x04 \x01(\x04\x12\x13\n\x06kernel\x18\x05 \x01(\tH\x01\x88\x01\x01\x42\n\n\x08_sectionB\t\n\x07_kernel\"C\n\nCandidates\x12\r\n\x05query\x18\x01 \x01(\r\x12&\n\ncandidates\x18\x02 \x03(\x0b\x32\x12.symd.v1.Candidate\"\xdf\x01\n\rAnswerColumns\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x10\n\x08location\x18\x02 \x01(\x0c\x12\r\n\x05place\x18\x03 \x01(\x0c\x12\x0e\n\x06offset\x18\x04 \x01(\x0c\x12\x11\n\x04\x62\x61se\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x1e\n\x06places\x18\x06 \x03(\x0b\x32\x0e.symd.v1.Place\x12)\n\tlocations\x18\x07 \x01(\x0b\x32\x16.symd.v1.LocationTable\x12\'\n\ncandidates\x18\x08 \x03(\x0b\x32\x13.symd.v1.CandidatesB\x07\n\x05_baseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14symd/v1/answer.proto\x12\x07symd.v1\x1a\x16symd/v1/location.proto\"\xcf\x02\n\x06\x41nswer\x12\x1f\n\x06reason\x18\x01 \x01(\x0e\x32\x0f.symd.v1.Reason\x12\x11\n\x04path\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x06kernel\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x07section\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x1a\n\rsection_index\x18\x05 \x01(\rH\x03\x88\x01\x01\x12\x1b\n\x0esection_offset\x18\x06 \x01(\x04H\x04\x88\x01\x01\x12\x14\n\x07\x61\x64\x64ress\x18\x07 \x01(\x04H\x05\x88\x01\x01\x12\x1e\n\x06\x66rames\x18\x08 \x03(\x0b\x32\x0e.symd.v1.Frame\x12&\n\ncandidates\x18\t \x03(\x0b\x32\x12.symd.v1.CandidateB\x07\n\x05_pathB\t\n\x07_kernelB\n\n\x08_sectionB\x10\n\x0e_section_indexB\x11\n\x0f_section_offsetB\n\n\x08_address\"\x8a\x01\n\tCandidate\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x14\n\x07section\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x15\n\rsection_index\x18\x03 \x01(\r\x12\x16\n\x0esection_offset\x18\x04 \x01(\x04\x12\x13\n\x06kernel\x18\x05 \x01(\tH\x01\x88\x01\x01\x42\n\n\x08_sectionB\t\n\x07_kernel\"F\n\nCandidates\x12\x10\n\x08position\x18\x01 \x01(\r\x12&\n\ncandidates\x18\x02 \x03(\x0b\x32\x12.symd.v1.Candidate\"\xa3\x02\n\rAnswerColumns\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x10\n\x08location\x18\x02 \x01(\x0c\x12\x14\n\x0ctext_section\x18\x03 \x01(\x0c\x12\x1b\n\x0e\x63ommon_section\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x0e\n\x06offset\x18\x05 \x01(\x0c\x12\x11\n\x04\x62\x61se\x18\x06 \x01(\x04H\x01\x88\x01\x01\x12+\n\rtext_sections\x18\x07 \x03(\x0b\x32\x14.symd.v1.TextSection\x12)\n\tlocations\x18\x08 \x01(\x0b\x32\x16.symd.v1.LocationTable\x12\'\n\ncandidates\x18\t \x03(\x0b\x32\x13.symd.v1.CandidatesB\x11\n\x0f_common_sectionB\x07\n\x05_baseB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.answer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
   _globals['_ANSWER']._serialized_start=58
-  _globals['_ANSWER']._serialized_end=397
-  _globals['_CANDIDATE']._serialized_start=400
-  _globals['_CANDIDATE']._serialized_end=540
-  _globals['_CANDIDATES']._serialized_start=542
-  _globals['_CANDIDATES']._serialized_end=609
-  _globals['_ANSWERCOLUMNS']._serialized_start=612
-  _globals['_ANSWERCOLUMNS']._serialized_end=835
+  _globals['_ANSWER']._serialized_end=393
+  _globals['_CANDIDATE']._serialized_start=396
+  _globals['_CANDIDATE']._serialized_end=534
+  _globals['_CANDIDATES']._serialized_start=536
+  _globals['_CANDIDATES']._serialized_end=606
+  _globals['_ANSWERCOLUMNS']._serialized_start=609
+  _globals['_ANSWERCOLUMNS']._serialized_end=900
 # @@protoc_insertion_point(module_scope)

@@ -9,9 +9,9 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Answer(_message.Message):
-    __slots__ = ("reason", "object", "kernel", "section", "section_index", "section_offset", "address", "frames", "candidates")
+    __slots__ = ("reason", "path", "kernel", "section", "section_index", "section_offset", "address", "frames", "candidates")
     REASON_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -20,7 +20,7 @@ class Answer(_message.Message):
     FRAMES_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     reason: _location_pb2.Reason
-    object: str
+    path: str
     kernel: str
     section: str
     section_index: int
@@ -28,46 +28,48 @@ class Answer(_message.Message):
     address: int
     frames: _containers.RepeatedCompositeFieldContainer[_location_pb2.Frame]
     candidates: _containers.RepeatedCompositeFieldContainer[Candidate]
-    def __init__(self, reason: _Optional[_Union[_location_pb2.Reason, str]] = ..., object: _Optional[str] = ..., kernel: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., frames: _Optional[_Iterable[_Union[_location_pb2.Frame, _Mapping]]] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ...) -> None: ...
+    def __init__(self, reason: _Optional[_Union[_location_pb2.Reason, str]] = ..., path: _Optional[str] = ..., kernel: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., frames: _Optional[_Iterable[_Union[_location_pb2.Frame, _Mapping]]] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ...) -> None: ...
 
 class Candidate(_message.Message):
-    __slots__ = ("object", "section", "section_index", "section_offset", "kernel")
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("path", "section", "section_index", "section_offset", "kernel")
+    PATH_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
     SECTION_OFFSET_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
-    object: str
+    path: str
     section: str
     section_index: int
     section_offset: int
     kernel: str
-    def __init__(self, object: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., kernel: _Optional[str] = ...) -> None: ...
+    def __init__(self, path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., kernel: _Optional[str] = ...) -> None: ...
 
 class Candidates(_message.Message):
-    __slots__ = ("query", "candidates")
-    QUERY_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("position", "candidates")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
-    query: int
+    position: int
     candidates: _containers.RepeatedCompositeFieldContainer[Candidate]
-    def __init__(self, query: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ...) -> None: ...
+    def __init__(self, position: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ...) -> None: ...
 
 class AnswerColumns(_message.Message):
-    __slots__ = ("count", "location", "place", "offset", "base", "places", "locations", "candidates")
+    __slots__ = ("count", "location", "text_section", "common_section", "offset", "base", "text_sections", "locations", "candidates")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
-    PLACE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_SECTION_FIELD_NUMBER: _ClassVar[int]
+    COMMON_SECTION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     BASE_FIELD_NUMBER: _ClassVar[int]
-    PLACES_FIELD_NUMBER: _ClassVar[int]
+    TEXT_SECTIONS_FIELD_NUMBER: _ClassVar[int]
     LOCATIONS_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     count: int
     location: bytes
-    place: bytes
+    text_section: bytes
+    common_section: int
     offset: bytes
     base: int
-    places: _containers.RepeatedCompositeFieldContainer[_location_pb2.Place]
+    text_sections: _containers.RepeatedCompositeFieldContainer[_location_pb2.TextSection]
     locations: _location_pb2.LocationTable
     candidates: _containers.RepeatedCompositeFieldContainer[Candidates]
-    def __init__(self, count: _Optional[int] = ..., location: _Optional[bytes] = ..., place: _Optional[bytes] = ..., offset: _Optional[bytes] = ..., base: _Optional[int] = ..., places: _Optional[_Iterable[_Union[_location_pb2.Place, _Mapping]]] = ..., locations: _Optional[_Union[_location_pb2.LocationTable, _Mapping]] = ..., candidates: _Optional[_Iterable[_Union[Candidates, _Mapping]]] = ...) -> None: ...
+    def __init__(self, count: _Optional[int] = ..., location: _Optional[bytes] = ..., text_section: _Optional[bytes] = ..., common_section: _Optional[int] = ..., offset: _Optional[bytes] = ..., base: _Optional[int] = ..., text_sections: _Optional[_Iterable[_Union[_location_pb2.TextSection, _Mapping]]] = ..., locations: _Optional[_Union[_location_pb2.LocationTable, _Mapping]] = ..., candidates: _Optional[_Iterable[_Union[Candidates, _Mapping]]] = ...) -> None: ...

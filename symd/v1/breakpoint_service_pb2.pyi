@@ -38,20 +38,20 @@ class PathRule(_message.Message):
     def __init__(self, prefix: _Optional[str] = ..., replacement: _Optional[str] = ...) -> None: ...
 
 class Breakpoint(_message.Message):
-    __slots__ = ("where", "object", "every_address", "path_rules")
+    __slots__ = ("where", "path", "every_address", "path_rules")
     WHERE_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     EVERY_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     PATH_RULES_FIELD_NUMBER: _ClassVar[int]
     where: SourceLine
-    object: str
+    path: str
     every_address: bool
     path_rules: _containers.RepeatedCompositeFieldContainer[PathRule]
-    def __init__(self, where: _Optional[_Union[SourceLine, _Mapping]] = ..., object: _Optional[str] = ..., every_address: _Optional[bool] = ..., path_rules: _Optional[_Iterable[_Union[PathRule, _Mapping]]] = ...) -> None: ...
+    def __init__(self, where: _Optional[_Union[SourceLine, _Mapping]] = ..., path: _Optional[str] = ..., every_address: _Optional[bool] = ..., path_rules: _Optional[_Iterable[_Union[PathRule, _Mapping]]] = ...) -> None: ...
 
-class BreakpointPlace(_message.Message):
-    __slots__ = ("object", "kernel", "function", "section", "section_index", "section_offset", "address", "file", "line", "column", "inlined", "slid")
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+class BreakpointLocation(_message.Message):
+    __slots__ = ("path", "kernel", "function", "section", "section_index", "section_offset", "address", "file", "line", "column", "inlined", "slid")
+    PATH_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
@@ -63,7 +63,7 @@ class BreakpointPlace(_message.Message):
     COLUMN_FIELD_NUMBER: _ClassVar[int]
     INLINED_FIELD_NUMBER: _ClassVar[int]
     SLID_FIELD_NUMBER: _ClassVar[int]
-    object: str
+    path: str
     kernel: str
     function: str
     section: str
@@ -75,7 +75,7 @@ class BreakpointPlace(_message.Message):
     column: int
     inlined: bool
     slid: bool
-    def __init__(self, object: _Optional[str] = ..., kernel: _Optional[str] = ..., function: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., inlined: _Optional[bool] = ..., slid: _Optional[bool] = ...) -> None: ...
+    def __init__(self, path: _Optional[str] = ..., kernel: _Optional[str] = ..., function: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., inlined: _Optional[bool] = ..., slid: _Optional[bool] = ...) -> None: ...
 
 class BreakpointRefusal(_message.Message):
     __slots__ = ("refusal", "candidates", "last_line")
@@ -100,14 +100,14 @@ class ResolveBreakpointRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., breakpoint: _Optional[_Union[Breakpoint, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ResolveBreakpointResponse(_message.Message):
-    __slots__ = ("places", "refusal", "next_page_token")
-    PLACES_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("locations", "refusal", "next_page_token")
+    LOCATIONS_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    places: _containers.RepeatedCompositeFieldContainer[BreakpointPlace]
+    locations: _containers.RepeatedCompositeFieldContainer[BreakpointLocation]
     refusal: BreakpointRefusal
     next_page_token: str
-    def __init__(self, places: _Optional[_Iterable[_Union[BreakpointPlace, _Mapping]]] = ..., refusal: _Optional[_Union[BreakpointRefusal, _Mapping]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, locations: _Optional[_Iterable[_Union[BreakpointLocation, _Mapping]]] = ..., refusal: _Optional[_Union[BreakpointRefusal, _Mapping]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class PendingBreakpoint(_message.Message):
     __slots__ = ("id", "breakpoint")
@@ -134,18 +134,18 @@ class WatchBreakpointsResponse(_message.Message):
     def __init__(self, answer: _Optional[_Union[BreakpointEvent, _Mapping]] = ..., watching: _Optional[_Union[Watching, _Mapping]] = ...) -> None: ...
 
 class BreakpointEvent(_message.Message):
-    __slots__ = ("id", "module", "places", "refusal", "more")
+    __slots__ = ("id", "module", "locations", "refusal", "more")
     ID_FIELD_NUMBER: _ClassVar[int]
     MODULE_FIELD_NUMBER: _ClassVar[int]
-    PLACES_FIELD_NUMBER: _ClassVar[int]
+    LOCATIONS_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     id: str
     module: str
-    places: _containers.RepeatedCompositeFieldContainer[BreakpointPlace]
+    locations: _containers.RepeatedCompositeFieldContainer[BreakpointLocation]
     refusal: BreakpointRefusal
     more: bool
-    def __init__(self, id: _Optional[str] = ..., module: _Optional[str] = ..., places: _Optional[_Iterable[_Union[BreakpointPlace, _Mapping]]] = ..., refusal: _Optional[_Union[BreakpointRefusal, _Mapping]] = ..., more: _Optional[bool] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., module: _Optional[str] = ..., locations: _Optional[_Iterable[_Union[BreakpointLocation, _Mapping]]] = ..., refusal: _Optional[_Union[BreakpointRefusal, _Mapping]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class Watching(_message.Message):
     __slots__ = ()

@@ -29,7 +29,7 @@ if _version_not_supported:
 class BreakpointServiceStub:
     """Says where a breakpoint for a source line can go, in modules that are there and in those that come.
 
-    Codes that every method may return beside its own: those of ModuleService.
+    Failures look as ModuleService says.
     """
 
     def __init__(self, channel):
@@ -53,7 +53,7 @@ class BreakpointServiceStub:
 class BreakpointServiceServicer:
     """Says where a breakpoint for a source line can go, in modules that are there and in those that come.
 
-    Codes that every method may return beside its own: those of ModuleService.
+    Failures look as ModuleService says.
     """
 
     def ResolveBreakpoint(self, request, context):
@@ -69,8 +69,8 @@ class BreakpointServiceServicer:
         `watching`, then, until the call is cancelled, the answers of each module as soon as it has been added. A module
         that has no such file says nothing.
 
-        RESOURCE_EXHAUSTED: too many watches are open already, or so many modules arrived while the client did not read
-        that one was lost; watch again then. UNAVAILABLE: the daemon is stopping.
+        RESOURCE_EXHAUSTED: too many watches are open already (reason BUSY), or so many modules arrived while the client did
+        not read that one was lost; watch again then. UNAVAILABLE: the daemon is stopping.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -100,7 +100,7 @@ def add_BreakpointServiceServicer_to_server(servicer, server):
 class BreakpointService:
     """Says where a breakpoint for a source line can go, in modules that are there and in those that come.
 
-    Codes that every method may return beside its own: those of ModuleService.
+    Failures look as ModuleService says.
     """
 
     @staticmethod

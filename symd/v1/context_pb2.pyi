@@ -13,7 +13,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Context(_message.Message):
-    __slots__ = ("name", "host", "process", "device", "clock", "address_bits", "attributes", "add_time")
+    __slots__ = ("name", "host", "process", "device", "clock", "address_bits", "attributes", "create_time")
     class AttributesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -28,7 +28,7 @@ class Context(_message.Message):
     CLOCK_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_BITS_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
-    ADD_TIME_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     name: str
     host: str
     process: int
@@ -36,8 +36,8 @@ class Context(_message.Message):
     clock: str
     address_bits: int
     attributes: _containers.ScalarMap[str, str]
-    add_time: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., process: _Optional[int] = ..., device: _Optional[str] = ..., clock: _Optional[str] = ..., address_bits: _Optional[int] = ..., attributes: _Optional[_Mapping[str, str]] = ..., add_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    create_time: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., process: _Optional[int] = ..., device: _Optional[str] = ..., clock: _Optional[str] = ..., address_bits: _Optional[int] = ..., attributes: _Optional[_Mapping[str, str]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class MapEvent(_message.Message):
     __slots__ = ("load", "unload")
@@ -48,34 +48,34 @@ class MapEvent(_message.Message):
     def __init__(self, load: _Optional[_Union[Load, _Mapping]] = ..., unload: _Optional[_Union[Unload, _Mapping]] = ...) -> None: ...
 
 class Load(_message.Message):
-    __slots__ = ("module", "time", "key", "unload_time", "segments", "load_base", "object")
+    __slots__ = ("module", "time", "key", "unload_time", "segments", "load_base", "path")
     MODULE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     UNLOAD_TIME_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     LOAD_BASE_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     module: str
     time: int
     key: str
     unload_time: int
     segments: _containers.RepeatedCompositeFieldContainer[Segment]
     load_base: int
-    object: str
-    def __init__(self, module: _Optional[str] = ..., time: _Optional[int] = ..., key: _Optional[str] = ..., unload_time: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., load_base: _Optional[int] = ..., object: _Optional[str] = ...) -> None: ...
+    path: str
+    def __init__(self, module: _Optional[str] = ..., time: _Optional[int] = ..., key: _Optional[str] = ..., unload_time: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., load_base: _Optional[int] = ..., path: _Optional[str] = ...) -> None: ...
 
 class Segment(_message.Message):
-    __slots__ = ("address", "size", "place", "object")
+    __slots__ = ("address", "size_bytes", "start", "path")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    PLACE_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     address: int
-    size: int
-    place: _query_pb2.Query
-    object: str
-    def __init__(self, address: _Optional[int] = ..., size: _Optional[int] = ..., place: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., object: _Optional[str] = ...) -> None: ...
+    size_bytes: int
+    start: _query_pb2.Query
+    path: str
+    def __init__(self, address: _Optional[int] = ..., size_bytes: _Optional[int] = ..., start: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., path: _Optional[str] = ...) -> None: ...
 
 class Unload(_message.Message):
     __slots__ = ("key", "time")
@@ -85,36 +85,36 @@ class Unload(_message.Message):
     time: int
     def __init__(self, key: _Optional[str] = ..., time: _Optional[int] = ...) -> None: ...
 
-class Meaning(_message.Message):
-    __slots__ = ("address", "module", "object", "place")
+class DeviceCandidate(_message.Message):
+    __slots__ = ("address", "module", "path", "query")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     MODULE_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
-    PLACE_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
     address: int
     module: str
-    object: str
-    place: _query_pb2.Query
-    def __init__(self, address: _Optional[int] = ..., module: _Optional[str] = ..., object: _Optional[str] = ..., place: _Optional[_Union[_query_pb2.Query, _Mapping]] = ...) -> None: ...
+    path: str
+    query: _query_pb2.Query
+    def __init__(self, address: _Optional[int] = ..., module: _Optional[str] = ..., path: _Optional[str] = ..., query: _Optional[_Union[_query_pb2.Query, _Mapping]] = ...) -> None: ...
 
-class Meanings(_message.Message):
-    __slots__ = ("query", "meanings")
-    QUERY_FIELD_NUMBER: _ClassVar[int]
-    MEANINGS_FIELD_NUMBER: _ClassVar[int]
-    query: int
-    meanings: _containers.RepeatedCompositeFieldContainer[Meaning]
-    def __init__(self, query: _Optional[int] = ..., meanings: _Optional[_Iterable[_Union[Meaning, _Mapping]]] = ...) -> None: ...
+class DeviceCandidates(_message.Message):
+    __slots__ = ("position", "candidates")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
+    position: int
+    candidates: _containers.RepeatedCompositeFieldContainer[DeviceCandidate]
+    def __init__(self, position: _Optional[int] = ..., candidates: _Optional[_Iterable[_Union[DeviceCandidate, _Mapping]]] = ...) -> None: ...
 
 class DeviceAnswerColumns(_message.Message):
-    __slots__ = ("answers", "modules", "module", "address", "meanings")
+    __slots__ = ("answers", "modules", "module", "address", "candidates")
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     MODULES_FIELD_NUMBER: _ClassVar[int]
     MODULE_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    MEANINGS_FIELD_NUMBER: _ClassVar[int]
+    CANDIDATES_FIELD_NUMBER: _ClassVar[int]
     answers: _answer_pb2.AnswerColumns
     modules: _containers.RepeatedScalarFieldContainer[str]
     module: bytes
     address: bytes
-    meanings: _containers.RepeatedCompositeFieldContainer[Meanings]
-    def __init__(self, answers: _Optional[_Union[_answer_pb2.AnswerColumns, _Mapping]] = ..., modules: _Optional[_Iterable[str]] = ..., module: _Optional[bytes] = ..., address: _Optional[bytes] = ..., meanings: _Optional[_Iterable[_Union[Meanings, _Mapping]]] = ...) -> None: ...
+    candidates: _containers.RepeatedCompositeFieldContainer[DeviceCandidates]
+    def __init__(self, answers: _Optional[_Union[_answer_pb2.AnswerColumns, _Mapping]] = ..., modules: _Optional[_Iterable[str]] = ..., module: _Optional[bytes] = ..., address: _Optional[bytes] = ..., candidates: _Optional[_Iterable[_Union[DeviceCandidates, _Mapping]]] = ...) -> None: ...

@@ -26,13 +26,14 @@ _sym_db = _symbol_database.Default()
 from symd.v1 import context_pb2 as symd_dot_v1_dot_context__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsymd/v1/context_service.proto\x12\x07symd.v1\x1a\x15symd/v1/context.proto\"9\n\x14\x43reateContextRequest\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\":\n\x15\x43reateContextResponse\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\"!\n\x11GetContextRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"7\n\x12GetContextResponse\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\"K\n\x13ListContextsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\t\"S\n\x14ListContextsResponse\x12\"\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x10.symd.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"$\n\x14\x44\x65leteContextRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteContextResponse\"F\n\x13RecordEventsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x11.symd.v1.MapEvent\"$\n\x14RecordEventsResponse\x12\x0c\n\x04keys\x18\x01 \x03(\t\"X\n\x10ListLoadsRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x04 \x01(\x04\"8\n\tKnownLoad\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x1b\n\x04load\x18\x02 \x01(\x0b\x32\r.symd.v1.Load\"O\n\x11ListLoadsResponse\x12!\n\x05loads\x18\x01 \x03(\x0b\x32\x12.symd.v1.KnownLoad\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x98\x01\n\x19SymbolizeAddressesRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\taddresses\x18\x02 \x01(\x0c\x12\r\n\x05width\x18\x03 \x01(\r\x12\x0e\n\x04time\x18\x04 \x01(\x04H\x00\x12\x0f\n\x05times\x18\x05 \x01(\x0cH\x00\x12\r\n\x05shift\x18\x06 \x01(\r\x12\x12\n\nknown_bits\x18\x07 \x01(\rB\x07\n\x05\x61s_of\"K\n\x1aSymbolizeAddressesResponse\x12-\n\x07\x61nswers\x18\x01 \x01(\x0b\x32\x1c.symd.v1.DeviceAnswerColumns2\xb4\x04\n\x0e\x43ontextService\x12N\n\rCreateContext\x12\x1d.symd.v1.CreateContextRequest\x1a\x1e.symd.v1.CreateContextResponse\x12\x45\n\nGetContext\x12\x1a.symd.v1.GetContextRequest\x1a\x1b.symd.v1.GetContextResponse\x12K\n\x0cListContexts\x12\x1c.symd.v1.ListContextsRequest\x1a\x1d.symd.v1.ListContextsResponse\x12N\n\rDeleteContext\x12\x1d.symd.v1.DeleteContextRequest\x1a\x1e.symd.v1.DeleteContextResponse\x12K\n\x0cRecordEvents\x12\x1c.symd.v1.RecordEventsRequest\x1a\x1d.symd.v1.RecordEventsResponse\x12\x42\n\tListLoads\x12\x19.symd.v1.ListLoadsRequest\x1a\x1a.symd.v1.ListLoadsResponse\x12]\n\x12SymbolizeAddresses\x12\".symd.v1.SymbolizeAddressesRequest\x1a#.symd.v1.SymbolizeAddressesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsymd/v1/context_service.proto\x12\x07symd.v1\x1a\x15symd/v1/context.proto\"9\n\x14\x43reateContextRequest\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\":\n\x15\x43reateContextResponse\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\"!\n\x11GetContextRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"7\n\x12GetContextResponse\x12!\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x10.symd.v1.Context\"<\n\x13ListContextsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"S\n\x14ListContextsResponse\x12\"\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x10.symd.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"$\n\x14\x44\x65leteContextRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x17\n\x15\x44\x65leteContextResponse\"F\n\x13RecordEventsRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x11.symd.v1.MapEvent\"$\n\x14RecordEventsResponse\x12\x0c\n\x04keys\x18\x01 \x03(\t\"I\n\x10ListLoadsRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"8\n\tKnownLoad\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x1b\n\x04load\x18\x02 \x01(\x0b\x32\r.symd.v1.Load\"O\n\x11ListLoadsResponse\x12!\n\x05loads\x18\x01 \x03(\x0b\x32\x12.symd.v1.KnownLoad\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x98\x01\n\x19SymbolizeAddressesRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x11\n\taddresses\x18\x03 \x01(\x0c\x12\x0e\n\x04time\x18\x04 \x01(\x04H\x00\x12\x0f\n\x05times\x18\x05 \x01(\x0cH\x00\x12\r\n\x05shift\x18\x06 \x01(\r\x12\x12\n\nknown_bits\x18\x07 \x01(\rB\x07\n\x05\x61s_of\"K\n\x1aSymbolizeAddressesResponse\x12-\n\x07\x61nswers\x18\x01 \x01(\x0b\x32\x1c.symd.v1.DeviceAnswerColumns2\xb4\x04\n\x0e\x43ontextService\x12N\n\rCreateContext\x12\x1d.symd.v1.CreateContextRequest\x1a\x1e.symd.v1.CreateContextResponse\x12\x45\n\nGetContext\x12\x1a.symd.v1.GetContextRequest\x1a\x1b.symd.v1.GetContextResponse\x12K\n\x0cListContexts\x12\x1c.symd.v1.ListContextsRequest\x1a\x1d.symd.v1.ListContextsResponse\x12N\n\rDeleteContext\x12\x1d.symd.v1.DeleteContextRequest\x1a\x1e.symd.v1.DeleteContextResponse\x12K\n\x0cRecordEvents\x12\x1c.symd.v1.RecordEventsRequest\x1a\x1d.symd.v1.RecordEventsResponse\x12\x42\n\tListLoads\x12\x19.symd.v1.ListLoadsRequest\x1a\x1a.symd.v1.ListLoadsResponse\x12]\n\x12SymbolizeAddresses\x12\".symd.v1.SymbolizeAddressesRequest\x1a#.symd.v1.SymbolizeAddressesResponseB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.context_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
   _globals['_CREATECONTEXTREQUEST']._serialized_start=65
   _globals['_CREATECONTEXTREQUEST']._serialized_end=122
   _globals['_CREATECONTEXTRESPONSE']._serialized_start=124
@@ -42,27 +43,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETCONTEXTRESPONSE']._serialized_start=219
   _globals['_GETCONTEXTRESPONSE']._serialized_end=274
   _globals['_LISTCONTEXTSREQUEST']._serialized_start=276
-  _globals['_LISTCONTEXTSREQUEST']._serialized_end=351
-  _globals['_LISTCONTEXTSRESPONSE']._serialized_start=353
-  _globals['_LISTCONTEXTSRESPONSE']._serialized_end=436
-  _globals['_DELETECONTEXTREQUEST']._serialized_start=438
-  _globals['_DELETECONTEXTREQUEST']._serialized_end=474
-  _globals['_DELETECONTEXTRESPONSE']._serialized_start=476
-  _globals['_DELETECONTEXTRESPONSE']._serialized_end=499
-  _globals['_RECORDEVENTSREQUEST']._serialized_start=501
-  _globals['_RECORDEVENTSREQUEST']._serialized_end=571
-  _globals['_RECORDEVENTSRESPONSE']._serialized_start=573
-  _globals['_RECORDEVENTSRESPONSE']._serialized_end=609
-  _globals['_LISTLOADSREQUEST']._serialized_start=611
-  _globals['_LISTLOADSREQUEST']._serialized_end=699
-  _globals['_KNOWNLOAD']._serialized_start=701
-  _globals['_KNOWNLOAD']._serialized_end=757
-  _globals['_LISTLOADSRESPONSE']._serialized_start=759
-  _globals['_LISTLOADSRESPONSE']._serialized_end=838
-  _globals['_SYMBOLIZEADDRESSESREQUEST']._serialized_start=841
-  _globals['_SYMBOLIZEADDRESSESREQUEST']._serialized_end=993
-  _globals['_SYMBOLIZEADDRESSESRESPONSE']._serialized_start=995
-  _globals['_SYMBOLIZEADDRESSESRESPONSE']._serialized_end=1070
-  _globals['_CONTEXTSERVICE']._serialized_start=1073
-  _globals['_CONTEXTSERVICE']._serialized_end=1637
+  _globals['_LISTCONTEXTSREQUEST']._serialized_end=336
+  _globals['_LISTCONTEXTSRESPONSE']._serialized_start=338
+  _globals['_LISTCONTEXTSRESPONSE']._serialized_end=421
+  _globals['_DELETECONTEXTREQUEST']._serialized_start=423
+  _globals['_DELETECONTEXTREQUEST']._serialized_end=459
+  _globals['_DELETECONTEXTRESPONSE']._serialized_start=461
+  _globals['_DELETECONTEXTRESPONSE']._serialized_end=484
+  _globals['_RECORDEVENTSREQUEST']._serialized_start=486
+  _globals['_RECORDEVENTSREQUEST']._serialized_end=556
+  _globals['_RECORDEVENTSRESPONSE']._serialized_start=558
+  _globals['_RECORDEVENTSRESPONSE']._serialized_end=594
+  _globals['_LISTLOADSREQUEST']._serialized_start=596
+  _globals['_LISTLOADSREQUEST']._serialized_end=669
+  _globals['_KNOWNLOAD']._serialized_start=671
+  _globals['_KNOWNLOAD']._serialized_end=727
+  _globals['_LISTLOADSRESPONSE']._serialized_start=729
+  _globals['_LISTLOADSRESPONSE']._serialized_end=808
+  _globals['_SYMBOLIZEADDRESSESREQUEST']._serialized_start=811
+  _globals['_SYMBOLIZEADDRESSESREQUEST']._serialized_end=963
+  _globals['_SYMBOLIZEADDRESSESRESPONSE']._serialized_start=965
+  _globals['_SYMBOLIZEADDRESSESRESPONSE']._serialized_end=1040
+  _globals['_CONTEXTSERVICE']._serialized_start=1043
+  _globals['_CONTEXTSERVICE']._serialized_end=1607
 # @@protoc_insertion_point(module_scope)

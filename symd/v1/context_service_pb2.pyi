@@ -33,14 +33,12 @@ class GetContextResponse(_message.Message):
     def __init__(self, context: _Optional[_Union[_context_pb2.Context, _Mapping]] = ...) -> None: ...
 
 class ListContextsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "after")
+    __slots__ = ("page_size", "page_token")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    AFTER_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
-    after: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., after: _Optional[str] = ...) -> None: ...
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListContextsResponse(_message.Message):
     __slots__ = ("contexts", "next_page_token")
@@ -75,16 +73,14 @@ class RecordEventsResponse(_message.Message):
     def __init__(self, keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListLoadsRequest(_message.Message):
-    __slots__ = ("parent", "page_size", "page_token", "after")
+    __slots__ = ("parent", "page_size", "page_token")
     PARENT_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    AFTER_FIELD_NUMBER: _ClassVar[int]
     parent: str
     page_size: int
     page_token: str
-    after: int
-    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., after: _Optional[int] = ...) -> None: ...
+    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class KnownLoad(_message.Message):
     __slots__ = ("number", "load")
@@ -103,22 +99,22 @@ class ListLoadsResponse(_message.Message):
     def __init__(self, loads: _Optional[_Iterable[_Union[KnownLoad, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class SymbolizeAddressesRequest(_message.Message):
-    __slots__ = ("name", "addresses", "width", "time", "times", "shift", "known_bits")
+    __slots__ = ("name", "count", "addresses", "time", "times", "shift", "known_bits")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
-    WIDTH_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     TIMES_FIELD_NUMBER: _ClassVar[int]
     SHIFT_FIELD_NUMBER: _ClassVar[int]
     KNOWN_BITS_FIELD_NUMBER: _ClassVar[int]
     name: str
+    count: int
     addresses: bytes
-    width: int
     time: int
     times: bytes
     shift: int
     known_bits: int
-    def __init__(self, name: _Optional[str] = ..., addresses: _Optional[bytes] = ..., width: _Optional[int] = ..., time: _Optional[int] = ..., times: _Optional[bytes] = ..., shift: _Optional[int] = ..., known_bits: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., addresses: _Optional[bytes] = ..., time: _Optional[int] = ..., times: _Optional[bytes] = ..., shift: _Optional[int] = ..., known_bits: _Optional[int] = ...) -> None: ...
 
 class SymbolizeAddressesResponse(_message.Message):
     __slots__ = ("answers",)

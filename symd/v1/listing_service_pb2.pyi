@@ -19,16 +19,16 @@ SOURCE_ORIGIN_MODULE: SourceOrigin
 SOURCE_ORIGIN_DISK: SourceOrigin
 
 class GetListingRequest(_message.Message):
-    __slots__ = ("name", "object", "kernel", "target")
+    __slots__ = ("name", "path", "kernel", "target")
     NAME_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     name: str
-    object: str
+    path: str
     kernel: str
     target: str
-    def __init__(self, name: _Optional[str] = ..., object: _Optional[str] = ..., kernel: _Optional[str] = ..., target: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., kernel: _Optional[str] = ..., target: _Optional[str] = ...) -> None: ...
 
 class GetListingResponse(_message.Message):
     __slots__ = ("header", "rows")
@@ -39,52 +39,52 @@ class GetListingResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[ListingHeader, _Mapping]] = ..., rows: _Optional[_Union[ListingRows, _Mapping]] = ...) -> None: ...
 
 class ListingHeader(_message.Message):
-    __slots__ = ("object", "target", "disassembler", "problem", "instruction_count")
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("path", "target", "disassembler", "problem", "instruction_count")
+    PATH_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     DISASSEMBLER_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTION_COUNT_FIELD_NUMBER: _ClassVar[int]
-    object: str
+    path: str
     target: str
     disassembler: str
     problem: str
     instruction_count: int
-    def __init__(self, object: _Optional[str] = ..., target: _Optional[str] = ..., disassembler: _Optional[str] = ..., problem: _Optional[str] = ..., instruction_count: _Optional[int] = ...) -> None: ...
+    def __init__(self, path: _Optional[str] = ..., target: _Optional[str] = ..., disassembler: _Optional[str] = ..., problem: _Optional[str] = ..., instruction_count: _Optional[int] = ...) -> None: ...
 
 class ListingRows(_message.Message):
-    __slots__ = ("answers", "size", "texts")
+    __slots__ = ("answers", "size_bytes", "texts")
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     TEXTS_FIELD_NUMBER: _ClassVar[int]
     answers: _answer_pb2.AnswerColumns
-    size: bytes
+    size_bytes: bytes
     texts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, answers: _Optional[_Union[_answer_pb2.AnswerColumns, _Mapping]] = ..., size: _Optional[bytes] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, answers: _Optional[_Union[_answer_pb2.AnswerColumns, _Mapping]] = ..., size_bytes: _Optional[bytes] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReadSourcesRequest(_message.Message):
-    __slots__ = ("name", "object", "files")
+    __slots__ = ("name", "path", "files")
     NAME_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     name: str
-    object: str
+    path: str
     files: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., object: _Optional[str] = ..., files: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., files: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SourceFile(_message.Message):
-    __slots__ = ("file", "origin", "path", "md5", "problem")
+    __slots__ = ("file", "origin", "disk_path", "md5", "problem")
     FILE_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
-    PATH_FIELD_NUMBER: _ClassVar[int]
+    DISK_PATH_FIELD_NUMBER: _ClassVar[int]
     MD5_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     file: str
     origin: SourceOrigin
-    path: str
+    disk_path: str
     md5: bytes
     problem: str
-    def __init__(self, file: _Optional[str] = ..., origin: _Optional[_Union[SourceOrigin, str]] = ..., path: _Optional[str] = ..., md5: _Optional[bytes] = ..., problem: _Optional[str] = ...) -> None: ...
+    def __init__(self, file: _Optional[str] = ..., origin: _Optional[_Union[SourceOrigin, str]] = ..., disk_path: _Optional[str] = ..., md5: _Optional[bytes] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class ReadSourcesResponse(_message.Message):
     __slots__ = ("source", "chunk")

@@ -51,17 +51,17 @@ class Frame(_message.Message):
     inlined: bool
     def __init__(self, function: _Optional[str] = ..., linkage_name: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ..., column: _Optional[int] = ..., inlined: _Optional[bool] = ...) -> None: ...
 
-class Place(_message.Message):
-    __slots__ = ("object", "section", "section_index", "address")
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+class TextSection(_message.Message):
+    __slots__ = ("path", "section", "section_index", "address")
+    PATH_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    object: str
+    path: str
     section: str
     section_index: int
     address: int
-    def __init__(self, object: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., address: _Optional[int] = ...) -> None: ...
+    def __init__(self, path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., address: _Optional[int] = ...) -> None: ...
 
 class LocationTable(_message.Message):
     __slots__ = ("count", "reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent", "strings", "name")

@@ -2,8 +2,10 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.rpc import status_pb2 as _status_pb2
 from symd.v1 import fact_pb2 as _fact_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -11,92 +13,116 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class CodeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CODE_KIND_UNSPECIFIED: _ClassVar[CodeKind]
+    CODE_KIND_MACHINE: _ClassVar[CodeKind]
+    CODE_KIND_SPIRV: _ClassVar[CodeKind]
+
+class DebugScheme(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DEBUG_SCHEME_UNSPECIFIED: _ClassVar[DebugScheme]
+    DEBUG_SCHEME_NONE: _ClassVar[DebugScheme]
+    DEBUG_SCHEME_DWARF_2: _ClassVar[DebugScheme]
+    DEBUG_SCHEME_DWARF_3: _ClassVar[DebugScheme]
+    DEBUG_SCHEME_DWARF_4: _ClassVar[DebugScheme]
+    DEBUG_SCHEME_DWARF_5: _ClassVar[DebugScheme]
+    DEBUG_SCHEME_LINE_ONLY: _ClassVar[DebugScheme]
+    DEBUG_SCHEME_SPIRV: _ClassVar[DebugScheme]
+CODE_KIND_UNSPECIFIED: CodeKind
+CODE_KIND_MACHINE: CodeKind
+CODE_KIND_SPIRV: CodeKind
+DEBUG_SCHEME_UNSPECIFIED: DebugScheme
+DEBUG_SCHEME_NONE: DebugScheme
+DEBUG_SCHEME_DWARF_2: DebugScheme
+DEBUG_SCHEME_DWARF_3: DebugScheme
+DEBUG_SCHEME_DWARF_4: DebugScheme
+DEBUG_SCHEME_DWARF_5: DebugScheme
+DEBUG_SCHEME_LINE_ONLY: DebugScheme
+DEBUG_SCHEME_SPIRV: DebugScheme
+
 class Module(_message.Message):
-    __slots__ = ("name", "sha256", "size", "format", "object_count", "kernel_count", "notes", "container_count")
+    __slots__ = ("name", "sha256", "size_bytes", "format", "label", "create_time", "contents", "failure")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    FORMAT_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_COUNT_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_COUNT_FIELD_NUMBER: _ClassVar[int]
-    NOTES_FIELD_NUMBER: _ClassVar[int]
-    CONTAINER_COUNT_FIELD_NUMBER: _ClassVar[int]
-    name: str
-    sha256: str
-    size: int
-    format: str
-    object_count: int
-    kernel_count: int
-    notes: _containers.RepeatedScalarFieldContainer[str]
-    container_count: int
-    def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., format: _Optional[str] = ..., object_count: _Optional[int] = ..., kernel_count: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ..., container_count: _Optional[int] = ...) -> None: ...
-
-class Container(_message.Message):
-    __slots__ = ("container", "format", "size", "facts")
-    CONTAINER_FIELD_NUMBER: _ClassVar[int]
-    FORMAT_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    FACTS_FIELD_NUMBER: _ClassVar[int]
-    container: str
-    format: str
-    size: int
-    facts: _containers.RepeatedCompositeFieldContainer[_fact_pb2.Fact]
-    def __init__(self, container: _Optional[str] = ..., format: _Optional[str] = ..., size: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ...) -> None: ...
-
-class ModuleRecord(_message.Message):
-    __slots__ = ("name", "sha256", "size", "format", "label", "add_time", "failure")
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    SHA256_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
-    ADD_TIME_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CONTENTS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     name: str
     sha256: str
-    size: int
+    size_bytes: int
     format: str
     label: str
-    add_time: _timestamp_pb2.Timestamp
-    failure: str
-    def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., size: _Optional[int] = ..., format: _Optional[str] = ..., label: _Optional[str] = ..., add_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., failure: _Optional[str] = ...) -> None: ...
+    create_time: _timestamp_pb2.Timestamp
+    contents: ModuleContents
+    failure: _status_pb2.Status
+    def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., size_bytes: _Optional[int] = ..., format: _Optional[str] = ..., label: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., contents: _Optional[_Union[ModuleContents, _Mapping]] = ..., failure: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...
+
+class ModuleContents(_message.Message):
+    __slots__ = ("code_object_count", "kernel_count", "container_count", "notes")
+    CODE_OBJECT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    code_object_count: int
+    kernel_count: int
+    container_count: int
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, code_object_count: _Optional[int] = ..., kernel_count: _Optional[int] = ..., container_count: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Container(_message.Message):
+    __slots__ = ("path", "format", "size_bytes", "facts")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    format: str
+    size_bytes: int
+    facts: _containers.RepeatedCompositeFieldContainer[_fact_pb2.Fact]
+    def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., size_bytes: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ...) -> None: ...
 
 class CodeObject(_message.Message):
-    __slots__ = ("object", "format", "target", "size", "sha256", "debug", "kernel_count", "facts", "notes")
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("path", "format", "kind", "target", "size_bytes", "sha256", "debug", "kernel_count", "facts", "notes")
+    PATH_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     DEBUG_FIELD_NUMBER: _ClassVar[int]
     KERNEL_COUNT_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
-    object: str
+    path: str
     format: str
+    kind: CodeKind
     target: str
-    size: int
+    size_bytes: int
     sha256: str
-    debug: str
+    debug: DebugScheme
     kernel_count: int
     facts: _containers.RepeatedCompositeFieldContainer[_fact_pb2.Fact]
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, object: _Optional[str] = ..., format: _Optional[str] = ..., target: _Optional[str] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ..., debug: _Optional[str] = ..., kernel_count: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., kind: _Optional[_Union[CodeKind, str]] = ..., target: _Optional[str] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., debug: _Optional[_Union[DebugScheme, str]] = ..., kernel_count: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Kernel(_message.Message):
-    __slots__ = ("kernel", "object", "section", "section_index", "offset", "size", "facts")
-    KERNEL_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("name", "path", "section", "section_index", "section_offset", "size_bytes", "facts")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SECTION_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
-    kernel: str
-    object: str
+    name: str
+    path: str
     section: str
     section_index: int
-    offset: int
-    size: int
+    section_offset: int
+    size_bytes: int
     facts: _containers.RepeatedCompositeFieldContainer[_fact_pb2.Fact]
-    def __init__(self, kernel: _Optional[str] = ..., object: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., offset: _Optional[int] = ..., size: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ...) -> None: ...

@@ -23,60 +23,71 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from symd.v1 import module_pb2 as symd_dot_v1_dot_module__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csymd/v1/module_service.proto\x12\x07symd.v1\x1a\x14symd/v1/module.proto\"*\n\x19\x46indMissingModulesRequest\x12\r\n\x05names\x18\x01 \x03(\t\"+\n\x1a\x46indMissingModulesResponse\x12\r\n\x05names\x18\x01 \x03(\t\"W\n\x13UploadModuleRequest\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x15.symd.v1.UploadHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\";\n\x0cUploadHeader\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x04\x12\r\n\x05label\x18\x03 \x01(\t\"7\n\x14UploadModuleResponse\x12\x1f\n\x06module\x18\x01 \x01(\x0b\x32\x0f.symd.v1.Module\"\xe1\x03\n\x11GrabModuleRequest\x12+\n\x03\x61pi\x18\x01 \x01(\x0e\x32\x1e.symd.v1.GrabModuleRequest.Api\x12\x32\n\x04kind\x18\x02 \x01(\x0e\x32$.symd.v1.GrabModuleRequest.InputKind\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x13\n\x0b\x62uild_flags\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\r\x12\x15\n\x08simulate\x18\x06 \x01(\tH\x00\x88\x01\x01\x12\x18\n\x0b\x64river_root\x18\x07 \x01(\tH\x01\x88\x01\x01\x12\x17\n\x0ftimeout_seconds\x18\x08 \x01(\x01\x12\r\n\x05label\x18\t \x01(\t\x12\x15\n\rinclude_bytes\x18\n \x01(\x08\">\n\x03\x41pi\x12\x13\n\x0f\x41PI_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x41PI_LEVEL_ZERO\x10\x01\x12\x0e\n\nAPI_OPENCL\x10\x02\"k\n\tInputKind\x12\x1a\n\x16INPUT_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11INPUT_KIND_SOURCE\x10\x01\x12\x14\n\x10INPUT_KIND_SPIRV\x10\x02\x12\x15\n\x11INPUT_KIND_NATIVE\x10\x03\x42\x0b\n\t_simulateB\x0e\n\x0c_driver_root\"\x80\x01\n\x12GrabModuleResponse\x12\x13\n\tbuild_log\x18\x01 \x01(\tH\x00\x12%\n\x06result\x18\x02 \x01(\x0b\x32\x13.symd.v1.GrabResultH\x00\x12\x14\n\ndebug_data\x18\x03 \x01(\x0cH\x00\x12\x10\n\x06native\x18\x04 \x01(\x0cH\x00\x42\x06\n\x04part\"^\n\nGrabResult\x12\x1f\n\x06module\x18\x01 \x01(\x0b\x32\x0f.symd.v1.Module\x12\x0f\n\x07kernels\x18\x02 \x03(\t\x12\x0e\n\x06\x64river\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\";\n\x12ListModulesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"V\n\x13ListModulesResponse\x12&\n\x07modules\x18\x01 \x03(\x0b\x32\x15.symd.v1.ModuleRecord\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\" \n\x10GetModuleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"4\n\x11GetModuleResponse\x12\x1f\n\x06module\x18\x01 \x01(\x0b\x32\x0f.symd.v1.Module\"O\n\x16ListCodeObjectsRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"]\n\x17ListCodeObjectsResponse\x12)\n\x0c\x63ode_objects\x18\x01 \x03(\x0b\x32\x13.symd.v1.CodeObject\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"N\n\x15ListContainersRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"Y\n\x16ListContainersResponse\x12&\n\ncontainers\x18\x01 \x03(\x0b\x32\x12.symd.v1.Container\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"k\n\x12ListKernelsRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x13\n\x06object\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\tB\t\n\x07_object\"P\n\x13ListKernelsResponse\x12 \n\x07kernels\x18\x01 \x03(\x0b\x32\x0f.symd.v1.Kernel\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"1\n\x11ReadObjectRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06object\x18\x02 \x01(\t\"#\n\x12ReadObjectResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\x32\xd0\x05\n\rModuleService\x12]\n\x12\x46indMissingModules\x12\".symd.v1.FindMissingModulesRequest\x1a#.symd.v1.FindMissingModulesResponse\x12M\n\x0cUploadModule\x12\x1c.symd.v1.UploadModuleRequest\x1a\x1d.symd.v1.UploadModuleResponse(\x01\x12G\n\nGrabModule\x12\x1a.symd.v1.GrabModuleRequest\x1a\x1b.symd.v1.GrabModuleResponse0\x01\x12H\n\x0bListModules\x12\x1b.symd.v1.ListModulesRequest\x1a\x1c.symd.v1.ListModulesResponse\x12\x42\n\tGetModule\x12\x19.symd.v1.GetModuleRequest\x1a\x1a.symd.v1.GetModuleResponse\x12T\n\x0fListCodeObjects\x12\x1f.symd.v1.ListCodeObjectsRequest\x1a .symd.v1.ListCodeObjectsResponse\x12Q\n\x0eListContainers\x12\x1e.symd.v1.ListContainersRequest\x1a\x1f.symd.v1.ListContainersResponse\x12H\n\x0bListKernels\x12\x1b.symd.v1.ListKernelsRequest\x1a\x1c.symd.v1.ListKernelsResponse\x12G\n\nReadObject\x12\x1a.symd.v1.ReadObjectRequest\x1a\x1b.symd.v1.ReadObjectResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csymd/v1/module_service.proto\x12\x07symd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x14symd/v1/module.proto\"*\n\x19\x46indMissingModulesRequest\x12\r\n\x05names\x18\x01 \x03(\t\"+\n\x1a\x46indMissingModulesResponse\x12\r\n\x05names\x18\x01 \x03(\t\"W\n\x13UploadModuleRequest\x12\'\n\x06header\x18\x01 \x01(\x0b\x32\x15.symd.v1.UploadHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"A\n\x0cUploadHeader\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\x12\r\n\x05label\x18\x03 \x01(\t\"7\n\x14UploadModuleResponse\x12\x1f\n\x06module\x18\x01 \x01(\x0b\x32\x0f.symd.v1.Module\"\xfd\x01\n\x11GrabModuleRequest\x12\x1f\n\x03\x61pi\x18\x01 \x01(\x0e\x32\x12.symd.v1.DriverApi\x12 \n\x04kind\x18\x02 \x01(\x0e\x32\x12.symd.v1.InputKind\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x13\n\x0b\x62uild_flags\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\r\x12\x10\n\x08simulate\x18\x06 \x01(\t\x12\x0e\n\x06\x64river\x18\x07 \x01(\t\x12*\n\x07timeout\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05label\x18\t \x01(\t\x12\x15\n\rinclude_bytes\x18\n \x01(\x08\"\x80\x01\n\x12GrabModuleResponse\x12\x13\n\tbuild_log\x18\x01 \x01(\tH\x00\x12%\n\x06result\x18\x02 \x01(\x0b\x32\x13.symd.v1.GrabResultH\x00\x12\x14\n\ndebug_data\x18\x03 \x01(\x0cH\x00\x12\x10\n\x06native\x18\x04 \x01(\x0cH\x00\x42\x06\n\x04part\"^\n\nGrabResult\x12\x1f\n\x06module\x18\x01 \x01(\x0b\x32\x0f.symd.v1.Module\x12\x0f\n\x07kernels\x18\x02 \x03(\t\x12\x0e\n\x06\x64river\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\";\n\x12ListModulesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"P\n\x13ListModulesResponse\x12 \n\x07modules\x18\x01 \x03(\x0b\x32\x0f.symd.v1.Module\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\" \n\x10GetModuleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"4\n\x11GetModuleResponse\x12\x1f\n\x06module\x18\x01 \x01(\x0b\x32\x0f.symd.v1.Module\"g\n\x13UpdateModuleRequest\x12\x1f\n\x06module\x18\x01 \x01(\x0b\x32\x0f.symd.v1.Module\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"7\n\x14UpdateModuleResponse\x12\x1f\n\x06module\x18\x01 \x01(\x0b\x32\x0f.symd.v1.Module\"#\n\x13\x44\x65leteModuleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x16\n\x14\x44\x65leteModuleResponse\"O\n\x16ListCodeObjectsRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"]\n\x17ListCodeObjectsResponse\x12)\n\x0c\x63ode_objects\x18\x01 \x03(\x0b\x32\x13.symd.v1.CodeObject\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"N\n\x15ListContainersRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"Y\n\x16ListContainersResponse\x12&\n\ncontainers\x18\x01 \x03(\x0b\x32\x12.symd.v1.Container\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"g\n\x12ListKernelsRequest\x12\x0e\n\x06parent\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x11\n\x04path\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x07\n\x05_path\"P\n\x13ListKernelsResponse\x12 \n\x07kernels\x18\x01 \x03(\x0b\x32\x0f.symd.v1.Kernel\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"3\n\x15ReadCodeObjectRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\"\'\n\x16ReadCodeObjectResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c*Y\n\tDriverApi\x12\x1a\n\x16\x44RIVER_API_UNSPECIFIED\x10\x00\x12\x19\n\x15\x44RIVER_API_LEVEL_ZERO\x10\x01\x12\x15\n\x11\x44RIVER_API_OPENCL\x10\x02*k\n\tInputKind\x12\x1a\n\x16INPUT_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11INPUT_KIND_SOURCE\x10\x01\x12\x14\n\x10INPUT_KIND_SPIRV\x10\x02\x12\x15\n\x11INPUT_KIND_NATIVE\x10\x03\x32\xf6\x06\n\rModuleService\x12]\n\x12\x46indMissingModules\x12\".symd.v1.FindMissingModulesRequest\x1a#.symd.v1.FindMissingModulesResponse\x12M\n\x0cUploadModule\x12\x1c.symd.v1.UploadModuleRequest\x1a\x1d.symd.v1.UploadModuleResponse(\x01\x12G\n\nGrabModule\x12\x1a.symd.v1.GrabModuleRequest\x1a\x1b.symd.v1.GrabModuleResponse0\x01\x12H\n\x0bListModules\x12\x1b.symd.v1.ListModulesRequest\x1a\x1c.symd.v1.ListModulesResponse\x12\x42\n\tGetModule\x12\x19.symd.v1.GetModuleRequest\x1a\x1a.symd.v1.GetModuleResponse\x12K\n\x0cUpdateModule\x12\x1c.symd.v1.UpdateModuleRequest\x1a\x1d.symd.v1.UpdateModuleResponse\x12K\n\x0c\x44\x65leteModule\x12\x1c.symd.v1.DeleteModuleRequest\x1a\x1d.symd.v1.DeleteModuleResponse\x12T\n\x0fListCodeObjects\x12\x1f.symd.v1.ListCodeObjectsRequest\x1a .symd.v1.ListCodeObjectsResponse\x12Q\n\x0eListContainers\x12\x1e.symd.v1.ListContainersRequest\x1a\x1f.symd.v1.ListContainersResponse\x12H\n\x0bListKernels\x12\x1b.symd.v1.ListKernelsRequest\x1a\x1c.symd.v1.ListKernelsResponse\x12S\n\x0eReadCodeObject\x12\x1e.symd.v1.ReadCodeObjectRequest\x1a\x1f.symd.v1.ReadCodeObjectResponse0\x01\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.module_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
-  _globals['_FINDMISSINGMODULESREQUEST']._serialized_start=63
-  _globals['_FINDMISSINGMODULESREQUEST']._serialized_end=105
-  _globals['_FINDMISSINGMODULESRESPONSE']._serialized_start=107
-  _globals['_FINDMISSINGMODULESRESPONSE']._serialized_end=150
-  _globals['_UPLOADMODULEREQUEST']._serialized_start=152
-  _globals['_UPLOADMODULEREQUEST']._serialized_end=239
-  _globals['_UPLOADHEADER']._serialized_start=241
-  _globals['_UPLOADHEADER']._serialized_end=300
-  _globals['_UPLOADMODULERESPONSE']._serialized_start=302
-  _globals['_UPLOADMODULERESPONSE']._serialized_end=357
-  _globals['_GRABMODULEREQUEST']._serialized_start=360
-  _globals['_GRABMODULEREQUEST']._serialized_end=841
-  _globals['_GRABMODULEREQUEST_API']._serialized_start=641
-  _globals['_GRABMODULEREQUEST_API']._serialized_end=703
-  _globals['_GRABMODULEREQUEST_INPUTKIND']._serialized_start=705
-  _globals['_GRABMODULEREQUEST_INPUTKIND']._serialized_end=812
-  _globals['_GRABMODULERESPONSE']._serialized_start=844
-  _globals['_GRABMODULERESPONSE']._serialized_end=972
-  _globals['_GRABRESULT']._serialized_start=974
-  _globals['_GRABRESULT']._serialized_end=1068
-  _globals['_LISTMODULESREQUEST']._serialized_start=1070
-  _globals['_LISTMODULESREQUEST']._serialized_end=1129
-  _globals['_LISTMODULESRESPONSE']._serialized_start=1131
-  _globals['_LISTMODULESRESPONSE']._serialized_end=1217
-  _globals['_GETMODULEREQUEST']._serialized_start=1219
-  _globals['_GETMODULEREQUEST']._serialized_end=1251
-  _globals['_GETMODULERESPONSE']._serialized_start=1253
-  _globals['_GETMODULERESPONSE']._serialized_end=1305
-  _globals['_LISTCODEOBJECTSREQUEST']._serialized_start=1307
-  _globals['_LISTCODEOBJECTSREQUEST']._serialized_end=1386
-  _globals['_LISTCODEOBJECTSRESPONSE']._serialized_start=1388
-  _globals['_LISTCODEOBJECTSRESPONSE']._serialized_end=1481
-  _globals['_LISTCONTAINERSREQUEST']._serialized_start=1483
-  _globals['_LISTCONTAINERSREQUEST']._serialized_end=1561
-  _globals['_LISTCONTAINERSRESPONSE']._serialized_start=1563
-  _globals['_LISTCONTAINERSRESPONSE']._serialized_end=1652
-  _globals['_LISTKERNELSREQUEST']._serialized_start=1654
-  _globals['_LISTKERNELSREQUEST']._serialized_end=1761
-  _globals['_LISTKERNELSRESPONSE']._serialized_start=1763
-  _globals['_LISTKERNELSRESPONSE']._serialized_end=1843
-  _globals['_READOBJECTREQUEST']._serialized_start=1845
-  _globals['_READOBJECTREQUEST']._serialized_end=1894
-  _globals['_READOBJECTRESPONSE']._serialized_start=1896
-  _globals['_READOBJECTRESPONSE']._serialized_end=1931
-  _globals['_MODULESERVICE']._serialized_start=1934
-  _globals['_MODULESERVICE']._serialized_end=2654
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
+  _globals['_DRIVERAPI']._serialized_start=1996
+  _globals['_DRIVERAPI']._serialized_end=2085
+  _globals['_INPUTKIND']._serialized_start=2087
+  _globals['_INPUTKIND']._serialized_end=2194
+  _globals['_FINDMISSINGMODULESREQUEST']._serialized_start=129
+  _globals['_FINDMISSINGMODULESREQUEST']._serialized_end=171
+  _globals['_FINDMISSINGMODULESRESPONSE']._serialized_start=173
+  _globals['_FINDMISSINGMODULESRESPONSE']._serialized_end=216
+  _globals['_UPLOADMODULEREQUEST']._serialized_start=218
+  _globals['_UPLOADMODULEREQUEST']._serialized_end=305
+  _globals['_UPLOADHEADER']._serialized_start=307
+  _globals['_UPLOADHEADER']._serialized_end=372
+  _globals['_UPLOADMODULERESPONSE']._serialized_start=374
+  _globals['_UPLOADMODULERESPONSE']._serialized_end=429
+  _globals['_GRABMODULEREQUEST']._serialized_start=432
+  _globals['_GRABMODULEREQUEST']._serialized_end=685
+  _globals['_GRABMODULERESPONSE']._serialized_start=688
+  _globals['_GRABMODULERESPONSE']._serialized_end=816
+  _globals['_GRABRESULT']._serialized_start=818
+  _globals['_GRABRESULT']._serialized_end=912
+  _globals['_LISTMODULESREQUEST']._serialized_start=914
+  _globals['_LISTMODULESREQUEST']._serialized_end=973
+  _globals['_LISTMODULESRESPONSE']._serialized_start=975
+  _globals['_LISTMODULESRESPONSE']._serialized_end=1055
+  _globals['_GETMODULEREQUEST']._serialized_start=1057
+  _globals['_GETMODULEREQUEST']._serialized_end=1089
+  _globals['_GETMODULERESPONSE']._serialized_start=1091
+  _globals['_GETMODULERESPONSE']._serialized_end=1143
+  _globals['_UPDATEMODULEREQUEST']._serialized_start=1145
+  _globals['_UPDATEMODULEREQUEST']._serialized_end=1248
+  _globals['_UPDATEMODULERESPONSE']._serialized_start=1250
+  _globals['_UPDATEMODULERESPONSE']._serialized_end=1305
+  _globals['_DELETEMODULEREQUEST']._serialized_start=1307
+  _globals['_DELETEMODULEREQUEST']._serialized_end=1342
+  _globals['_DELETEMODULERESPONSE']._serialized_start=1344
+  _globals['_DELETEMODULERESPONSE']._serialized_end=1366
+  _globals['_LISTCODEOBJECTSREQUEST']._serialized_start=1368
+  _globals['_LISTCODEOBJECTSREQUEST']._serialized_end=1447
+  _globals['_LISTCODEOBJECTSRESPONSE']._serialized_start=1449
+  _globals['_LISTCODEOBJECTSRESPONSE']._serialized_end=1542
+  _globals['_LISTCONTAINERSREQUEST']._serialized_start=1544
+  _globals['_LISTCONTAINERSREQUEST']._serialized_end=1622
+  _globals['_LISTCONTAINERSRESPONSE']._serialized_start=1624
+  _globals['_LISTCONTAINERSRESPONSE']._serialized_end=1713
+  _globals['_LISTKERNELSREQUEST']._serialized_start=1715
+  _globals['_LISTKERNELSREQUEST']._serialized_end=1818
+  _globals['_LISTKERNELSRESPONSE']._serialized_start=1820
+  _globals['_LISTKERNELSRESPONSE']._serialized_end=1900
+  _globals['_READCODEOBJECTREQUEST']._serialized_start=1902
+  _globals['_READCODEOBJECTREQUEST']._serialized_end=1953
+  _globals['_READCODEOBJECTRESPONSE']._serialized_start=1955
+  _globals['_READCODEOBJECTRESPONSE']._serialized_end=1994
+  _globals['_MODULESERVICE']._serialized_start=2197
+  _globals['_MODULESERVICE']._serialized_end=3083
 # @@protoc_insertion_point(module_scope)

@@ -32,11 +32,24 @@ class ModuleServiceStub:
     A module is named "modules/{sha256}" after its bytes, so it can be asked for before it is sent: FindMissingModules,
     then UploadModule for what is missing. Uploading what is there already changes nothing.
 
-    Every failure carries a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message",
-    and "where" and "hint" where there is something to say. Codes that every method may return beside its own:
-    INVALID_ARGUMENT (a name or a field that does not parse), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (a limit of
-    ServerService.GetServerInfo would be passed), UNAVAILABLE (the disk refused, or the daemon is stopping), DATA_LOSS
-    (stored bytes are not what they were), INTERNAL (a defect of symd; its log has the id that the message names).
+    Failures are the same for all services. Every one is a google.rpc.Status whose details have
+
+    * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
+    where there is something to say, and facts such as "module", "path" (of a code object), "limit" and "value";
+    * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
+    the same request will never do;
+    * where the same request may do later, a google.rpc.RetryInfo. Without one, ask again only when something changed.
+
+    Codes that every method may return beside its own: INVALID_ARGUMENT (a name or a field that does not parse: reason
+    BAD_QUERY or INVALID_INPUT), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (reason LIMIT_EXCEEDED: a limit of ServerInfo would
+    be passed, never with RetryInfo; reason BUSY: too many streams or watches are open, always with RetryInfo), UNAVAILABLE
+    (the disk refused, or the daemon is stopping), DATA_LOSS (stored bytes are not what they were), INTERNAL (a defect of
+    symd; its log has the id that the message names).
+
+    Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
+    ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the
+    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A token stays good
+    when entries come and go: none is told twice, and none that stays is left out.
     """
 
     def __init__(self, channel):
@@ -70,6 +83,16 @@ class ModuleServiceStub:
                 request_serializer=symd_dot_v1_dot_module__service__pb2.GetModuleRequest.SerializeToString,
                 response_deserializer=symd_dot_v1_dot_module__service__pb2.GetModuleResponse.FromString,
                 _registered_method=True)
+        self.UpdateModule = channel.unary_unary(
+                '/symd.v1.ModuleService/UpdateModule',
+                request_serializer=symd_dot_v1_dot_module__service__pb2.UpdateModuleRequest.SerializeToString,
+                response_deserializer=symd_dot_v1_dot_module__service__pb2.UpdateModuleResponse.FromString,
+                _registered_method=True)
+        self.DeleteModule = channel.unary_unary(
+                '/symd.v1.ModuleService/DeleteModule',
+                request_serializer=symd_dot_v1_dot_module__service__pb2.DeleteModuleRequest.SerializeToString,
+                response_deserializer=symd_dot_v1_dot_module__service__pb2.DeleteModuleResponse.FromString,
+                _registered_method=True)
         self.ListCodeObjects = channel.unary_unary(
                 '/symd.v1.ModuleService/ListCodeObjects',
                 request_serializer=symd_dot_v1_dot_module__service__pb2.ListCodeObjectsRequest.SerializeToString,
@@ -85,10 +108,10 @@ class ModuleServiceStub:
                 request_serializer=symd_dot_v1_dot_module__service__pb2.ListKernelsRequest.SerializeToString,
                 response_deserializer=symd_dot_v1_dot_module__service__pb2.ListKernelsResponse.FromString,
                 _registered_method=True)
-        self.ReadObject = channel.unary_stream(
-                '/symd.v1.ModuleService/ReadObject',
-                request_serializer=symd_dot_v1_dot_module__service__pb2.ReadObjectRequest.SerializeToString,
-                response_deserializer=symd_dot_v1_dot_module__service__pb2.ReadObjectResponse.FromString,
+        self.ReadCodeObject = channel.unary_stream(
+                '/symd.v1.ModuleService/ReadCodeObject',
+                request_serializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectRequest.SerializeToString,
+                response_deserializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectResponse.FromString,
                 _registered_method=True)
 
 
@@ -98,11 +121,24 @@ class ModuleServiceServicer:
     A module is named "modules/{sha256}" after its bytes, so it can be asked for before it is sent: FindMissingModules,
     then UploadModule for what is missing. Uploading what is there already changes nothing.
 
-    Every failure carries a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message",
-    and "where" and "hint" where there is something to say. Codes that every method may return beside its own:
-    INVALID_ARGUMENT (a name or a field that does not parse), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (a limit of
-    ServerService.GetServerInfo would be passed), UNAVAILABLE (the disk refused, or the daemon is stopping), DATA_LOSS
-    (stored bytes are not what they were), INTERNAL (a defect of symd; its log has the id that the message names).
+    Failures are the same for all services. Every one is a google.rpc.Status whose details have
+
+    * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
+    where there is something to say, and facts such as "module", "path" (of a code object), "limit" and "value";
+    * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
+    the same request will never do;
+    * where the same request may do later, a google.rpc.RetryInfo. Without one, ask again only when something changed.
+
+    Codes that every method may return beside its own: INVALID_ARGUMENT (a name or a field that does not parse: reason
+    BAD_QUERY or INVALID_INPUT), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (reason LIMIT_EXCEEDED: a limit of ServerInfo would
+    be passed, never with RetryInfo; reason BUSY: too many streams or watches are open, always with RetryInfo), UNAVAILABLE
+    (the disk refused, or the daemon is stopping), DATA_LOSS (stored bytes are not what they were), INTERNAL (a defect of
+    symd; its log has the id that the message names).
+
+    Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
+    ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the
+    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A token stays good
+    when entries come and go: none is told twice, and none that stays is left out.
     """
 
     def FindMissingModules(self, request, context):
@@ -137,43 +173,59 @@ class ModuleServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListModules(self, request, context):
-        """The catalogue, oldest first.
+        """The catalogue, oldest first: modules without their contents.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetModule(self, request, context):
-        """Describes one module. NOT_FOUND: reason UNKNOWN_MODULE. INVALID_ARGUMENT: MALFORMED or UNKNOWN_FORMAT, when it was
-        found unreadable before.
+        """One module with its contents or, where it cannot be read, its failure. NOT_FOUND: reason UNKNOWN_MODULE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateModule(self, request, context):
+        """Changes what people may change of a module: its label. Answers with the module as ListModules does. NOT_FOUND: reason
+        UNKNOWN_MODULE. INVALID_ARGUMENT: the mask names anything else.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteModule(self, request, context):
+        """Forgets a module with its index and its aliases. Loads of the module in contexts stay; addresses in them are answered
+        REASON_UNKNOWN_MODULE until the module is brought again. NOT_FOUND: reason UNKNOWN_MODULE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCodeObjects(self, request, context):
-        """The code objects of one module, in the order of the file. Codes as for GetModule.
+        """The code objects of one module, in the order of the file. NOT_FOUND: reason UNKNOWN_MODULE. INVALID_ARGUMENT:
+        MALFORMED or UNKNOWN_FORMAT, when the module cannot be read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListContainers(self, request, context):
-        """The containers of one module, in the order in which they were opened. Codes as for GetModule.
+        """The containers of one module, in the order in which they were opened. Codes as for ListCodeObjects.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListKernels(self, request, context):
-        """The kernels of one module or of one code object, in the order of the file. Codes as for GetModule; NOT_FOUND with
-        reason UNKNOWN_OBJECT when there is no such code object.
+        """The kernels of one module or of one code object, in the order of the file. Codes as for ListCodeObjects; NOT_FOUND
+        with reason UNKNOWN_OBJECT when there is no such code object.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ReadObject(self, request, context):
+    def ReadCodeObject(self, request, context):
         """The bytes of one code object, in order. Codes as for ListKernels.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -208,6 +260,16 @@ def add_ModuleServiceServicer_to_server(servicer, server):
                     request_deserializer=symd_dot_v1_dot_module__service__pb2.GetModuleRequest.FromString,
                     response_serializer=symd_dot_v1_dot_module__service__pb2.GetModuleResponse.SerializeToString,
             ),
+            'UpdateModule': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateModule,
+                    request_deserializer=symd_dot_v1_dot_module__service__pb2.UpdateModuleRequest.FromString,
+                    response_serializer=symd_dot_v1_dot_module__service__pb2.UpdateModuleResponse.SerializeToString,
+            ),
+            'DeleteModule': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteModule,
+                    request_deserializer=symd_dot_v1_dot_module__service__pb2.DeleteModuleRequest.FromString,
+                    response_serializer=symd_dot_v1_dot_module__service__pb2.DeleteModuleResponse.SerializeToString,
+            ),
             'ListCodeObjects': grpc.unary_unary_rpc_method_handler(
                     servicer.ListCodeObjects,
                     request_deserializer=symd_dot_v1_dot_module__service__pb2.ListCodeObjectsRequest.FromString,
@@ -223,10 +285,10 @@ def add_ModuleServiceServicer_to_server(servicer, server):
                     request_deserializer=symd_dot_v1_dot_module__service__pb2.ListKernelsRequest.FromString,
                     response_serializer=symd_dot_v1_dot_module__service__pb2.ListKernelsResponse.SerializeToString,
             ),
-            'ReadObject': grpc.unary_stream_rpc_method_handler(
-                    servicer.ReadObject,
-                    request_deserializer=symd_dot_v1_dot_module__service__pb2.ReadObjectRequest.FromString,
-                    response_serializer=symd_dot_v1_dot_module__service__pb2.ReadObjectResponse.SerializeToString,
+            'ReadCodeObject': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadCodeObject,
+                    request_deserializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectRequest.FromString,
+                    response_serializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -242,11 +304,24 @@ class ModuleService:
     A module is named "modules/{sha256}" after its bytes, so it can be asked for before it is sent: FindMissingModules,
     then UploadModule for what is missing. Uploading what is there already changes nothing.
 
-    Every failure carries a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message",
-    and "where" and "hint" where there is something to say. Codes that every method may return beside its own:
-    INVALID_ARGUMENT (a name or a field that does not parse), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (a limit of
-    ServerService.GetServerInfo would be passed), UNAVAILABLE (the disk refused, or the daemon is stopping), DATA_LOSS
-    (stored bytes are not what they were), INTERNAL (a defect of symd; its log has the id that the message names).
+    Failures are the same for all services. Every one is a google.rpc.Status whose details have
+
+    * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
+    where there is something to say, and facts such as "module", "path" (of a code object), "limit" and "value";
+    * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
+    the same request will never do;
+    * where the same request may do later, a google.rpc.RetryInfo. Without one, ask again only when something changed.
+
+    Codes that every method may return beside its own: INVALID_ARGUMENT (a name or a field that does not parse: reason
+    BAD_QUERY or INVALID_INPUT), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (reason LIMIT_EXCEEDED: a limit of ServerInfo would
+    be passed, never with RetryInfo; reason BUSY: too many streams or watches are open, always with RetryInfo), UNAVAILABLE
+    (the disk refused, or the daemon is stopping), DATA_LOSS (stored bytes are not what they were), INTERNAL (a defect of
+    symd; its log has the id that the message names).
+
+    Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
+    ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the
+    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A token stays good
+    when entries come and go: none is told twice, and none that stays is left out.
     """
 
     @staticmethod
@@ -385,6 +460,60 @@ class ModuleService:
             _registered_method=True)
 
     @staticmethod
+    def UpdateModule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/symd.v1.ModuleService/UpdateModule',
+            symd_dot_v1_dot_module__service__pb2.UpdateModuleRequest.SerializeToString,
+            symd_dot_v1_dot_module__service__pb2.UpdateModuleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteModule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/symd.v1.ModuleService/DeleteModule',
+            symd_dot_v1_dot_module__service__pb2.DeleteModuleRequest.SerializeToString,
+            symd_dot_v1_dot_module__service__pb2.DeleteModuleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ListCodeObjects(request,
             target,
             options=(),
@@ -466,7 +595,7 @@ class ModuleService:
             _registered_method=True)
 
     @staticmethod
-    def ReadObject(request,
+    def ReadCodeObject(request,
             target,
             options=(),
             channel_credentials=None,
@@ -479,9 +608,9 @@ class ModuleService:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/symd.v1.ModuleService/ReadObject',
-            symd_dot_v1_dot_module__service__pb2.ReadObjectRequest.SerializeToString,
-            symd_dot_v1_dot_module__service__pb2.ReadObjectResponse.FromString,
+            '/symd.v1.ModuleService/ReadCodeObject',
+            symd_dot_v1_dot_module__service__pb2.ReadCodeObjectRequest.SerializeToString,
+            symd_dot_v1_dot_module__service__pb2.ReadCodeObjectResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -32,53 +32,53 @@ NAME_MATCH_PREFIX: NameMatch
 NAME_MATCH_GLOB: NameMatch
 
 class FindNamesRequest(_message.Message):
-    __slots__ = ("name", "pattern", "match", "kinds", "object", "page_size", "page_token")
+    __slots__ = ("name", "pattern", "match", "kinds", "path", "page_size", "page_token")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PATTERN_FIELD_NUMBER: _ClassVar[int]
     MATCH_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     name: str
     pattern: str
     match: NameMatch
     kinds: _containers.RepeatedScalarFieldContainer[NameKind]
-    object: str
+    path: str
     page_size: int
     page_token: str
-    def __init__(self, name: _Optional[str] = ..., pattern: _Optional[str] = ..., match: _Optional[_Union[NameMatch, str]] = ..., kinds: _Optional[_Iterable[_Union[NameKind, str]]] = ..., object: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., pattern: _Optional[str] = ..., match: _Optional[_Union[NameMatch, str]] = ..., kinds: _Optional[_Iterable[_Union[NameKind, str]]] = ..., path: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class FindNamesResponse(_message.Message):
-    __slots__ = ("names", "next_page_token")
-    NAMES_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("items", "next_page_token")
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    names: _containers.RepeatedCompositeFieldContainer[NameEntry]
+    items: _containers.RepeatedCompositeFieldContainer[NamedItem]
     next_page_token: str
-    def __init__(self, names: _Optional[_Iterable[_Union[NameEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, items: _Optional[_Iterable[_Union[NamedItem, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
-class NameEntry(_message.Message):
-    __slots__ = ("kind", "name", "linkage_name", "object", "section", "section_index", "section_offset", "address", "size", "inlined_copies", "facts")
+class NamedItem(_message.Message):
+    __slots__ = ("kind", "name", "linkage_name", "path", "section", "section_index", "section_offset", "address", "size_bytes", "inlined_copies", "facts")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     LINKAGE_NAME_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
     SECTION_OFFSET_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     INLINED_COPIES_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
     kind: NameKind
     name: str
     linkage_name: str
-    object: str
+    path: str
     section: str
     section_index: int
     section_offset: int
     address: int
-    size: int
+    size_bytes: int
     inlined_copies: int
     facts: _containers.RepeatedCompositeFieldContainer[_fact_pb2.Fact]
-    def __init__(self, kind: _Optional[_Union[NameKind, str]] = ..., name: _Optional[str] = ..., linkage_name: _Optional[str] = ..., object: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., size: _Optional[int] = ..., inlined_copies: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ...) -> None: ...
+    def __init__(self, kind: _Optional[_Union[NameKind, str]] = ..., name: _Optional[str] = ..., linkage_name: _Optional[str] = ..., path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., size_bytes: _Optional[int] = ..., inlined_copies: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ...) -> None: ...

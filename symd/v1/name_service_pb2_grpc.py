@@ -29,7 +29,7 @@ if _version_not_supported:
 class NameServiceStub:
     """Finds kernels, functions and source files by name.
 
-    Codes that every method may return beside its own: those of ModuleService.
+    Failures look as ModuleService says.
     """
 
     def __init__(self, channel):
@@ -48,7 +48,7 @@ class NameServiceStub:
 class NameServiceServicer:
     """Finds kernels, functions and source files by name.
 
-    Codes that every method may return beside its own: those of ModuleService.
+    Failures look as ModuleService says.
     """
 
     def FindNames(self, request, context):
@@ -78,7 +78,7 @@ def add_NameServiceServicer_to_server(servicer, server):
 class NameService:
     """Finds kernels, functions and source files by name.
 
-    Codes that every method may return beside its own: those of ModuleService.
+    Failures look as ModuleService says.
     """
 
     @staticmethod

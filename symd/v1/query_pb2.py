@@ -25,23 +25,20 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13symd/v1/query.proto\x12\x07symd.v1\"\x84\x01\n\x05Query\x12\x11\n\x07\x61\x64\x64ress\x18\x01 \x01(\x04H\x00\x12.\n\rkernel_offset\x18\x02 \x01(\x0b\x32\x15.symd.v1.KernelOffsetH\x00\x12\x30\n\x0esection_offset\x18\x03 \x01(\x0b\x32\x16.symd.v1.SectionOffsetH\x00\x42\x06\n\x04kind\".\n\x0cKernelOffset\x12\x0e\n\x06kernel\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x04\"[\n\rSectionOffset\x12\x16\n\x0csection_name\x18\x01 \x01(\tH\x00\x12\x17\n\rsection_index\x18\x02 \x01(\rH\x00\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x42\t\n\x07section\"\xa9\x01\n\x0bQueryColumn\x12\x13\n\taddresses\x18\x01 \x01(\x0cH\x00\x12\x35\n\x0ekernel_offsets\x18\x02 \x01(\x0b\x32\x1b.symd.v1.KernelOffsetColumnH\x00\x12\x37\n\x0fsection_offsets\x18\x03 \x01(\x0b\x32\x1c.symd.v1.SectionOffsetColumnH\x00\x12\r\n\x05width\x18\x04 \x01(\rB\x06\n\x04kind\"5\n\x12KernelOffsetColumn\x12\x0e\n\x06kernel\x18\x01 \x01(\t\x12\x0f\n\x07offsets\x18\x02 \x01(\x0c\"b\n\x13SectionOffsetColumn\x12\x16\n\x0csection_name\x18\x01 \x01(\tH\x00\x12\x17\n\rsection_index\x18\x02 \x01(\rH\x00\x12\x0f\n\x07offsets\x18\x03 \x01(\x0c\x42\t\n\x07sectionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13symd/v1/query.proto\x12\x07symd.v1\"\x84\x01\n\x05Query\x12\x11\n\x07\x61\x64\x64ress\x18\x01 \x01(\x04H\x00\x12.\n\rkernel_offset\x18\x02 \x01(\x0b\x32\x15.symd.v1.KernelOffsetH\x00\x12\x30\n\x0esection_offset\x18\x03 \x01(\x0b\x32\x16.symd.v1.SectionOffsetH\x00\x42\x06\n\x04kind\".\n\x0cKernelOffset\x12\x0e\n\x06kernel\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x04\"[\n\rSectionOffset\x12\x16\n\x0csection_name\x18\x01 \x01(\tH\x00\x12\x17\n\rsection_index\x18\x02 \x01(\rH\x00\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x42\t\n\x07section\"y\n\x0bQueryColumn\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x0e\n\x06values\x18\x02 \x01(\x0c\x12\x10\n\x06kernel\x18\x03 \x01(\tH\x00\x12\x16\n\x0csection_name\x18\x04 \x01(\tH\x00\x12\x17\n\rsection_index\x18\x05 \x01(\rH\x00\x42\x08\n\x06originB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.query_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
   _globals['_QUERY']._serialized_start=33
   _globals['_QUERY']._serialized_end=165
   _globals['_KERNELOFFSET']._serialized_start=167
   _globals['_KERNELOFFSET']._serialized_end=213
   _globals['_SECTIONOFFSET']._serialized_start=215
   _globals['_SECTIONOFFSET']._serialized_end=306
-  _globals['_QUERYCOLUMN']._serialized_start=309
-  _globals['_QUERYCOLUMN']._serialized_end=478
-  _globals['_KERNELOFFSETCOLUMN']._serialized_start=480
-  _globals['_KERNELOFFSETCOLUMN']._serialized_end=533
-  _globals['_SECTIONOFFSETCOLUMN']._serialized_start=535
-  _globals['_SECTIONOFFSETCOLUMN']._serialized_end=633
+  _globals['_QUERYCOLUMN']._serialized_start=308
+  _globals['_QUERYCOLUMN']._serialized_end=429
 # @@protoc_insertion_point(module_scope)

@@ -35,31 +35,15 @@ class SectionOffset(_message.Message):
     def __init__(self, section_name: _Optional[str] = ..., section_index: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class QueryColumn(_message.Message):
-    __slots__ = ("addresses", "kernel_offsets", "section_offsets", "width")
-    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
-    KERNEL_OFFSETS_FIELD_NUMBER: _ClassVar[int]
-    SECTION_OFFSETS_FIELD_NUMBER: _ClassVar[int]
-    WIDTH_FIELD_NUMBER: _ClassVar[int]
-    addresses: bytes
-    kernel_offsets: KernelOffsetColumn
-    section_offsets: SectionOffsetColumn
-    width: int
-    def __init__(self, addresses: _Optional[bytes] = ..., kernel_offsets: _Optional[_Union[KernelOffsetColumn, _Mapping]] = ..., section_offsets: _Optional[_Union[SectionOffsetColumn, _Mapping]] = ..., width: _Optional[int] = ...) -> None: ...
-
-class KernelOffsetColumn(_message.Message):
-    __slots__ = ("kernel", "offsets")
+    __slots__ = ("count", "values", "kernel", "section_name", "section_index")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
-    OFFSETS_FIELD_NUMBER: _ClassVar[int]
-    kernel: str
-    offsets: bytes
-    def __init__(self, kernel: _Optional[str] = ..., offsets: _Optional[bytes] = ...) -> None: ...
-
-class SectionOffsetColumn(_message.Message):
-    __slots__ = ("section_name", "section_index", "offsets")
     SECTION_NAME_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
-    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    values: bytes
+    kernel: str
     section_name: str
     section_index: int
-    offsets: bytes
-    def __init__(self, section_name: _Optional[str] = ..., section_index: _Optional[int] = ..., offsets: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, count: _Optional[int] = ..., values: _Optional[bytes] = ..., kernel: _Optional[str] = ..., section_name: _Optional[str] = ..., section_index: _Optional[int] = ...) -> None: ...

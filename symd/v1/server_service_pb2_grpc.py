@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class ServerServiceStub:
-    """Says what this daemon is and what it takes, so that clients need not find its limits by passing them.
+    """Says what this daemon is, what it can do and what it takes, so that clients need not find its limits by passing them.
     """
 
     def __init__(self, channel):
@@ -44,11 +44,11 @@ class ServerServiceStub:
 
 
 class ServerServiceServicer:
-    """Says what this daemon is and what it takes, so that clients need not find its limits by passing them.
+    """Says what this daemon is, what it can do and what it takes, so that clients need not find its limits by passing them.
     """
 
     def GetServerInfo(self, request, context):
-        """Version and limits.
+        """Version, capabilities and limits.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -71,7 +71,7 @@ def add_ServerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ServerService:
-    """Says what this daemon is and what it takes, so that clients need not find its limits by passing them.
+    """Says what this daemon is, what it can do and what it takes, so that clients need not find its limits by passing them.
     """
 
     @staticmethod

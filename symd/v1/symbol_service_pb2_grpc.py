@@ -85,8 +85,8 @@ class SymbolServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetLineTable(self, request, context):
-        """The decoded line tables of a module, code object after code object: for each a header, then places and strings,
-        then rows.
+        """The decoded line tables of a module, code object after code object: for each a header, then text sections and
+        strings, then rows.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -27,33 +27,50 @@ from symd.v1 import answer_pb2 as symd_dot_v1_dot_answer__pb2
 from symd.v1 import query_pb2 as symd_dot_v1_dot_query__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esymd/v1/variable_service.proto\x12\x07symd.v1\x1a\x14symd/v1/answer.proto\x1a\x13symd/v1/query.proto\"b\n\x13GetVariablesRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x06object\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x1d\n\x05query\x18\x03 \x01(\x0b\x32\x0e.symd.v1.QueryB\t\n\x07_object\"\xb6\x01\n\x14GetVariablesResponse\x12\x1b\n\x02\x61t\x18\x01 \x01(\x0b\x32\x0f.symd.v1.Answer\x12$\n\tvariables\x18\x02 \x03(\x0b\x32\x11.symd.v1.Variable\x12$\n\x05types\x18\x03 \x03(\x0b\x32\x15.symd.v1.VariableType\x12\x17\n\nsimd_width\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05notes\x18\x05 \x03(\tB\r\n\x0b_simd_width\"\x87\x02\n\x08Variable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x18\n\x0btype_number\x18\x03 \x01(\rH\x00\x88\x01\x01\x12#\n\x04kind\x18\x04 \x01(\x0e\x32\x15.symd.v1.VariableKind\x12\x15\n\x08\x66unction\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x0f\n\x07inlined\x18\x06 \x01(\x08\x12\x15\n\roptimized_out\x18\x07 \x01(\x08\x12\x15\n\x08location\x18\x08 \x01(\tH\x02\x88\x01\x01\x12 \n\x04live\x18\t \x03(\x0b\x32\x12.symd.v1.LiveRangeB\x0e\n\x0c_type_numberB\x0b\n\t_functionB\x0b\n\t_location\"\'\n\tLiveRange\x12\r\n\x05start\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\"\xdb\x02\n\x0cVariableType\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x11\n\x04size\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x15\n\x08\x65ncoding\x18\x04 \x01(\tH\x01\x88\x01\x01\x12\x13\n\x06target\x18\x05 \x01(\rH\x02\x88\x01\x01\x12%\n\x06\x63ounts\x18\x06 \x03(\x0b\x32\x15.symd.v1.ElementCount\x12$\n\x07members\x18\x07 \x03(\x0b\x32\x13.symd.v1.TypeMember\x12*\n\nparameters\x18\x08 \x03(\x0b\x32\x16.symd.v1.TypeParameter\x12(\n\x0b\x65numerators\x18\t \x03(\x0b\x32\x13.symd.v1.Enumerator\x12\x1a\n\raddress_space\x18\n \x01(\tH\x03\x88\x01\x01\x42\x07\n\x05_sizeB\x0b\n\t_encodingB\t\n\x07_targetB\x10\n\x0e_address_space\",\n\x0c\x45lementCount\x12\x12\n\x05\x63ount\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\x08\n\x06_count\"\xa2\x01\n\nTypeMember\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\x04type\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x13\n\x06offset\x18\x03 \x01(\x03H\x01\x88\x01\x01\x12\x17\n\nbit_offset\x18\x04 \x01(\x03H\x02\x88\x01\x01\x12\x15\n\x08\x62it_size\x18\x05 \x01(\x04H\x03\x88\x01\x01\x42\x07\n\x05_typeB\t\n\x07_offsetB\r\n\x0b_bit_offsetB\x0b\n\t_bit_size\"+\n\rTypeParameter\x12\x11\n\x04type\x18\x01 \x01(\rH\x00\x88\x01\x01\x42\x07\n\x05_type\")\n\nEnumerator\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x12*}\n\x0cVariableKind\x12\x1d\n\x19VARIABLE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17VARIABLE_KIND_PARAMETER\x10\x01\x12\x17\n\x13VARIABLE_KIND_LOCAL\x10\x02\x12\x18\n\x14VARIABLE_KIND_GLOBAL\x10\x03\x32^\n\x0fVariableService\x12K\n\x0cGetVariables\x12\x1c.symd.v1.GetVariablesRequest\x1a\x1d.symd.v1.GetVariablesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esymd/v1/variable_service.proto\x12\x07symd.v1\x1a\x14symd/v1/answer.proto\x1a\x13symd/v1/query.proto\"^\n\x13GetVariablesRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\x04path\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x1d\n\x05query\x18\x03 \x01(\x0b\x32\x0e.symd.v1.QueryB\x07\n\x05_path\"\xba\x01\n\x14GetVariablesResponse\x12\x1f\n\x06\x61nswer\x18\x01 \x01(\x0b\x32\x0f.symd.v1.Answer\x12$\n\tvariables\x18\x02 \x03(\x0b\x32\x11.symd.v1.Variable\x12$\n\x05types\x18\x03 \x03(\x0b\x32\x15.symd.v1.VariableType\x12\x17\n\nsimd_width\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05notes\x18\x05 \x03(\tB\r\n\x0b_simd_width\"\xaa\x02\n\x08Variable\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x13\n\x0btype_number\x18\x03 \x01(\r\x12#\n\x04kind\x18\x04 \x01(\x0e\x32\x15.symd.v1.VariableKind\x12\x15\n\x08\x66unction\x18\x05 \x01(\tH\x00\x88\x01\x01\x12\x0f\n\x07inlined\x18\x06 \x01(\x08\x12\x15\n\roptimized_out\x18\x07 \x01(\x08\x12\x1a\n\rlocation_text\x18\x08 \x01(\tH\x01\x88\x01\x01\x12,\n\tlocations\x18\t \x03(\x0b\x32\x19.symd.v1.VariableLocation\x12 \n\x04live\x18\n \x03(\x0b\x32\x12.symd.v1.LiveRangeB\x0b\n\t_functionB\x10\n\x0e_location_text\"\'\n\tLiveRange\x12\r\n\x05start\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\"l\n\x10VariableLocation\x12&\n\x06pieces\x18\x01 \x03(\x0b\x32\x16.symd.v1.LocationPiece\x12&\n\x05lanes\x18\x02 \x01(\x0b\x32\x12.symd.v1.LaneRangeH\x00\x88\x01\x01\x42\x08\n\x06_lanes\"\'\n\tLaneRange\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\"\xf5\x02\n\rLocationPiece\x12\x17\n\nbit_offset\x18\x01 \x01(\x04H\x01\x88\x01\x01\x12\x15\n\x08\x62it_size\x18\x02 \x01(\x04H\x02\x88\x01\x01\x12\x14\n\x0cskipped_bits\x18\x03 \x01(\x04\x12\x10\n\x08per_lane\x18\x04 \x01(\x08\x12\x13\n\x0blane_stride\x18\x05 \x01(\x12\x12\x30\n\x0bin_register\x18\x06 \x01(\x0b\x32\x19.symd.v1.RegisterLocationH\x00\x12,\n\tin_memory\x18\x07 \x01(\x0b\x32\x17.symd.v1.MemoryLocationH\x00\x12\x12\n\x08\x63onstant\x18\x08 \x01(\x12H\x00\x12\x18\n\x0eimplicit_value\x18\t \x01(\x0cH\x00\x12.\n\roptimized_out\x18\n \x01(\x0b\x32\x15.symd.v1.OptimizedOutH\x00\x12\x14\n\nexpression\x18\x0b \x01(\tH\x00\x42\x07\n\x05whereB\r\n\x0b_bit_offsetB\x0b\n\t_bit_size\"\xdb\x01\n\x10RegisterLocation\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tfirst_bit\x18\x03 \x01(\x04\x12\x11\n\x04\x62its\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\x39\n\x11machine_registers\x18\x05 \x01(\x0b\x32\x19.symd.v1.MachineRegistersH\x01\x88\x01\x01\x12\x11\n\tlane_bits\x18\x06 \x01(\x04\x12\x16\n\x0elane_registers\x18\x07 \x01(\x04\x42\x07\n\x05_bitsB\x14\n\x12_machine_registers\"!\n\x10MachineRegisters\x12\r\n\x05names\x18\x01 \x03(\t\"\xbb\x01\n\x0eMemoryLocation\x12\x32\n\rbase_register\x18\x01 \x01(\x0b\x32\x19.symd.v1.RegisterLocationH\x00\x12\x13\n\tbase_text\x18\x02 \x01(\tH\x00\x12\x0e\n\x06offset\x18\x03 \x01(\x12\x12\x1a\n\raddress_space\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\x1a\n\x12\x61\x64\x64ress_space_name\x18\x05 \x01(\tB\x06\n\x04\x62\x61seB\x10\n\x0e_address_space\"\x0e\n\x0cOptimizedOut\"\xb3\x03\n\x0cVariableType\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x1f\n\x04kind\x18\x02 \x01(\x0e\x32\x11.symd.v1.TypeKind\x12\x16\n\tdwarf_tag\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x17\n\nsize_bytes\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\'\n\x08\x65ncoding\x18\x05 \x01(\x0e\x32\x15.symd.v1.TypeEncoding\x12\x1b\n\x0e\x64warf_encoding\x18\x06 \x01(\x04H\x02\x88\x01\x01\x12\x0e\n\x06target\x18\x07 \x01(\r\x12+\n\ndimensions\x18\x08 \x03(\x0b\x32\x17.symd.v1.ArrayDimension\x12$\n\x07members\x18\t \x03(\x0b\x32\x13.symd.v1.TypeMember\x12\x12\n\nparameters\x18\n \x03(\r\x12(\n\x0b\x65numerators\x18\x0b \x03(\x0b\x32\x13.symd.v1.Enumerator\x12\x1a\n\raddress_space\x18\x0c \x01(\tH\x03\x88\x01\x01\x42\x0c\n\n_dwarf_tagB\r\n\x0b_size_bytesB\x11\n\x0f_dwarf_encodingB\x10\n\x0e_address_space\".\n\x0e\x41rrayDimension\x12\x12\n\x05\x63ount\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\x08\n\x06_count\"\x9b\x01\n\nTypeMember\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0btype_number\x18\x02 \x01(\r\x12\x13\n\x06offset\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x17\n\nbit_offset\x18\x04 \x01(\x03H\x01\x88\x01\x01\x12\x15\n\x08\x62it_size\x18\x05 \x01(\x04H\x02\x88\x01\x01\x42\t\n\x07_offsetB\r\n\x0b_bit_offsetB\x0b\n\t_bit_size\")\n\nEnumerator\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x12*}\n\x0cVariableKind\x12\x1d\n\x19VARIABLE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17VARIABLE_KIND_PARAMETER\x10\x01\x12\x17\n\x13VARIABLE_KIND_LOCAL\x10\x02\x12\x18\n\x14VARIABLE_KIND_GLOBAL\x10\x03*\xda\x03\n\x08TypeKind\x12\x19\n\x15TYPE_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0eTYPE_KIND_BASE\x10\x01\x12\x15\n\x11TYPE_KIND_POINTER\x10\x02\x12\x17\n\x13TYPE_KIND_REFERENCE\x10\x03\x12\x1e\n\x1aTYPE_KIND_RVALUE_REFERENCE\x10\x04\x12\x1c\n\x18TYPE_KIND_MEMBER_POINTER\x10\x05\x12\x13\n\x0fTYPE_KIND_ARRAY\x10\x06\x12\x14\n\x10TYPE_KIND_VECTOR\x10\x07\x12\x17\n\x13TYPE_KIND_STRUCTURE\x10\x08\x12\x13\n\x0fTYPE_KIND_CLASS\x10\t\x12\x13\n\x0fTYPE_KIND_UNION\x10\n\x12\x19\n\x15TYPE_KIND_ENUMERATION\x10\x0b\x12\x15\n\x11TYPE_KIND_TYPEDEF\x10\x0c\x12\x13\n\x0fTYPE_KIND_CONST\x10\r\x12\x16\n\x12TYPE_KIND_VOLATILE\x10\x0e\x12\x16\n\x12TYPE_KIND_RESTRICT\x10\x0f\x12\x14\n\x10TYPE_KIND_ATOMIC\x10\x10\x12\x16\n\x12TYPE_KIND_FUNCTION\x10\x11\x12\x1e\n\x1aTYPE_KIND_UNSPECIFIED_TYPE\x10\x12*\xbe\x04\n\x0cTypeEncoding\x12\x1d\n\x19TYPE_ENCODING_UNSPECIFIED\x10\x00\x12\x19\n\x15TYPE_ENCODING_ADDRESS\x10\x01\x12\x19\n\x15TYPE_ENCODING_BOOLEAN\x10\x02\x12\x1f\n\x1bTYPE_ENCODING_COMPLEX_FLOAT\x10\x03\x12\x17\n\x13TYPE_ENCODING_FLOAT\x10\x04\x12\x18\n\x14TYPE_ENCODING_SIGNED\x10\x05\x12\x1d\n\x19TYPE_ENCODING_SIGNED_CHAR\x10\x06\x12\x1a\n\x16TYPE_ENCODING_UNSIGNED\x10\x07\x12\x1f\n\x1bTYPE_ENCODING_UNSIGNED_CHAR\x10\x08\x12!\n\x1dTYPE_ENCODING_IMAGINARY_FLOAT\x10\t\x12 \n\x1cTYPE_ENCODING_PACKED_DECIMAL\x10\n\x12 \n\x1cTYPE_ENCODING_NUMERIC_STRING\x10\x0b\x12\x18\n\x14TYPE_ENCODING_EDITED\x10\x0c\x12\x1e\n\x1aTYPE_ENCODING_SIGNED_FIXED\x10\r\x12 \n\x1cTYPE_ENCODING_UNSIGNED_FIXED\x10\x0e\x12\x1f\n\x1bTYPE_ENCODING_DECIMAL_FLOAT\x10\x0f\x12\x15\n\x11TYPE_ENCODING_UTF\x10\x10\x12\x15\n\x11TYPE_ENCODING_UCS\x10\x11\x12\x17\n\x13TYPE_ENCODING_ASCII\x10\x12\x32^\n\x0fVariableService\x12K\n\x0cGetVariables\x12\x1c.symd.v1.GetVariablesRequest\x1a\x1d.symd.v1.GetVariablesResponseB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.variable_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
-  _globals['_VARIABLEKIND']._serialized_start=1327
-  _globals['_VARIABLEKIND']._serialized_end=1452
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
+  _globals['_VARIABLEKIND']._serialized_start=2390
+  _globals['_VARIABLEKIND']._serialized_end=2515
+  _globals['_TYPEKIND']._serialized_start=2518
+  _globals['_TYPEKIND']._serialized_end=2992
+  _globals['_TYPEENCODING']._serialized_start=2995
+  _globals['_TYPEENCODING']._serialized_end=3569
   _globals['_GETVARIABLESREQUEST']._serialized_start=86
-  _globals['_GETVARIABLESREQUEST']._serialized_end=184
-  _globals['_GETVARIABLESRESPONSE']._serialized_start=187
+  _globals['_GETVARIABLESREQUEST']._serialized_end=180
+  _globals['_GETVARIABLESRESPONSE']._serialized_start=183
   _globals['_GETVARIABLESRESPONSE']._serialized_end=369
   _globals['_VARIABLE']._serialized_start=372
-  _globals['_VARIABLE']._serialized_end=635
-  _globals['_LIVERANGE']._serialized_start=637
-  _globals['_LIVERANGE']._serialized_end=676
-  _globals['_VARIABLETYPE']._serialized_start=679
-  _globals['_VARIABLETYPE']._serialized_end=1026
-  _globals['_ELEMENTCOUNT']._serialized_start=1028
-  _globals['_ELEMENTCOUNT']._serialized_end=1072
-  _globals['_TYPEMEMBER']._serialized_start=1075
-  _globals['_TYPEMEMBER']._serialized_end=1237
-  _globals['_TYPEPARAMETER']._serialized_start=1239
-  _globals['_TYPEPARAMETER']._serialized_end=1282
-  _globals['_ENUMERATOR']._serialized_start=1284
-  _globals['_ENUMERATOR']._serialized_end=1325
-  _globals['_VARIABLESERVICE']._serialized_start=1454
-  _globals['_VARIABLESERVICE']._serialized_end=1548
+  _globals['_VARIABLE']._serialized_end=670
+  _globals['_LIVERANGE']._serialized_start=672
+  _globals['_LIVERANGE']._serialized_end=711
+  _globals['_VARIABLELOCATION']._serialized_start=713
+  _globals['_VARIABLELOCATION']._serialized_end=821
+  _globals['_LANERANGE']._serialized_start=823
+  _globals['_LANERANGE']._serialized_end=862
+  _globals['_LOCATIONPIECE']._serialized_start=865
+  _globals['_LOCATIONPIECE']._serialized_end=1238
+  _globals['_REGISTERLOCATION']._serialized_start=1241
+  _globals['_REGISTERLOCATION']._serialized_end=1460
+  _globals['_MACHINEREGISTERS']._serialized_start=1462
+  _globals['_MACHINEREGISTERS']._serialized_end=1495
+  _globals['_MEMORYLOCATION']._serialized_start=1498
+  _globals['_MEMORYLOCATION']._serialized_end=1685
+  _globals['_OPTIMIZEDOUT']._serialized_start=1687
+  _globals['_OPTIMIZEDOUT']._serialized_end=1701
+  _globals['_VARIABLETYPE']._serialized_start=1704
+  _globals['_VARIABLETYPE']._serialized_end=2139
+  _globals['_ARRAYDIMENSION']._serialized_start=2141
+  _globals['_ARRAYDIMENSION']._serialized_end=2187
+  _globals['_TYPEMEMBER']._serialized_start=2190
+  _globals['_TYPEMEMBER']._serialized_end=2345
+  _globals['_ENUMERATOR']._serialized_start=2347
+  _globals['_ENUMERATOR']._serialized_end=2388
+  _globals['_VARIABLESERVICE']._serialized_start=3571
+  _globals['_VARIABLESERVICE']._serialized_end=3665
 # @@protoc_insertion_point(module_scope)

@@ -16,37 +16,119 @@ class VariableKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VARIABLE_KIND_PARAMETER: _ClassVar[VariableKind]
     VARIABLE_KIND_LOCAL: _ClassVar[VariableKind]
     VARIABLE_KIND_GLOBAL: _ClassVar[VariableKind]
+
+class TypeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TYPE_KIND_UNSPECIFIED: _ClassVar[TypeKind]
+    TYPE_KIND_BASE: _ClassVar[TypeKind]
+    TYPE_KIND_POINTER: _ClassVar[TypeKind]
+    TYPE_KIND_REFERENCE: _ClassVar[TypeKind]
+    TYPE_KIND_RVALUE_REFERENCE: _ClassVar[TypeKind]
+    TYPE_KIND_MEMBER_POINTER: _ClassVar[TypeKind]
+    TYPE_KIND_ARRAY: _ClassVar[TypeKind]
+    TYPE_KIND_VECTOR: _ClassVar[TypeKind]
+    TYPE_KIND_STRUCTURE: _ClassVar[TypeKind]
+    TYPE_KIND_CLASS: _ClassVar[TypeKind]
+    TYPE_KIND_UNION: _ClassVar[TypeKind]
+    TYPE_KIND_ENUMERATION: _ClassVar[TypeKind]
+    TYPE_KIND_TYPEDEF: _ClassVar[TypeKind]
+    TYPE_KIND_CONST: _ClassVar[TypeKind]
+    TYPE_KIND_VOLATILE: _ClassVar[TypeKind]
+    TYPE_KIND_RESTRICT: _ClassVar[TypeKind]
+    TYPE_KIND_ATOMIC: _ClassVar[TypeKind]
+    TYPE_KIND_FUNCTION: _ClassVar[TypeKind]
+    TYPE_KIND_UNSPECIFIED_TYPE: _ClassVar[TypeKind]
+
+class TypeEncoding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TYPE_ENCODING_UNSPECIFIED: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_ADDRESS: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_BOOLEAN: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_COMPLEX_FLOAT: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_FLOAT: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_SIGNED: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_SIGNED_CHAR: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_UNSIGNED: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_UNSIGNED_CHAR: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_IMAGINARY_FLOAT: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_PACKED_DECIMAL: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_NUMERIC_STRING: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_EDITED: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_SIGNED_FIXED: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_UNSIGNED_FIXED: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_DECIMAL_FLOAT: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_UTF: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_UCS: _ClassVar[TypeEncoding]
+    TYPE_ENCODING_ASCII: _ClassVar[TypeEncoding]
 VARIABLE_KIND_UNSPECIFIED: VariableKind
 VARIABLE_KIND_PARAMETER: VariableKind
 VARIABLE_KIND_LOCAL: VariableKind
 VARIABLE_KIND_GLOBAL: VariableKind
+TYPE_KIND_UNSPECIFIED: TypeKind
+TYPE_KIND_BASE: TypeKind
+TYPE_KIND_POINTER: TypeKind
+TYPE_KIND_REFERENCE: TypeKind
+TYPE_KIND_RVALUE_REFERENCE: TypeKind
+TYPE_KIND_MEMBER_POINTER: TypeKind
+TYPE_KIND_ARRAY: TypeKind
+TYPE_KIND_VECTOR: TypeKind
+TYPE_KIND_STRUCTURE: TypeKind
+TYPE_KIND_CLASS: TypeKind
+TYPE_KIND_UNION: TypeKind
+TYPE_KIND_ENUMERATION: TypeKind
+TYPE_KIND_TYPEDEF: TypeKind
+TYPE_KIND_CONST: TypeKind
+TYPE_KIND_VOLATILE: TypeKind
+TYPE_KIND_RESTRICT: TypeKind
+TYPE_KIND_ATOMIC: TypeKind
+TYPE_KIND_FUNCTION: TypeKind
+TYPE_KIND_UNSPECIFIED_TYPE: TypeKind
+TYPE_ENCODING_UNSPECIFIED: TypeEncoding
+TYPE_ENCODING_ADDRESS: TypeEncoding
+TYPE_ENCODING_BOOLEAN: TypeEncoding
+TYPE_ENCODING_COMPLEX_FLOAT: TypeEncoding
+TYPE_ENCODING_FLOAT: TypeEncoding
+TYPE_ENCODING_SIGNED: TypeEncoding
+TYPE_ENCODING_SIGNED_CHAR: TypeEncoding
+TYPE_ENCODING_UNSIGNED: TypeEncoding
+TYPE_ENCODING_UNSIGNED_CHAR: TypeEncoding
+TYPE_ENCODING_IMAGINARY_FLOAT: TypeEncoding
+TYPE_ENCODING_PACKED_DECIMAL: TypeEncoding
+TYPE_ENCODING_NUMERIC_STRING: TypeEncoding
+TYPE_ENCODING_EDITED: TypeEncoding
+TYPE_ENCODING_SIGNED_FIXED: TypeEncoding
+TYPE_ENCODING_UNSIGNED_FIXED: TypeEncoding
+TYPE_ENCODING_DECIMAL_FLOAT: TypeEncoding
+TYPE_ENCODING_UTF: TypeEncoding
+TYPE_ENCODING_UCS: TypeEncoding
+TYPE_ENCODING_ASCII: TypeEncoding
 
 class GetVariablesRequest(_message.Message):
-    __slots__ = ("name", "object", "query")
+    __slots__ = ("name", "path", "query")
     NAME_FIELD_NUMBER: _ClassVar[int]
-    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     name: str
-    object: str
+    path: str
     query: _query_pb2.Query
-    def __init__(self, name: _Optional[str] = ..., object: _Optional[str] = ..., query: _Optional[_Union[_query_pb2.Query, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., query: _Optional[_Union[_query_pb2.Query, _Mapping]] = ...) -> None: ...
 
 class GetVariablesResponse(_message.Message):
-    __slots__ = ("at", "variables", "types", "simd_width", "notes")
-    AT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("answer", "variables", "types", "simd_width", "notes")
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
     VARIABLES_FIELD_NUMBER: _ClassVar[int]
     TYPES_FIELD_NUMBER: _ClassVar[int]
     SIMD_WIDTH_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
-    at: _answer_pb2.Answer
+    answer: _answer_pb2.Answer
     variables: _containers.RepeatedCompositeFieldContainer[Variable]
     types: _containers.RepeatedCompositeFieldContainer[VariableType]
     simd_width: int
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, at: _Optional[_Union[_answer_pb2.Answer, _Mapping]] = ..., variables: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., types: _Optional[_Iterable[_Union[VariableType, _Mapping]]] = ..., simd_width: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, answer: _Optional[_Union[_answer_pb2.Answer, _Mapping]] = ..., variables: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ..., types: _Optional[_Iterable[_Union[VariableType, _Mapping]]] = ..., simd_width: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Variable(_message.Message):
-    __slots__ = ("name", "type", "type_number", "kind", "function", "inlined", "optimized_out", "location", "live")
+    __slots__ = ("name", "type", "type_number", "kind", "function", "inlined", "optimized_out", "location_text", "locations", "live")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     TYPE_NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -54,7 +136,8 @@ class Variable(_message.Message):
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     INLINED_FIELD_NUMBER: _ClassVar[int]
     OPTIMIZED_OUT_FIELD_NUMBER: _ClassVar[int]
-    LOCATION_FIELD_NUMBER: _ClassVar[int]
+    LOCATION_TEXT_FIELD_NUMBER: _ClassVar[int]
+    LOCATIONS_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
@@ -63,9 +146,10 @@ class Variable(_message.Message):
     function: str
     inlined: bool
     optimized_out: bool
-    location: str
+    location_text: str
+    locations: _containers.RepeatedCompositeFieldContainer[VariableLocation]
     live: _containers.RepeatedCompositeFieldContainer[LiveRange]
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., type_number: _Optional[int] = ..., kind: _Optional[_Union[VariableKind, str]] = ..., function: _Optional[str] = ..., inlined: _Optional[bool] = ..., optimized_out: _Optional[bool] = ..., location: _Optional[str] = ..., live: _Optional[_Iterable[_Union[LiveRange, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., type_number: _Optional[int] = ..., kind: _Optional[_Union[VariableKind, str]] = ..., function: _Optional[str] = ..., inlined: _Optional[bool] = ..., optimized_out: _Optional[bool] = ..., location_text: _Optional[str] = ..., locations: _Optional[_Iterable[_Union[VariableLocation, _Mapping]]] = ..., live: _Optional[_Iterable[_Union[LiveRange, _Mapping]]] = ...) -> None: ...
 
 class LiveRange(_message.Message):
     __slots__ = ("start", "end")
@@ -75,55 +159,137 @@ class LiveRange(_message.Message):
     end: int
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
+class VariableLocation(_message.Message):
+    __slots__ = ("pieces", "lanes")
+    PIECES_FIELD_NUMBER: _ClassVar[int]
+    LANES_FIELD_NUMBER: _ClassVar[int]
+    pieces: _containers.RepeatedCompositeFieldContainer[LocationPiece]
+    lanes: LaneRange
+    def __init__(self, pieces: _Optional[_Iterable[_Union[LocationPiece, _Mapping]]] = ..., lanes: _Optional[_Union[LaneRange, _Mapping]] = ...) -> None: ...
+
+class LaneRange(_message.Message):
+    __slots__ = ("start", "end")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    end: int
+    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class LocationPiece(_message.Message):
+    __slots__ = ("bit_offset", "bit_size", "skipped_bits", "per_lane", "lane_stride", "in_register", "in_memory", "constant", "implicit_value", "optimized_out", "expression")
+    BIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BIT_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_BITS_FIELD_NUMBER: _ClassVar[int]
+    PER_LANE_FIELD_NUMBER: _ClassVar[int]
+    LANE_STRIDE_FIELD_NUMBER: _ClassVar[int]
+    IN_REGISTER_FIELD_NUMBER: _ClassVar[int]
+    IN_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    CONSTANT_FIELD_NUMBER: _ClassVar[int]
+    IMPLICIT_VALUE_FIELD_NUMBER: _ClassVar[int]
+    OPTIMIZED_OUT_FIELD_NUMBER: _ClassVar[int]
+    EXPRESSION_FIELD_NUMBER: _ClassVar[int]
+    bit_offset: int
+    bit_size: int
+    skipped_bits: int
+    per_lane: bool
+    lane_stride: int
+    in_register: RegisterLocation
+    in_memory: MemoryLocation
+    constant: int
+    implicit_value: bytes
+    optimized_out: OptimizedOut
+    expression: str
+    def __init__(self, bit_offset: _Optional[int] = ..., bit_size: _Optional[int] = ..., skipped_bits: _Optional[int] = ..., per_lane: _Optional[bool] = ..., lane_stride: _Optional[int] = ..., in_register: _Optional[_Union[RegisterLocation, _Mapping]] = ..., in_memory: _Optional[_Union[MemoryLocation, _Mapping]] = ..., constant: _Optional[int] = ..., implicit_value: _Optional[bytes] = ..., optimized_out: _Optional[_Union[OptimizedOut, _Mapping]] = ..., expression: _Optional[str] = ...) -> None: ...
+
+class RegisterLocation(_message.Message):
+    __slots__ = ("number", "name", "first_bit", "bits", "machine_registers", "lane_bits", "lane_registers")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FIRST_BIT_FIELD_NUMBER: _ClassVar[int]
+    BITS_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_REGISTERS_FIELD_NUMBER: _ClassVar[int]
+    LANE_BITS_FIELD_NUMBER: _ClassVar[int]
+    LANE_REGISTERS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    name: str
+    first_bit: int
+    bits: int
+    machine_registers: MachineRegisters
+    lane_bits: int
+    lane_registers: int
+    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., first_bit: _Optional[int] = ..., bits: _Optional[int] = ..., machine_registers: _Optional[_Union[MachineRegisters, _Mapping]] = ..., lane_bits: _Optional[int] = ..., lane_registers: _Optional[int] = ...) -> None: ...
+
+class MachineRegisters(_message.Message):
+    __slots__ = ("names",)
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class MemoryLocation(_message.Message):
+    __slots__ = ("base_register", "base_text", "offset", "address_space", "address_space_name")
+    BASE_REGISTER_FIELD_NUMBER: _ClassVar[int]
+    BASE_TEXT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_SPACE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_SPACE_NAME_FIELD_NUMBER: _ClassVar[int]
+    base_register: RegisterLocation
+    base_text: str
+    offset: int
+    address_space: int
+    address_space_name: str
+    def __init__(self, base_register: _Optional[_Union[RegisterLocation, _Mapping]] = ..., base_text: _Optional[str] = ..., offset: _Optional[int] = ..., address_space: _Optional[int] = ..., address_space_name: _Optional[str] = ...) -> None: ...
+
+class OptimizedOut(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class VariableType(_message.Message):
-    __slots__ = ("text", "kind", "size", "encoding", "target", "counts", "members", "parameters", "enumerators", "address_space")
+    __slots__ = ("text", "kind", "dwarf_tag", "size_bytes", "encoding", "dwarf_encoding", "target", "dimensions", "members", "parameters", "enumerators", "address_space")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
+    DWARF_TAG_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     ENCODING_FIELD_NUMBER: _ClassVar[int]
+    DWARF_ENCODING_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
-    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     ENUMERATORS_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_SPACE_FIELD_NUMBER: _ClassVar[int]
     text: str
-    kind: str
-    size: int
-    encoding: str
+    kind: TypeKind
+    dwarf_tag: int
+    size_bytes: int
+    encoding: TypeEncoding
+    dwarf_encoding: int
     target: int
-    counts: _containers.RepeatedCompositeFieldContainer[ElementCount]
+    dimensions: _containers.RepeatedCompositeFieldContainer[ArrayDimension]
     members: _containers.RepeatedCompositeFieldContainer[TypeMember]
-    parameters: _containers.RepeatedCompositeFieldContainer[TypeParameter]
+    parameters: _containers.RepeatedScalarFieldContainer[int]
     enumerators: _containers.RepeatedCompositeFieldContainer[Enumerator]
     address_space: str
-    def __init__(self, text: _Optional[str] = ..., kind: _Optional[str] = ..., size: _Optional[int] = ..., encoding: _Optional[str] = ..., target: _Optional[int] = ..., counts: _Optional[_Iterable[_Union[ElementCount, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[TypeMember, _Mapping]]] = ..., parameters: _Optional[_Iterable[_Union[TypeParameter, _Mapping]]] = ..., enumerators: _Optional[_Iterable[_Union[Enumerator, _Mapping]]] = ..., address_space: _Optional[str] = ...) -> None: ...
+    def __init__(self, text: _Optional[str] = ..., kind: _Optional[_Union[TypeKind, str]] = ..., dwarf_tag: _Optional[int] = ..., size_bytes: _Optional[int] = ..., encoding: _Optional[_Union[TypeEncoding, str]] = ..., dwarf_encoding: _Optional[int] = ..., target: _Optional[int] = ..., dimensions: _Optional[_Iterable[_Union[ArrayDimension, _Mapping]]] = ..., members: _Optional[_Iterable[_Union[TypeMember, _Mapping]]] = ..., parameters: _Optional[_Iterable[int]] = ..., enumerators: _Optional[_Iterable[_Union[Enumerator, _Mapping]]] = ..., address_space: _Optional[str] = ...) -> None: ...
 
-class ElementCount(_message.Message):
+class ArrayDimension(_message.Message):
     __slots__ = ("count",)
     COUNT_FIELD_NUMBER: _ClassVar[int]
     count: int
     def __init__(self, count: _Optional[int] = ...) -> None: ...
 
 class TypeMember(_message.Message):
-    __slots__ = ("name", "type", "offset", "bit_offset", "bit_size")
+    __slots__ = ("name", "type_number", "offset", "bit_offset", "bit_size")
     NAME_FIELD_NUMBER: _ClassVar[int]
-    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_NUMBER_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     BIT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     BIT_SIZE_FIELD_NUMBER: _ClassVar[int]
     name: str
-    type: int
+    type_number: int
     offset: int
     bit_offset: int
     bit_size: int
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[int] = ..., offset: _Optional[int] = ..., bit_offset: _Optional[int] = ..., bit_size: _Optional[int] = ...) -> None: ...
-
-class TypeParameter(_message.Message):
-    __slots__ = ("type",)
-    TYPE_FIELD_NUMBER: _ClassVar[int]
-    type: int
-    def __init__(self, type: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., type_number: _Optional[int] = ..., offset: _Optional[int] = ..., bit_offset: _Optional[int] = ..., bit_size: _Optional[int] = ...) -> None: ...
 
 class Enumerator(_message.Message):
     __slots__ = ("name", "value")

@@ -54,7 +54,8 @@ class VariableServiceServicer:
     """
 
     def GetVariables(self, request, context):
-        """The variables in scope at one place. A query without a place is answered with its reason and no variables.
+        """The variables in scope at one address. A query that names no place in any text is answered with its reason and no
+        variables.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

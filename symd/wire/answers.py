@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -37,7 +37,7 @@ def add_answer(rows: Any, answer: Answer) -> answer_pb2.Answer:
     try:
         row: answer_pb2.Answer = rows.add(
             reason=answer.reason,
-            object=answer.path,
+            path=answer.path,
             kernel=answer.kernel,
             section=answer.section,
             section_index=answer.section_index,
@@ -73,7 +73,7 @@ def _encodable(answer: Answer) -> Answer:
 
 
 def from_answer(message: answer_pb2.Answer) -> Answer:
-    """The answer. What has an address has an object and a section number too, no name is empty, and what is ambiguous
+    """The answer. What has an address has a path and a section number too, no name is empty, and what is ambiguous
     alone has candidates, so that little need be asked."""
     reason = _REASONS.get(message.reason) or Reason(message.reason)
     kernel, frames = message.kernel or None, tuple([from_frame(frame) for frame in message.frames])
@@ -82,7 +82,7 @@ def from_answer(message: answer_pb2.Answer) -> Answer:
         return Answer(reason, kernel=kernel, frames=frames, candidates=candidates)
     offset, address = SectionOffset(message.section_offset), ObjectAddress(message.address)
     section, number = message.section or None, message.section_index
-    return Answer(reason, message.object, kernel, section, number, offset, address, frames, candidates)
+    return Answer(reason, message.path, kernel, section, number, offset, address, frames, candidates)
 
 
 def from_frame(message: location_pb2.Frame) -> Frame:
@@ -98,7 +98,7 @@ def from_frame(message: location_pb2.Frame) -> Frame:
 
 def to_candidate(candidate: Candidate) -> answer_pb2.Candidate:
     return answer_pb2.Candidate(
-        object=utf8(candidate.path),
+        path=utf8(candidate.path),
         section=utf8(candidate.section),
         section_index=candidate.section_index,
         section_offset=candidate.section_offset,
@@ -108,7 +108,7 @@ def to_candidate(candidate: Candidate) -> answer_pb2.Candidate:
 
 def from_candidate(message: answer_pb2.Candidate) -> Candidate:
     return Candidate(
-        message.object,
+        message.path,
         message.section if message.HasField("section") else None,
         message.section_index,
         SectionOffset(message.section_offset),
@@ -116,18 +116,22 @@ def from_candidate(message: answer_pb2.Candidate) -> Candidate:
     )
 
 
-def to_place(place: TextSection) -> location_pb2.Place:
-    return location_pb2.Place(
-        object=utf8(place.path),
-        section=utf8(place.section),
-        section_index=place.section_index,
-        address=place.address,
+NO_SECTION = location_pb2.TextSection()
+"""Entry 0 of every table of text sections."""
+
+
+def to_text_section(section: TextSection) -> location_pb2.TextSection:
+    return location_pb2.TextSection(
+        path=utf8(section.path),
+        section=utf8(section.section),
+        section_index=section.section_index,
+        address=section.address,
     )
 
 
-def from_place(message: location_pb2.Place) -> TextSection:
+def from_text_section(message: location_pb2.TextSection) -> TextSection:
     section = message.section if message.HasField("section") else None
-    return TextSection(message.object, section, message.section_index, message.address)
+    return TextSection(message.path, section, message.section_index, message.address)
 
 
 def to_columns(answers: Answers, values: U64 | None = None) -> answer_pb2.AnswerColumns:
@@ -157,17 +161,20 @@ def write_columns(
 
 def _write_columns(message: answer_pb2.AnswerColumns, answers: Answers, values: U64 | None, location: U32) -> None:
     everywhere = bool(len(answers)) and int(answers.text_section.min()) > 0
-    places, place = _kept_places(answers, everywhere)
-    base = None if values is None or len(places) != 1 else _base(values, None if everywhere else place, answers.offset)
+    sections, numbers = _used_sections(answers, everywhere)
+    one = len(sections) == 1
+    base = _base(values, None if everywhere else numbers, answers.offset) if one and values is not None else None
     message.count = len(answers)
     message.location = pack(location)
-    if len(places) > 1 or not everywhere:
-        message.place = pack(place)
+    if one and everywhere:
+        message.common_section = 1
+    else:
+        message.text_section = pack(numbers)
     if base is not None:
         message.base = base
     else:
-        message.offset = pack(answers.offset if everywhere else np.where(place, answers.offset, 0))
-    message.places.extend(places)
+        message.offset = pack(answers.offset if everywhere else np.where(numbers, answers.offset, 0))
+    _write_sections(message, sections)
     message.candidates.extend(_candidates(answers))
 
 
@@ -177,48 +184,55 @@ def from_columns(
     """The answers; ``values`` is the column that was asked, ``table`` the one that the message names, where it names
     one. Raises ``Malformed`` when columns and counts disagree."""
     count = message.count
-    places = tuple(map(from_place, message.places))
-    if not message.place and len(places) == 1:
-        place = np.broadcast_to(np.uint32(1), count)  # takes no memory
+    everywhere = message.HasField("common_section")
+    if everywhere:
+        section = np.broadcast_to(np.uint32(message.common_section), count)  # takes no memory
     else:
-        place = unpack(message.place, count, np.uint32)
+        section = unpack(message.text_section, count, np.uint32)
     if message.HasField("base") and values is not None:
         if len(values) != count:
             raise Malformed(f"{len(values)} addresses were asked, {count} are answered")
         offset = values - np.uint64(message.base)
-        if message.place:
-            offset[place == 0] = 0
+        if not everywhere:
+            offset[section == 0] = 0
     else:
         offset = unpack(message.offset, count, np.uint64)
-    candidates = {entry.query: tuple(map(from_candidate, entry.candidates)) for entry in message.candidates}
+    sections = tuple(map(from_text_section, message.text_sections[1:]))
+    candidates = {entry.position: tuple(map(from_candidate, entry.candidates)) for entry in message.candidates}
     location = unpack(message.location, count, np.uint32)
     locations = from_table(message.locations) if table is None else table
-    return Answers(location, place, offset, locations, places, candidates)
+    return Answers(location, section, offset, locations, sections, candidates)
 
 
-def _kept_places(answers: Answers, everywhere: bool) -> tuple[list[location_pb2.Place], U32]:
-    """The places that answers name, and the column renumbered."""
+def _used_sections(answers: Answers, everywhere: bool) -> tuple[Sequence[TextSection], U32]:
+    """The text sections that answers lie in, and the column renumbered, in which 0 is none and 1 the first."""
     if len(answers.text_sections) == 1 and everywhere:
-        return [to_place(answers.text_sections[0])], answers.text_section
+        return answers.text_sections, answers.text_section
     used = np.zeros(len(answers.text_sections) + 1, np.bool_)
     used[answers.text_section] = True
     used[0] = False
     numbers = np.flatnonzero(used)
     renumbered = np.zeros(len(used), np.uint32)
     renumbered[numbers] = np.arange(1, len(numbers) + 1, dtype=np.uint32)
-    places = [to_place(answers.text_sections[number - 1]) for number in numbers.tolist()]
-    return places, renumbered[answers.text_section]
+    return [answers.text_sections[number - 1] for number in numbers.tolist()], renumbered[answers.text_section]
 
 
-def _base(values: U64, place: U32 | None, offset: U64) -> int | None:
-    """What must be taken from each value for its offset, if that is one number for all that name a place (all of them
-    when ``place`` is None)."""
-    first = 0 if place is None else int(np.argmax(place != 0))
+def _write_sections(message: answer_pb2.AnswerColumns, sections: Sequence[TextSection]) -> None:
+    """Fill the table of text sections; it stays empty where no answer lies in one."""
+    if sections:
+        message.text_sections.append(NO_SECTION)
+        message.text_sections.extend(map(to_text_section, sections))
+
+
+def _base(values: U64, section: U32 | None, offset: U64) -> int | None:
+    """What must be taken from each value for its offset, if that is one number for all that lie in a section (all of them
+    when ``section`` is None)."""
+    first = 0 if section is None else int(np.argmax(section != 0))
     base = (int(values[first]) - int(offset[first])) % (1 << 64)
     for start in range(0, len(values), CACHED):
         part = slice(start, start + CACHED)
         fits = values[part] - offset[part] == np.uint64(base)
-        if not (fits if place is None else fits | (place[part] == 0)).all():
+        if not (fits if section is None else fits | (section[part] == 0)).all():
             return None
     return base
 
@@ -226,15 +240,18 @@ def _base(values: U64, place: U32 | None, offset: U64) -> int | None:
 def _write_few(message: answer_pb2.AnswerColumns, answers: Answers) -> None:
     """The same for a handful of answers: nothing here is done per table, and numbers travel as wide as the reader keeps
     them."""
-    kept, places = Numbering({0: 0}), Numbering({0: 0})
+    kept, sections = Numbering({0: 0}), Numbering({0: 0})
     location = [_with_parents(number, answers.locations.parent, kept) for number in answers.location.tolist()]
-    place = [places[number] for number in answers.text_section.tolist()]
-    offset = [number if where else 0 for number, where in zip(answers.offset.tolist(), place, strict=True)]
+    section = [sections[number] for number in answers.text_section.tolist()]
+    offset = [number if where else 0 for number, where in zip(answers.offset.tolist(), section, strict=True)]
     message.count = len(location)
     message.location = pack_few(location)
-    message.place = b"" if len(places) == 2 and all(place) else pack_few(place)
+    if len(sections) == 2 and all(section):
+        message.common_section = 1
+    else:
+        message.text_section = pack_few(section)
     message.offset = pack_few(offset, "Q")
-    message.places.extend(to_place(answers.text_sections[number - 1]) for number in islice(places, 1, None))
+    _write_sections(message, [answers.text_sections[number - 1] for number in islice(sections, 1, None)])
     write_small_part(message.locations, answers.locations, kept)
     message.candidates.extend(_candidates(answers))
 
@@ -248,5 +265,5 @@ def _with_parents(number: int, parents: U32, kept: Numbering) -> int:
 
 
 def _candidates(answers: Answers) -> Iterator[answer_pb2.Candidates]:
-    for query, candidates in answers.candidates.items():
-        yield answer_pb2.Candidates(query=query, candidates=map(to_candidate, candidates))
+    for position, candidates in answers.candidates.items():
+        yield answer_pb2.Candidates(position=position, candidates=map(to_candidate, candidates))

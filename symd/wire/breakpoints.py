@@ -1,11 +1,11 @@
-"""Source lines, the places and refusals that answer them, and the events of watches."""
+"""Source lines, the locations and refusals that answer them, and the events of watches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from symd.errors import BadQuery, Malformed
+from symd.errors import Malformed
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.breakpoints import (
     Breakpoint,
@@ -19,18 +19,19 @@ from symd.model.breakpoints import (
 )
 from symd.model.sources import PathRule
 from symd.v1 import breakpoint_service_pb2 as pb
-from symd.wire.names import module_digest, module_name
+from symd.wire.fields import bad_field
+from symd.wire.names import module_digest, module_name, optional_path
 from symd.wire.text import utf8, utf8s
 
-PLACES = 1000
-"""Places in one event."""
+LOCATIONS = 1000
+"""Locations in one event."""
 
 
 def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
     """Without its id. Raises ``BadQuery`` for a line that is none."""
     return pb.Breakpoint(
         where=pb.SourceLine(file=utf8(breakpoint_.where.file), line=_line(breakpoint_.where.line)),
-        object=utf8(breakpoint_.path),
+        path=utf8(breakpoint_.path),
         every_address=breakpoint_.every,
         path_rules=[
             pb.PathRule(prefix=utf8(rule.prefix), replacement=utf8(rule.replacement)) for rule in breakpoint_.rules
@@ -41,25 +42,35 @@ def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
 def from_breakpoint(message: pb.Breakpoint, name: str = "") -> Breakpoint:
     """Raises ``BadQuery`` when file or line is missing."""
     if not message.where.file:
-        raise BadQuery("a breakpoint names no file", hint="set where.file")
+        raise bad_field("breakpoint.where.file", "a breakpoint names no file", "set where.file")
     return Breakpoint(
         name,
         SourceLine(message.where.file, _line(message.where.line)),
         message.every_address,
-        message.object if message.HasField("object") else None,
+        optional_path(message),
         tuple(PathRule(rule.prefix, rule.replacement) for rule in message.path_rules),
     )
 
 
+def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Breakpoint]:
+    """(the module's digest, what to look for). Raises ``BadQuery``."""
+    return module_digest(request.name), from_breakpoint(request.breakpoint)
+
+
+def from_watch_request(request: pb.WatchBreakpointsRequest) -> tuple[list[Breakpoint], bool]:
+    """(the breakpoints, whether modules that are there already count). Raises ``BadQuery``."""
+    return [from_breakpoint(each.breakpoint, each.id) for each in request.breakpoints], not request.only_new
+
+
 def _line(number: int) -> int:
     if not 0 < number < 1 << 32:
-        raise BadQuery(f"{number} is no line", hint="lines count from 1")
+        raise bad_field("breakpoint.where.line", f"{number} is no line", "lines count from 1")
     return number
 
 
-def to_spot(spot: BreakpointLocation) -> pb.BreakpointPlace:
-    return pb.BreakpointPlace(
-        object=utf8(spot.path),
+def to_location(spot: BreakpointLocation) -> pb.BreakpointLocation:
+    return pb.BreakpointLocation(
+        path=utf8(spot.path),
         kernel=utf8(spot.kernel),
         function=utf8(spot.function),
         section=utf8(spot.section),
@@ -74,9 +85,9 @@ def to_spot(spot: BreakpointLocation) -> pb.BreakpointPlace:
     )
 
 
-def from_spot(message: pb.BreakpointPlace) -> BreakpointLocation:
+def from_location(message: pb.BreakpointLocation) -> BreakpointLocation:
     return BreakpointLocation(
-        message.object,
+        message.path,
         message.kernel if message.HasField("kernel") else None,
         message.function if message.HasField("function") else None,
         message.section if message.HasField("section") else None,
@@ -102,10 +113,10 @@ def to_refusal(answer: Located) -> pb.BreakpointRefusal | None:
 
 
 def from_answer(
-    requested: SourceLine, places: Iterable[pb.BreakpointPlace], refusal: pb.BreakpointRefusal | None
+    requested: SourceLine, locations: Iterable[pb.BreakpointLocation], refusal: pb.BreakpointRefusal | None
 ) -> Located:
-    """An answer; ``refusal`` None, or one that says nothing, stands for places. Raises ``Malformed``."""
-    spots = tuple(map(from_spot, places))
+    """An answer; ``refusal`` None, or one that says nothing, stands for locations. Raises ``Malformed``."""
+    spots = tuple(map(from_location, locations))
     if refusal is None or not refusal.refusal:
         return Located(requested, spots)
     try:
@@ -116,18 +127,18 @@ def from_answer(
 
 
 def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
-    """One message, or several for an event of many places."""
+    """One message, or several for an event of many locations."""
     if isinstance(event, Watching):
         yield pb.WatchBreakpointsResponse(watching=pb.Watching())
         return
     spots = event.answer.spots
-    for start in range(0, max(len(spots), 1), PLACES):
+    for start in range(0, max(len(spots), 1), LOCATIONS):
         part = pb.BreakpointEvent(
             id=event.id,
             module=module_name(event.digest),
-            places=map(to_spot, spots[start : start + PLACES]),
+            locations=map(to_location, spots[start : start + LOCATIONS]),
             refusal=to_refusal(event.answer),
-            more=start + PLACES < len(spots),
+            more=start + LOCATIONS < len(spots),
         )
         yield pb.WatchBreakpointsResponse(answer=part)
 
@@ -142,7 +153,7 @@ def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str
         part = message.answer
         if part.id not in lines:
             raise Malformed(f"the daemon answers {part.id[:100]!r}, which was not asked")
-        answer = from_answer(lines[part.id], part.places, part.refusal if part.HasField("refusal") else None)
+        answer = from_answer(lines[part.id], part.locations, part.refusal if part.HasField("refusal") else None)
         spots += answer.spots
         if not part.more:
             yield Resolved(part.id, module_digest(part.module), replace(answer, spots=spots))

@@ -31,6 +31,12 @@ def width_of(top: int) -> int:
     return next(width for width in WIDTHS if top < 1 << 8 * width)
 
 
+def column_width(column: bytes, count: int) -> int | None:
+    """Bytes of each of the ``count`` numbers in a column that is not empty; None when it is no such column."""
+    width, rest = divmod(len(column), count) if count else (0, 1)
+    return None if rest or width not in WIDTHS else width
+
+
 def unpack(column: bytes, count: int, kind: type[Number]) -> NDArray[Number]:
     """The ``count`` numbers of a column as an array of ``kind``; read-only where no conversion was needed.
 
@@ -41,8 +47,8 @@ def unpack(column: bytes, count: int, kind: type[Number]) -> NDArray[Number]:
     wanted = KINDS[kind]
     if len(column) == count * wanted.itemsize:
         return np.frombuffer(column, wanted)
-    width, rest = divmod(len(column), count) if count else (0, 1)
-    if rest or width not in WIDTHS or width > wanted.itemsize:
+    width = column_width(column, count)
+    if width is None or width > wanted.itemsize:
         raise Malformed(f"a column of {len(column)} bytes does not hold {count} numbers")
     numbers: NDArray[Number] = np.frombuffer(column, WIDTHS[width]).astype(kind, copy=False)
     return numbers

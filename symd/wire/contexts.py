@@ -1,17 +1,19 @@
-"""Contexts and what happened in them; other names of modules."""
+"""Contexts and what happened in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from symd.errors import BadQuery
 from symd.model.addresses import DeviceAddress
-from symd.model.contexts import Alias, Context, ContextRecord, Load, Segment, Unload
-from symd.v1 import alias_service_pb2, context_pb2
-from symd.wire.names import context_id, context_name, module_digest, module_name
+from symd.model.contexts import Context, ContextRecord, Load, Segment, Unload
+from symd.v1 import context_pb2
+from symd.v1.context_service_pb2 import RecordEventsRequest
+from symd.wire.fields import bad_field
+from symd.wire.names import context_id, context_name, module_digest, module_name, optional_path
 from symd.wire.queries import from_query, to_query
 from symd.wire.text import utf8
 
@@ -48,12 +50,12 @@ def to_context_record(record: ContextRecord) -> context_pb2.Context:
     message = to_context(record.context)
     message.name = context_name(record.id)
     seconds, nanos = divmod(round(record.added * NANO), NANO)
-    message.add_time.CopyFrom(Timestamp(seconds=seconds, nanos=nanos))
+    message.create_time.CopyFrom(Timestamp(seconds=seconds, nanos=nanos))
     return message
 
 
 def from_context_record(message: context_pb2.Context) -> ContextRecord:
-    added = message.add_time.seconds + message.add_time.nanos / NANO
+    added = message.create_time.seconds + message.create_time.nanos / NANO
     return ContextRecord(context_id(message.name), from_context(message), added)
 
 
@@ -71,7 +73,7 @@ def from_event(message: context_pb2.MapEvent) -> Load | Unload:
             return from_load(message.load)
         case "unload":
             return Unload(message.unload.key, message.unload.time)
-    raise BadQuery("an event says nothing", hint="set load or unload")
+    raise bad_field("events", "an event says nothing", "set load or unload")
 
 
 def to_load(load: Load) -> context_pb2.Load:
@@ -83,61 +85,37 @@ def to_load(load: Load) -> context_pb2.Load:
             unload_time=load.until,
             segments=map(_to_segment, load.segments),
             load_base=load.base,
-            object=utf8(load.path),
+            path=utf8(load.path),
         )
     )
 
 
 def from_load(message: context_pb2.Load) -> Load:
     return Load(
-        module_digest(message.module),
+        module_digest(message.module, "events.load.module"),
         message.time,
         tuple(map(_from_segment, message.segments)),
         message.load_base if message.HasField("load_base") else None,
-        message.object if message.HasField("object") else None,
+        optional_path(message),
         message.key,
         message.unload_time if message.HasField("unload_time") else None,
     )
 
 
-def to_alias(alias: Alias) -> alias_service_pb2.Alias:
-    return alias_service_pb2.Alias(
-        kind=utf8(alias.kind),
-        key=utf8(alias.key),
-        module=module_name(alias.module),
-        object=utf8(alias.path),
-        context=context_name(alias.context) if alias.context else "",
-    )
-
-
-def from_alias(message: alias_service_pb2.Alias) -> Alias:
-    return Alias(
-        message.kind,
-        message.key,
-        module_digest(message.module),
-        message.object if message.HasField("object") else None,
-        scope(message.context),
-    )
-
-
-def scope(name: str) -> str:
-    """The id of the context that an alias belongs to, "" for none."""
-    return context_id(name) if name else ""
-
-
-def from_events(messages: Iterable[context_pb2.MapEvent]) -> list[Load | Unload]:
-    return [from_event(message) for message in messages]
+def from_record_request(request: RecordEventsRequest) -> tuple[str, list[Load | Unload]]:
+    """(the context's id, what happened). Raises ``BadQuery``."""
+    return context_id(request.name), [from_event(message) for message in request.events]
 
 
 def _to_segment(segment: Segment) -> context_pb2.Segment:
     return context_pb2.Segment(
-        address=segment.address, size=segment.size, place=to_query(segment.place), object=utf8(segment.path)
+        address=segment.address, size_bytes=segment.size, start=to_query(segment.place), path=utf8(segment.path)
     )
 
 
 def _from_segment(message: context_pb2.Segment) -> Segment:
-    path = message.object if message.HasField("object") else None
-    return Segment(DeviceAddress(message.address), message.size, from_query(message.place), path)
+    start = from_query(message.start, "events.load.segments.start")
+    return Segment(DeviceAddress(message.address), message.size_bytes, start, optional_path(message))
 
 
 def _fitting(make: Callable[[], Message]) -> Message:

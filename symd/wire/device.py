@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,11 @@ from symd.model.device import DeviceAnswers, DeviceCandidate
 from symd.v1 import context_pb2
 from symd.v1.context_service_pb2 import SymbolizeAddressesRequest
 from symd.wire.answers import from_columns, to_columns
-from symd.wire.columns import WIDTHS, pack, unpack
-from symd.wire.joined import join
-from symd.wire.names import module_digest, module_name
-from symd.wire.queries import from_query, numbers, to_query
+from symd.wire.batches import check_count
+from symd.wire.columns import pack, unpack
+from symd.wire.concatenated import concatenated
+from symd.wire.names import context_id, module_digest, module_name, optional_path
+from symd.wire.queries import from_numbers, from_query, to_query
 from symd.wire.text import utf8
 
 I64 = NDArray[np.int64]
@@ -28,7 +30,7 @@ def to_request(name: str, values: U64, times: I64 | int | None, form: AddressFor
     """Raises ``BadQuery`` for a time that is none."""
     known = 0 if form.bits == 64 else form.bits
     try:
-        request = SymbolizeAddressesRequest(name=name, shift=form.shift, known_bits=known)
+        request = SymbolizeAddressesRequest(name=name, count=len(values), shift=form.shift, known_bits=known)
         if isinstance(times, int):
             request.time = times
     except ValueError:
@@ -43,26 +45,33 @@ def to_request(name: str, values: U64, times: I64 | int | None, form: AddressFor
     return request
 
 
-def request_length(request: SymbolizeAddressesRequest) -> int:
-    """How many addresses are asked, without looking at them."""
-    return len(request.addresses) // (request.width or 8)
+class AddressQuestion(NamedTuple):
+    """Device addresses in the context with the id ``context``."""
+
+    context: str
+    values: U64
+    times: I64 | int | None
+    form: AddressForm
 
 
-def from_request(request: SymbolizeAddressesRequest) -> tuple[U64, I64 | int | None, AddressForm]:
-    """(numbers, times, form). Raises ``BadQuery`` for columns that are none, and times that cannot be."""
+def from_request(request: SymbolizeAddressesRequest, most: int) -> AddressQuestion:
+    """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, ``BadQuery`` for columns that are
+    none, and times that cannot be."""
+    context = context_id(request.name)
+    check_count(request.count, most)
     form = AddressForm(request.shift, request.known_bits or 64)
-    return numbers(request.addresses, request.width), _times(request), form
+    return AddressQuestion(context, from_numbers(request.addresses, request.count, "addresses"), _times(request), form)
 
 
 def to_device_columns(answers: DeviceAnswers) -> context_pb2.DeviceAnswerColumns:
     return context_pb2.DeviceAnswerColumns(
         answers=to_columns(answers.answers),
-        modules=map(module_name, answers.modules),
+        modules=["", *map(module_name, answers.modules)],
         module=pack(answers.module),
         address=pack(answers.address),
-        meanings=(
-            context_pb2.Meanings(query=query, meanings=map(_to_meaning, meanings))
-            for query, meanings in answers.meanings.items()
+        candidates=(
+            context_pb2.DeviceCandidates(position=position, candidates=map(_to_candidate, candidates))
+            for position, candidates in answers.meanings.items()
         ),
     )
 
@@ -74,19 +83,19 @@ def from_device_columns(message: context_pb2.DeviceAnswerColumns) -> DeviceAnswe
         from_columns(message.answers),
         unpack(message.module, count, np.uint32),
         unpack(message.address, count, np.uint64),
-        [module_digest(name) for name in message.modules],
-        {each.query: tuple(map(_from_meaning, each.meanings)) for each in message.meanings},
+        [module_digest(name) for name in message.modules[1:]],
+        {each.position: tuple(map(_from_candidate, each.candidates)) for each in message.candidates},
     )
 
 
-def join_device(pieces: Sequence[DeviceAnswers]) -> DeviceAnswers:
+def concatenated_device(pieces: Sequence[DeviceAnswers]) -> DeviceAnswers:
     """Answers to the pieces of a batch as answers to the whole."""
     modules = list(dict.fromkeys(digest for piece in pieces for digest in piece.modules))
     number = {digest: at for at, digest in enumerate(modules, 1)}
     tables = [np.array([0, *(number[digest] for digest in piece.modules)], np.uint32) for piece in pieces]
     starts = np.cumsum([0, *(len(piece) for piece in pieces)]).tolist()
     return DeviceAnswers(
-        join([piece.answers for piece in pieces]),
+        concatenated([piece.answers for piece in pieces]),
         np.concatenate([table[piece.module] for table, piece in zip(tables, pieces, strict=True)]),
         np.concatenate([piece.address for piece in pieces]),
         modules,
@@ -104,22 +113,22 @@ def _times(request: SymbolizeAddressesRequest) -> I64 | int | None:
             return None
         case "time":
             return request.time
-    if len(request.times) % 8:
-        raise BadQuery(f"{len(request.times)} bytes are not a column of 8-byte times")
-    return np.frombuffer(request.times, WIDTHS[8]).astype(np.uint64, copy=False).view(np.int64)
+    return from_numbers(request.times, request.count, "times").view(np.int64)
 
 
-def _to_meaning(meaning: DeviceCandidate) -> context_pb2.Meaning:
-    return context_pb2.Meaning(
-        address=meaning.address,
-        module=module_name(meaning.module),
-        object=utf8(meaning.path),
-        place=to_query(meaning.place),
+def _to_candidate(candidate: DeviceCandidate) -> context_pb2.DeviceCandidate:
+    return context_pb2.DeviceCandidate(
+        address=candidate.address,
+        module=module_name(candidate.module),
+        path=utf8(candidate.path),
+        query=to_query(candidate.place),
     )
 
 
-def _from_meaning(message: context_pb2.Meaning) -> DeviceCandidate:
-    path = message.object if message.HasField("object") else None
+def _from_candidate(message: context_pb2.DeviceCandidate) -> DeviceCandidate:
     return DeviceCandidate(
-        DeviceAddress(message.address), module_digest(message.module), path, from_query(message.place)
+        DeviceAddress(message.address),
+        module_digest(message.module),
+        optional_path(message),
+        from_query(message.query),
     )

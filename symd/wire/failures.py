@@ -1,25 +1,31 @@
-"""Errors as google.rpc.Status with ErrorInfo, as Failure messages, and back as the same class."""
+"""Errors as google.rpc.Status with details, and back as the same class."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from google.protobuf import any_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from symd import errors
 from symd.errors import SymdError
-from symd.v1 import failure_pb2
+from symd.wire.fields import FIELD
 
 DOMAIN = "symd"
+NANO = 1_000_000_000
 
-TEXT = 700
-"""Bytes of UTF-8 of the status message, and"""
+# Trailers must stay below the 8 KiB that gRPC libraries accept by default. There the status message is percent-encoded,
+# which makes it three times as long at worst, and details are in base64.
+TEXT = 600
+"""The most bytes of UTF-8 in a status message."""
 METADATA = 2400
-"""of all metadata: trailers must stay below the 8 KiB that gRPC libraries accept by default, where a message is
-percent-encoded (threefold at worst) and details are in base64."""
+"""The most bytes of an ErrorInfo's metadata, keys and values together."""
 VALUE = 800
-"""Bytes of one metadata value."""
+"""The most bytes of one metadata value."""
+DESCRIPTION = 300
+"""The most bytes of what a BadRequest says of a field."""
 
 BY_CODE: Mapping[str, type[SymdError]] = {
     "INVALID_ARGUMENT": errors.InvalidInput,
@@ -36,33 +42,33 @@ BY_CODE: Mapping[str, type[SymdError]] = {
 
 
 def to_status(error: SymdError) -> status_pb2.Status:
-    """The status: code, the error's whole sentence, and its parts in an ErrorInfo."""
-    info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=_metadata(error))
-    detail = any_pb2.Any()
-    detail.Pack(info)
-    return status_pb2.Status(code=code_pb2.Code.Value(error.status), message=clip(str(error), TEXT), details=[detail])
+    """The status: code, the error's whole sentence, and as details its parts in an ErrorInfo, the field that is to blame
+    (BadRequest) and when to try again (RetryInfo)."""
+    details = [_packed(_info(error.reason, _metadata(error)))]
+    if error.status == "INVALID_ARGUMENT":
+        details.append(_packed(_bad_request(error)))
+    if error.retry_seconds is not None:
+        seconds, rest = divmod(error.retry_seconds, 1)
+        delay = Duration(seconds=int(seconds), nanos=round(rest * NANO))
+        details.append(_packed(error_details_pb2.RetryInfo(retry_delay=delay)))
+    return status_pb2.Status(code=code_pb2.Code.Value(error.status), message=clip(str(error), TEXT), details=details)
 
 
 def from_status(status: status_pb2.Status) -> SymdError:
     """The error that the status stands for."""
-    info = error_details_pb2.ErrorInfo()
-    for detail in status.details:
-        if detail.Unpack(info) and info.domain == DOMAIN:
-            return rebuilt(status.code, status.message, info.reason, info.metadata)
-    return rebuilt(status.code, status.message, "", {})
+    info = _error_info(status)
+    return rebuilt(status.code, status.message, info.reason, info.metadata)
 
 
-def to_failure(error: SymdError) -> failure_pb2.Failure:
-    return failure_pb2.Failure(
-        code=code_pb2.Code.Value(error.status),
-        message=clip(str(error), TEXT),
-        reason=error.reason,
-        metadata=_metadata(error),
-    )
+def reason_status(reason: str) -> status_pb2.Status:
+    """A failure of which no more is known than its reason."""
+    cls = errors.by_reason(reason) or SymdError
+    return status_pb2.Status(code=code_pb2.Code.Value(cls.status), message=reason, details=[_packed(_info(reason, {}))])
 
 
-def from_failure(failure: failure_pb2.Failure) -> SymdError:
-    return rebuilt(failure.code, failure.message, failure.reason, failure.metadata)
+def status_reason(status: status_pb2.Status) -> str:
+    """The reason in a status of symd's; "" in any other."""
+    return str(_error_info(status).reason)
 
 
 def rebuilt(code: int, message: str, reason: str, metadata: Mapping[str, str]) -> SymdError:
@@ -81,6 +87,34 @@ def clip(text: str, size: int) -> str:
     """``text`` if it has at most ``size`` bytes of UTF-8, else its beginning and "..."."""
     data = text.encode(errors="replace")
     return data.decode() if len(data) <= size else data[: size - 3].decode(errors="ignore") + "..."
+
+
+def _error_info(status: status_pb2.Status) -> error_details_pb2.ErrorInfo:
+    """Symd's own; an empty one where there is none."""
+    info = error_details_pb2.ErrorInfo()
+    for detail in status.details:
+        if detail.Unpack(info) and info.domain == DOMAIN:
+            return info
+    return error_details_pb2.ErrorInfo()
+
+
+def _info(reason: str, metadata: Mapping[str, str]) -> error_details_pb2.ErrorInfo:
+    return error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)
+
+
+def _bad_request(error: SymdError) -> error_details_pb2.BadRequest:
+    violation = error_details_pb2.BadRequest.FieldViolation(
+        field=clip(error.metadata.get(FIELD, ""), VALUE),
+        description=clip(error.message, DESCRIPTION),
+        reason=error.reason,
+    )
+    return error_details_pb2.BadRequest(field_violations=[violation])
+
+
+def _packed(detail: Message) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(detail)
+    return packed
 
 
 def _metadata(error: SymdError) -> dict[str, str]:

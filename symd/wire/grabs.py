@@ -4,90 +4,115 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from google.protobuf.duration_pb2 import Duration
+
 from symd.errors import InvalidInput
 from symd.model.grabs import Grabbed, GrabRequest
-from symd.model.summaries import ModuleSummary
-from symd.v1.module_service_pb2 import GrabModuleRequest, GrabModuleResponse, GrabResult
+from symd.model.summaries import ModuleRecord, ModuleSummary
+from symd.v1 import module_service_pb2 as pb
+from symd.wire.fields import wrong_field
 from symd.wire.modules import to_module
 from symd.wire.text import utf8, utf8s
 
-Api, Kind = GrabModuleRequest.Api, GrabModuleRequest.InputKind
-
-APIS = {"level-zero": GrabModuleRequest.API_LEVEL_ZERO, "opencl": GrabModuleRequest.API_OPENCL}
+APIS = {"level-zero": pb.DRIVER_API_LEVEL_ZERO, "opencl": pb.DRIVER_API_OPENCL}
 KINDS = {
-    "source": GrabModuleRequest.INPUT_KIND_SOURCE,
-    "spirv": GrabModuleRequest.INPUT_KIND_SPIRV,
-    "native": GrabModuleRequest.INPUT_KIND_NATIVE,
+    "source": pb.INPUT_KIND_SOURCE,
+    "spirv": pb.INPUT_KIND_SPIRV,
+    "native": pb.INPUT_KIND_NATIVE,
 }
+USUAL_SECONDS = 60.0
+"""What a driver gets when nobody says how long."""
+NANO = 1_000_000_000
+LONGEST = 315_576_000_000
+"""Seconds that a Duration holds at most."""
 LOG = 1 << 18
 """Characters of build log in a message: at most 1 MiB of UTF-8."""
 
 
-def to_grab_request(request: GrabRequest) -> GrabModuleRequest:
+def to_grab_request(request: GrabRequest) -> pb.GrabModuleRequest:
     """Raises ``InvalidInput`` for an API, a kind or a device that is none."""
     if request.api not in APIS or request.kind not in KINDS or request.device < 0:
         raise InvalidInput(
             f"cannot grab {request.kind} with {request.api}, device {request.device}",
             hint=f"APIs are {', '.join(APIS)}; kinds are {', '.join(KINDS)}; devices count from 0",
         )
-    return GrabModuleRequest(
+    return pb.GrabModuleRequest(
         api=APIS[request.api],
         kind=KINDS[request.kind],
         data=request.data,
         build_flags=request.build_flags,
         device=request.device,
         simulate=request.simulate,
-        driver_root=request.driver or None,
-        timeout_seconds=request.timeout,
+        driver=request.driver,
+        timeout=_duration(request.timeout),
         label=request.label,
         include_bytes=True,
     )
 
 
-def from_grab_request(message: GrabModuleRequest, timeout: float) -> GrabRequest:
-    """Raises ``InvalidInput`` when API or kind are not set."""
+def from_grab_request(message: pb.GrabModuleRequest, remaining: float | None) -> GrabRequest:
+    """What to grab. ``remaining`` is how many seconds the call itself has left, None: as many as it takes. Raises
+    ``InvalidInput`` when API or kind are not set, or the timeout is below 0."""
     api, kind = _word(APIS, message.api), _word(KINDS, message.kind)
     if api is None or kind is None:
-        raise InvalidInput("api and kind must be set", hint="say which driver, and what the data is")
+        raise wrong_field(
+            "kind" if api else "api", "api and kind must be set", "say which driver, and what the data is"
+        )
     return GrabRequest(
         api,
         kind,
         message.data,
         message.build_flags,
         message.device,
-        message.simulate if message.HasField("simulate") else None,
-        message.driver_root,
-        timeout,
+        message.simulate or None,
+        message.driver,
+        _seconds(message, remaining),
         message.label,
     )
 
 
-def to_result(module: ModuleSummary, grabbed: Grabbed) -> GrabResult:
-    return GrabResult(
-        module=to_module(module),
+def _seconds(message: pb.GrabModuleRequest, remaining: float | None) -> float:
+    """What the driver gets: what was asked, but not beyond the call's own deadline."""
+    asked = message.timeout.seconds + message.timeout.nanos / NANO or USUAL_SECONDS
+    if asked < 0:
+        raise wrong_field("timeout", f"the timeout is {asked:g} s", "give 0 or more")
+    return asked if remaining is None else min(asked, remaining)
+
+
+def _duration(seconds: float) -> Duration:
+    """Raises ``InvalidInput`` for what is no time."""
+    if not 0 <= seconds <= LONGEST:
+        raise wrong_field("timeout", f"the timeout is {seconds:g} s", "give seconds")
+    whole, nanos = divmod(round(seconds * NANO), NANO)
+    return Duration(seconds=whole, nanos=nanos)
+
+
+def to_result(record: ModuleRecord, module: ModuleSummary, grabbed: Grabbed) -> pb.GrabResult:
+    return pb.GrabResult(
+        module=to_module(record, module),
         kernels=utf8s(grabbed.kernels),
         driver=utf8(grabbed.driver),
         device=utf8(grabbed.device),
     )
 
 
-def log_pieces(log: str) -> Iterator[GrabModuleResponse]:
-    """A build log in pieces that fit a message."""
+def log_chunks(log: str) -> Iterator[pb.GrabModuleResponse]:
+    """A build log in chunks that fit a message."""
     text = utf8(log)
     for start in range(0, len(text), LOG):
-        yield GrabModuleResponse(build_log=text[start : start + LOG])
+        yield pb.GrabModuleResponse(build_log=text[start : start + LOG])
 
 
 class GrabParts:
     """Gathers what a driver gave from the messages of a stream; the log is there also when the stream fails."""
 
     def __init__(self) -> None:
-        self.result = GrabResult()
+        self.result = pb.GrabResult()
         self.build_log = ""
         self._debug_data = bytearray()
         self._native = bytearray()
 
-    def take(self, messages: Iterable[GrabModuleResponse]) -> None:
+    def take(self, messages: Iterable[pb.GrabModuleResponse]) -> None:
         for message in messages:
             match message.WhichOneof("part"):
                 case "build_log":

@@ -1,4 +1,4 @@
-"""Line tables as a stream of chunks: a header, then places and strings, then rows."""
+"""Line tables as a stream of chunks: a header, then text sections and strings, then rows."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.errors import InvalidInput, Malformed
+from symd.errors import Malformed
 from symd.model.line_tables import LineLevel, LineTable
 from symd.v1 import line_table_pb2, symbol_service_pb2
-from symd.wire.answers import from_place, to_place
+from symd.wire.answers import NO_SECTION, from_text_section, to_text_section
 from symd.wire.columns import pack, unpack
+from symd.wire.fields import wrong_field
+from symd.wire.names import digest_and_path
 from symd.wire.text import utf8, utf8s
 
 ROWS = 1 << 16
 """Rows in a chunk: below 2.5 MB whatever their width."""
-PLACES = 1 << 12
-"""Places in a chunk."""
+SECTIONS = 1 << 12
+"""Text sections in a chunk."""
 TEXT = 1 << 20
 """Characters of strings in a chunk, give or take one string."""
 
 COLUMNS: Mapping[str, type[np.unsignedinteger[Any]]] = {
-    "text_section": np.uint32,
     "offset": np.uint64,
     "kernel": np.uint32,
     "function": np.uint32,
@@ -32,36 +33,35 @@ COLUMNS: Mapping[str, type[np.unsignedinteger[Any]]] = {
     "column": np.uint32,
     "flags": np.uint8,
 }
-_FIELDS = {"text_section": "place"}
-"""Columns whose field has another name."""
 
 LEVELS: Mapping[int, LineLevel] = {
-    symbol_service_pb2.LINE_LEVEL_UNSPECIFIED: LineLevel.SOURCE,
-    symbol_service_pb2.LINE_LEVEL_SOURCE: LineLevel.SOURCE,
-    symbol_service_pb2.LINE_LEVEL_PTX: LineLevel.PTX,
+    line_table_pb2.LINE_LEVEL_UNSPECIFIED: LineLevel.SOURCE,
+    line_table_pb2.LINE_LEVEL_SOURCE: LineLevel.SOURCE,
+    line_table_pb2.LINE_LEVEL_PTX: LineLevel.PTX,
 }
 
 
-def from_level(number: int) -> LineLevel:
-    """The level that a request names. Raises ``InvalidInput`` for one that this version does not know."""
-    level = LEVELS.get(number)
+def from_request(request: symbol_service_pb2.GetLineTableRequest) -> tuple[str, str | None, LineLevel]:
+    """(the module's digest, the code object's path or None, the level). Raises ``InvalidInput``, also for a level that
+    this version does not know."""
+    level = LEVELS.get(request.level)
     if level is None:
-        raise InvalidInput(f"level {number} is not known", hint="ask for LINE_LEVEL_SOURCE or LINE_LEVEL_PTX")
-    return level
+        raise wrong_field("level", f"level {request.level} is not known", "ask for LINE_LEVEL_SOURCE or LINE_LEVEL_PTX")
+    return *digest_and_path(request), level
 
 
-def to_level(level: LineLevel) -> symbol_service_pb2.LineLevel:
-    return symbol_service_pb2.LINE_LEVEL_PTX if level is LineLevel.PTX else symbol_service_pb2.LINE_LEVEL_SOURCE
+def to_level(level: LineLevel) -> line_table_pb2.LineLevel:
+    return line_table_pb2.LINE_LEVEL_PTX if level is LineLevel.PTX else line_table_pb2.LINE_LEVEL_SOURCE
 
 
 def to_chunks(table: LineTable) -> Iterator[symbol_service_pb2.GetLineTableResponse]:
     """The messages of one table."""
-    header = line_table_pb2.LineTableHeader(object=utf8(table.path), target=utf8(table.target), row_count=len(table))
+    header = line_table_pb2.LineTableHeader(path=utf8(table.path), target=utf8(table.target), row_count=len(table))
     yield symbol_service_pb2.GetLineTableResponse(header=header)
-    for start in range(0, len(table.text_sections), PLACES):
-        places = [to_place(place) for place in table.text_sections[start : start + PLACES]]
-        yield symbol_service_pb2.GetLineTableResponse(places=places)
-    for strings in _pieces(table.strings):
+    sections = [NO_SECTION, *map(to_text_section, table.text_sections)]
+    for start in range(0, len(sections), SECTIONS):
+        yield symbol_service_pb2.GetLineTableResponse(text_sections=sections[start : start + SECTIONS])
+    for strings in _in_chunks(table.strings):
         yield symbol_service_pb2.GetLineTableResponse(strings=strings)
     for start in range(0, len(table), ROWS):
         yield symbol_service_pb2.GetLineTableResponse(rows=_rows(table, start, start + ROWS))
@@ -79,21 +79,22 @@ def from_chunks(chunks: Iterable[symbol_service_pb2.GetLineTableResponse]) -> It
         yield _table(group)
 
 
-def _pieces(strings: Sequence[str]) -> Iterator[list[str]]:
-    piece: list[str] = []
+def _in_chunks(strings: Sequence[str]) -> Iterator[list[str]]:
+    chunk: list[str] = []
     length = 0
     for string in utf8s(strings):
-        piece.append(string)
+        chunk.append(string)
         length += len(string) + 4
         if length >= TEXT:
-            yield piece
-            piece, length = [], 0
-    if piece:
-        yield piece
+            yield chunk
+            chunk, length = [], 0
+    if chunk:
+        yield chunk
 
 
 def _rows(table: LineTable, start: int, end: int) -> line_table_pb2.LineRows:
-    columns = {_FIELDS.get(name, name): pack(getattr(table, name)[start:end]) for name in COLUMNS}
+    columns = {name: pack(getattr(table, name)[start:end]) for name in COLUMNS}
+    columns["text_section"] = pack(table.text_section[start:end] + np.uint32(1))
     if table.text is not None:
         columns["text"] = pack(table.text[start:end])
     return line_table_pb2.LineRows(count=min(end, len(table)) - start, **columns)
@@ -102,25 +103,30 @@ def _rows(table: LineTable, start: int, end: int) -> line_table_pb2.LineRows:
 def _table(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> LineTable:
     header = chunks[0].header
     columns = {name: _column(chunks, name, kind) for name, kind in COLUMNS.items()}
+    columns["text_section"] = _sections(chunks)
     if any(chunk.rows.text for chunk in chunks):
         columns["text"] = _column(chunks, "text", np.uint32)
     if not chunks[0].HasField("header") or len(columns["offset"]) != header.row_count:
         raise Malformed("the rows of a line table are not as many as its header says")
     return LineTable(
-        path=header.object,
+        path=header.path,
         target=header.target if header.HasField("target") else None,
-        text_sections=[from_place(place) for chunk in chunks for place in chunk.places],
+        text_sections=[from_text_section(section) for chunk in chunks for section in chunk.text_sections][1:],
         strings=[string for chunk in chunks for string in chunk.strings],
         **columns,
     )
 
 
+def _sections(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> NDArray[np.uint32]:
+    """The column of text sections as ``LineTable`` numbers them: from 0, because every row lies in one."""
+    numbers = _column(chunks, "text_section", np.uint32)
+    if len(numbers) and not numbers.all():
+        raise Malformed("a row of a line table lies in no text section")
+    return numbers - np.uint32(1)
+
+
 def _column(
     chunks: Sequence[symbol_service_pb2.GetLineTableResponse], name: str, kind: type[np.unsignedinteger[Any]]
 ) -> NDArray[Any]:
-    parts = [
-        unpack(getattr(chunk.rows, _FIELDS.get(name, name)), chunk.rows.count, kind)
-        for chunk in chunks
-        if chunk.HasField("rows")
-    ]
+    parts = [unpack(getattr(chunk.rows, name), chunk.rows.count, kind) for chunk in chunks if chunk.HasField("rows")]
     return np.concatenate(parts) if parts else np.zeros(0, kind)

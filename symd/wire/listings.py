@@ -15,31 +15,31 @@ from symd.model.listings import Listing, ListingPart
 from symd.v1 import listing_service_pb2 as pb
 from symd.wire.answers import from_columns, to_columns
 from symd.wire.columns import pack, unpack
-from symd.wire.joined import join
-from symd.wire.names import module_name
+from symd.wire.concatenated import concatenated
+from symd.wire.names import digest_and_path, module_name
 from symd.wire.text import utf8, utf8s
 
 ROWS = 8192
-"""Instructions in a chunk,"""
+"""The most instructions in a chunk."""
 TEXT = 1 << 20
-"""or fewer, so that their text has about so many characters."""
+"""The most characters of instructions' text in a chunk, give or take one instruction."""
 
 
 def to_request(digest: str, part: ListingPart) -> pb.GetListingRequest:
-    return pb.GetListingRequest(name=module_name(digest), object=part.path, kernel=part.kernel, target=part.target)
+    return pb.GetListingRequest(name=module_name(digest), path=part.path, kernel=part.kernel, target=part.target)
 
 
-def from_request(request: pb.GetListingRequest) -> ListingPart:
-    path, kernel, target = (
-        getattr(request, name) if request.HasField(name) else None for name in ("object", "kernel", "target")
-    )
-    return ListingPart(path, kernel, target)
+def from_request(request: pb.GetListingRequest) -> tuple[str, ListingPart]:
+    """(the module's digest, what of it). Raises ``BadQuery``."""
+    digest, path = digest_and_path(request)
+    kernel, target = (getattr(request, name) if request.HasField(name) else None for name in ("kernel", "target"))
+    return digest, ListingPart(path, kernel, target)
 
 
 def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
     """The messages of one code object's listing."""
     header = pb.ListingHeader(
-        object=utf8(listing.path),
+        path=utf8(listing.path),
         target=utf8(listing.target),
         disassembler=utf8(listing.disassembler),
         problem=utf8(listing.problem),
@@ -49,7 +49,7 @@ def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
     for start, end in _cuts(listing.text):
         rows = pb.ListingRows(
             answers=to_columns(_part(listing.answers, slice(start, end))),
-            size=pack(listing.size[start:end]),
+            size_bytes=pack(listing.size[start:end]),
             texts=utf8s(listing.text[start:end]),
         )
         yield pb.GetListingResponse(rows=rows)
@@ -91,12 +91,12 @@ def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
     header = chunks[0].header
     rows = [chunk.rows for chunk in chunks if chunk.HasField("rows")] or [pb.ListingRows()]
     text = [text for each in rows for text in each.texts]
-    answers = join([from_columns(each.answers) for each in rows])
+    answers = concatenated([from_columns(each.answers) for each in rows])
     size = np.concatenate([_sizes(each) for each in rows])
     if not chunks[0].HasField("header") or not len(answers) == len(text) == header.instruction_count:
         raise Malformed("the instructions of a listing are not as many as its header says")
     return Listing(
-        path=header.object,
+        path=header.path,
         target=header.target if header.HasField("target") else None,
         disassembler=header.disassembler,
         answers=answers,
@@ -107,4 +107,4 @@ def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
 
 
 def _sizes(rows: pb.ListingRows) -> NDArray[Any]:
-    return unpack(rows.size, rows.answers.count, np.uint32)
+    return unpack(rows.size_bytes, rows.answers.count, np.uint32)

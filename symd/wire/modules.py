@@ -1,4 +1,4 @@
-"""Modules, code objects and kernels described, and the catalogue's lines."""
+"""Modules, their containers, code objects and kernels described."""
 
 from __future__ import annotations
 
@@ -7,26 +7,68 @@ from itertools import islice
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from symd.errors import Malformed, SymdError
+from symd.model.code import CodeKind, DebugScheme
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.v1 import module_pb2
+from symd.v1.module_service_pb2 import UpdateModuleRequest
 from symd.wire.facts import from_facts, to_facts
-from symd.wire.names import module_name
+from symd.wire.failures import reason_status, status_reason, to_status
+from symd.wire.fields import wrong_field
+from symd.wire.names import module_digest, module_name
 from symd.wire.text import utf8, utf8s
 
 NANO = 1_000_000_000
+_KINDS = {CodeKind.MACHINE: module_pb2.CODE_KIND_MACHINE, CodeKind.SPIRV: module_pb2.CODE_KIND_SPIRV}
+_DEBUG_SCHEMES = {str(each): getattr(module_pb2, f"DEBUG_SCHEME_{each.name}") for each in DebugScheme}
+_DEBUG_WORDS = {number: word for word, number in _DEBUG_SCHEMES.items()}
 
 
-def to_module(module: ModuleSummary) -> module_pb2.Module:
+def to_module(record: ModuleRecord, summary: ModuleSummary | None = None) -> module_pb2.Module:
+    """The module as the catalogue has it, and where ``summary`` says what is inside, with its contents."""
+    whole = int(record.added)
+    carried, nanos = divmod(round((record.added - whole) * NANO), NANO)
     return module_pb2.Module(
-        name=module_name(module.sha256),
-        sha256=module.sha256,
-        size=module.size,
-        format=module.format,
-        object_count=len(module.objects),
-        kernel_count=sum(len(code_object.kernels) for code_object in module.objects),
-        notes=utf8s(module.notes),
-        container_count=len(module.containers),
+        name=module_name(record.sha256),
+        sha256=record.sha256,
+        size_bytes=record.size,
+        format=record.format,
+        label=utf8(record.label),
+        create_time=Timestamp(seconds=whole + carried, nanos=nanos),
+        contents=_contents(summary) if summary else None,
+        failure=reason_status(record.failure) if record.failure else None,
     )
+
+
+def _contents(summary: ModuleSummary) -> module_pb2.ModuleContents:
+    return module_pb2.ModuleContents(
+        code_object_count=len(summary.objects),
+        kernel_count=sum(len(code_object.kernels) for code_object in summary.objects),
+        container_count=len(summary.containers),
+        notes=utf8s(summary.notes),
+    )
+
+
+def to_unreadable_module(record: ModuleRecord, error: SymdError) -> module_pb2.Module:
+    """The same module when looking inside failed with ``error``."""
+    module = to_module(record)
+    module.failure.CopyFrom(to_status(error))
+    return module
+
+
+def from_record(module: module_pb2.Module) -> ModuleRecord:
+    """What the catalogue says of the module."""
+    added = module.create_time.seconds + module.create_time.nanos / NANO
+    failure = status_reason(module.failure) if module.HasField("failure") else ""
+    return ModuleRecord(module.sha256, module.size_bytes, module.format, module.label, added, failure)
+
+
+def from_update_request(request: UpdateModuleRequest) -> tuple[str, str]:
+    """(the module's digest, its new label). Raises ``InvalidInput`` when the mask names anything but the label."""
+    foreign = [path for path in request.update_mask.paths if path != "label"]
+    if foreign:
+        raise wrong_field("update_mask", f"{foreign[0][:100]!r} of a module cannot be changed", "label can")
+    return module_digest(request.module.name, "module.name"), request.module.label
 
 
 def from_module(
@@ -39,30 +81,32 @@ def from_module(
     remaining = iter(kernels)
     parts = tuple(from_code_object(code_object, remaining) for code_object in objects)
     around = tuple(map(from_container, containers))
-    return ModuleSummary(module.sha256, module.size, module.format, parts, tuple(module.notes), around)
+    notes = tuple(module.contents.notes)
+    return ModuleSummary(module.sha256, module.size_bytes, module.format, parts, notes, around)
 
 
 def to_container(container: ContainerSummary) -> module_pb2.Container:
     return module_pb2.Container(
-        container=utf8(container.path),
+        path=utf8(container.path),
         format=container.format,
-        size=container.size,
+        size_bytes=container.size,
         facts=to_facts(container.facts),
     )
 
 
 def from_container(message: module_pb2.Container) -> ContainerSummary:
-    return ContainerSummary(message.container, message.format, message.size, from_facts(message.facts))
+    return ContainerSummary(message.path, message.format, message.size_bytes, from_facts(message.facts))
 
 
 def to_code_object(code_object: ObjectSummary) -> module_pb2.CodeObject:
     return module_pb2.CodeObject(
-        object=utf8(code_object.path),
+        path=utf8(code_object.path),
         format=code_object.format,
+        kind=_KINDS[code_object.kind],
         target=utf8(code_object.target),
-        size=code_object.size,
+        size_bytes=code_object.size,
         sha256=code_object.sha256,
-        debug=code_object.debug,
+        debug=_DEBUG_SCHEMES[code_object.debug],
         kernel_count=len(code_object.kernels),
         facts=to_facts(code_object.facts),
         notes=utf8s(code_object.notes),
@@ -72,12 +116,12 @@ def to_code_object(code_object: ObjectSummary) -> module_pb2.CodeObject:
 def from_code_object(message: module_pb2.CodeObject, kernels: Iterator[module_pb2.Kernel]) -> ObjectSummary:
     """A code object, which takes its kernels from ``kernels``."""
     return ObjectSummary(
-        message.object,
+        message.path,
         message.format,
         message.target if message.HasField("target") else None,
-        message.size,
+        message.size_bytes,
         message.sha256,
-        message.debug,
+        _from_debug(message),
         tuple(from_kernel(kernel) for kernel in islice(kernels, message.kernel_count)),
         from_facts(message.facts),
         tuple(message.notes),
@@ -86,12 +130,12 @@ def from_code_object(message: module_pb2.CodeObject, kernels: Iterator[module_pb
 
 def to_kernel(kernel: KernelSummary, path: str) -> module_pb2.Kernel:
     return module_pb2.Kernel(
-        kernel=utf8(kernel.name),
-        object=utf8(path),
+        name=utf8(kernel.name),
+        path=utf8(path),
         section=utf8(kernel.section),
         section_index=kernel.section_index,
-        offset=kernel.offset,
-        size=kernel.size,
+        section_offset=kernel.offset,
+        size_bytes=kernel.size,
         facts=to_facts(kernel.facts),
     )
 
@@ -99,24 +143,18 @@ def to_kernel(kernel: KernelSummary, path: str) -> module_pb2.Kernel:
 def from_kernel(message: module_pb2.Kernel) -> KernelSummary:
     section = message.section if message.HasField("section") else None
     return KernelSummary(
-        message.kernel, section, message.section_index, message.offset, message.size, from_facts(message.facts)
+        message.name,
+        section,
+        message.section_index,
+        message.section_offset,
+        message.size_bytes,
+        from_facts(message.facts),
     )
 
 
-def to_record(record: ModuleRecord) -> module_pb2.ModuleRecord:
-    whole = int(record.added)
-    carried, nanos = divmod(round((record.added - whole) * NANO), NANO)
-    return module_pb2.ModuleRecord(
-        name=module_name(record.sha256),
-        sha256=record.sha256,
-        size=record.size,
-        format=record.format,
-        label=utf8(record.label),
-        add_time=Timestamp(seconds=whole + carried, nanos=nanos),
-        failure=utf8(record.failure),
-    )
-
-
-def from_record(message: module_pb2.ModuleRecord) -> ModuleRecord:
-    added = message.add_time.seconds + message.add_time.nanos / NANO
-    return ModuleRecord(message.sha256, message.size, message.format, message.label, added, message.failure)
+def _from_debug(message: module_pb2.CodeObject) -> str:
+    """Raises ``Malformed``."""
+    scheme = _DEBUG_WORDS.get(message.debug)
+    if scheme is None:
+        raise Malformed(f"the daemon's debug scheme {message.debug} is unknown here", hint="use a newer symd")
+    return scheme

@@ -1,12 +1,14 @@
-"""Resource names: a module is "modules/{sha256}", a context "contexts/{id}"."""
+"""Resource names: a module is "modules/{sha256}", a context "contexts/{id}"; and what most requests begin with."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Any
 
 from symd.errors import BadQuery
 from symd.model.digests import is_digest, named_digest
+from symd.wire.fields import bad_field
 
 CONTEXT = re.compile(r"contexts/([0-9a-f]{32})\Z")
 
@@ -25,30 +27,48 @@ def checked_module_name(digest: str) -> str:
 
 
 @lru_cache(RECENT)
-def module_digest(name: str) -> str:
-    """The digest in a module's name. Raises ``BadQuery``."""
+def module_digest(name: str, field: str = "name") -> str:
+    """The digest in a module's name, which stands in the request's ``field``. Raises ``BadQuery``."""
     digest = named_digest(name)
     if digest is None:
-        raise BadQuery(
+        raise bad_field(
+            field,
             f"{name[:100]!r} is not a module's name",
-            hint='a module is named "modules/" and its SHA-256 in 64 lower-case hexadecimal digits',
+            'a module is named "modules/" and its SHA-256 in 64 lower-case hexadecimal digits',
         )
     return digest
+
+
+def digest_and_path(request: Any) -> tuple[str, str | None]:
+    """The module that a request's ``name`` means, and the one code object that its ``path`` restricts it to, if any. Raises
+    ``BadQuery``."""
+    return module_digest(request.name), optional_path(request)
+
+
+def optional_path(message: Any) -> str | None:
+    """The ``path`` of a message that may have one: "" names the module itself, None stands for any code object."""
+    return message.path if message.HasField("path") else None
 
 
 def context_name(context: str) -> str:
     return f"contexts/{context}"
 
 
-def context_id(name: str) -> str:
-    """The id in a context's name. Raises ``BadQuery``."""
+def context_id(name: str, field: str = "name") -> str:
+    """The id in a context's name, which stands in the request's ``field``. Raises ``BadQuery``."""
     match = CONTEXT.match(name)
     if match is None:
-        raise BadQuery(
+        raise bad_field(
+            field,
             f"{name[:100]!r} is not a context's name",
-            hint='a context is named "contexts/" and 32 lower-case hexadecimal digits, as CreateContext says',
+            'a context is named "contexts/" and 32 lower-case hexadecimal digits, as CreateContext says',
         )
     return match[1]
+
+
+def optional_context_id(name: str, field: str = "context") -> str:
+    """The same where the name may be empty; "" then."""
+    return context_id(name, field) if name else ""
 
 
 def checked_digest(digest: str) -> str:

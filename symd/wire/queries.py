@@ -1,4 +1,4 @@
-"""Queries one by one, and packed columns of them."""
+"""Queries one by one, and columns of them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, O
 from symd.model.columns import U64
 from symd.v1 import query_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeRequest
-from symd.wire.columns import WIDTHS
+from symd.wire.columns import KINDS, WIDTHS, column_width
+from symd.wire.fields import bad_field
 
-TOP = 1 << 64
 NARROW = 1 << 32
+"""Numbers below this travel in 4 bytes."""
 
 
 class Column(NamedTuple):
@@ -40,18 +41,18 @@ def add_query(queries: Any, query: Query) -> query_pb2.Query:
         elif isinstance(query, ByKernel):
             message = queries.add(kernel_offset=query_pb2.KernelOffset(kernel=query.kernel, offset=query.offset))
         elif isinstance(query.section, str):
-            place = query_pb2.SectionOffset(section_name=query.section, offset=query.offset)
-            message = queries.add(section_offset=place)
+            where = query_pb2.SectionOffset(section_name=query.section, offset=query.offset)
+            message = queries.add(section_offset=where)
         else:
-            place = query_pb2.SectionOffset(section_index=int(query.section), offset=query.offset)
-            message = queries.add(section_offset=place)
+            where = query_pb2.SectionOffset(section_index=int(query.section), offset=query.offset)
+            message = queries.add(section_offset=where)
     except ValueError:
         raise BadQuery(f"{query} does not fit", hint="addresses have 64 bits, section numbers 32") from None
     return message
 
 
-def from_query(message: query_pb2.Query) -> Query:
-    """Raises ``BadQuery`` when no kind of address is set."""
+def from_query(message: query_pb2.Query, field: str = "queries") -> Query:
+    """Raises ``BadQuery`` when no kind of address is set in the query, which stands in the request's ``field``."""
     kind = message.WhichOneof("kind")
     if kind == "address":
         return ByAddress(ObjectAddress(message.address))
@@ -60,75 +61,63 @@ def from_query(message: query_pb2.Query) -> Query:
         return ByKernel(in_kernel.kernel, KernelOffset(in_kernel.offset))
     if kind == "section_offset":
         in_section = message.section_offset
-        return BySection(from_section(in_section), SectionOffset(in_section.offset))
-    raise BadQuery("a query has no address", hint="set address, kernel_offset or section_offset")
+        return BySection(_section(in_section, field), SectionOffset(in_section.offset))
+    raise bad_field(field, "a query has no address", "set address, kernel_offset or section_offset")
 
 
 def from_queries(messages: Iterable[query_pb2.Query]) -> list[Query]:
     return [from_query(message) for message in messages]
 
 
-def from_section(message: query_pb2.SectionOffset | query_pb2.SectionOffsetColumn) -> str | int:
+def _section(message: query_pb2.SectionOffset, field: str) -> str | int:
     match message.WhichOneof("section"):
         case "section_name":
             return message.section_name
         case "section_index":
             return message.section_index
-    raise BadQuery("a section offset names no section", hint="set section_name or section_index")
+    raise bad_field(field, "a section offset names no section", "set section_name or section_index")
 
 
 def write_column(message: query_pb2.QueryColumn, column: Column) -> None:
-    """The packed column into an empty message, in 4 bytes a number where they fit. Raises ``BadQuery`` for a name or number
-    that cannot be."""
+    """The column into an empty message, in 4 bytes a number where they fit. Raises ``BadQuery`` for a name or number that
+    cannot be."""
     width = 4 if not len(column.values) or column.values.max() < NARROW else 8
-    packed = column.values.astype(WIDTHS[width], copy=False).tobytes()
-    message.width = width
-    kernel, section = column.kernel, column.section
+    message.count = len(column.values)
+    message.values = column.values.astype(WIDTHS[width], copy=False).tobytes()
     try:
-        if kernel is not None:
-            message.kernel_offsets.kernel = kernel
-            message.kernel_offsets.offsets = packed
-        elif section is not None:
-            name, index = (section, None) if isinstance(section, str) else (None, section)
-            part = query_pb2.SectionOffsetColumn(section_name=name, section_index=index)
-            message.section_offsets.MergeFrom(part)
-            message.section_offsets.offsets = packed
-        else:
-            message.addresses = packed
+        if column.kernel is not None:
+            message.kernel = column.kernel
+        elif isinstance(column.section, str):
+            message.section_name = column.section
+        elif column.section is not None:
+            message.section_index = column.section
     except ValueError:
-        raise BadQuery(f"{kernel or section!r} names no kernel or section") from None
+        raise BadQuery(f"{column.kernel or column.section!r} names no kernel or section") from None
 
 
 def from_column(message: query_pb2.QueryColumn) -> Column:
-    """Raises ``BadQuery`` when nothing is set, the width is none, or the bytes are no multiple of it."""
-    match message.WhichOneof("kind"):
-        case "addresses":
-            return Column(numbers(message.addresses, message.width))
-        case "kernel_offsets":
-            part = message.kernel_offsets
-            return Column(numbers(part.offsets, message.width), kernel=part.kernel)
-        case "section_offsets":
-            offsets = numbers(message.section_offsets.offsets, message.width)
-            return Column(offsets, section=from_section(message.section_offsets))
-    raise BadQuery("a column has no addresses", hint="set addresses, kernel_offsets or section_offsets")
+    """Raises ``BadQuery`` when the bytes are no column of so many numbers."""
+    values = from_numbers(message.values, message.count, "column.values")
+    match message.WhichOneof("origin"):
+        case "kernel":
+            return Column(values, kernel=message.kernel)
+        case "section_name":
+            return Column(values, section=message.section_name)
+        case "section_index":
+            return Column(values, section=message.section_index)
+    return Column(values)
 
 
-def column_length(message: query_pb2.QueryColumn) -> int:
-    """How many numbers a column has, without looking at them."""
-    kind = message.WhichOneof("kind")
-    if kind is None:
-        return 0
-    part = getattr(message, kind)
-    return len(part if kind == "addresses" else part.offsets) // (message.width or 8)
-
-
-def numbers(packed: bytes, width: int) -> U64:
-    """The numbers of a packed column. Raises ``BadQuery`` when the bytes are no multiple of the width."""
-    kind = WIDTHS.get(width or 8)
-    if kind is None or len(packed) % kind.itemsize:
-        raise BadQuery(
-            f"{len(packed)} bytes are not a column of {width or 8}-byte numbers",
-            hint="width is 1, 2, 4 or 8 (0 means 8), and the bytes a multiple of it",
+def from_numbers(packed: bytes, count: int, field: str) -> U64:
+    """The ``count`` numbers of a column that a request has in ``field``. Raises ``BadQuery``."""
+    if not packed:
+        return np.zeros(count, np.uint64)
+    width = column_width(packed, count)
+    if width is None:
+        raise bad_field(
+            field,
+            f"{len(packed)} bytes are not a column of {count} numbers",
+            "count says how many numbers there are; each has 1, 2, 4 or 8 bytes",
         )
-    column: U64 = np.frombuffer(packed, kind).astype(np.uint64, copy=False)
-    return column
+    numbers: U64 = np.frombuffer(packed, WIDTHS[width]).astype(KINDS[np.uint64], copy=False)
+    return numbers

@@ -1,15 +1,33 @@
-"""Texts of source files as a stream of chunks: a header a file, then its text in pieces."""
+"""Texts of source files as a stream of chunks: a header a file, then its text in chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from symd.errors import LimitExceeded
 from symd.model.sources import Origin, SourceText
 from symd.v1 import listing_service_pb2 as pb
-from symd.wire.pieces import pieces
+from symd.wire.chunks import chunks_of
+from symd.wire.names import digest_and_path
 from symd.wire.text import utf8
 
 CHUNK = 1 << 20
+"""Bytes of text in a message."""
+FILES = 10_000
+"""Files in one request."""
+
+
+def from_request(request: pb.ReadSourcesRequest) -> tuple[str, Sequence[str], str | None]:
+    """(the module's digest, the files, the code object's path or None). Raises ``LimitExceeded`` for too many files, and
+    ``BadQuery``."""
+    if len(request.files) > FILES:
+        raise LimitExceeded(
+            f"{len(request.files)} files are asked for, at most {FILES} are answered",
+            hint="ask twice",
+            metadata={"limit": "source_files", "value": str(FILES)},
+        )
+    digest, path = digest_and_path(request)
+    return digest, request.files, path
 
 
 def to_chunks(source: SourceText) -> Iterator[pb.ReadSourcesResponse]:
@@ -17,13 +35,13 @@ def to_chunks(source: SourceText) -> Iterator[pb.ReadSourcesResponse]:
     header = pb.SourceFile(
         file=utf8(source.file),
         origin=int(source.origin),  # type: ignore[arg-type] # the enum's numbers are Origin's own
-        path=utf8(source.path),
+        disk_path=utf8(source.path),
         md5=source.md5,
         problem=utf8(source.problem),
     )
     yield pb.ReadSourcesResponse(source=header)
-    for piece in pieces((source.text or "").encode("utf-8", "replace"), CHUNK):
-        yield pb.ReadSourcesResponse(chunk=piece)
+    for chunk in chunks_of((source.text or "").encode("utf-8", "replace"), CHUNK):
+        yield pb.ReadSourcesResponse(chunk=chunk)
 
 
 def from_chunks(chunks: Iterable[pb.ReadSourcesResponse]) -> Iterator[SourceText]:
@@ -46,7 +64,7 @@ def _source(header: pb.SourceFile, text: bytes) -> SourceText:
         header.file,
         None if origin is Origin.NONE else text.decode("utf-8", "replace"),
         origin,
-        header.path if header.HasField("path") else None,
+        header.disk_path if header.HasField("disk_path") else None,
         header.md5 if header.HasField("md5") else None,
         header.problem,
     )

@@ -116,12 +116,12 @@ def test_places_and_names_come_in_pages(both: Both) -> None:
         first = breakpoints.ResolveBreakpoint(request)
         request.page_token = first.next_page_token
         second = breakpoints.ResolveBreakpoint(request)
-        assert (len(first.places), len(second.places), second.next_page_token) == (3, 1, "")
+        assert (len(first.locations), len(second.locations), second.next_page_token) == (3, 1, "")
         find = FindNamesRequest(name=f"modules/{digest}", pattern="*", match=3, page_size=2)
         first = names.FindNames(find)
         find.page_token = first.next_page_token
         second = names.FindNames(find)
-        assert [each.name for each in (*first.names, *second.names)] == ["blur", "at", "/tmp/symd-opencl/blur.cl"]
+        assert [each.name for each in (*first.items, *second.items)] == ["blur", "at", "/tmp/symd-opencl/blur.cl"]
         find.match = 99
         with pytest.raises(grpc.RpcError) as refused:
             names.FindNames(find)
@@ -232,7 +232,7 @@ def test_a_stopping_daemon_ends_its_watches_at_once(both: Both) -> None:
 
 
 def test_an_event_of_many_places_comes_in_pieces_and_arrives_whole(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symd.wire.breakpoints.PLACES", 3)
+    monkeypatch.setattr("symd.wire.breakpoints.LOCATIONS", 3)
     digest = both.client.add(sample("blur/dg2-opt.dbg")).sha256
     with both.client.watch([Breakpoint("b", SourceLine("blur.cl", 8))]) as watch:
         assert next(watch).answer == both.engine.locate(digest, SourceLine("blur.cl", 8))

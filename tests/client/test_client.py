@@ -54,7 +54,7 @@ def test_a_module_larger_than_a_chunk_is_sent_in_several(client):
 
 
 def test_many_digests_are_asked_for_in_pieces(client, running, monkeypatch):
-    monkeypatch.setattr(symd.client, "NAMES", 3)
+    monkeypatch.setattr(symd.client, "MAX_NAMES_PER_CALL", 3)
     running.engine.add(GOOD)
     digests = [f"{number:064x}" for number in range(10)]
     assert client.missing([*digests[:5], DIGEST, *digests[5:]]) == digests
@@ -128,7 +128,7 @@ def test_a_column_is_answered_as_by_the_engine(client, running, which):
 
 def test_a_column_beyond_the_limit_travels_in_batches_the_daemon_takes(client, running, monkeypatch):
     """The daemon takes 5000 addresses a batch."""
-    monkeypatch.setattr(symd.client, "UNARY", 6000)
+    monkeypatch.setattr(symd.client, "MAX_ADDRESSES_PER_CALL", 6000)
     running.engine.add(GOOD)
     values = np.random.default_rng(7).integers(0, 0x400, 12_345).astype(np.uint64)
     running.engine.symbolize_column, seen = counted(running.engine.symbolize_column)
@@ -159,7 +159,7 @@ def large_answers(count):
 @pytest.mark.parametrize("unary", [6000, 1000])
 def test_a_table_of_locations_is_fetched_once(client, running, monkeypatch, unary):
     """In one call or as a stream of batches, which is what more than ``unary`` addresses travel as."""
-    monkeypatch.setattr(symd.client, "UNARY", unary)
+    monkeypatch.setattr(symd.client, "MAX_ADDRESSES_PER_CALL", unary)
     running.engine.symbolize_column = ask = large_answers(3000)
     values = np.random.default_rng(3).integers(1, 3000, 5000).astype(np.uint64)
     calls = [client.symbolize_column(DIGEST, values) for _ in range(4)]
@@ -172,7 +172,7 @@ def test_a_table_of_locations_is_fetched_once(client, running, monkeypatch, unar
 
 
 def test_queries_beyond_a_message_travel_in_pieces(client, running, monkeypatch):
-    monkeypatch.setattr(symd.client, "QUERIES", 10)
+    monkeypatch.setattr(symd.client, "MAX_QUERIES_PER_CALL", 10)
     running.engine.add(GOOD)
     queries = [ByKernel("vadd", at) for at in range(0, 0x200, 16)] + [ByAddress(AMBIGUOUS)]
     assert list(client.symbolize(DIGEST, queries)) == list(running.engine.symbolize(DIGEST, queries))
@@ -241,7 +241,7 @@ def test_a_timeout_ends_the_call(client, running):
     running.engine.hold.clear()
     begun = time.monotonic()
     with pytest.raises(errors.DeadlineExceeded):
-        client.within(0.2).symbolize(DIGEST, [ByAddress(1)])
+        client.with_timeout(0.2).symbolize(DIGEST, [ByAddress(1)])
     assert time.monotonic() - begun < 5
     running.engine.hold.set()
     assert client.symbolize(DIGEST, [ByAddress(1)])

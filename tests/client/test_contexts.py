@@ -13,7 +13,15 @@ from symd import Client
 from symd.api import AliasVerbs, ContextVerbs
 from symd.config import Config, Limits
 from symd.engine import Engine
-from symd.errors import BadQuery, ContextNotFound, KernelNotFound, LimitExceeded, ModuleNotFound, SymdError
+from symd.errors import (
+    AliasNotFound,
+    BadQuery,
+    ContextNotFound,
+    KernelNotFound,
+    LimitExceeded,
+    ModuleNotFound,
+    SymdError,
+)
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.answers import Reason
 from symd.model.contexts import AddressForm, Alias, Context, Load, Segment, Unload
@@ -289,6 +297,13 @@ def test_names_lead_to_modules_and_back(symd, context):
         symd.aliases.add([Alias("build-id", "1", "0" * 64)])
     with pytest.raises(ContextNotFound):
         symd.aliases.add([Alias("build-id", "1", vadd, context="0" * 32)])
+    symd.aliases.remove("cupti-crc", "1234567890123")
+    assert symd.aliases.resolve("cupti-crc", "1234567890123") is None
+    for kind, key, where in (("cupti-crc", "1234567890123", ""), ("handle", context, ""), ("build-id", "x", context)):
+        with pytest.raises(AliasNotFound):
+            symd.aliases.remove(kind, key, where)
+    symd.aliases.remove("handle", context, context)
+    assert here not in set(symd.aliases.of(vadd))
     for wrong in (Alias("", "1", vadd), Alias("build-id", "", vadd), Alias("build-id", "x" * 5000, vadd)):
         with pytest.raises(BadQuery):
             symd.aliases.add([wrong])
@@ -398,15 +413,19 @@ MESSAGES = {
     "a module without a name": ("RecordEvents", {"events": [MapEvent(load=messages.Load(time=1))]}),
     "a segment without a place": (
         "RecordEvents",
-        {"events": [MapEvent(load=messages.Load(module="modules/" + "a" * 64, segments=[messages.Segment(size=1)]))]},
+        {
+            "events": [
+                MapEvent(load=messages.Load(module="modules/" + "a" * 64, segments=[messages.Segment(size_bytes=1)]))
+            ]
+        },
     ),
-    "addresses of 3 bytes": ("SymbolizeAddresses", {"addresses": b"abc", "width": 3}),
-    "half an address": ("SymbolizeAddresses", {"addresses": b"abcdefghi"}),
-    "half a time": ("SymbolizeAddresses", {"addresses": bytes(8), "times": bytes(7)}),
-    "fewer times than addresses": ("SymbolizeAddresses", {"addresses": bytes(16), "times": bytes(8)}),
-    "a time of 2^64 - 1 in a column": ("SymbolizeAddresses", {"addresses": bytes(8), "times": b"\xff" * 8}),
-    "a time of 2^64 - 1": ("SymbolizeAddresses", {"addresses": bytes(8), "time": (1 << 64) - 1}),
-    "a shift of 2^32 - 1": ("SymbolizeAddresses", {"addresses": bytes(8), "shift": (1 << 32) - 1}),
+    "addresses of 3 bytes": ("SymbolizeAddresses", {"addresses": b"abc", "count": 1}),
+    "half an address": ("SymbolizeAddresses", {"addresses": b"abcdefghi", "count": 1}),
+    "half a time": ("SymbolizeAddresses", {"addresses": bytes(8), "count": 1, "times": bytes(7)}),
+    "fewer times than addresses": ("SymbolizeAddresses", {"addresses": bytes(24), "count": 3, "times": bytes(16)}),
+    "a time of 2^64 - 1 in a column": ("SymbolizeAddresses", {"addresses": bytes(8), "count": 1, "times": b"\xff" * 8}),
+    "a time of 2^64 - 1": ("SymbolizeAddresses", {"addresses": bytes(8), "count": 1, "time": (1 << 64) - 1}),
+    "a shift of 2^32 - 1": ("SymbolizeAddresses", {"addresses": bytes(8), "count": 1, "shift": (1 << 32) - 1}),
 }
 
 
@@ -422,7 +441,7 @@ def test_messages_that_no_client_of_ours_sends_are_refused(parts, method, fields
 def test_more_addresses_than_the_limit_and_wrong_tokens_are_refused(parts):
     client = parts["client"]
     name = "contexts/" + client.contexts.add(Context("hostile"))
-    request = context_service_pb2.SymbolizeAddressesRequest(name=name, addresses=bytes(8 * 300_001))
+    request = context_service_pb2.SymbolizeAddressesRequest(name=name, count=300_001, addresses=bytes(300_001))
     with pytest.raises(LimitExceeded, match="300001"):
         client._call(client._contexts.SymbolizeAddresses, request)
     other_list = context_service_pb2.ListLoadsRequest(parent=name)

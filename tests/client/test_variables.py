@@ -6,11 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from symd.debuginfo.variables import Member, TypeInfo, Variable, Visible
 from symd.errors import ModuleNotFound, ObjectNotFound
 from symd.model.addresses import ByKernel, BySection, KernelOffset, SectionOffset
 from symd.model.answers import Answer, Reason
-from symd.model.variables import InScope
+from symd.model.variables import (
+    InScope,
+    LocationPiece,
+    LocationRegister,
+    Member,
+    PieceKind,
+    TypeInfo,
+    Variable,
+    VariableLocation,
+    Visible,
+)
+from symd.v1.variable_service_pb2 import GetVariablesResponse
 from symd.wire.variables import from_response, to_response
 from tests.client.test_end_to_end import both  # noqa: F401 - the fixture: an engine and a client of its daemon
 
@@ -67,6 +77,67 @@ def test_every_field_comes_back():
     variable = Variable("v", "int", "global", None, False, False, "r1", ((0, 8), (16, 2**64 - 1)), 0)
     gone = Variable("", "", "local", "f", True, True, None)
     found = InScope(Answer(Reason.GAP), Visible((variable, gone), (info,), 16, ("a note",)))
+    assert from_response(to_response(found)) == found
+
+
+REGISTER = LocationRegister(29, "r29")
+PIECES = {
+    "a register": LocationPiece(PieceKind.REGISTER, register=REGISTER),
+    "bits of a register a lane": LocationPiece(
+        PieceKind.REGISTER, 8, 24, register=LocationRegister(5, "v5", 16, 8, (), 32, 1), per_lane=True
+    ),
+    "a machine's registers": LocationPiece(
+        PieceKind.REGISTER, register=LocationRegister(7, "%rd1", machine_registers=("R4", "R5"))
+    ),
+    "memory at a register": LocationPiece(
+        PieceKind.MEMORY, 0, 32, 3, REGISTER, -16, 5, "private", per_lane=True, lane_stride=-4
+    ),
+    "memory at the frame": LocationPiece(PieceKind.MEMORY, offset=-(1 << 63), text="CFA"),
+    "memory at the top": LocationPiece(PieceKind.MEMORY, offset=(1 << 64) - 8, address_space=0),
+    "a constant": LocationPiece(PieceKind.CONSTANT, value=-3, per_lane=True, lane_stride=1),
+    "bytes": LocationPiece(PieceKind.IMPLICIT, data=b"\1\0"),
+    "no bytes": LocationPiece(PieceKind.IMPLICIT, data=b""),
+    "nothing": LocationPiece(PieceKind.OPTIMIZED_OUT, 32, 32),
+    "words": LocationPiece(PieceKind.EXPRESSION, text="r1 * lane"),
+}
+
+
+@pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES.keys())
+def test_a_location_comes_back_as_structure(piece):
+    locations = (VariableLocation((piece,)), VariableLocation((piece, PIECES["nothing"]), (8, 16)))
+    variable = Variable("v", "int", "local", "f", False, False, "somewhere", locations=locations)
+    found = InScope(Answer(Reason.GAP), Visible((variable,)))
+    message = GetVariablesResponse.FromString(to_response(found).SerializeToString())
+    assert from_response(message) == found
+
+
+KINDS = [
+    "base",
+    "pointer",
+    "reference",
+    "rvalue_reference",
+    "member_pointer",
+    "array",
+    "vector",
+    "structure",
+    "class",
+    "union",
+    "enumeration",
+    "typedef",
+    "const",
+    "volatile",
+    "restrict",
+    "atomic",
+    "function",
+    "unspecified",
+]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "tag 0x4109"])
+@pytest.mark.parametrize("encoding", [None, "signed_char", "UTF", "ASCII", "encoding 0x80"])
+def test_a_types_words_come_back(kind, encoding):
+    info = TypeInfo("t", kind, encoding=encoding)
+    found = InScope(Answer(Reason.GAP), Visible((), (info,)))
     assert from_response(to_response(found)) == found
 
 

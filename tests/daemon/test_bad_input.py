@@ -89,7 +89,7 @@ def reason_of(error: grpc.RpcError) -> str:
 
 def test_an_upload_whose_bytes_do_not_match_its_hash(daemon: Daemon) -> None:
     other = (BIN / "blur" / "dg2-opt.dbg").read_bytes()
-    header = module_service_pb2.UploadHeader(sha256="0" * 64, size=len(other))
+    header = module_service_pb2.UploadHeader(sha256="0" * 64, size_bytes=len(other))
     request = module_service_pb2.UploadModuleRequest
     error = upload(daemon, [request(header=header), request(chunk=other)])
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT

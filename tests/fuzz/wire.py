@@ -35,6 +35,8 @@ _LASTING = {"WatchBreakpoints": 0.3}
 """Calls that end only when the caller leaves, and after how many seconds it does."""
 _RARE = {"GrabModule": 0.9, "GetListing": 0.7}
 """Calls that start processes: so often another is made instead."""
+_FORGETTING = {"DeleteModule"}
+"""Calls that would take away what the others talk about."""
 _MOST_ANSWERS = 1000
 
 
@@ -52,7 +54,8 @@ class WireFuzzer:
         self.report = WireReport()
         self.words = Words(self._prepared())
         self.methods = sorted(
-            (method for service in services() for method in service.methods), key=lambda m: m.full_name
+            (method for service in services() for method in service.methods if method.name not in _FORGETTING),
+            key=lambda m: m.full_name,
         )
         self.stored = daemon.stored()
 

@@ -23,7 +23,9 @@ def test_every_element_of_the_protos_is_commented():
     for path in (ROOT / "protos").rglob("*.proto"):
         lines = [line.strip() for line in path.read_text().splitlines()]
         for number, (above, line) in enumerate(pairwise(lines), 2):
-            element = line.endswith(("{", ";")) and not line.startswith(("//", "syntax", "package", "import", "}"))
+            element = line.endswith(("{", ";")) and not line.startswith(
+                ("//", "syntax", "package", "import", "option", "}")
+            )
             assert not element or above.startswith("//"), f"{path.name}:{number}: {line}"
 
 

@@ -114,7 +114,7 @@ def test_a_module_opens_with_what_it_is(path: Path) -> None:
 BROAD = {"Exception", "BaseException"}
 ENDS_OF_THE_LINE = {
     ("cli/__init__.py", "_invoke"): "prints the traceback and exits with the code for a defect",
-    ("service/guard.py", "call"): "logs the traceback and ends the call with a SymdError that carries its id",
+    ("service/guard.py", "guarded"): "logs the traceback and ends the call with a SymdError that carries its id",
 }
 """Functions that may handle every exception without raising one, and what they do instead: nothing stands above them."""
 

@@ -14,6 +14,7 @@ from symd.errors import (
     DriverCrashed,
     HashMismatch,
     KernelNotFound,
+    Malformed,
     ModuleNotFound,
     NoDebugData,
     ObjectNotFound,
@@ -52,6 +53,8 @@ CANDIDATES = (
     Candidate("", None, 1, SectionOffset(0x3B), None),
 )
 
+UNREADABLE = b"FAKE unreadable"
+"""How a module begins that was stored and can be read no longer."""
 GOOD = b"FAKE" + bytes(range(256)) * 20
 DIGEST = hashlib.sha256(GOOD).hexdigest()
 
@@ -146,9 +149,25 @@ class FakeEngine:
         ]
         yield from sorted(records, key=lambda record: (record.added, record.sha256))
 
+    def record(self, digest):
+        for record in self.modules():
+            if record.sha256 == digest:
+                return record
+        raise ModuleNotFound(f"no module {digest}", hint="send it first", metadata={"module": f"modules/{digest}"})
+
+    def relabel(self, digest, label):
+        self.record(digest)
+        self.labels[digest] = label
+        return self.record(digest)
+
+    def remove(self, digest):
+        self.record(digest)
+        del self.data[digest], self.labels[digest]
+
     def module(self, digest):
-        if digest not in self.data:
-            raise ModuleNotFound(f"no module {digest}", hint="send it first", metadata={"module": f"modules/{digest}"})
+        self.record(digest)
+        if self.data[digest].startswith(UNREADABLE):
+            raise Malformed("its tables contradict each other", where="fake.bin", hint="build it again")
         return summary(self.data[digest])
 
     def object_data(self, digest, path):

@@ -5,24 +5,29 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import grpc
 import numpy as np
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
+from symd import __version__
+from symd.errors import BadQuery, ModuleNotFound
 from symd.model.answers import Answers
+from symd.v1 import module_pb2, server_service_pb2, server_service_pb2_grpc
 from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q
-from symd.v1 import server_service_pb2, server_service_pb2_grpc
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.wire.answers import from_columns
+from symd.wire.failures import from_status
 from tests.service.conftest import LIMITS
-from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD, LOCATIONS, PLACES
+from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD, LOCATIONS, PLACES, UNREADABLE
 
 NAME = f"modules/{DIGEST}"
 C = grpc.StatusCode
@@ -54,7 +59,7 @@ def refusal(call):
 def upload(data, digest=None, size=None, chunk=1 << 20, label="a.bin"):
     digest = digest or hashlib.sha256(data).hexdigest()
     yield m.UploadModuleRequest(
-        header=m.UploadHeader(sha256=digest, size=len(data) if size is None else size, label=label)
+        header=m.UploadHeader(sha256=digest, size_bytes=len(data) if size is None else size, label=label)
     )
     for start in range(0, len(data), chunk):
         yield m.UploadModuleRequest(chunk=data[start : start + chunk])
@@ -64,9 +69,8 @@ def test_an_upload_is_asked_for_sent_and_then_there(modules, running):
     ask = m.FindMissingModulesRequest(names=["modules/" + "0" * 64, NAME])
     assert list(modules.FindMissingModules(ask).names) == list(ask.names)
     module = modules.UploadModule(upload(GOOD, chunk=1000)).module
-    assert (module.name, module.size, module.format, module.object_count, module.kernel_count) == (
-        NAME, len(GOOD), "igc-debug", 2, 1,
-    )  # fmt: skip
+    assert (module.name, module.size_bytes, module.format, module.label) == (NAME, len(GOOD), "igc-debug", "a.bin")
+    assert (module.contents.code_object_count, module.contents.kernel_count) == (2, 1)
     assert list(modules.FindMissingModules(ask).names) == ["modules/" + "0" * 64]
     assert running.engine.data[DIGEST] == GOOD
     assert running.engine.labels[DIGEST] == "a.bin"
@@ -122,14 +126,14 @@ def test_an_upload_that_is_cancelled_leaves_nothing_and_frees_its_slot(modules, 
 
 def test_containers_come_in_pages_with_their_facts(modules, running):
     running.engine.add(GOOD)
-    assert modules.GetModule(m.GetModuleRequest(name=NAME)).module.container_count == 2
+    assert modules.GetModule(m.GetModuleRequest(name=NAME)).module.contents.container_count == 2
     first = modules.ListContainers(m.ListContainersRequest(parent=NAME, page_size=1))
-    assert [(each.container, each.format, each.facts[0].name) for each in first.containers] == [
+    assert [(each.path, each.format, each.facts[0].name) for each in first.containers] == [
         ("", "igc-debug", "kernel_count")
     ]
     ask = m.ListContainersRequest(parent=NAME, page_size=1, page_token=first.next_page_token)
     second = modules.ListContainers(ask)
-    assert ([each.container for each in second.containers], second.next_page_token) == (["inner"], "")
+    assert ([each.path for each in second.containers], second.next_page_token) == (["inner"], "")
 
 
 def test_the_catalogue_comes_in_pages(modules, running):
@@ -145,6 +149,58 @@ def test_the_catalogue_comes_in_pages(modules, running):
     assert len(seen) == 7
     assert {each.label for each in seen} == {f"label {number}" for number in range(7)}
     assert len(modules.ListModules(m.ListModulesRequest()).modules) == 7
+
+
+def test_a_module_gets_another_label_and_nothing_else_of_it_can_be_changed(modules, running):
+    running.engine.add(GOOD, "before")
+    asked = module_pb2.Module(name=NAME, label="after")
+    changed = modules.UpdateModule(m.UpdateModuleRequest(module=asked, update_mask=FieldMask(paths=["label"]))).module
+    assert (changed.label, changed.size_bytes, changed.HasField("contents")) == ("after", len(GOOD), False)
+    assert modules.GetModule(m.GetModuleRequest(name=NAME)).module.label == "after"
+    modules.UpdateModule(m.UpdateModuleRequest(module=module_pb2.Module(name=NAME)))
+    assert [each.label for each in modules.ListModules(m.ListModulesRequest()).modules] == [""]
+    wrong = m.UpdateModuleRequest(module=asked, update_mask=FieldMask(paths=["label", "format"]))
+    assert refusal(lambda: modules.UpdateModule(wrong))[:2] == (C.INVALID_ARGUMENT, "INVALID_INPUT")
+    missing = m.UpdateModuleRequest(module=module_pb2.Module(name="modules/" + "0" * 64))
+    assert refusal(lambda: modules.UpdateModule(missing))[:2] == (C.NOT_FOUND, "UNKNOWN_MODULE")
+
+
+def test_a_module_that_is_deleted_is_gone(modules, running):
+    running.engine.add(GOOD)
+    modules.DeleteModule(m.DeleteModuleRequest(name=NAME))
+    for call in (modules.DeleteModule, modules.GetModule):
+        assert refusal(lambda call=call: call(m.GetModuleRequest(name=NAME)))[:2] == (C.NOT_FOUND, "UNKNOWN_MODULE")
+    assert list(modules.FindMissingModules(m.FindMissingModulesRequest(names=[NAME])).names) == [NAME]
+
+
+def test_a_module_that_cannot_be_read_says_why(modules, running):
+    name = "modules/" + running.engine.add(UNREADABLE).sha256
+    module = modules.GetModule(m.GetModuleRequest(name=name)).module
+    error = from_status(module.failure)
+    assert (module.HasField("contents"), error.reason, error.where) == (False, "MALFORMED", "fake.bin")
+    wrong = m.ListCodeObjectsRequest(parent=name)
+    assert refusal(lambda: modules.ListCodeObjects(wrong))[:2] == (C.INVALID_ARGUMENT, "MALFORMED")
+
+
+def blamed(call):
+    """The fields that a failure blames."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    request = error_details_pb2.BadRequest()
+    assert any(detail.Unpack(request) for detail in rpc_status.from_call(caught.value).details)
+    return [violation.field for violation in request.field_violations]
+
+
+def test_a_refusal_names_the_field(modules, symbols):
+    assert blamed(lambda: modules.ListModules(m.ListModulesRequest(page_size=-1))) == ["page_size"]
+    foreign = {"page_token": "x"}
+    assert blamed(lambda: modules.ListModules(m.ListModulesRequest(**foreign))) == ["page_token"]
+    assert blamed(lambda: modules.ListKernels(m.ListKernelsRequest(parent="x"))) == ["parent"]
+    assert blamed(lambda: modules.FindMissingModules(m.FindMissingModulesRequest(names=["x"]))) == ["names"]
+    assert blamed(lambda: list(modules.GrabModule(m.GrabModuleRequest()))) == ["api"]
+    assert blamed(lambda: symbols.Symbolize(s.SymbolizeRequest(name=NAME, queries=[q.Query()]))) == ["queries"]
+    column = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=b"123", count=1))
+    assert blamed(lambda: symbols.Symbolize(column)) == ["column.values"]
 
 
 def test_a_page_is_not_shifted_by_what_is_removed(modules, running):
@@ -175,20 +231,22 @@ def test_a_wrong_page_is_refused(modules, fields):
 def test_a_module_is_described_with_its_code_objects_and_kernels(modules, running):
     running.engine.add(GOOD)
     module = modules.GetModule(m.GetModuleRequest(name=NAME)).module
-    assert list(module.notes) == ["take care"]
+    assert list(module.contents.notes) == ["take care"]
     objects = modules.ListCodeObjects(m.ListCodeObjectsRequest(parent=NAME, page_size=1))
-    assert [(each.object, each.target, each.debug) for each in objects.code_objects] == [("", "dg2", "dwarf-4")]
+    assert [(each.path, each.target, each.debug, each.kind) for each in objects.code_objects] == [
+        ("", "dg2", module_pb2.DEBUG_SCHEME_DWARF_4, module_pb2.CODE_KIND_MACHINE)
+    ]
     token = objects.next_page_token
     objects = modules.ListCodeObjects(m.ListCodeObjectsRequest(parent=NAME, page_token=token))
-    assert [(each.object, each.HasField("target")) for each in objects.code_objects] == [("inner/1", False)]
+    assert [(each.path, each.HasField("target")) for each in objects.code_objects] == [("inner/1", False)]
     assert objects.next_page_token == ""
     (kernel,) = modules.ListKernels(m.ListKernelsRequest(parent=NAME)).kernels
-    assert (kernel.kernel, kernel.section, kernel.section_index, kernel.offset) == ("vadd", ".text.vadd", 2, 16)
+    assert (kernel.name, kernel.section, kernel.section_index, kernel.section_offset) == ("vadd", ".text.vadd", 2, 16)
     assert {fact.name: fact.value.WhichOneof("kind") for fact in kernel.facts} == {
         "simd_width": "integer", "arguments": "list", "ratio": "number", "big": "large", "g": "boolean",
     }  # fmt: skip
-    assert not modules.ListKernels(m.ListKernelsRequest(parent=NAME, object="inner/1")).kernels
-    wrong = m.ListKernelsRequest(parent=NAME, object="elsewhere")
+    assert not modules.ListKernels(m.ListKernelsRequest(parent=NAME, path="inner/1")).kernels
+    wrong = m.ListKernelsRequest(parent=NAME, path="elsewhere")
     assert refusal(lambda: modules.ListKernels(wrong))[:2] == (C.NOT_FOUND, "UNKNOWN_OBJECT")
     foreign = m.ListKernelsRequest(parent=NAME, page_token=token)
     assert refusal(lambda: modules.ListKernels(foreign))[:2] == (C.INVALID_ARGUMENT, "BAD_QUERY")
@@ -200,7 +258,7 @@ def test_a_module_is_described_with_its_code_objects_and_kernels(modules, runnin
         lambda stub, name: stub.GetModule(m.GetModuleRequest(name=name)),
         lambda stub, name: stub.ListCodeObjects(m.ListCodeObjectsRequest(parent=name)),
         lambda stub, name: stub.ListKernels(m.ListKernelsRequest(parent=name)),
-        lambda stub, name: list(stub.ReadObject(m.ReadObjectRequest(name=name))),
+        lambda stub, name: list(stub.ReadCodeObject(m.ReadCodeObjectRequest(name=name))),
     ],
 )
 def test_a_module_that_is_not_there_is_not_found_and_a_wrong_name_is_invalid(modules, ask):
@@ -214,15 +272,15 @@ def test_a_module_that_is_not_there_is_not_found_and_a_wrong_name_is_invalid(mod
 def test_an_object_comes_in_chunks(modules, running):
     data = b"FAKE" + bytes(2_500_000)
     name = "modules/" + running.engine.add(data).sha256
-    chunks = [each.chunk for each in modules.ReadObject(m.ReadObjectRequest(name=name))]
+    chunks = [each.chunk for each in modules.ReadCodeObject(m.ReadCodeObjectRequest(name=name))]
     assert b"".join(chunks) == data
     assert [len(chunk) for chunk in chunks] == [1 << 20, 1 << 20, len(data) - (2 << 20)]
-    wrong = m.ReadObjectRequest(name=name, object="x")
-    assert refusal(lambda: list(modules.ReadObject(wrong)))[:2] == (C.NOT_FOUND, "UNKNOWN_OBJECT")
+    wrong = m.ReadCodeObjectRequest(name=name, path="x")
+    assert refusal(lambda: list(modules.ReadCodeObject(wrong)))[:2] == (C.NOT_FOUND, "UNKNOWN_OBJECT")
 
 
 def grab(**fields):
-    return m.GrabModuleRequest(api=m.GrabModuleRequest.API_OPENCL, kind=m.GrabModuleRequest.INPUT_KIND_SOURCE, **fields)
+    return m.GrabModuleRequest(api=m.DRIVER_API_OPENCL, kind=m.INPUT_KIND_SOURCE, **fields)
 
 
 def test_a_grab_answers_with_log_result_and_bytes_in_that_order(modules, running):
@@ -239,8 +297,8 @@ def test_a_grab_answers_with_log_result_and_bytes_in_that_order(modules, running
 
 
 def test_a_grab_gets_no_more_time_than_its_call(modules, running):
-    list(modules.GrabModule(grab(data=b"k", timeout_seconds=500), timeout=7))
-    list(modules.GrabModule(grab(data=b"k", timeout_seconds=2.5), timeout=7))
+    list(modules.GrabModule(grab(data=b"k", timeout=Duration(seconds=500)), timeout=7))
+    list(modules.GrabModule(grab(data=b"k", timeout=Duration(seconds=2, nanos=500_000_000)), timeout=7))
     first, second = running.engine.grabs
     assert 1 < first.timeout < 7.5
     assert second.timeout == 2.5
@@ -260,8 +318,8 @@ def test_a_build_that_fails_sends_its_whole_log_first(modules):
         (grab(data=b"bad"), C.INVALID_ARGUMENT, "BUILD_FAILED"),
         (grab(data=b"crash"), C.INTERNAL, "DRIVER_CRASHED"),
         (grab(data=b"bare"), C.FAILED_PRECONDITION, "NO_DEBUG_DATA"),
-        (grab(timeout_seconds=-1), C.INVALID_ARGUMENT, "INVALID_INPUT"),
-        (grab(timeout_seconds=float("nan")), C.INVALID_ARGUMENT, "INVALID_INPUT"),
+        (grab(timeout=Duration(seconds=-1)), C.INVALID_ARGUMENT, "INVALID_INPUT"),
+        (grab(timeout=Duration(nanos=-1)), C.INVALID_ARGUMENT, "INVALID_INPUT"),
         (m.GrabModuleRequest(), C.INVALID_ARGUMENT, "INVALID_INPUT"),
     ],
 )
@@ -289,7 +347,7 @@ def test_one_address_is_answered_in_rows(symbols):
 
 def test_a_column_is_answered_in_columns(symbols):
     values = np.arange(0, 0x400, dtype="<u8")
-    request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(addresses=values.tobytes()))
+    request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=values.tobytes(), count=len(values)))
     columns = symbols.Symbolize(request).columns
     answers = from_columns(columns, values)
     assert [answer.reason.name for answer in answers].count("EXACT") == 0x80
@@ -307,7 +365,7 @@ def test_a_client_that_keeps_no_tables_gets_each_answers_own(symbols, running):
     one = np.ones(2000, np.uint32)
     answers = Answers(one, one, one.astype(np.uint64), locations, PLACES)
     running.engine.symbolize_column = lambda *_, **__: answers
-    request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(addresses=bytes(8 * 2000)))
+    request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=bytes(8 * 2000), count=2000))
     assert [symbols.Symbolize(request).columns.locations.count for _ in range(3)] == [2, 2, 2]
     request.keeps_tables = True
     assert symbols.Symbolize(request).columns.locations.count == 2  # met for the first time
@@ -330,15 +388,15 @@ def test_queries_are_answered_in_columns_when_asked(symbols):
         (s.SymbolizeRequest(name="modules/" + "0" * 64), C.NOT_FOUND, "UNKNOWN_MODULE"),
         (s.SymbolizeRequest(), C.INVALID_ARGUMENT, "BAD_QUERY"),
         (s.SymbolizeRequest(name=NAME, queries=[q.Query()]), C.INVALID_ARGUMENT, "BAD_QUERY"),
-        (s.SymbolizeRequest(name=NAME, column=q.QueryColumn()), C.INVALID_ARGUMENT, "BAD_QUERY"),
-        (s.SymbolizeRequest(name=NAME, column=q.QueryColumn(addresses=b"123")), C.INVALID_ARGUMENT, "BAD_QUERY"),
+        (s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=b"123")), C.INVALID_ARGUMENT, "BAD_QUERY"),
+        (s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=b"123", count=1)), C.INVALID_ARGUMENT, "BAD_QUERY"),
         (
-            s.SymbolizeRequest(name=NAME, queries=[q.Query(address=1)], column=q.QueryColumn(addresses=bytes(8))),
+            s.SymbolizeRequest(name=NAME, queries=[q.Query(address=1)], column=q.QueryColumn(count=1)),
             C.INVALID_ARGUMENT,
             "INVALID_INPUT",
         ),
         (
-            s.SymbolizeRequest(name=NAME, column=q.QueryColumn(addresses=bytes(5001), width=1)),
+            s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=bytes(5001), count=5001)),
             C.RESOURCE_EXHAUSTED,
             "LIMIT_EXCEEDED",
         ),
@@ -374,9 +432,9 @@ def test_a_stream_answers_each_batch_with_its_id_and_outlives_a_bad_one(symbols)
     assert [response.id for response in responses] == [100, 101, 102, 103]
     assert [response.WhichOneof("outcome") for response in responses] == ["answers", "failure", "failure", "answers"]
     assert responses[3].answers.answers[0].frames[0].function == "helper"
-    assert [responses[1].failure.code, responses[1].failure.reason] == [C.NOT_FOUND.value[0], "UNKNOWN_MODULE"]
-    assert responses[1].failure.metadata["hint"] == "send it first"
-    assert responses[2].failure.reason == "BAD_QUERY"
+    missing, wrong = from_status(responses[1].failure), from_status(responses[2].failure)
+    assert (responses[1].failure.code, type(missing)) == (C.NOT_FOUND.value[0], ModuleNotFound)
+    assert (missing.hint, type(wrong)) == ("send it first", BadQuery)
 
 
 def test_streams_beyond_the_bound_are_refused_while_single_calls_go_on(symbols, running):
@@ -389,7 +447,7 @@ def test_streams_beyond_the_bound_are_refused_while_single_calls_go_on(symbols, 
     calls = [symbols.SymbolizeStream(idle(end)) for end in ends]
     for call in calls:
         next(call)
-    assert refusal(lambda: list(symbols.SymbolizeStream(iter(()))))[:2] == (C.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED")
+    assert refusal(lambda: list(symbols.SymbolizeStream(iter(()))))[:2] == (C.RESOURCE_EXHAUSTED, "BUSY")
     assert symbols.Symbolize(s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])).answers
     for end in ends:
         end.set()
@@ -401,7 +459,7 @@ def test_streams_beyond_the_bound_are_refused_while_single_calls_go_on(symbols, 
 def test_a_line_table_comes_in_chunks_below_the_default_limit(symbols):
     chunks = list(symbols.GetLineTable(s.GetLineTableRequest(name=NAME)))
     headers = [chunk.header for chunk in chunks if chunk.HasField("header")]
-    assert [(each.object, each.row_count) for each in headers] == [("", 150_000), ("inner/1", 0)]
+    assert [(each.path, each.row_count) for each in headers] == [("", 150_000), ("inner/1", 0)]
     assert sum(chunk.rows.count for chunk in chunks) == 150_000
     first = next(chunk.rows for chunk in chunks if chunk.rows.count)
     width = len(first.line) // first.count
@@ -430,13 +488,21 @@ def test_the_daemon_tells_its_limits(channel):
         3,
     )
     assert info.max_request_bytes == 64 << 20
-    assert info.version
+    assert info.version == __version__
+    assert {"symd.v1.SymbolService", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"} <= {*info.services}
+    assert {"zebin", "amdgpu", "cubin", "spirv"} <= {*info.formats}
+    assert list(info.apis) == [m.DRIVER_API_LEVEL_ZERO, m.DRIVER_API_OPENCL]
+    assert [each.name for each in info.disassemblers] == ["IGA", "LLVM", "nvdisasm"]
+    limits = {each.name: each for each in info.limits}
+    assert {*limits} == {each.name for each in fields(LIMITS)} | {"streams", "watches"}
+    assert limits["module_size"].amount == LIMITS.module_size
+    assert limits["build_seconds"].time.ToTimedelta().total_seconds() == LIMITS.build_seconds
 
 
 def test_a_message_beyond_the_limit_is_refused(symbols, running):
     options = [("grpc.max_send_message_length", -1)]
     with grpc.insecure_channel(running.address, options=options) as wide:
-        request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(addresses=bytes(65 << 20)))
+        request = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=bytes(65 << 20)))
         with pytest.raises(grpc.RpcError) as caught:
             SymbolServiceStub(wide).Symbolize(request)
     assert caught.value.code() is C.RESOURCE_EXHAUSTED

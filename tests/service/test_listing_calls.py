@@ -16,7 +16,6 @@ from symd.errors import KernelNotFound, LimitExceeded, ModuleNotFound, ObjectNot
 from symd.model.listings import ListingPart
 from symd.model.sources import Origin
 from symd.service.addresses import listening
-from symd.service.rpc import read_sources
 from symd.service.server import build_daemon
 from symd.store import Store
 from tests.disasm.objects import SAMPLES
@@ -136,9 +135,9 @@ def test_large_files_are_left_out_and_many_names_are_asked_for_in_parts(both, co
     digest = client.add(RAYCAST).sha256
     Path(config.source_roots[0], "large.cl").write_bytes(bytes(100_001))
     assert client.sources(digest, ["large.cl"])[0].text is None
-    monkeypatch.setattr("symd.client.NAMES", 2)
+    monkeypatch.setattr("symd.client.FILES", 2)
     assert [each.file for each in client.sources(digest, list("abcde"))] == list("abcde")
-    monkeypatch.setattr(read_sources, "FILES", 1)
+    monkeypatch.setattr("symd.wire.sources.FILES", 1)
     with pytest.raises(LimitExceeded):
         client.sources(digest, ["a", "b"])
 

@@ -12,6 +12,7 @@ import grpc
 import pytest
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
+from google.rpc import status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_tools import protoc
@@ -36,24 +37,25 @@ with grpc.insecure_channel(address) as channel:
     modules = module_service_pb2_grpc.ModuleServiceStub(channel)
     symbols = symbol_service_pb2_grpc.SymbolServiceStub(channel)
     assert list(modules.FindMissingModules(m.FindMissingModulesRequest(names=[name])).names) == [name]
-    parts = [m.UploadModuleRequest(header=m.UploadHeader(sha256=digest, size=len(data), label="plain"))]
+    parts = [m.UploadModuleRequest(header=m.UploadHeader(sha256=digest, size_bytes=len(data), label="plain"))]
     parts += [m.UploadModuleRequest(chunk=data[at : at + 1000]) for at in range(0, len(data), 1000)]
     assert modules.UploadModule(iter(parts)).module.name == name
     for kernel in modules.ListKernels(m.ListKernelsRequest(parent=name)).kernels:
-        query = q.Query(kernel_offset=q.KernelOffset(kernel=kernel.kernel, offset=0x40))
+        query = q.Query(kernel_offset=q.KernelOffset(kernel=kernel.name, offset=0x40))
         for answer in symbols.Symbolize(s.SymbolizeRequest(name=name, queries=[query])).answers:
             for frame in answer.frames:
                 reason = l.Reason.Name(answer.reason)
-                print(kernel.kernel, reason, frame.function, frame.file, frame.line, frame.column, frame.inlined)
+                print(kernel.name, reason, frame.function, frame.file, frame.line, frame.column, frame.inlined)
 """
 
 
 def test_a_client_made_from_the_protos_uploads_and_symbolizes(running, tmp_path):
     """protoc here, the program in a folder and a process of its own, where no symd but the generated one is found."""
     well_known = resources.files("grpc_tools") / "_proto"
+    google_rpc = Path(status_pb2.__file__).parents[2]
     outputs = [f"--python_out={tmp_path}", f"--grpc_python_out={tmp_path}"]
     sources = [str(path) for path in PROTOS.rglob("*.proto")]
-    assert protoc.main(["protoc", f"-I{PROTOS}", f"-I{well_known}", *outputs, *sources]) == 0
+    assert protoc.main(["protoc", f"-I{PROTOS}", f"-I{well_known}", f"-I{google_rpc}", *outputs, *sources]) == 0
     for package in ("symd", "symd/v1"):
         (tmp_path / package / "__init__.py").touch()
     (tmp_path / "client.py").write_text(PLAIN)
@@ -93,6 +95,7 @@ def test_reflection_tells_every_service_and_every_method(reflected):
     assert set(database.get_services()) == written | {
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
+        "grpc.reflection.v1.ServerReflection",
     }
     told = {
         method.full_name
@@ -103,12 +106,35 @@ def test_reflection_tells_every_service_and_every_method(reflected):
     assert told == set(HANDLERS)
 
 
+def test_reflection_is_served_in_version_1_and_describes_itself(channel, reflected):
+    """The messages of both versions are the same bytes: a client of version 1 is one that calls the other service."""
+    _, pool = reflected
+    service = pool.FindServiceByName("grpc.reflection.v1.ServerReflection")
+    method = service.methods_by_name["ServerReflectionInfo"]
+    assert (method.input_type.full_name, method.client_streaming, method.server_streaming) == (
+        "grpc.reflection.v1.ServerReflectionRequest",
+        True,
+        True,
+    )
+    ask, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+    call = channel.stream_stream(
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        request_serializer=ask.SerializeToString,
+        response_deserializer=answer.FromString,
+    )
+    requests = [ask(list_services=""), ask(file_containing_symbol="symd.v1.SymbolService"), ask(file_by_filename="no")]
+    listed, file, missing = call(iter(requests))
+    assert "symd.v1.SymbolService" in {each.name for each in listed.list_services_response.service}
+    assert any(b"symbol_service.proto" in each for each in file.file_descriptor_response.file_descriptor_proto)
+    assert missing.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
+
+
 def test_a_client_that_knows_reflection_alone_gets_frames(channel, reflected, running):
     running.engine.add(GOOD, "by hand")
     _, pool = reflected
     (module,) = call(channel, pool, "symd.v1.ModuleService.ListModules").modules
     (kernel,) = call(channel, pool, "symd.v1.ModuleService.ListKernels", parent=module.name).kernels
-    queries = [{"kernel_offset": {"kernel": kernel.kernel, "offset": 0x40}}, {"address": 1 << 40}]
+    queries = [{"kernel_offset": {"kernel": kernel.name, "offset": 0x40}}, {"address": 1 << 40}]
     answers = call(channel, pool, "symd.v1.SymbolService.Symbolize", name=module.name, queries=queries).answers
     reasons = pool.FindEnumTypeByName("symd.v1.Reason").values_by_number
     assert [reasons[answer.reason].name for answer in answers] == ["REASON_EXACT", "REASON_OUTSIDE_TEXT"]

@@ -51,7 +51,7 @@ def test_uploads_that_are_open_at_once_are_bounded_in_memory(daemon):
     before, half_way, go_on = resident(process), threading.Barrier(COUNT + 1), threading.Event()
 
     def parts(number):
-        yield m.UploadModuleRequest(header=m.UploadHeader(sha256=f"{number:064x}", size=SIZE))
+        yield m.UploadModuleRequest(header=m.UploadHeader(sha256=f"{number:064x}", size_bytes=SIZE))
         for _ in range(SIZE // CHUNK - 1):
             yield m.UploadModuleRequest(chunk=bytes([number]) * CHUNK)
         half_way.wait(60)
@@ -78,7 +78,7 @@ def test_a_wrong_hash_leaves_the_store_as_before_and_the_daemon_goes_on(daemon):
     digest = hashlib.sha256(SAMPLE).hexdigest()
 
     def parts(name, data):
-        yield m.UploadModuleRequest(header=m.UploadHeader(sha256=name, size=len(data), label="x"))
+        yield m.UploadModuleRequest(header=m.UploadHeader(sha256=name, size_bytes=len(data), label="x"))
         yield m.UploadModuleRequest(chunk=data)
 
     with grpc.insecure_channel(address) as channel:

@@ -137,7 +137,7 @@ class Worker:
     def cancelled_upload(self) -> None:
         """The caller leaves in the middle."""
         data = self.dice.choice(self.modules)
-        header = UploadHeader(sha256=hashlib.sha256(data).hexdigest(), size=len(data) + 1)
+        header = UploadHeader(sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data) + 1)
         with grpc.insecure_channel(self.address) as channel:
             parts = [UploadModuleRequest(header=header), UploadModuleRequest(chunk=data)]
             stub = ModuleServiceStub(channel)  # type: ignore[no-untyped-call] # generated
@@ -152,7 +152,7 @@ class Worker:
     def impatient(self) -> None:
         """A deadline that passes while the daemon works, or does not."""
         digest = self.module()
-        hurried = self.client.within(self.dice.random() / 200)
+        hurried = self.client.with_timeout(self.dice.random() / 200)
         try:
             list(hurried.lines(digest))
             hurried.symbolize_column(digest, np.zeros(70_000, np.uint64))

@@ -14,7 +14,7 @@ from symd.model.addresses import ByAddress
 from symd.model.answers import Answers, Reason, TextSection
 from symd.v1 import answer_pb2
 from symd.wire.answers import FEW, from_columns, to_answer, to_columns
-from symd.wire.joined import join
+from symd.wire.concatenated import concatenated
 from tests.service.fakes import AMBIGUOUS, CANDIDATES, DIGEST, GOOD, LOCATIONS, FakeEngine
 
 
@@ -48,10 +48,9 @@ def test_every_answer_of_a_batch_arrives_as_it_was(addresses):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(ADDRESSES, max_size=FEW + 9), min_size=1, max_size=4))
-def test_pieces_of_a_batch_join_to_the_answers_of_the_whole(pieces):
-    whole = asked(*(address for piece in pieces for address in piece))
-    joined = join([travelled(asked(*piece)) for piece in pieces])
-    assert list(joined) == list(whole)
+def test_answers_to_the_parts_of_a_batch_make_the_answers_to_the_whole(parts):
+    whole = asked(*(address for part in parts for address in part))
+    assert list(concatenated([travelled(asked(*part)) for part in parts])) == list(whole)
 
 
 @pytest.mark.parametrize("copies", [1, FEW * 2])
@@ -62,8 +61,8 @@ def test_the_inlined_frame_brings_its_caller_and_nothing_else_travels(copies):
         message.locations.strings
     ) == ["", "/src/vadd.cl", "_Z6helperi", "helper", "vadd"]
     assert "unused" not in message.locations.strings
-    assert [place.section for place in message.places] == [".text.vadd"]
-    assert message.place == b""  # every answer lies in the only place
+    assert [each.section for each in message.text_sections] == ["", ".text.vadd"]
+    assert (message.common_section, message.text_section) == (1, b"")  # every answer lies in the only section
     frames = travelled(asked(*[0x150] * copies))[0].frames
     assert [(f.function, f.linkage_name, f.line, f.column, f.inlined) for f in frames] == [
         ("helper", "_Z6helperi", 3, 23, True),
@@ -99,7 +98,7 @@ def test_offsets_that_do_not_follow_travel():
 
 def test_a_row_spells_out_what_the_columns_number():
     row = to_answer(asked(0x150)[0])
-    assert (row.reason, row.object, row.kernel, row.section) == (Reason.EXACT, "", "vadd", ".text.vadd")
+    assert (row.reason, row.path, row.kernel, row.section) == (Reason.EXACT, "", "vadd", ".text.vadd")
     assert (row.section_index, row.section_offset, row.address) == (2, 0x50, 0x150)
     assert [(f.function, f.line, f.inlined) for f in row.frames] == [("helper", 3, True), ("vadd", 10, False)]
     assert not row.frames[1].HasField("linkage_name")
@@ -127,9 +126,10 @@ def test_a_name_that_is_no_utf8_arrives_with_replacement_characters():
     assert to_answer(answers[0]).frames[0].function == "v\ufffddd"
 
 
-@pytest.mark.parametrize("field", ["location", "place", "offset"])
+@pytest.mark.parametrize("field", ["location", "text_section", "offset"])
 def test_a_column_that_does_not_fit_its_count_is_malformed(field):
     message = to_columns(asked(*range(0x100, 0x300)))
+    message.ClearField("common_section")
     setattr(message, field, b"123")
     with pytest.raises(Malformed):
         from_columns(message)

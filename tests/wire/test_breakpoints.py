@@ -11,8 +11,9 @@ from symd.model.sources import PathRule
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.v1 import name_service_pb2
 from symd.wire.breakpoints import from_answer, from_breakpoint, from_events, to_breakpoint, to_events
-from symd.wire.found_names import from_wanted
+from symd.wire.found_names import from_request
 
+NAME = "modules/" + "0" * 64
 LINE = SourceLine("a.cl", 3)
 
 
@@ -58,8 +59,9 @@ def test_a_refusal_of_a_later_version_is_refused() -> None:
 @pytest.mark.parametrize("fields", [{"match": 9}, {"kinds": [0]}, {"kinds": [9]}])
 def test_ways_to_match_that_there_are_not_are_refused(fields: dict[str, object]) -> None:
     with pytest.raises(BadQuery):
-        from_wanted(name_service_pb2.FindNamesRequest(pattern="a", **fields))  # type: ignore[arg-type] # likewise
+        from_request(name_service_pb2.FindNamesRequest(name=NAME, pattern="a", **fields))  # type: ignore[arg-type] # likewise
 
 
 def test_no_match_is_an_exact_one() -> None:
-    assert from_wanted(name_service_pb2.FindNamesRequest(pattern="a")) == NameQuery("a", Match.EXACT)
+    request = name_service_pb2.FindNamesRequest(name=NAME, pattern="a", path="")
+    assert from_request(request) == ("0" * 64, NameQuery("a", Match.EXACT), "")

@@ -63,7 +63,7 @@ def test_long_texts_make_small_chunks():
 
 def test_a_part_comes_back():
     for part in (ListingPart(), ListingPart("", "k", "dg2"), ListingPart("a/b")):
-        assert listings.from_request(listings.to_request("a" * 64, part)) == part
+        assert listings.from_request(listings.to_request("a" * 64, part)) == ("a" * 64, part)
 
 
 def test_fewer_instructions_than_announced_are_refused():

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from google.rpc import code_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,13 +15,14 @@ from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.grabs import GrabRequest
 from symd.model.line_tables import LineLevel
 from symd.model.summaries import ModuleRecord
-from symd.v1 import fact_pb2, module_service_pb2, query_pb2
+from symd.v1 import fact_pb2, module_service_pb2, query_pb2, symbol_service_pb2
 from symd.wire.facts import from_facts, to_facts, to_value
 from symd.wire.grabs import from_grab_request, to_grab_request
-from symd.wire.line_tables import from_chunks, from_level, to_chunks, to_level
-from symd.wire.modules import from_module, from_record, to_code_object, to_container, to_kernel, to_module, to_record
+from symd.wire.line_tables import from_chunks, to_chunks, to_level
+from symd.wire.line_tables import from_request as from_line_request
+from symd.wire.modules import from_module, from_record, to_code_object, to_container, to_kernel, to_module
 from symd.wire.names import module_digest, module_name
-from symd.wire.queries import Column, column_length, from_column, from_query, to_query, write_column
+from symd.wire.queries import Column, from_column, from_query, to_query, write_column
 from tests.service.fakes import GOOD, line_table, summary
 
 JSON = st.recursive(
@@ -49,23 +51,26 @@ def test_a_module_comes_back_with_code_objects_and_kernels():
     objects = [to_code_object(each) for each in module.objects]
     kernels = [to_kernel(kernel, each.path) for each in module.objects for kernel in each.kernels]
     containers = map(to_container, module.containers)
-    assert from_module(to_module(module), objects, kernels, containers) == module
-    assert to_module(module).name == f"modules/{module.sha256}"
-    assert (to_module(module).object_count, to_module(module).kernel_count) == (2, 1)
-    assert to_module(module).container_count == 2
+    message = to_module(ModuleRecord(module.sha256, module.size, module.format, "mine", 1.5), module)
+    assert from_module(message, objects, kernels, containers) == module
+    assert (message.name, message.label) == (f"modules/{module.sha256}", "mine")
+    contents = message.contents
+    assert (contents.code_object_count, contents.kernel_count, contents.container_count) == (2, 1, 2)
 
 
 @given(st.floats(0, 4e9))
 def test_a_record_comes_back_with_its_time_to_the_nanosecond(added):
-    record = ModuleRecord("ab" * 32, 12, "zebin", "my label", added, "it is malformed")
-    back = from_record(to_record(record))
+    record = ModuleRecord("ab" * 32, 12, "zebin", "my label", added, "MALFORMED")
+    message = to_module(record)
+    back = from_record(message)
     assert abs(back.added - added) < 1e-9 + 1e-15 * added
-    assert back == ModuleRecord("ab" * 32, 12, "zebin", "my label", back.added, "it is malformed")
+    assert back == ModuleRecord("ab" * 32, 12, "zebin", "my label", back.added, "MALFORMED")
+    assert (message.failure.code, message.HasField("contents")) == (code_pb2.INVALID_ARGUMENT, False)
 
 
 @given(st.floats(1.5e9, 4e9))
 def test_a_time_of_this_century_comes_back_exactly(added):
-    assert from_record(to_record(ModuleRecord("ab" * 32, 1, "", "", added))).added == added
+    assert from_record(to_module(ModuleRecord("ab" * 32, 1, "", "", added))).added == added
 
 
 @pytest.mark.parametrize(
@@ -112,27 +117,30 @@ def test_a_column_of_queries_comes_back(numbers, which):
     write_column(message, column)
     back = from_column(query_pb2.QueryColumn.FromString(message.SerializeToString()))
     assert (back.values.tolist(), back.kernel, back.section) == (numbers, *which)
-    assert column_length(message) == len(numbers)
+    assert message.count == len(numbers)
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        query_pb2.QueryColumn(),
-        query_pb2.QueryColumn(addresses=b"1234567"),
-        query_pb2.QueryColumn(addresses=b"12345", width=4),
-        query_pb2.QueryColumn(addresses=b"123", width=3),
-        query_pb2.QueryColumn(section_offsets=query_pb2.SectionOffsetColumn(offsets=bytes(8))),
+        query_pb2.QueryColumn(values=b"1234567"),
+        query_pb2.QueryColumn(values=b"12345", count=4),
+        query_pb2.QueryColumn(values=b"123", count=1),
+        query_pb2.QueryColumn(values=b"123", kernel="vadd", count=4),
+        query_pb2.QueryColumn(values=bytes(16), section_index=1, count=1),
     ],
 )
-def test_a_column_that_cannot_be_is_refused(message):
-    with pytest.raises(BadQuery):
+def test_a_column_that_cannot_be_is_refused_and_its_field_named(message):
+    with pytest.raises(BadQuery) as caught:
         from_column(message)
+    assert caught.value.metadata["field"] == "column.values"
 
 
-def test_width_zero_means_eight_bytes():
-    message = query_pb2.QueryColumn(addresses=(258).to_bytes(8, "little"))
-    assert from_column(message).values.tolist() == [258]
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_a_column_is_as_wide_as_its_count_says_and_an_empty_one_is_zeros(width):
+    message = query_pb2.QueryColumn(values=(255).to_bytes(width, "little") * 3, count=3)
+    assert from_column(message).values.tolist() == [255] * 3
+    assert from_column(query_pb2.QueryColumn(count=3)).values.tolist() == [0, 0, 0]
 
 
 def test_line_tables_come_back_from_their_chunks():
@@ -156,10 +164,14 @@ def test_the_text_of_ptx_lines_comes_back_and_no_other_table_gets_one():
 
 
 def test_a_level_comes_back_and_an_unknown_one_is_refused():
-    assert [from_level(to_level(level)) for level in LineLevel] == list(LineLevel)
-    assert from_level(0) is LineLevel.SOURCE
+    def level(number):
+        request = symbol_service_pb2.GetLineTableRequest(name="modules/" + "0" * 64, level=number)
+        return from_line_request(request)[2]
+
+    assert [level(to_level(each)) for each in LineLevel] == list(LineLevel)
+    assert level(0) is LineLevel.SOURCE
     with pytest.raises(InvalidInput):
-        from_level(99)
+        level(99)
 
 
 def test_no_chunk_of_a_line_table_passes_what_clients_take_by_default():
@@ -176,9 +188,10 @@ def test_a_line_table_that_breaks_off_is_malformed():
 
 def test_a_grab_comes_back():
     request = GrabRequest("opencl", "source", b"kernel", "-g", 2, "dg2", "/opt/new", 12.5, "label")
-    assert from_grab_request(to_grab_request(request), 12.5) == request
+    assert from_grab_request(to_grab_request(request), None) == request
+    assert from_grab_request(to_grab_request(request), 2.5) == replace(request, timeout=2.5)
     bare = GrabRequest("level-zero", "spirv", b"")
-    assert from_grab_request(to_grab_request(bare), 60.0) == bare
+    assert from_grab_request(to_grab_request(bare), None) == bare
 
 
 @pytest.mark.parametrize(
@@ -192,7 +205,7 @@ def test_a_grab_of_something_unknown_is_refused(request_):
 
 def test_a_grab_that_names_no_driver_is_refused():
     with pytest.raises(InvalidInput):
-        from_grab_request(module_service_pb2.GrabModuleRequest(), 1.0)
+        from_grab_request(module_service_pb2.GrabModuleRequest(), None)
 
 
 @pytest.mark.parametrize("name", ["", "modules/", "modules/" + "A" * 64, "x" * 64, "modules/" + "a" * 64 + "\n"])

@@ -1,1 +1,1 @@
-"""One module an RPC. Each has ``handle(parts, request, context)`` and nothing that another one needs."""
+"""One module an RPC. Each has ``handle(service, request, context)`` and nothing that another one needs."""

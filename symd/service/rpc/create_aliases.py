@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import grpc
 
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, CreateAliasesResponse
-from symd.wire.contexts import from_alias
+from symd.wire.aliases import from_create_request
 
 
-def handle(parts: Parts, request: CreateAliasesRequest, _context: grpc.ServicerContext) -> CreateAliasesResponse:
-    parts.engine.aliases.add([from_alias(alias) for alias in request.aliases])
+def handle(
+    service: ServiceContext, request: CreateAliasesRequest, _call: grpc.ServicerContext
+) -> CreateAliasesResponse:
+    service.engine.aliases.add(from_create_request(request))
     return CreateAliasesResponse()

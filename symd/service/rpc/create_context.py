@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import grpc
 
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import CreateContextRequest, CreateContextResponse
 from symd.wire.contexts import from_context, to_context_record
 
 
-def handle(parts: Parts, request: CreateContextRequest, _context: grpc.ServicerContext) -> CreateContextResponse:
-    name = parts.engine.contexts.add(from_context(request.context))
-    return CreateContextResponse(context=to_context_record(parts.engine.contexts.get(name)))
+def handle(
+    service: ServiceContext, request: CreateContextRequest, _call: grpc.ServicerContext
+) -> CreateContextResponse:
+    name = service.engine.contexts.add(from_context(request.context))
+    return CreateContextResponse(context=to_context_record(service.engine.contexts.get(name)))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import grpc
 
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import FindMissingModulesRequest, FindMissingModulesResponse
 from symd.wire.names import module_digest, module_name
 
 
 def handle(
-    parts: Parts, request: FindMissingModulesRequest, _context: grpc.ServicerContext
+    service: ServiceContext, request: FindMissingModulesRequest, _call: grpc.ServicerContext
 ) -> FindMissingModulesResponse:
-    digests = [module_digest(name) for name in request.names]
-    missing = parts.engine.missing(digests)
+    digests = [module_digest(name, "names") for name in request.names]
+    missing = service.engine.missing(digests)
     return FindMissingModulesResponse(names=map(module_name, missing))

@@ -6,17 +6,15 @@ import grpc
 
 from symd.service.guard import check_deadline
 from symd.service.paging import slice_page
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.name_service_pb2 import FindNamesRequest, FindNamesResponse
-from symd.wire.found_names import from_wanted, to_entry
-from symd.wire.names import module_digest
+from symd.wire.found_names import from_request, to_item
 
 
-def handle(parts: Parts, request: FindNamesRequest, context: grpc.ServicerContext) -> FindNamesResponse:
-    check_deadline(context)
-    wanted = from_wanted(request)
-    only = request.object if request.HasField("object") else None
-    found = parts.engine.names(module_digest(request.name), wanted, only)
-    of = f"{request.name}/names/{only}/{wanted.match:d}/{sorted(wanted.kinds)}/{wanted.pattern}"
+def handle(service: ServiceContext, request: FindNamesRequest, call: grpc.ServicerContext) -> FindNamesResponse:
+    check_deadline(call)
+    digest, wanted, path = from_request(request)
+    found = service.engine.names(digest, wanted, path)
+    of = f"{digest}/names/{path}/{wanted.match:d}/{sorted(wanted.kinds)}/{wanted.pattern}"
     page, token = slice_page(found, of, request.page_size, request.page_token)
-    return FindNamesResponse(names=map(to_entry, page), next_page_token=token)
+    return FindNamesResponse(items=map(to_item, page), next_page_token=token)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import grpc
 
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import GetContextRequest, GetContextResponse
 from symd.wire.contexts import to_context_record
 from symd.wire.names import context_id
 
 
-def handle(parts: Parts, request: GetContextRequest, _context: grpc.ServicerContext) -> GetContextResponse:
-    return GetContextResponse(context=to_context_record(parts.engine.contexts.get(context_id(request.name))))
+def handle(service: ServiceContext, request: GetContextRequest, _call: grpc.ServicerContext) -> GetContextResponse:
+    return GetContextResponse(context=to_context_record(service.engine.contexts.get(context_id(request.name))))

@@ -1,14 +1,19 @@
-"""ModuleService.GetModule."""
+"""ModuleService.GetModule: a module that cannot be read is answered with why."""
 
 from __future__ import annotations
 
 import grpc
 
-from symd.service.parts import Parts
+from symd.errors import InvalidInput, LimitExceeded, Unsupported
+from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import GetModuleRequest, GetModuleResponse
-from symd.wire.modules import to_module
+from symd.wire.modules import to_module, to_unreadable_module
 from symd.wire.names import module_digest
 
 
-def handle(parts: Parts, request: GetModuleRequest, _context: grpc.ServicerContext) -> GetModuleResponse:
-    return GetModuleResponse(module=to_module(parts.engine.module(module_digest(request.name))))
+def handle(service: ServiceContext, request: GetModuleRequest, _call: grpc.ServicerContext) -> GetModuleResponse:
+    record = service.engine.record(module_digest(request.name))
+    try:
+        return GetModuleResponse(module=to_module(record, service.engine.module(record.sha256)))
+    except (InvalidInput, LimitExceeded, Unsupported) as error:
+        return GetModuleResponse(module=to_unreadable_module(record, error))

@@ -5,20 +5,36 @@ from __future__ import annotations
 import grpc
 
 from symd import __version__
+from symd.containers import FORMATS
+from symd.disasm import DISASSEMBLERS
+from symd.index import VERSION
 from symd.service.paging import MAX_SIZE
-from symd.service.parts import MAX_REQUEST, Parts
-from symd.v1.server_service_pb2 import GetServerInfoRequest, GetServerInfoResponse, ServerInfo
+from symd.service.service_context import MAX_REQUEST, ServiceContext
+from symd.v1.server_service_pb2 import DisassemblerInfo, GetServerInfoRequest, GetServerInfoResponse, ServerInfo
+from symd.wire.grabs import APIS
+from symd.wire.server_info import to_limits
 
 
-def handle(parts: Parts, _request: GetServerInfoRequest, _context: grpc.ServicerContext) -> GetServerInfoResponse:
-    limits = parts.config.limits
+def handle(
+    service: ServiceContext, _request: GetServerInfoRequest, _call: grpc.ServicerContext
+) -> GetServerInfoResponse:
+    config, limits = service.config, service.config.limits
     info = ServerInfo(
         version=__version__,
+        index_version=VERSION,
+        services=service.services,
+        formats=[reader.NAME for reader in FORMATS],
+        apis=APIS.values(),
+        drivers=sorted(config.drivers),
+        disassemblers=[DisassemblerInfo(name=each.NAME, installed=each.installed()) for each in DISASSEMBLERS],
+        reads_source_files=bool(config.source_roots),
         max_module_bytes=limits.module_size,
         max_chunk_bytes=limits.upload_chunk,
         max_request_bytes=MAX_REQUEST,
         max_batch=limits.batch,
-        max_streams=parts.slots.count,
+        max_streams=config.streams,
+        max_watches=config.watches,
         max_page_size=MAX_SIZE,
+        limits=to_limits(limits, {"streams": config.streams, "watches": config.watches}),
     )
     return GetServerInfoResponse(info=info)

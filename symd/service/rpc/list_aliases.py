@@ -1,4 +1,4 @@
-"""AliasService.ListAliases: a token is the last alias seen."""
+"""AliasService.ListAliases: a token names the last alias seen."""
 
 from __future__ import annotations
 
@@ -8,27 +8,19 @@ import grpc
 
 from symd.model.contexts import Alias
 from symd.service.paging import bad_token, from_token, page_size, to_token
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.alias_service_pb2 import ListAliasesRequest, ListAliasesResponse
-from symd.wire.contexts import scope, to_alias
+from symd.wire.aliases import to_alias
 from symd.wire.names import module_digest
 
 
-def handle(parts: Parts, request: ListAliasesRequest, _context: grpc.ServicerContext) -> ListAliasesResponse:
-    digest, of = module_digest(request.parent), f"{request.parent}/aliases"
-    size, after = (
-        page_size(request.page_size),
-        _after(digest, from_token(request.page_token, of, list, _first(request))),
-    )
-    page = list(islice(parts.engine.aliases.of(digest, after), size + 1))
+def handle(service: ServiceContext, request: ListAliasesRequest, _call: grpc.ServicerContext) -> ListAliasesResponse:
+    digest, of = module_digest(request.parent, "parent"), f"{request.parent}/aliases"
+    size, after = page_size(request.page_size), _after(digest, from_token(request.page_token, of, list, []))
+    page = list(islice(service.engine.aliases.of(digest, after), size + 1))
     last = page[size - 1] if len(page) > size else None
     token = to_token(of, [last.context, last.kind, last.key]) if last else ""
     return ListAliasesResponse(aliases=map(to_alias, page[:size]), next_page_token=token)
-
-
-def _first(request: ListAliasesRequest) -> list[str]:
-    after = request.after
-    return [scope(after.context), after.kind, after.key] if request.HasField("after") else []
 
 
 def _after(digest: str, position: list[str]) -> Alias | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import grpc
 
 from symd.service.paging import slice_page
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListContainersRequest, ListContainersResponse
 from symd.wire.modules import to_container
 from symd.wire.names import module_digest
 
 
-def handle(parts: Parts, request: ListContainersRequest, _context: grpc.ServicerContext) -> ListContainersResponse:
-    containers = parts.engine.module(module_digest(request.parent)).containers
+def handle(
+    service: ServiceContext, request: ListContainersRequest, _call: grpc.ServicerContext
+) -> ListContainersResponse:
+    containers = service.engine.module(module_digest(request.parent, "parent")).containers
     page, token = slice_page(containers, f"{request.parent}/containers", request.page_size, request.page_token)
     return ListContainersResponse(containers=map(to_container, page), next_page_token=token)

@@ -9,22 +9,22 @@ import grpc
 from symd.errors import ObjectNotFound
 from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.service.paging import slice_page
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListKernelsRequest, ListKernelsResponse
 from symd.wire.modules import to_kernel
-from symd.wire.names import module_digest
+from symd.wire.names import module_digest, optional_path
 
 
-def handle(parts: Parts, request: ListKernelsRequest, _context: grpc.ServicerContext) -> ListKernelsResponse:
-    module = parts.engine.module(module_digest(request.parent))
-    only = request.object if request.HasField("object") else None
-    kernels = _kernels(module, only)
-    page, token = slice_page(kernels, f"{request.parent}/kernels/{only}", request.page_size, request.page_token)
-    return ListKernelsResponse(kernels=(to_kernel(kernel, path) for path, kernel in page), next_page_token=token)
+def handle(service: ServiceContext, request: ListKernelsRequest, _call: grpc.ServicerContext) -> ListKernelsResponse:
+    module = service.engine.module(module_digest(request.parent, "parent"))
+    path = optional_path(request)
+    kernels = _kernels(module, path)
+    page, token = slice_page(kernels, f"{request.parent}/kernels/{path}", request.page_size, request.page_token)
+    return ListKernelsResponse(kernels=(to_kernel(kernel, of) for of, kernel in page), next_page_token=token)
 
 
-def _kernels(module: ModuleSummary, only: str | None) -> Sequence[tuple[str, KernelSummary]]:
-    objects = [each for each in module.objects if only in (None, each.path)]
-    if only is not None and not objects:
-        raise ObjectNotFound(f"no code object {only[:100]!r} in this module", hint="list its code objects")
+def _kernels(module: ModuleSummary, path: str | None) -> Sequence[tuple[str, KernelSummary]]:
+    objects = [each for each in module.objects if path in (None, each.path)]
+    if path is not None and not objects:
+        raise ObjectNotFound(f"no code object {path[:100]!r} in this module", hint="list its code objects")
     return [(each.path, kernel) for each in objects for kernel in each.kernels]

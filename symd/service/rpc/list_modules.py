@@ -8,20 +8,20 @@ import grpc
 
 from symd.model.summaries import ModuleRecord
 from symd.service.paging import bad_token, from_token, page_size, to_token
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListModulesRequest, ListModulesResponse
-from symd.wire.modules import to_record
+from symd.wire.modules import to_module
 
 LIST = "modules"
 
 
-def handle(parts: Parts, request: ListModulesRequest, _context: grpc.ServicerContext) -> ListModulesResponse:
+def handle(service: ServiceContext, request: ListModulesRequest, _call: grpc.ServicerContext) -> ListModulesResponse:
     size = page_size(request.page_size)
     last = _key(request.page_token)
-    rest = dropwhile(lambda record: (record.added, record.sha256) <= last, parts.engine.modules())
+    rest = dropwhile(lambda record: (record.added, record.sha256) <= last, service.engine.modules())
     page = list(islice(rest, size + 1))
     token = _token(page[size - 1]) if len(page) > size else ""
-    return ListModulesResponse(modules=map(to_record, page[:size]), next_page_token=token)
+    return ListModulesResponse(modules=map(to_module, page[:size]), next_page_token=token)
 
 
 def _token(last: ModuleRecord) -> str:

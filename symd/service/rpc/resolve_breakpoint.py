@@ -6,17 +6,19 @@ import grpc
 
 from symd.service.guard import check_deadline
 from symd.service.paging import slice_page
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest, ResolveBreakpointResponse
-from symd.wire.breakpoints import from_breakpoint, to_refusal, to_spot
-from symd.wire.names import module_digest
+from symd.wire.breakpoints import from_resolve_request, to_location, to_refusal
 
 
-def handle(parts: Parts, request: ResolveBreakpointRequest, context: grpc.ServicerContext) -> ResolveBreakpointResponse:
-    check_deadline(context)
-    asked = from_breakpoint(request.breakpoint)
-    digest = module_digest(request.name)
-    answer = parts.engine.locate(digest, asked.where, asked.path, every=asked.every, rules=asked.rules)
-    of = f"{digest}/places/{asked.where}/{asked.path}/{asked.every}"
+def handle(
+    service: ServiceContext, request: ResolveBreakpointRequest, call: grpc.ServicerContext
+) -> ResolveBreakpointResponse:
+    check_deadline(call)
+    digest, asked = from_resolve_request(request)
+    answer = service.engine.locate(digest, asked.where, asked.path, every=asked.every, rules=asked.rules)
+    of = f"{digest}/breakpoints/{asked.where}/{asked.path}/{asked.every}"
     page, token = slice_page(answer.spots, of, request.page_size, request.page_token)
-    return ResolveBreakpointResponse(places=map(to_spot, page), refusal=to_refusal(answer), next_page_token=token)
+    return ResolveBreakpointResponse(
+        locations=map(to_location, page), refusal=to_refusal(answer), next_page_token=token
+    )

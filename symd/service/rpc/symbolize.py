@@ -6,12 +6,12 @@ import grpc
 
 from symd.service.batches import answer
 from symd.service.guard import check_deadline
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 
 
-def handle(parts: Parts, request: SymbolizeRequest, context: grpc.ServicerContext) -> SymbolizeResponse:
-    check_deadline(context)
+def handle(service: ServiceContext, request: SymbolizeRequest, call: grpc.ServicerContext) -> SymbolizeResponse:
+    check_deadline(call)
     response = SymbolizeResponse()
-    answer(parts, request, response, set())
+    answer(service, request, response, set())
     return response

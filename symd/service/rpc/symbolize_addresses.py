@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import grpc
 
-from symd.service.batches import check_size
 from symd.service.guard import check_deadline
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import SymbolizeAddressesRequest, SymbolizeAddressesResponse
-from symd.wire.device import from_request, request_length, to_device_columns
-from symd.wire.names import context_id
+from symd.wire.device import from_request, to_device_columns
 
 
 def handle(
-    parts: Parts, request: SymbolizeAddressesRequest, context: grpc.ServicerContext
+    service: ServiceContext, request: SymbolizeAddressesRequest, call: grpc.ServicerContext
 ) -> SymbolizeAddressesResponse:
-    check_deadline(context)
-    name = context_id(request.name)
-    check_size(request_length(request), parts.config.limits.batch)
-    values, times, form = from_request(request)
-    answers = parts.engine.contexts.symbolize(name, values, times, form)
+    check_deadline(call)
+    answers = service.engine.contexts.symbolize(*from_request(request, service.config.limits.batch))
     return SymbolizeAddressesResponse(answers=to_device_columns(answers))

@@ -8,28 +8,28 @@ import grpc
 
 from symd.errors import SymdError
 from symd.service.batches import answer
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeStreamRequest, SymbolizeStreamResponse
-from symd.wire.failures import to_failure
+from symd.wire.failures import to_status
 
 
 def handle(
-    parts: Parts, requests: Iterator[SymbolizeStreamRequest], context: grpc.ServicerContext
+    service: ServiceContext, requests: Iterator[SymbolizeStreamRequest], call: grpc.ServicerContext
 ) -> Iterator[SymbolizeStreamResponse]:
     sent: set[bytes] = set()
-    with parts.slots.taken():
+    with service.streams.opened():
         for request in requests:
-            yield _outcome(parts, request, sent)
-            parts.check_running()
-            if not context.is_active():
+            yield _outcome(service, request, sent)
+            service.check_running()
+            if not call.is_active():
                 return
 
 
-def _outcome(parts: Parts, request: SymbolizeStreamRequest, sent: set[bytes]) -> SymbolizeStreamResponse:
+def _outcome(service: ServiceContext, request: SymbolizeStreamRequest, sent: set[bytes]) -> SymbolizeStreamResponse:
     response = SymbolizeStreamResponse(id=request.id)
     try:
         response.answers.SetInParent()
-        answer(parts, request.batch, response.answers, sent)
+        answer(service, request.batch, response.answers, sent)
     except SymdError as error:
-        response.failure.CopyFrom(to_failure(error))
+        response.failure.CopyFrom(to_status(error))
     return response

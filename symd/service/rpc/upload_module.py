@@ -9,35 +9,36 @@ import grpc
 
 from symd.api import Receiving
 from symd.config import Limits
-from symd.errors import HashMismatch, InvalidInput, LimitExceeded
+from symd.errors import HashMismatch, LimitExceeded
 from symd.service.guard import check_deadline
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import UploadHeader, UploadModuleRequest, UploadModuleResponse
+from symd.wire.fields import wrong_field
 from symd.wire.modules import to_module
 from symd.wire.names import checked_digest
 
 
 def handle(
-    parts: Parts, requests: Iterator[UploadModuleRequest], context: grpc.ServicerContext
+    service: ServiceContext, requests: Iterator[UploadModuleRequest], call: grpc.ServicerContext
 ) -> UploadModuleResponse:
-    with parts.slots.taken():
-        header = _header(requests, parts.config.limits)
-        with parts.engine.receive(header.label) as arriving:
-            _receive(requests, header, arriving, parts.config.limits)
-            check_deadline(context)
-            parts.check_running()
+    with service.streams.opened():
+        header = _header(requests, service.config.limits)
+        with service.engine.receive(header.label) as arriving:
+            _receive(requests, header, arriving, service.config.limits)
+            check_deadline(call)
+            service.check_running()
             module = arriving.commit(header.sha256)
-    return UploadModuleResponse(module=to_module(module))
+    return UploadModuleResponse(module=to_module(service.engine.record(module.sha256), module))
 
 
 def _header(requests: Iterator[UploadModuleRequest], limits: Limits) -> UploadHeader:
     first = next(requests, None)
     if first is None or first.WhichOneof("part") != "header":
-        raise InvalidInput("an upload begins with its header", hint="send UploadHeader first")
+        raise wrong_field("header", "an upload begins with its header", "send UploadHeader first")
     checked_digest(first.header.sha256)
-    if first.header.size > limits.module_size:
+    if first.header.size_bytes > limits.module_size:
         raise LimitExceeded(
-            f"the module has {first.header.size} bytes, at most {limits.module_size} are taken",
+            f"the module has {first.header.size_bytes} bytes, at most {limits.module_size} are taken",
             hint="raise module_size where the daemon is started",
             metadata={"limit": "module_size", "value": str(limits.module_size)},
         )
@@ -50,16 +51,16 @@ def _receive(
     """Take the announced number of bytes. Raises ``HashMismatch`` when fewer or more came."""
     for request in requests:
         chunk = _chunk(request, limits)
-        if arriving.size + len(chunk) > header.size:
-            raise _mismatch(f"more than the announced {header.size} bytes came")
+        if arriving.size + len(chunk) > header.size_bytes:
+            raise _mismatch(f"more than the announced {header.size_bytes} bytes came")
         arriving.write(chunk)
-    if arriving.size != header.size:
-        raise _mismatch(f"{arriving.size} of the announced {header.size} bytes came")
+    if arriving.size != header.size_bytes:
+        raise _mismatch(f"{arriving.size} of the announced {header.size_bytes} bytes came")
 
 
 def _chunk(request: UploadModuleRequest, limits: Limits) -> bytes:
     if request.WhichOneof("part") != "chunk":
-        raise InvalidInput("after the header an upload has chunks only")
+        raise wrong_field("chunk", "after the header an upload has chunks only")
     if len(request.chunk) > limits.upload_chunk:
         raise LimitExceeded(
             f"a chunk has {len(request.chunk)} bytes, at most {limits.upload_chunk} are taken",

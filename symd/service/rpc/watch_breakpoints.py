@@ -7,20 +7,20 @@ from collections.abc import Iterator
 import grpc
 
 from symd.service.guard import check_deadline
-from symd.service.parts import Parts
+from symd.service.service_context import ServiceContext
 from symd.v1.breakpoint_service_pb2 import WatchBreakpointsRequest, WatchBreakpointsResponse
-from symd.wire.breakpoints import from_breakpoint, to_events
+from symd.wire.breakpoints import from_watch_request, to_events
 
 
 def handle(
-    parts: Parts, request: WatchBreakpointsRequest, context: grpc.ServicerContext
+    service: ServiceContext, request: WatchBreakpointsRequest, call: grpc.ServicerContext
 ) -> Iterator[WatchBreakpointsResponse]:
-    check_deadline(context)
-    breakpoints = [from_breakpoint(each.breakpoint, each.id) for each in request.breakpoints]
-    with parts.engine.watch(breakpoints, known=not request.only_new) as watch, parts.watches.taken(watch.close):
-        if not context.add_callback(watch.close):
+    check_deadline(call)
+    breakpoints, known = from_watch_request(request)
+    with service.engine.watch(breakpoints, known=known) as watch, service.watches.taken(watch.close):
+        if not call.add_callback(watch.close):
             return  # it has ended already
-        parts.check_running()
+        service.check_running()
         for event in watch:
             yield from to_events(event)
-        parts.check_running()
+        service.check_running()

@@ -1,4 +1,4 @@
-"""A handful of answers that came spelled out, as a batch of answers."""
+"""A handful of answers that came as rows, as a batch of answers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, Tex
 from symd.model.columns import U32, U64
 
 
-class SpelledOut(Answers):
-    """A handful of answers that came spelled out. Most who ask one question want its answer: columns are made for who
+class RowAnswers(Answers):
+    """A handful of answers that came as rows. Most who ask one question want its answer: columns are made for who
     asks for columns."""
 
     __slots__ = ("_answers", "_columns")
@@ -28,8 +28,8 @@ class SpelledOut(Answers):
     def __getitem__(self, at: Any) -> Any:
         return self._answers[at]
 
-    def __reduce__(self) -> tuple[type[SpelledOut], tuple[Sequence[Answer]]]:
-        return SpelledOut, (self._answers,)
+    def __reduce__(self) -> tuple[type[RowAnswers], tuple[Sequence[Answer]]]:
+        return RowAnswers, (self._answers,)
 
     @property
     def columns(self) -> Answers:

@@ -1,14 +1,14 @@
 """Tables of locations that travel once: the daemon names the tables that answers point into again and again, and the
-client keeps them by name."""
+client keeps them by name. A name follows from what the table says, so that any daemon may answer a client that has it."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from uuid import uuid4
 
 from symd.errors import Malformed
 from symd.model.answers import Locations
@@ -19,6 +19,8 @@ SMALL = 1 << 10
 """A table of fewer entries is not worth a name."""
 SHARE = 8
 """A table is worth sending whole to a batch that has an address for every so many of its entries."""
+NAME = 16
+"""Bytes of a table's name: a BLAKE2b digest of the table's message."""
 BUDGET = 256 << 20
 """Bytes of tables that one side keeps."""
 
@@ -33,10 +35,12 @@ class Named:
 
     @classmethod
     def of(cls, locations: Locations) -> Named:
-        message = location_pb2.LocationTable(name=uuid4().bytes)
-        name_only = message.SerializeToString()
+        message = location_pb2.LocationTable()
         write_table(message, locations)
-        return cls(message.name, message.SerializeToString(), name_only)
+        content = message.SerializeToString(deterministic=True)
+        name = hashlib.blake2b(content, digest_size=NAME).digest()
+        name_only = location_pb2.LocationTable(name=name).SerializeToString()
+        return cls(name, content + name_only, name_only)  # messages one after another are read as their union
 
 
 @dataclass(slots=True)
@@ -68,7 +72,7 @@ class NamedTables:
         """How ``count`` answers that point into the table bring it: by name to one who knows it, whole (and from then
         on it is in ``sent``), or as None: only the part that they need, without a name."""
         large = count * SHARE >= len(locations)
-        named = self._named(locations, large) if len(locations) >= SMALL else None
+        named = self._named(locations, large or bool(known)) if len(locations) >= SMALL else None
         if named is None:
             return None
         if named.name in sent or named.name in known:
@@ -78,8 +82,9 @@ class NamedTables:
         sent.add(named.name)
         return named.whole
 
-    def _named(self, locations: Locations, large: bool) -> Named | None:
-        """The table with its name. It gets one when the batch is ``large``, so that nobody writes what is not sent."""
+    def _named(self, locations: Locations, wanted: bool) -> Named | None:
+        """The table with its name. It gets one when that is ``wanted``: the batch is large, or the client may have the table
+        from elsewhere. Otherwise nobody would send what is written for it."""
         key = id(locations)
         with self._lock:
             self._forget_gone()
@@ -89,7 +94,7 @@ class NamedTables:
                 if not locations.shared:
                     return None
             self._met.move_to_end(key)
-        if not large and met.named is None:
+        if not wanted and met.named is None:
             return None
         named = met.again(locations)
         with self._lock:
@@ -124,13 +129,13 @@ class KeptTables:
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, tuple[bytes, Locations]] = OrderedDict()
 
-    def of(self, module: str) -> Arriving:
+    def of(self, module: str) -> TableReceiver:
         """What one call starts from."""
         with self._lock:
             kept = self._tables.get(module)
             if kept is not None:
                 self._tables.move_to_end(module)
-        return Arriving(self, module, dict((kept,)) if kept is not None else {})
+        return TableReceiver(self, module, dict((kept,)) if kept is not None else {})
 
     def keep(self, module: str, name: bytes, locations: Locations) -> None:
         with self._lock:
@@ -143,7 +148,7 @@ class KeptTables:
 
 
 @dataclass(frozen=True, slots=True)
-class Arriving:
+class TableReceiver:
     """The named tables of one call: those that the client had and those that came."""
 
     kept: KeptTables

@@ -1,4 +1,4 @@
-"""Answers that came spelled out are the same answers as columns."""
+"""Answers that came as rows are the same answers as columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.answers import Answer, Answers, Reason
-from symd.wire.spelled_out import SpelledOut, as_columns
+from symd.wire.row_answers import RowAnswers, as_columns
 from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD, FakeEngine
 
 ADDRESSES = st.one_of(st.integers(0, 0x400), st.just(AMBIGUOUS), st.integers(0, 2**64 - 1))
@@ -23,10 +23,10 @@ def test_each_answer_is_what_it_was(addresses):
     engine = FakeEngine()
     engine.add(GOOD)
     before = engine.symbolize_column(DIGEST, np.array(addresses, np.uint64))
-    spelled, after = SpelledOut(list(before)), as_columns(list(before))
-    assert list(spelled) == list(after) == list(before)
-    assert list(Answers(**{field.name: getattr(spelled, field.name) for field in fields(Answers)})) == list(before)
-    assert list(copy.copy(spelled)) == list(before)
+    rows, after = RowAnswers(list(before)), as_columns(list(before))
+    assert list(rows) == list(after) == list(before)
+    assert list(Answers(**{field.name: getattr(rows, field.name) for field in fields(Answers)})) == list(before)
+    assert list(copy.copy(rows)) == list(before)
     assert (after.location.dtype, after.text_section.dtype, after.offset.dtype) == (np.uint32, np.uint32, np.uint64)
     for name in ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent"):
         assert getattr(after.locations, name).dtype == getattr(before.locations, name).dtype

@@ -12,8 +12,8 @@ from symd.errors import Malformed
 from symd.model.answers import Answers, Locations, TextSection
 from symd.v1 import answer_pb2, location_pb2
 from symd.wire.answers import from_columns, write_columns
-from symd.wire.joined import join
-from symd.wire.tables import SHARE, SMALL, KeptTables, NamedTables
+from symd.wire.concatenated import concatenated
+from symd.wire.kept_tables import SHARE, SMALL, KeptTables, NamedTables
 
 PLACES = (TextSection("", ".text", 1, 0x1000),)
 COLUMNS = ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
@@ -59,13 +59,13 @@ def test_a_table_that_is_met_again_comes_whole_and_then_by_name():
     third = daemon.message(given, known=[second.locations.name])
     assert third.locations == location_pb2.LocationTable(name=second.locations.name)
     call = kept.of("module")
-    pieces = [from_columns(each, given.offset, call.take(each.locations)) for each in (first, second, third)]
-    assert pieces[2].locations is pieces[1].locations
-    for piece in pieces:
-        assert list(piece) == list(given)
+    parts = [from_columns(each, given.offset, call.take(each.locations)) for each in (first, second, third)]
+    assert parts[2].locations is parts[1].locations
+    for part in parts:
+        assert list(part) == list(given)
     for name in COLUMNS:
-        np.testing.assert_array_equal(getattr(pieces[1].locations, name), getattr(given.locations, name))
-    assert list(join(pieces)) == list(given) * 3
+        np.testing.assert_array_equal(getattr(parts[1].locations, name), getattr(given.locations, name))
+    assert list(concatenated(parts)) == list(given) * 3
 
 
 def test_a_table_that_is_shared_comes_whole_with_the_first_large_batch_and_then_by_name():
@@ -148,3 +148,24 @@ def test_the_client_keeps_no_more_than_its_budget():
 def test_a_name_that_never_came_with_a_table_is_malformed():
     with pytest.raises(Malformed, match="never came"):
         KeptTables().of("module").take(location_pb2.LocationTable(name=b"nobody"))
+
+
+def test_a_name_follows_from_the_content_so_that_any_daemon_answers_a_client_that_has_the_table():
+    one, other = Daemon(), Daemon()
+    shared = [replace(table(SMALL * SHARE), shared=True) for _ in range(2)]
+    first = one.message(answers(shared[0])).locations
+    assert first.count == SMALL * SHARE
+    assert other.message(answers(shared[1]), known=[first.name]).locations == location_pb2.LocationTable(
+        name=first.name
+    )
+    few = answers(replace(table(SMALL * SHARE), shared=True), 9)
+    assert Daemon().message(few, known=[first.name]).locations == location_pb2.LocationTable(name=first.name)
+
+
+@pytest.mark.parametrize("name", [*COLUMNS, "strings"])
+def test_tables_that_differ_in_anything_have_different_names(name):
+    plain = replace(table(), shared=True)
+    column = getattr(plain, name)
+    changed = (*column[:-1], "/src/b.cl") if name == "strings" else np.concatenate([column[:-1], column[-1:] ^ 1])
+    names = {Daemon().message(answers(each)).locations.name for each in (plain, replace(plain, **{name: changed}))}
+    assert len(names) == 2

@@ -1,0 +1,14 @@
+"""ModuleService.DeleteModule."""
+
+from __future__ import annotations
+
+import grpc
+
+from symd.service.service_context import ServiceContext
+from symd.v1.module_service_pb2 import DeleteModuleRequest, DeleteModuleResponse
+from symd.wire.names import module_digest
+
+
+def handle(service: ServiceContext, request: DeleteModuleRequest, _call: grpc.ServicerContext) -> DeleteModuleResponse:
+    service.engine.remove(module_digest(request.name))
+    return DeleteModuleResponse()

@@ -1,0 +1,18 @@
+"""AliasService.GetAlias."""
+
+from __future__ import annotations
+
+import grpc
+
+from symd.errors import AliasNotFound
+from symd.service.service_context import ServiceContext
+from symd.v1.alias_service_pb2 import GetAliasRequest, GetAliasResponse
+from symd.wire.aliases import from_key, to_alias
+
+
+def handle(service: ServiceContext, request: GetAliasRequest, _call: grpc.ServicerContext) -> GetAliasResponse:
+    kind, key, context = from_key(request)
+    found = service.engine.aliases.resolve(kind, key, context)
+    if found is None:
+        raise AliasNotFound(f"nobody told what {key[:100]!r} of kind {kind[:100]!r} means", hint="create the alias")
+    return GetAliasResponse(alias=to_alias(found))

@@ -1,0 +1,36 @@
+"""What every handler works with."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from symd.api import Host
+from symd.config import Config
+from symd.errors import Unavailable
+from symd.service.stream_limiter import StreamLimiter
+from symd.service.watches import Watches
+from symd.wire.kept_tables import NamedTables
+
+MAX_REQUEST = 64 << 20
+"""The largest request message, bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceContext:
+    """The daemon as its handlers see it."""
+
+    engine: Host
+    config: Config
+    streams: StreamLimiter
+    watches: Watches
+    services: tuple[str, ...]
+    """The full names of the services that are served."""
+    tables: NamedTables = field(default_factory=NamedTables)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set when the daemon is asked to end: streams end after the batch at hand."""
+
+    def check_running(self) -> None:
+        """Raises ``Unavailable`` when the daemon is about to end."""
+        if self.stopping.is_set():
+            raise Unavailable("the daemon is stopping", hint="ask again when it is back")

@@ -1,0 +1,50 @@
+"""Batches of addresses as they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from symd.errors import LimitExceeded
+from symd.model.addresses import Query
+from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS, ANSWER_FORM_ROWS, SymbolizeRequest
+from symd.wire.fields import wrong_field
+from symd.wire.names import digest_and_path
+from symd.wire.queries import Column, from_column, from_queries
+
+
+class Batch(NamedTuple):
+    """Addresses in the module ``digest``, or in its code object at ``path``: one by one as ``queries`` or, where that is not
+    None, as a ``column``. ``as_columns`` says how the answers are wanted. ``known_tables`` are the names of the tables that
+    the client has kept; None: it keeps none."""
+
+    digest: str
+    path: str | None
+    queries: Sequence[Query]
+    column: Column | None
+    as_columns: bool
+    known_tables: Collection[bytes] | None
+
+
+def from_request(request: SymbolizeRequest, most: int) -> Batch:
+    """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, and ``InvalidInput``."""
+    digest, path = digest_and_path(request)
+    form = request.form
+    known = request.known_tables if request.keeps_tables else None
+    if not request.HasField("column"):
+        check_count(len(request.queries), most)
+        return Batch(digest, path, from_queries(request.queries), None, form == ANSWER_FORM_COLUMNS, known)
+    if request.queries:
+        raise wrong_field("queries", "a batch has both queries and a column", "send one of them")
+    check_count(request.column.count, most)
+    return Batch(digest, path, (), from_column(request.column), form != ANSWER_FORM_ROWS, known)
+
+
+def check_count(count: int, most: int) -> None:
+    """Raises ``LimitExceeded`` for a batch of more than ``most`` addresses."""
+    if count > most:
+        raise LimitExceeded(
+            f"the batch has {count} addresses, at most {most} are taken",
+            hint="send several batches",
+            metadata={"limit": "batch", "value": str(most)},
+        )
