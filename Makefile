@@ -26,6 +26,7 @@ check: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/buf.py
 
 protos: venv  ## generate symd/v1 from protos/
 	$(BIN)/python tools/protos.py

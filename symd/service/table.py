@@ -1,8 +1,10 @@
-"""The routing table: every RPC and its module. A new RPC is one module and one line here."""
+"""The routing table: every RPC and its module, by its name. A new RPC is one module; a new service is one line here."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 import grpc
@@ -12,40 +14,6 @@ from google.protobuf.message_factory import GetMessageClass
 
 from symd.errors import Malformed
 from symd.service.guard import Handler, streaming, unary
-from symd.service.rpc import (
-    create_aliases,
-    create_context,
-    delete_alias,
-    delete_context,
-    delete_module,
-    find_missing_modules,
-    find_names,
-    get_alias,
-    get_context,
-    get_line_table,
-    get_listing,
-    get_module,
-    get_server_info,
-    get_variables,
-    grab_module,
-    list_aliases,
-    list_code_objects,
-    list_containers,
-    list_contexts,
-    list_kernels,
-    list_loads,
-    list_modules,
-    read_code_object,
-    read_sources,
-    record_events,
-    resolve_breakpoint,
-    symbolize,
-    symbolize_addresses,
-    symbolize_stream,
-    update_module,
-    upload_module,
-    watch_breakpoints,
-)
 from symd.service.service_context import ServiceContext
 from symd.v1 import (
     alias_service_pb2,
@@ -71,41 +39,6 @@ FILES: tuple[FileDescriptor, ...] = (
     variable_service_pb2.DESCRIPTOR,
 )
 
-HANDLERS: Mapping[str, Handler] = {
-    "symd.v1.ModuleService.FindMissingModules": find_missing_modules.handle,
-    "symd.v1.ModuleService.UploadModule": upload_module.handle,
-    "symd.v1.ModuleService.GrabModule": grab_module.handle,
-    "symd.v1.ModuleService.ListModules": list_modules.handle,
-    "symd.v1.ModuleService.GetModule": get_module.handle,
-    "symd.v1.ModuleService.UpdateModule": update_module.handle,
-    "symd.v1.ModuleService.DeleteModule": delete_module.handle,
-    "symd.v1.ModuleService.ListCodeObjects": list_code_objects.handle,
-    "symd.v1.ModuleService.ListContainers": list_containers.handle,
-    "symd.v1.ModuleService.ListKernels": list_kernels.handle,
-    "symd.v1.ModuleService.ReadCodeObject": read_code_object.handle,
-    "symd.v1.SymbolService.Symbolize": symbolize.handle,
-    "symd.v1.SymbolService.SymbolizeStream": symbolize_stream.handle,
-    "symd.v1.SymbolService.GetLineTable": get_line_table.handle,
-    "symd.v1.BreakpointService.ResolveBreakpoint": resolve_breakpoint.handle,
-    "symd.v1.BreakpointService.WatchBreakpoints": watch_breakpoints.handle,
-    "symd.v1.NameService.FindNames": find_names.handle,
-    "symd.v1.ListingService.GetListing": get_listing.handle,
-    "symd.v1.ListingService.ReadSources": read_sources.handle,
-    "symd.v1.ContextService.CreateContext": create_context.handle,
-    "symd.v1.ContextService.GetContext": get_context.handle,
-    "symd.v1.ContextService.ListContexts": list_contexts.handle,
-    "symd.v1.ContextService.DeleteContext": delete_context.handle,
-    "symd.v1.ContextService.RecordEvents": record_events.handle,
-    "symd.v1.ContextService.ListLoads": list_loads.handle,
-    "symd.v1.ContextService.SymbolizeAddresses": symbolize_addresses.handle,
-    "symd.v1.AliasService.CreateAliases": create_aliases.handle,
-    "symd.v1.AliasService.GetAlias": get_alias.handle,
-    "symd.v1.AliasService.DeleteAlias": delete_alias.handle,
-    "symd.v1.AliasService.ListAliases": list_aliases.handle,
-    "symd.v1.ServerService.GetServerInfo": get_server_info.handle,
-    "symd.v1.VariableService.GetVariables": get_variables.handle,
-}
-
 
 def services() -> Iterator[ServiceDescriptor]:
     """Every service of the protos."""
@@ -113,8 +46,24 @@ def services() -> Iterator[ServiceDescriptor]:
         yield from file.services_by_name.values()
 
 
+def module_name(method: str) -> str:
+    """The module of ``service/rpc`` that answers a method: "ListModules" is answered by ``list_modules``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", method).lower()
+
+
+def _handler(method: MethodDescriptor) -> Handler:
+    handle: Handler = import_module(f"symd.service.rpc.{module_name(method.name)}").handle
+    return handle
+
+
+HANDLERS: Mapping[str, Handler] = {
+    method.full_name: _handler(method) for service in services() for method in service.methods
+}
+"""Every method of every service and the function that answers it; one without a module fails here."""
+
+
 def register(server: grpc.Server, service_context: ServiceContext) -> None:
-    """Let the server route every method of every service to its handler; a method without one is a KeyError here."""
+    """Let the server route every method of every service to its handler."""
     for service in services():
         methods = {method.name: _routed(method, service_context) for method in service.methods}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, methods),))

@@ -94,6 +94,20 @@ def test_the_words_import_nothing_else_of_symd(room_name: str, allowed: tuple[st
     assert not [name for name in foreign if not name.startswith(allowed or ("nothing",))]
 
 
+THE_CONTRACT = {"errors", "model", "config", "api", "v1", "wire"}
+"""What whoever talks to a daemon may know of symd; the client besides itself."""
+
+
+@pytest.mark.parametrize("room_name", ["wire", "client"])
+def test_the_contract_knows_nothing_of_the_engine(room_name: str) -> None:
+    """So that the client could be a package of its own, and no answer travels that a client in another language could not
+    read."""
+    paths = [path for path in SOURCES if room(path) == room_name]
+    assert paths
+    named = {tuple(name.split(".")) for path in paths for name in imports(path) if name.startswith("symd.")}
+    assert {parts[1] for parts in named} <= THE_CONTRACT
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_foreign_and_dangerous_modules_stay_in_their_rooms(path: Path) -> None:
     for name in imports(path):

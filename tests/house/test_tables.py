@@ -13,6 +13,8 @@ from symd.containers import FORMATS
 from symd.debuginfo import relocation
 from symd.errors import SymdError
 from symd.model.code import RelocationScheme
+from symd.service import rpc
+from symd.service.table import module_name, services
 
 STATUSES = {
     "INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED", "UNIMPLEMENTED", "DEADLINE_EXCEEDED",
@@ -68,3 +70,8 @@ def test_every_relocation_scheme_is_in_the_table_and_every_module_has_one() -> N
     assert modules
     assert set(relocation.MODULES.values()) == modules
     assert set(relocation.SCHEMES) == set(RelocationScheme)
+
+
+def test_every_module_of_an_rpc_answers_a_method_of_the_protos() -> None:
+    found = {info.name for info in pkgutil.iter_modules(rpc.__path__)}
+    assert found == {module_name(method.name) for service in services() for method in service.methods}
