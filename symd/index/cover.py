@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +12,7 @@ from symd.model.debug_info import NO_PARENT
 
 Numbers = NDArray[np.int64]
 _MAX_LEVELS = 64
-_SPARSE = 16
+_SLOTS_A_BOUNDARY = 16
 """Where there are so many slots to a boundary, boundaries are sorted instead of ticked off."""
 
 
@@ -28,7 +25,7 @@ class Points:
         self._size = (top >> self._shift) + 1
         self._slots: Column | None = None
         self._table: Column | None = None
-        if self._size > _SPARSE * sum(map(len, positions)) + 1024:
+        if self._size > _SLOTS_A_BOUNDARY * sum(map(len, positions)) + 1024:
             ordered = np.sort(np.concatenate(positions))
             self.values: Column = ordered[runs(ordered)]
             return
@@ -128,7 +125,7 @@ def innermost(scope: Column, starts: Column, ends: Column, parent: Column, point
     must include every start and end.
 
     Where ranges nest as their scopes do, each level of nesting is marked in one step. Where a compiler wrote ranges
-    that overlap otherwise they contradict each other, and ``_contradicting`` decides as LLVM does.
+    that overlap otherwise they contradict each other, and ``debuginfo.overlaps`` has the rule.
     """
     live = np.flatnonzero(starts < ends)
     if np.any(scope[live[:-1]] > scope[live[1:]]):
@@ -153,31 +150,12 @@ def _together(begin: Numbers, stop: Numbers, wrong: NDArray[np.bool_]) -> Number
 
 
 def _contradicting(scope: NDArray[np.int32], begin: Numbers, stop: Numbers, size: int) -> NDArray[np.int32]:
-    """Ranges entered in the order of the tree into one map from start to (end, scope). One that begins inside another
-    cuts it in two; one that reaches over the start of another keeps only what comes before: the rest of it, behind
-    the other, belongs to nobody."""
-    keys: list[int] = []
-    held: dict[int, tuple[int, int]] = {}
+    """Ranges of points in the order of the tree, decided by the rule for those that contradict each other."""
+    from symd.debuginfo.overlaps import disjoint_pieces  # noqa: PLC0415 - few compilers write such ranges
 
-    def enter(start: int, end: int, owner: int) -> None:
-        if start not in held:
-            insort(keys, start)
-        held[start] = (end, owner)
-
-    for owner, start, end in zip(scope.tolist(), begin.tolist(), stop.tolist(), strict=True):
-        before = bisect_right(keys, start) - 1
-        if before >= 0 and start < held[keys[before]][0]:
-            around = keys[before]
-            around_end, around_owner = held[around]
-            if end < around_end:
-                enter(end, around_end, around_owner)
-            if start > around:
-                held[around] = (start, around_owner)
-        enter(start, end, owner)
     result = np.full(size, -1, np.int32)
-    for start, following in pairwise([*keys, size]):
-        end, owner = held[start]
-        result[start : min(end, following)] = owner
+    for start, end, owner in disjoint_pieces(zip(begin.tolist(), stop.tolist(), scope.tolist(), strict=True)):
+        result[start:end] = owner
     return result
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from symd.debuginfo.overlaps import disjoint_pieces
 from symd.index import Index, build
 from symd.index.builder import DecodedObject
-from symd.index.cover import Points, _contradicting, innermost, last_cover, spread
+from symd.index.cover import Points, innermost, last_cover, spread
 from symd.index.format import decode, encode, narrow
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
@@ -209,9 +210,10 @@ def test_scopes_that_contradict_each_other_are_decided_apart_as_all_together(fou
     starts, ends = (np.array([entry[at] for entry in found], np.uint64) for at in (1, 2))
     scope = np.arange(len(found), dtype=np.int32)
     points = Points(starts, ends)
-    live = np.flatnonzero(starts < ends)
-    begin, stop = points.number(starts[live]), points.number(ends[live])
-    expected = _contradicting(scope[live], begin, stop, len(points))
+    expected = np.full(len(points), -1)
+    whole = ((start, end, number) for number, (_, start, end) in enumerate(found) if start < end)
+    for start, end, owner in disjoint_pieces(whole):
+        expected[(points.values >= start) & (points.values < end)] = owner
     assert innermost(scope, starts, ends, parent, points).tolist() == expected.tolist()
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.debuginfo.overlaps import disjoint_pieces
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.dwarf.attributes import AttributeReader
 from symd.dwarf.constants import Tag
@@ -61,23 +62,48 @@ class ScopeFinder:
     def __init__(self, dies: DieReader) -> None:
         self._dies = dies
         self._scopes = self._table(_SCOPES)
+        is_function = np.array([shape.tag in _FUNCTIONS for shape in dies.units.shapes.all], np.bool_)
+        self._of_functions = is_function[dies.extents.shape[self._scopes.which]]
 
     def around(self, address: int) -> list[Scope]:
         """The scopes that hold a linear address, innermost first, up to the function.
 
-        The innermost function is the one whose range begins last, and of several that stands last in the tree: where a
-        compiler's ranges contradict each other, as LLVM decides. Blocks count in that function only. What stands around
-        it in the tree counts, whether its ranges hold the address or not.
+        The innermost function or inlined call is the one that an index has there: ``debuginfo.overlaps`` has the rule for
+        ranges that contradict each other, and an address that it gives to nobody has no scopes. Blocks count in that
+        function only. What stands around it in the tree counts, whether its ranges hold the address or not.
         """
-        held = self._held(address)
-        function = next((die for die in held if die.tag in _FUNCTIONS), None)
-        blocks = (die for die in held if die.tag not in _FUNCTIONS)
+        near = self._overlapping(address)
+        function = self._function_at(address, near)
+        if function is None and len(near):
+            return []
+        blocks = (die for die in self._held(address) if die.tag not in _FUNCTIONS)
         chains = (self._chain(die) for die in islice(blocks, MOST_BLOCKS))
         inside = (chain for chain in chains if function is None or chain[0].function is function)
         block = next(inside, None)
         if block is not None:
             return block
         return [] if function is None else self._chain(function)
+
+    def _overlapping(self, address: int) -> NDArray[np.int64]:
+        """The rows of function ranges that hold the address, overlap one that does, and so on; in the order of the tree."""
+        start, end = self._scopes.start, self._scopes.end
+        low, high = np.uint64(address), np.uint64(address + 1)
+        while True:
+            near = np.flatnonzero(self._of_functions & (start < high) & (end > low))
+            if not len(near):
+                return near
+            reach = start[near].min(), end[near].max()
+            if reach[0] >= low and reach[1] <= high:
+                return near[np.argsort(self._scopes.which[near], kind="stable")]
+            low, high = min(low, reach[0]), max(high, reach[1])
+
+    def _function_at(self, address: int, near: NDArray[np.int64]) -> Die | None:
+        """The function or inlined call that has the address, of those whose ranges are ``near``."""
+        columns = self._scopes.start, self._scopes.end, self._scopes.which
+        for start, end, slot in disjoint_pieces(zip(*(each[near].tolist() for each in columns), strict=True)):
+            if start <= address < end:
+                return self._dies.at(int(self._dies.extents.at[slot]))
+        return None
 
     def _held(self, address: int) -> list[Die]:
         """The scopes that say they hold the address; those whose range begins last come first."""
