@@ -72,7 +72,7 @@ from symd.v1.symbol_service_pb2 import (
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
 from symd.wire.aliases import from_alias, optional_context_name, to_alias
-from symd.wire.answers import FEW, from_answer, from_columns
+from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answer, from_columns
 from symd.wire.breakpoints import from_answer as from_locations
 from symd.wire.breakpoints import from_events, to_breakpoint
 from symd.wire.chunks import chunks_of
@@ -236,7 +236,7 @@ class Client:
     def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
         """Frames for each query, in order."""
         name = checked_module_name(digest)
-        if len(queries) <= FEW:
+        if len(queries) <= PLAIN_PYTHON_ANSWERS:
             ask = _asked(name, queries, path)
             return RowAnswers([from_answer(answer) for answer in self._call(self._symbols.Symbolize, ask).answers])
         if all(isinstance(query, ByAddress) for query in queries):

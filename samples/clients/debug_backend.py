@@ -31,40 +31,40 @@ class Backend:
         located = self.symd.locate(self.digest, parse_source_line(line))
         if located.refusal is not None:
             raise SystemExit(f"{line}: {located.refusal.name} {', '.join(located.candidates)}".rstrip())
-        return located.spots
+        return located.locations
 
-    def stopped_at(self, spot: BreakpointLocation) -> BySection:
+    def stopped_at(self, location: BreakpointLocation) -> BySection:
         """The address as a query that only it can mean."""
-        return BySection(spot.section or spot.section_index, spot.section_offset)
+        return BySection(location.section or location.section_index, location.section_offset)
 
-    def stack(self, spot: BreakpointLocation) -> Iterator[str]:
-        answer = self.symd.symbolize_one(self.digest, self.stopped_at(spot), spot.path)
+    def stack(self, location: BreakpointLocation) -> Iterator[str]:
+        answer = self.symd.symbolize_one(self.digest, self.stopped_at(location), location.path)
         for depth, frame in enumerate(answer.frames):
             where = f"{frame.file}:{frame.line}" if frame.file else "no line"
             yield f"#{depth} {frame.function} at {where}{' (inlined)' if frame.inlined else ''}"
 
-    def variables(self, spot: BreakpointLocation) -> Iterator[str]:
+    def variables(self, location: BreakpointLocation) -> Iterator[str]:
         """By name, innermost scope first, with what lives where."""
-        found = self.symd.variables(self.digest, self.stopped_at(spot), spot.path)
+        found = self.symd.variables(self.digest, self.stopped_at(location), location.path)
         for variable in found.visible.variables:
             yield f"{variable.type} {variable.name} = {variable.location or 'optimized out'}"
 
-    def source(self, spot: BreakpointLocation) -> str:
-        (found,) = self.symd.sources(self.digest, [spot.file])
+    def source(self, location: BreakpointLocation) -> str:
+        (found,) = self.symd.sources(self.digest, [location.file])
         if found.text is None:
             return f"({found.problem})"
         lines = found.text.splitlines()
-        return lines[spot.line - 1].strip() if spot.line <= len(lines) else "(the file is shorter)"
+        return lines[location.line - 1].strip() if location.line <= len(lines) else "(the file is shorter)"
 
-    def instructions(self, spot: BreakpointLocation) -> Iterator[str]:
+    def instructions(self, location: BreakpointLocation) -> Iterator[str]:
         """Those of the line, in the function or inlined copy that the place is in."""
-        stack = self.symd.symbolize_one(self.digest, self.stopped_at(spot), spot.path).frames
-        part = ListingPart(spot.path, spot.kernel)
+        stack = self.symd.symbolize_one(self.digest, self.stopped_at(location), location.path).frames
+        part = ListingPart(location.path, location.kernel)
         for listing in self.symd.listing(self.digest, part):
             for answer, text in zip(listing.answers, listing.text, strict=True):
-                same = answer.section_index == spot.section_index and answer.reason is Reason.EXACT
-                if same and answer.frames[0].line == spot.line and answer.frames[1:] == stack[1:]:
-                    mark = "=>" if answer.section_offset == spot.section_offset else "  "
+                same = answer.section_index == location.section_index and answer.reason is Reason.EXACT
+                if same and answer.frames[0].line == location.line and answer.frames[1:] == stack[1:]:
+                    mark = "=>" if answer.section_offset == location.section_offset else "  "
                     yield f"{mark} {answer.address:#08x}  {text}"
 
 
@@ -76,16 +76,18 @@ def main() -> None:
     arguments = parser.parse_args()
     with Client(arguments.server) as symd:
         backend = Backend(symd, arguments.module)
-        for number, spot in enumerate(backend.breakpoints(arguments.line), 1):
-            slid = " (the next line that has code)" if spot.slid else ""
-            print(f"breakpoint {number}: {spot.kernel} {spot.address:#x}, {spot.file}:{spot.line}{slid}")
-            print(f"  {backend.source(spot)}")
+        for number, location in enumerate(backend.breakpoints(arguments.line), 1):
+            slid = " (the next line that has code)" if location.slid else ""
+            print(
+                f"breakpoint {number}: {location.kernel} {location.address:#x}, {location.file}:{location.line}{slid}"
+            )
+            print(f"  {backend.source(location)}")
             for title, lines in (("stack", backend.stack), ("variables", backend.variables)):
                 print(f"  {title}")
-                for line in lines(spot):
+                for line in lines(location):
                     print(f"    {line}")
             print("  instructions")
-            for line in backend.instructions(spot):
+            for line in backend.instructions(location):
                 print(f"    {line}")
 
 

@@ -12,7 +12,7 @@ def located_json(requested: str, answer: Located, names: Mapping[str, str]) -> I
     """One object a location, or one that says the reason; ``names`` are readable ones for functions that have others."""
     if answer.refusal is not None:
         yield {"requested": requested, "reason": answer.refusal.name, "candidates": list(answer.candidates)}
-    for location in answer.spots:
+    for location in answer.locations:
         yield {
             "requested": requested,
             "object": location.path,

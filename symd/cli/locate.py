@@ -60,7 +60,7 @@ def readable(answers: Sequence[Located], demangler: Demangler | None) -> dict[st
     """What to show for the functions of answers, where that is not their name."""
     if demangler is None:
         return {}
-    names = [location.function for answer in answers for location in answer.spots if location.function]
+    names = [location.function for answer in answers for location in answer.locations if location.function]
     return demangler.names(names)
 
 
@@ -81,7 +81,7 @@ def answer_text(requested: str, answer: Located, names: dict[str, str]) -> Itera
     if answer.refusal is not None:
         yield f"{requested}: {_refused(answer)} [{answer.refusal.name}]"
         yield from (f"  could be {candidate}" for candidate in _alternatives(answer))
-    for location in answer.spots:
+    for location in answer.locations:
         yield f"{requested}: {_place(location)}: {_frame(location, names)}"
 
 

@@ -58,11 +58,11 @@ class BreakpointLocation:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The answer to one source line: ``spots`` by kernel and address, or a refusal. ``last_line`` is the last line of
+    """The answer to one source line: ``locations`` by kernel and address, or a refusal. ``last_line`` is the last line of
     the file that has a statement, where a refusal knows it."""
 
     requested: SourceLine
-    spots: tuple[BreakpointLocation, ...] = ()
+    locations: tuple[BreakpointLocation, ...] = ()
     refusal: Refusal | None = None
     candidates: tuple[str, ...] = ()
     last_line: int | None = None

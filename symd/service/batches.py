@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from symd.model.answers import Answer, Answers
 from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
-from symd.wire.answers import FEW, add_answer, write_columns
+from symd.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, write_columns
 from symd.wire.batches import Batch, from_request
 
 
@@ -15,7 +15,7 @@ def answer(service: ServiceContext, request: SymbolizeRequest, response: Symboli
     """Write the answers into the empty ``response``, in the form that was asked for. ``sent`` names the tables that the
     call has brought already. Raises ``LimitExceeded`` before it looks at too large a batch."""
     batch = from_request(request, service.config.limits.batch)
-    if batch.column is None and not batch.as_columns and 0 < len(batch.queries) <= FEW:
+    if batch.column is None and not batch.as_columns and 0 < len(batch.queries) <= PLAIN_PYTHON_ANSWERS:
         rows, one = response.answers, service.engine.symbolize_one
         for query in batch.queries:
             add_answer(rows, one(batch.digest, query, batch.path))

@@ -19,8 +19,8 @@ from symd.wire.columns import pack, unpack
 from symd.wire.location_tables import Numbering, from_table, pack_few, write_small_part, write_table
 from symd.wire.text import utf8
 
-FEW = 8
-"""Up to so many answers are renumbered in plain Python, which is then faster than NumPy over a whole table."""
+PLAIN_PYTHON_ANSWERS = 8
+"""Up to this many answers are renumbered in plain Python, which is then faster than NumPy over a whole table."""
 _REASONS: Mapping[int, Reason] = {int(reason): reason for reason in Reason}
 CACHED = 1 << 15
 """So many numbers at a time are compared, so that what is between stays in the processor's cache."""
@@ -151,7 +151,7 @@ def write_columns(
     if table is not None:
         message.locations.MergeFromString(table)
         _write_columns(message, answers, values, answers.location)
-    elif len(answers) <= FEW:
+    elif len(answers) <= PLAIN_PYTHON_ANSWERS:
         _write_few(message, answers)
     else:
         part, renumbered = subset(answers.locations, answers.location)

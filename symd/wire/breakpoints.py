@@ -68,20 +68,20 @@ def _line(number: int) -> int:
     return number
 
 
-def to_location(spot: BreakpointLocation) -> pb.BreakpointLocation:
+def to_location(location: BreakpointLocation) -> pb.BreakpointLocation:
     return pb.BreakpointLocation(
-        path=utf8(spot.path),
-        kernel=utf8(spot.kernel),
-        function=utf8(spot.function),
-        section=utf8(spot.section),
-        section_index=spot.section_index,
-        section_offset=spot.section_offset,
-        address=spot.address,
-        file=utf8(spot.file),
-        line=spot.line,
-        column=spot.column,
-        inlined=spot.inlined,
-        slid=spot.slid,
+        path=utf8(location.path),
+        kernel=utf8(location.kernel),
+        function=utf8(location.function),
+        section=utf8(location.section),
+        section_index=location.section_index,
+        section_offset=location.section_offset,
+        address=location.address,
+        file=utf8(location.file),
+        line=location.line,
+        column=location.column,
+        inlined=location.inlined,
+        slid=location.slid,
     )
 
 
@@ -116,14 +116,14 @@ def from_answer(
     requested: SourceLine, locations: Iterable[pb.BreakpointLocation], refusal: pb.BreakpointRefusal | None
 ) -> Located:
     """An answer; ``refusal`` None, or one that says nothing, stands for locations. Raises ``Malformed``."""
-    spots = tuple(map(from_location, locations))
+    found = tuple(map(from_location, locations))
     if refusal is None or not refusal.refusal:
-        return Located(requested, spots)
+        return Located(requested, found)
     try:
         reason = Refusal(refusal.refusal)
     except ValueError:
         raise Malformed(f"the daemon refuses with {refusal.refusal}, which is unknown here") from None
-    return Located(requested, spots, reason, tuple(refusal.candidates), refusal.last_line or None)
+    return Located(requested, found, reason, tuple(refusal.candidates), refusal.last_line or None)
 
 
 def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
@@ -131,21 +131,21 @@ def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
     if isinstance(event, Watching):
         yield pb.WatchBreakpointsResponse(watching=pb.Watching())
         return
-    spots = event.answer.spots
-    for start in range(0, max(len(spots), 1), LOCATIONS):
+    locations = event.answer.locations
+    for start in range(0, max(len(locations), 1), LOCATIONS):
         part = pb.BreakpointEvent(
             id=event.id,
             module=module_name(event.digest),
-            locations=map(to_location, spots[start : start + LOCATIONS]),
+            locations=map(to_location, locations[start : start + LOCATIONS]),
             refusal=to_refusal(event.answer),
-            more=start + LOCATIONS < len(spots),
+            more=start + LOCATIONS < len(locations),
         )
         yield pb.WatchBreakpointsResponse(answer=part)
 
 
 def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str, SourceLine]) -> Iterator[Event]:
     """The events of a watch on ``lines`` by id, each whole. Raises ``Malformed``."""
-    spots: tuple[BreakpointLocation, ...] = ()
+    gathered: tuple[BreakpointLocation, ...] = ()
     for message in messages:
         if message.WhichOneof("event") != "answer":
             yield Watching()
@@ -154,7 +154,7 @@ def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str
         if part.id not in lines:
             raise Malformed(f"the daemon answers {part.id[:100]!r}, which was not asked")
         answer = from_answer(lines[part.id], part.locations, part.refusal if part.HasField("refusal") else None)
-        spots += answer.spots
+        gathered += answer.locations
         if not part.more:
-            yield Resolved(part.id, module_digest(part.module), replace(answer, spots=spots))
-            spots = ()
+            yield Resolved(part.id, module_digest(part.module), replace(answer, locations=gathered))
+            gathered = ()

@@ -35,9 +35,9 @@ def compare(
     found: Index,
     expected: Oracle,
     path: str | None = None,
-    where: Callable[[BreakpointLocation], int] = lambda spot: spot.section_offset,
+    where: Callable[[BreakpointLocation], int] = lambda location: location.section_offset,
 ) -> int:
-    """Every line of every file; returns how many breakpoints there were. ``where`` says where LLVM has a spot."""
+    """Every line of every file; returns how many breakpoints there were. ``where`` says where LLVM has a location."""
     count = 0
     for file in sorted(expected.files()):
         last = expected.last_line(file)
@@ -47,11 +47,11 @@ def compare(
             answer = locate(found, wanted, path)
             assert as_set(answer, where) == breakpoints, f"{file}:{line}"
             assert answer.refusal is (None if breakpoints else Refusal.PAST_END)
-            assert all(spot.slid == (slid != line) for spot in answer.spots)
+            assert all(location.slid == (slid != line) for location in answer.locations)
             every = expected.every(file, line)
             answer = locate(found, wanted, path, every=True)
-            assert sorted(map(where, answer.spots)) == every, f"{file}:{line}"
-            assert {spot.line for spot in answer.spots} <= {line}
+            assert sorted(map(where, answer.locations)) == every, f"{file}:{line}"
+            assert {location.line for location in answer.locations} <= {line}
             no = Refusal.PAST_END if line > last else Refusal.NO_CODE_AT_LINE
             assert answer.refusal is (None if every else no)
             count += len(breakpoints)
@@ -59,7 +59,7 @@ def compare(
 
 
 def as_set(answer: Located, where: Callable[[BreakpointLocation], int]) -> set[die_tree.Breakpoint]:
-    places = [(where(spot), spot.function, spot.inlined) for spot in answer.spots]
+    places = [(where(location), location.function, location.inlined) for location in answer.locations]
     assert len(set(places)) == len(places)
     return set(places)
 
@@ -85,7 +85,12 @@ def test_a_zebin(sample: Sample, tmp_path: Path) -> None:
     elf, texts = oracle_elf.linked(sample.data)
     bases = {f".text.{name}": number * oracle_elf.APART for number, name in enumerate(texts)}
     found = ours.index(sample.data)
-    assert compare(found, oracle(elf, tmp_path), "", lambda spot: bases[spot.section or ""] + spot.section_offset) > 0
+    assert (
+        compare(
+            found, oracle(elf, tmp_path), "", lambda location: bases[location.section or ""] + location.section_offset
+        )
+        > 0
+    )
 
 
 AMD = [name for name in objects.LINKED if objects.code(name).debug.startswith("dwarf") and "zstd" not in name]
@@ -100,7 +105,7 @@ def test_an_amd_code_object(name: str, tmp_path: Path) -> None:
     begun = {low for scope in expected.tree for low, _ in scope.spans if not scope.inlined}
     symbols = [(one.name, *placed(code, one)) for one in code.functions]
     expected.tree += [die_tree.of_symbol(*symbol) for symbol in symbols if symbol[1] not in begun]
-    assert compare(ours.index(objects.sample(name)), expected, None, lambda spot: spot.address) > 0
+    assert compare(ours.index(objects.sample(name)), expected, None, lambda location: location.address) > 0
 
 
 def placed(code: CodeObject, function: Function) -> tuple[int, int]:
@@ -113,10 +118,12 @@ def placed(code: CodeObject, function: Function) -> tuple[int, int]:
     "sample", [each for each in samples("igc-debug") if "blur/" in each.path and "opt" in each.path], ids=str
 )
 def test_a_helper_inlined_into_four_places_gives_four(sample: Sample) -> None:
-    spots = locate(ours.index(sample.data), SourceLine("blur.cl", 8)).spots
-    assert [(spot.kernel, spot.function, spot.inlined) for spot in spots] == [("blur", "at", True)] * 4
-    assert len({spot.address for spot in spots}) == 4
-    assert list(spots) == sorted(spots, key=lambda spot: spot.address)
+    locations = locate(ours.index(sample.data), SourceLine("blur.cl", 8)).locations
+    assert [(location.kernel, location.function, location.inlined) for location in locations] == [
+        ("blur", "at", True)
+    ] * 4
+    assert len({location.address for location in locations}) == 4
+    assert list(locations) == sorted(locations, key=lambda location: location.address)
 
 
 CUDA = [name for name in cuda.CUBINS if ".none." not in name]
@@ -139,8 +146,8 @@ def test_every_address_of_every_line_of_a_cubin_is_one_where_nvdisasm_begins_a_l
                 begun.add((section.index, offset))
     assert len(wanted) > 1
     for (file, line), places in wanted.items():
-        spots = locate(found, SourceLine(file, line), every=True).spots
-        mine = {(spot.section_index, int(spot.section_offset)) for spot in spots}
+        locations = locate(found, SourceLine(file, line), every=True).locations
+        mine = {(location.section_index, int(location.section_offset)) for location in locations}
         assert places <= mine <= begun | held[file, line], f"{file}:{line}"
 
 
@@ -156,8 +163,8 @@ def test_gdb_breaks_at_the_same_addresses(sample: Sample, tmp_path: Path) -> Non
     found, expected = ours.index(sample.data), oracle(sample.data, tmp_path)
     for file in sorted(expected.files()):
         for line, addresses in gdb.breakpoints(path, file, expected.last_line(file) + BEYOND).items():
-            spots = locate(found, SourceLine(file, line)).spots
-            mine = sorted({int(spot.section_offset) for spot in spots})
+            locations = locate(found, SourceLine(file, line)).locations
+            mine = sorted({int(location.section_offset) for location in locations})
             if mine != addresses:
                 assert left_the_function(expected, mine, addresses), f"{file}:{line}"
 

@@ -41,7 +41,12 @@ def test_json_has_the_contracts_keys_in_its_order(run: Run) -> None:
 
 
 def test_a_helper_inlined_four_times_gives_the_four_places_of_gdb(run: Run) -> None:
-    assert [spot["address"] for spot in run("locate", "--json", BLUR, "blur.cl:8").json] == [0x1E8, 0x2D0, 0x3C0, 0x400]
+    assert [location["address"] for location in run("locate", "--json", BLUR, "blur.cl:8").json] == [
+        0x1E8,
+        0x2D0,
+        0x3C0,
+        0x400,
+    ]
 
 
 def test_sliding_prologues_and_all(run: Run) -> None:

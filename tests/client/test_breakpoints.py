@@ -140,7 +140,7 @@ def test_a_pending_breakpoint_fires_within_a_tenth_of_a_second(both: Both) -> No
             uploading.join()
             assert isinstance(event, Resolved)
             assert event.answer == both.engine.locate(event.digest, SourceLine("vadd.cl", 8))
-            assert event.answer.spots
+            assert event.answer.locations
             assert heard - times[-1] < PROMPT
 
 

@@ -55,28 +55,11 @@ ONE_THING = (
     "Joined", "Resolved", "Placed", "Strings", "Target", "Format", "Cursor",
 )  # fmt: skip
 """Class names that stood for several things. A name that several specifications have (Scope, Header, Symbol) may."""
-SEVERAL = {"Found", "Part", "Segment", "Ranges", "Interner", "Named", "Located", "Joined"}
+SEVERAL = {"Segment", "Found"}
 """Those of them that still do."""
 LEFT: dict[str, set[str]] = {
-    "spots": {"answers_json", "cli", "index", "model", "query", "service", "wire"},
-    "FEW": {"cli", "client", "dwarf", "index", "service", "wire"},
-    "excerpt": {"cli", "engine"},
-    "SpelledOut": {"client", "wire"},
-    "spelled_out": {"client", "wire"},
-    "Texts": {"contexts", "index"},
+    "Texts": {"contexts"},
     "epochs": {"contexts"},
-    "MANY": {"dwarf", "engine", "index"},
-    "undebugged": {"index"},
-    "Spot": {"index"},
-    "Leaves": {"index"},
-    "Scoped": {"index"},
-    "MOST": {"index"},
-    "spot": {"index", "query", "wire"},
-    "Parts": {"service"},
-    "Slots": {"service"},
-    "Place": {"wire"},
-    "BreakpointPlace": {"wire"},
-    "Meaning": {"wire"},
     "carried": {"wire"},
 }
 """Identifier to the rooms that have not yet given it up."""
@@ -135,19 +118,6 @@ def test_types_that_everyone_imports_are_not_made_up_on_the_way() -> None:
             assert "__getattr__" not in {name for name, _ in identifiers(path)}, path
 
 
-ASSEMBLED: set[str] = {
-    "index/lookup.py",
-    "index/packing.py",
-    "index/starts.py",
-    "index/unpacked.py",
-    "query/breakpoints.py",
-    "query/lines.py",
-    "query/names.py",
-    "query/owners.py",
-}
-"""Modules that still assemble names of columns."""
-
-
 @pytest.mark.parametrize(
     "path",
     [path for path in SOURCES if room(path) in {"index", "query", "contexts"}],
@@ -159,7 +129,7 @@ def test_no_column_has_a_name_assembled_from_pieces(path: Path) -> None:
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.JoinedStr)
     ]
-    assert not assembled or str(path.relative_to(ROOT)) in ASSEMBLED
+    assert not assembled
 
 
 def test_a_digest_has_one_pattern() -> None:

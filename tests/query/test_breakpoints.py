@@ -16,9 +16,9 @@ TWICE_ON_ONE_LINE = Object(
 )
 
 
-def spots(answer: Located) -> list[tuple[int, str | None, int]]:
+def locations(answer: Located) -> list[tuple[int, str | None, int]]:
     """Offset, function and line of each."""
-    return [(int(spot.section_offset), spot.function, spot.line) for spot in answer.spots]
+    return [(int(location.section_offset), location.function, location.line) for location in answer.locations]
 
 
 def ask(*objects: Object, line: int, file: str = "a.cl", every: bool = False, path: str | None = None) -> Located:
@@ -27,25 +27,25 @@ def ask(*objects: Object, line: int, file: str = "a.cl", every: bool = False, pa
 
 def test_two_copies_inlined_by_one_line_are_two_places() -> None:
     answer = ask(TWICE_ON_ONE_LINE, line=8)
-    assert spots(answer) == [(0x20, "f", 8), (0x30, "f", 8)]
-    assert all(spot.inlined and not spot.slid and spot.kernel == "k" for spot in answer.spots)
-    assert [spot.address for spot in answer.spots] == [0x1020, 0x1030]
+    assert locations(answer) == [(0x20, "f", 8), (0x30, "f", 8)]
+    assert all(location.inlined and not location.slid and location.kernel == "k" for location in answer.locations)
+    assert [location.address for location in answer.locations] == [0x1020, 0x1030]
 
 
 def test_a_functions_own_line_is_behind_its_prologue() -> None:
-    assert spots(ask(TWICE_ON_ONE_LINE, line=1)) == [(0x10, "k", 3)]
-    assert spots(ask(TWICE_ON_ONE_LINE, line=1, every=True)) == [(0, "k", 1)]
+    assert locations(ask(TWICE_ON_ONE_LINE, line=1)) == [(0x10, "k", 3)]
+    assert locations(ask(TWICE_ON_ONE_LINE, line=1, every=True)) == [(0, "k", 1)]
 
 
 def test_of_a_function_the_lowest_statement_address_counts() -> None:
-    assert spots(ask(TWICE_ON_ONE_LINE, line=3)) == [(0x10, "k", 3)]
-    assert spots(ask(TWICE_ON_ONE_LINE, line=3, every=True)) == [(0x10, "k", 3), (0x40, "k", 3)]
+    assert locations(ask(TWICE_ON_ONE_LINE, line=3)) == [(0x10, "k", 3)]
+    assert locations(ask(TWICE_ON_ONE_LINE, line=3, every=True)) == [(0x10, "k", 3), (0x40, "k", 3)]
 
 
 def test_a_line_without_a_statement_slides_and_says_so() -> None:
     answer = ask(TWICE_ON_ONE_LINE, line=4)
-    assert spots(answer) == [(0x20, "f", 8), (0x30, "f", 8)]
-    assert all(spot.slid for spot in answer.spots)
+    assert locations(answer) == [(0x20, "f", 8), (0x30, "f", 8)]
+    assert all(location.slid for location in answer.locations)
 
 
 def test_refusals_have_names() -> None:
@@ -55,7 +55,7 @@ def test_refusals_have_names() -> None:
         (9, False, Refusal.PAST_END),
     ):
         answer = ask(TWICE_ON_ONE_LINE, line=line, every=every)
-        assert (answer.spots, answer.refusal, answer.candidates) == ((), refusal, ("/src/a.cl",))
+        assert (answer.locations, answer.refusal, answer.candidates) == ((), refusal, ("/src/a.cl",))
         assert answer.last_line == 8
 
 
@@ -75,8 +75,8 @@ def test_several_files_are_ambiguous_until_one_is_named() -> None:
     other = Object("second", [(0, 5, S), (0x10, 0, E)], files=("", "/lib/a.cl"))
     answer = ask(TWICE_ON_ONE_LINE, other, line=5)
     assert (answer.refusal, answer.candidates) == (Refusal.AMBIGUOUS_FILE, ("/lib/a.cl", "/src/a.cl"))
-    assert spots(ask(TWICE_ON_ONE_LINE, other, line=5, file="lib/a.cl")) == [(0, None, 5)]
-    assert spots(ask(TWICE_ON_ONE_LINE, other, line=5, path="second")) == [(0, None, 5)]
+    assert locations(ask(TWICE_ON_ONE_LINE, other, line=5, file="lib/a.cl")) == [(0, None, 5)]
+    assert locations(ask(TWICE_ON_ONE_LINE, other, line=5, path="second")) == [(0, None, 5)]
 
 
 def test_two_functions_of_one_name_are_two() -> None:
@@ -87,8 +87,8 @@ def test_two_functions_of_one_name_are_two() -> None:
         kernels=[],
     )
     answer = ask(twins, line=4)
-    assert spots(answer) == [(0, "f", 4), (0x20, "f", 4)]
-    assert {spot.kernel for spot in answer.spots} == {None}
+    assert locations(answer) == [(0, "f", 4), (0x20, "f", 4)]
+    assert {location.kernel for location in answer.locations} == {None}
 
 
 def test_places_come_by_kernel_then_by_address() -> None:
@@ -97,7 +97,7 @@ def test_places_come_by_kernel_then_by_address() -> None:
         scopes=[Scope("z", 0, 0x10), Scope("a", 0x10, 0x20), Scope("f", 0x20, 0x30)],
         kernels=[("z", 0, 0x10), ("a", 0x10, 0x20)],
     )
-    assert [(spot.kernel, int(spot.section_offset)) for spot in ask(several, line=4).spots] == [
+    assert [(location.kernel, int(location.section_offset)) for location in ask(several, line=4).locations] == [
         ("a", 0x10),
         ("a", 0x20),
         ("z", 0),
@@ -108,26 +108,26 @@ def test_without_functions_a_kernel_counts_as_one() -> None:
     bare = Object(
         rows=[(0, 4, S), (0x10, 4, S), (0x20, 4, S), (0x30, 0, E)], kernels=[("z", 0, 0x20), ("a", 0x20, 0x20)]
     )
-    assert spots(ask(bare, line=4)) == [(0x20, None, 4), (0, None, 4)]
+    assert locations(ask(bare, line=4)) == [(0x20, None, 4), (0, None, 4)]
 
 
 def test_a_symbol_says_where_a_function_begins_as_well_as_a_scope() -> None:
     lines_only = Object(rows=[(0, 1, S), (8, 2, P), (0x10, 0, E)], symbols=[("g", 0, 0x10)])
-    assert spots(ask(lines_only, line=1)) == [(8, "g", 2)]
+    assert locations(ask(lines_only, line=1)) == [(8, "g", 2)]
 
 
 def test_a_row_that_the_next_one_covers_up_is_still_a_place() -> None:
     """The call of what is inlined at the very first byte belongs to the caller."""
     covered = Object(rows=[(0, 3, S), (0, 8, S), (0x10, 0, E)], scopes=[Scope("k", 0, 0x20), Scope("f", 0, 0x10, 0, 3)])
-    assert spots(ask(covered, line=3)) == [(0, "k", 3)]
-    assert spots(ask(covered, line=8)) == [(0, "f", 8)]
+    assert locations(ask(covered, line=3)) == [(0, "k", 3)]
+    assert locations(ask(covered, line=8)) == [(0, "f", 8)]
 
 
 def test_rules_name_the_files_of_the_answer() -> None:
     found = index(TWICE_ON_ONE_LINE)
     for file in ("/home/me/a.cl", "/src/a.cl", "a.cl"):
         answer = locate(found, SourceLine(file, 8), rules=(PathRule("/src", "/home/me"),))
-        assert {spot.file for spot in answer.spots} == {"/home/me/a.cl"}
+        assert {location.file for location in answer.locations} == {"/home/me/a.cl"}
 
 
 def test_an_object_that_is_none_is_refused() -> None:

@@ -13,7 +13,7 @@ from symd.errors import Malformed
 from symd.model.addresses import ByAddress
 from symd.model.answers import Answers, Reason, TextSection
 from symd.v1 import answer_pb2
-from symd.wire.answers import FEW, from_columns, to_answer, to_columns
+from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_columns, to_answer, to_columns
 from symd.wire.concatenated import concatenated
 from tests.service.fakes import AMBIGUOUS, CANDIDATES, DIGEST, GOOD, LOCATIONS, FakeEngine
 
@@ -38,7 +38,7 @@ ADDRESSES = st.one_of(st.integers(0, 0x400), st.just(AMBIGUOUS), st.integers(0, 
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(ADDRESSES, max_size=3 * FEW))
+@given(st.lists(ADDRESSES, max_size=3 * PLAIN_PYTHON_ANSWERS))
 def test_every_answer_of_a_batch_arrives_as_it_was(addresses):
     values = np.array(addresses, np.uint64)
     before = engine().symbolize_column(DIGEST, values)
@@ -47,13 +47,13 @@ def test_every_answer_of_a_batch_arrives_as_it_was(addresses):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(ADDRESSES, max_size=FEW + 9), min_size=1, max_size=4))
+@given(st.lists(st.lists(ADDRESSES, max_size=PLAIN_PYTHON_ANSWERS + 9), min_size=1, max_size=4))
 def test_answers_to_the_parts_of_a_batch_make_the_answers_to_the_whole(parts):
     whole = asked(*(address for part in parts for address in part))
     assert list(concatenated([travelled(asked(*part)) for part in parts])) == list(whole)
 
 
-@pytest.mark.parametrize("copies", [1, FEW * 2])
+@pytest.mark.parametrize("copies", [1, PLAIN_PYTHON_ANSWERS * 2])
 def test_the_inlined_frame_brings_its_caller_and_nothing_else_travels(copies):
     message = to_columns(asked(*[0x150] * copies))
     assert message.locations.count == 3  # "nothing known", helper, and vadd that it was inlined into
@@ -78,7 +78,7 @@ def test_offsets_that_follow_from_the_question_do_not_travel():
 
 def test_an_offset_that_wraps_below_zero_still_follows_from_its_base():
     """A section address above the value asked: the base is taken modulo 2^64."""
-    count = 2 * FEW
+    count = 2 * PLAIN_PYTHON_ANSWERS
     values = np.arange(count, dtype=np.uint64)
     place = TextSection("", ".text", 1, 0)
     one, offset = np.ones(count, np.uint32), values + np.uint64(0x40)
@@ -89,8 +89,8 @@ def test_an_offset_that_wraps_below_zero_still_follows_from_its_base():
 
 
 def test_offsets_that_do_not_follow_travel():
-    values = np.zeros(2 * FEW, np.uint64)
-    one, offset = np.ones(2 * FEW, np.uint32), np.arange(2 * FEW, dtype=np.uint64)
+    values = np.zeros(2 * PLAIN_PYTHON_ANSWERS, np.uint64)
+    one, offset = np.ones(2 * PLAIN_PYTHON_ANSWERS, np.uint32), np.arange(2 * PLAIN_PYTHON_ANSWERS, dtype=np.uint64)
     before = Answers(one, one, offset, LOCATIONS, (TextSection("", ".text", 1, 0),))
     assert not to_columns(before, values).HasField("base")
     assert travelled(before, values).offset.tolist() == offset.tolist()

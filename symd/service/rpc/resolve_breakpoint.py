@@ -18,7 +18,7 @@ def handle(
     digest, asked = from_resolve_request(request)
     answer = service.engine.locate(digest, asked.where, asked.path, every=asked.every, rules=asked.rules)
     of = f"{digest}/breakpoints/{asked.where}/{asked.path}/{asked.every}"
-    page, token = slice_page(answer.spots, of, request.page_size, request.page_token)
+    page, token = slice_page(answer.locations, of, request.page_size, request.page_token)
     return ResolveBreakpointResponse(
         locations=map(to_location, page), refusal=to_refusal(answer), next_page_token=token
     )
