@@ -1,0 +1,24 @@
+// Asks a daemon for the frames of one object address: symbolize unix:/run/user/1000/symd/symd.sock SHA256 0x1b0
+#include <grpcpp/grpcpp.h>
+
+#include <iostream>
+
+#include "symd/v1/symbol_service.grpc.pb.h"
+
+int main(int, char **argv) {
+    grpc::ChannelArguments options;
+    options.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");  // over a Unix socket gRPC would send the path
+    auto stub = symd::v1::SymbolService::NewStub(
+        grpc::CreateCustomChannel(argv[1], grpc::InsecureChannelCredentials(), options));
+    symd::v1::SymbolizeRequest request;
+    request.set_name(std::string("modules/") + argv[2]);
+    request.add_queries()->set_address(std::stoull(argv[3], nullptr, 0));
+    symd::v1::SymbolizeResponse response;
+    grpc::ClientContext context;
+    if (auto status = stub->Symbolize(&context, request, &response); !status.ok()) {
+        std::cerr << status.error_message() << "\n";
+        return 1;
+    }
+    for (const auto &frame : response.answers(0).frames())
+        std::cout << frame.function() << " " << frame.file() << ":" << frame.line() << "\n";
+}

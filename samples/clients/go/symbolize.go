@@ -1,0 +1,33 @@
+// Asks a daemon for the frames of one object address: symbolize unix:/run/user/1000/symd/symd.sock SHA256 0x1b0
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+
+	symd "github.com/symd/symd/gen/go/symd/v1"
+	"google.golang.org/grpc"
+)
+
+func main() {
+	channel, err := grpc.Dial(os.Args[1], grpc.WithInsecure(), grpc.WithAuthority("localhost"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	address, err := strconv.ParseUint(os.Args[3], 0, 64)
+	if err != nil {
+		log.Fatal(err)
+	}
+	query := &symd.Query{Kind: &symd.Query_Address{Address: address}}
+	request := &symd.SymbolizeRequest{Name: "modules/" + os.Args[2], Queries: []*symd.Query{query}}
+	response, err := symd.NewSymbolServiceClient(channel).Symbolize(context.Background(), request)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, frame := range response.Answers[0].Frames {
+		fmt.Printf("%s %s:%d\n", frame.GetFunction(), frame.GetFile(), frame.Line)
+	}
+}
