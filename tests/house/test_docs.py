@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,12 @@ def test_the_house_stands_in_the_design_as_it_is_built() -> None:
     drawn = [name.removesuffix(".py").rstrip("/") for cell in first_cells for name in re.findall(r"`([^`]+)`", cell)]
     assert drawn == list(ORDER)
     assert {room(path) for path in SOURCES} - {"__init__", "__main__"} <= set(drawn)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_what_a_document_imports_can_be_imported(document: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
+    for node in (node for block in blocks for node in ast.walk(ast.parse(block))):
+        if isinstance(node, ast.ImportFrom):
+            module = import_module(node.module or "")
+            assert not [name.name for name in node.names if not hasattr(module, name.name)], node.module
