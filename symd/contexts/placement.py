@@ -152,10 +152,10 @@ class _Sizer:
                 size = texts.sizes[int(number[0])] - int(at[0]) if count[0] == 1 else 0
                 return [size] * int(count[0])
 
-    def _table(self, path: str | None) -> _Texts:
+    def _table(self, path: str | None) -> _TextSections:
         index = self._index()
         _check_object(index, path)
-        texts = _Texts({}, {})
+        texts = _TextSections({}, {})
         for number in index.chosen_sections(path).tolist():
             where = index.sections[number]
             texts.sizes[number] = index.section_size(number)
@@ -165,7 +165,7 @@ class _Sizer:
         return texts
 
 
-class _Texts(NamedTuple):
+class _TextSections(NamedTuple):
     """The text sections that may be meant: their sizes by number, and their numbers by name and by index."""
 
     sizes: dict[int, int]

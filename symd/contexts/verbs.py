@@ -33,43 +33,43 @@ class Contexts:
     """``ContextVerbs`` over a store in this process; ``opener`` opens the index of a module by its digest."""
 
     def __init__(self, context_log: ContextLog, opener: Opener) -> None:
-        self._epochs = context_log
+        self._context_log = context_log
         self._opener = opener
         self._maps: OrderedDict[str, _Map] = OrderedDict()
         self._lock = threading.Lock()
 
     def add(self, context: Context) -> str:
-        return self._epochs.add(checked_context(context))
+        return self._context_log.add(checked_context(context))
 
     def get(self, name: str) -> ContextRecord:
-        return self._epochs.context(name)
+        return self._context_log.context(name)
 
     def all(self, after: str = "") -> Iterator[ContextRecord]:
-        page = self._epochs.contexts(after, PAGE)
+        page = self._context_log.contexts(after, PAGE)
         while page:
             yield from page
-            page = self._epochs.contexts(page[-1].id, PAGE)
+            page = self._context_log.contexts(page[-1].id, PAGE)
 
     def remove(self, name: str) -> None:
-        self._epochs.remove(name)
+        self._context_log.remove(name)
         with self._lock:
             self._maps.pop(name, None)
 
     def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
-        width = self._epochs.context(name).context.address_bits
+        width = self._context_log.context(name).context.address_bits
         checked = [
             checked_unload(event)
             if isinstance(event, Unload)
             else placed(event, width, partial(self._opener, event.module))
             for event in events
         ]
-        return self._epochs.record(name, checked)
+        return self._context_log.record(name, checked)
 
     def loads(self, name: str, after: int = 0) -> Iterator[tuple[int, Load]]:
-        page = self._epochs.loads(name, after, PAGE)
+        page = self._context_log.loads(name, after, PAGE)
         while page:
             yield from page
-            page = self._epochs.loads(name, page[-1][0], PAGE)
+            page = self._context_log.loads(name, page[-1][0], PAGE)
 
     def symbolize(
         self, name: str, values: U64, times: Times = None, form: AddressForm = WHOLE_ADDRESS
@@ -83,7 +83,7 @@ class Contexts:
         with self._lock:
             found = self._maps.get(name)
         if found is None:
-            found = _Map(self._epochs, self._epochs.context(name))
+            found = _Map(self._context_log, self._context_log.context(name))
         with self._lock:
             found = self._maps.setdefault(name, found)
             self._maps.move_to_end(name)
@@ -97,14 +97,14 @@ class StoredAliases:
 
     def __init__(self, aliases: Aliases, context_log: ContextLog) -> None:
         self._aliases = aliases
-        self._epochs = context_log
+        self._context_log = context_log
 
     def add(self, aliases: Sequence[Alias]) -> None:
         for each in aliases:
             if not each.kind or not each.key or max(len(each.kind), len(each.key), len(each.path or "")) > MAX_TEXT:
                 raise BadQuery(f"an alias has a kind and a key of 1 to {MAX_TEXT} characters")
         for context in {each.context for each in aliases} - {""}:
-            self._epochs.context(context)
+            self._context_log.context(context)
         self._aliases.add(aliases)
 
     def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
@@ -124,7 +124,7 @@ class _Map:
     """A timeline and how far in the log it is."""
 
     def __init__(self, context_log: ContextLog, record: ContextRecord) -> None:
-        self._epochs = context_log
+        self._context_log = context_log
         self._name = record.id
         self._lock = threading.Lock()
         self._timeline = Timeline()
@@ -140,7 +140,7 @@ class _Map:
         with self._lock:
             whole = False
             while not whole:
-                changes = self._epochs.changes(self._name, self._last)
+                changes = self._context_log.changes(self._name, self._last)
                 if changes.number != self._last.number:
                     self._timeline = Timeline()
                 self._take(changes)

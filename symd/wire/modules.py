@@ -27,14 +27,14 @@ _DEBUG_WORDS = {number: word for word, number in _DEBUG_SCHEMES.items()}
 def to_module(record: ModuleRecord, summary: ModuleSummary | None = None) -> module_pb2.Module:
     """The module as the catalogue has it, and where ``summary`` says what is inside, with its contents."""
     whole = int(record.added)
-    carried, nanos = divmod(round((record.added - whole) * NANO), NANO)
+    carry, nanos = divmod(round((record.added - whole) * NANO), NANO)
     return module_pb2.Module(
         name=module_name(record.sha256),
         sha256=record.sha256,
         size_bytes=record.size,
         format=record.format,
         label=utf8(record.label),
-        create_time=Timestamp(seconds=whole + carried, nanos=nanos),
+        create_time=Timestamp(seconds=whole + carry, nanos=nanos),
         contents=_contents(summary) if summary else None,
         failure=reason_status(record.failure) if record.failure else None,
     )

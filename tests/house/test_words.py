@@ -57,11 +57,7 @@ ONE_THING = (
 """Class names that stood for several things. A name that several specifications have (Scope, Header, Symbol) may."""
 SEVERAL = {"Segment", "Found"}
 """Those of them that still do."""
-LEFT: dict[str, set[str]] = {
-    "Texts": {"contexts"},
-    "epochs": {"contexts"},
-    "carried": {"wire"},
-}
+LEFT: dict[str, set[str]] = {}
 """Identifier to the rooms that have not yet given it up."""
 
 
