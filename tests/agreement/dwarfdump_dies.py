@@ -112,7 +112,8 @@ class Tree:
 
 @dataclass(frozen=True)
 class Shown:
-    """One variable as the text has it; ``live`` are addresses."""
+    """One variable as the text has it; ``live`` are addresses. ``places`` are the expressions with the ranges where each
+    holds, and ``frame_base`` that of the function; these two are not compared as they stand."""
 
     name: str
     type: str
@@ -120,6 +121,8 @@ class Shown:
     function: str | None
     inlined: bool
     live: tuple[tuple[int, int], ...]
+    places: tuple[tuple[int, int, str], ...] = field(default=(), compare=False)
+    frame_base: str = field(default="", compare=False)
 
 
 def scopes_below(function: Die) -> Iterator[Die]:
@@ -179,6 +182,8 @@ def in_scope(tree: Tree, scope: Die) -> list[Shown]:
             tree.name(function) or None,
             function.tag == SCOPES[1],
             live(tree, die, tuple(scope.ranges())),
+            places(tree, die, tuple(scope.ranges())),
+            expression(around_all(scope).attributes.get("DW_AT_frame_base", "")),
         )
         for die in own + missing
     ]
@@ -191,7 +196,15 @@ def global_variables(tree: Tree, outer: Die, text: tuple[int, int]) -> Iterator[
         elif die.tag == "DW_TAG_variable" and (
             "DW_AT_declaration" not in die.attributes or "DW_AT_location" in die.attributes
         ):
-            yield Shown(tree.name(die), tree.type(die), "global", None, False, live(tree, die, (text,)))
+            yield Shown(
+                tree.name(die),
+                tree.type(die),
+                "global",
+                None,
+                False,
+                live(tree, die, (text,)),
+                places(tree, die, (text,)),
+            )
 
 
 def live(tree: Tree, die: Die, scope: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
@@ -205,3 +218,23 @@ def live(tree: Tree, die: Die, scope: tuple[tuple[int, int], ...]) -> tuple[tupl
         if "DW_AT_location" in one.attributes:
             return scope if one.attributes["DW_AT_location"] != ")" else ()
     return scope if any("DW_AT_const_value" in one.attributes for one in tree.origins(die)) else ()
+
+
+def places(tree: Tree, die: Die, scope: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int, str], ...]:
+    """Each expression with the addresses where it holds."""
+    for one in tree.origins(die):
+        if "DW_AT_location" in one.lists:
+            return tuple((start, end, expression(text)) for start, end, text in one.lists["DW_AT_location"])
+        if "DW_AT_location" in one.attributes:
+            return tuple((start, end, expression(one.attributes["DW_AT_location"])) for start, end in scope)
+    return ()
+
+
+def expression(text: str) -> str:
+    """The operations of an attribute or a list's entry, as they are printed."""
+    return text.strip().removeprefix(":").removesuffix(")").strip()
+
+
+def around_all(scope: Die) -> Die:
+    """The function into whose code a scope was put."""
+    return next(die for die in (scope, *ancestors(scope)) if die.tag == "DW_TAG_subprogram")

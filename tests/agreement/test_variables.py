@@ -10,7 +10,8 @@ import pytest
 from symd import containers
 from symd.debuginfo.variables import VariableReader
 from symd.model.code import CodeObject, Section
-from tests.agreement import dwarfdump_dies, oracle_cubin, oracle_elf
+from symd.model.variables import Variable
+from tests.agreement import dwarfdump_dies, dwarfdump_locations, oracle_cubin, oracle_elf
 from tests.agreement.comparison import IGC_LINE
 from tests.agreement.dwarfdump_dies import Die, Shown, Tree
 from tests.agreement.samples import Sample, samples
@@ -21,7 +22,7 @@ from tests.golden.cuda import samples as cuda
 
 class Comparison:
     """A code object beside LLVM's reading of it. ``counted`` collects how many variables were compared, by whether they
-    live somewhere."""
+    live somewhere; ``structured`` and ``not_read`` how many locations were compared as structure, or could not be."""
 
     def __init__(self, code: CodeObject, elf: bytes, folder: Path) -> None:
         path = folder / "dwarfdump.elf"
@@ -29,6 +30,7 @@ class Comparison:
         self.tree = Tree(path)
         self.reader = VariableReader(code)
         self.counted = {True: 0, False: 0}
+        self.structured = self.not_read = 0
 
     def section(self, functions: list[Die], section: Section, base: int) -> None:
         """Compare everywhere in the functions of one section; ``base`` is the address that LLVM gives its first byte."""
@@ -41,6 +43,20 @@ class Comparison:
                 self.counted[bool(other.live)] += 1
                 here = any(start <= address < end for start, end in other.live)
                 assert variable.optimized_out == (variable.location is None) == (not here), (hex(address), variable)
+                self._structure(variable, other, address)
+
+    def _structure(self, variable: Variable, other: Shown, address: int) -> None:
+        """The structured locations are those of the expressions that LLVM prints for the address."""
+        texts = [text for start, end, text in other.places if start <= address < end and text]
+        if not texts:
+            return
+        if not all(map(dwarfdump_locations.can_be_read, texts)):
+            self.not_read += 1
+            return
+        assert len(variable.locations) == len(texts), (variable, texts)
+        for location, text in zip(variable.locations, texts, strict=True):
+            dwarfdump_locations.assert_same(location, text, other.frame_base)
+        self.structured += 1
 
     def _probes(self, function: Die, text: tuple[int, int]) -> list[int]:
         ends = set()
@@ -131,6 +147,7 @@ def test_variables_of_an_amd_object_are_those_of_dwarfdump(name: str, tmp_path: 
             if len(texts) == 1 or text.name == f".text.{comparison.tree.linkage_name(one)}"
         ]
         comparison.section(mine, text, text.address if code.linked else 0)
+    assert comparison.structured > 1 or not any(comparison.counted.values())
 
 
 @pytest.mark.parametrize("name", [name for name in cuda.CUBINS if ".debug" in name])
@@ -147,3 +164,5 @@ def test_variables_of_a_cuda_debug_build_are_those_of_dwarfdump(name: str, tmp_p
             compared += 1
     assert compared > 1
     assert comparison.counted[True] > 10
+    assert comparison.structured > 10
+    assert not comparison.not_read

@@ -319,10 +319,17 @@ def test_a_sum_that_doubles_a_thousand_times_is_cut_short() -> None:
     assert len(text) < 5000
 
 
-def test_a_lane_count_beyond_sense_is_not_followed() -> None:
-    assert where(b"\xed\x34\x1e\x9f", INTEL, 65535) == "constant 0" or "lane" in (
-        where(b"\xed\x9f", INTEL, 65535) or ""
-    )
+@pytest.mark.parametrize(
+    ("divisor", "expected"),
+    [
+        (63, "lanes 0-61: constant 0; lane 62: constant -1; lane 63: 1 / 0"),
+        (64, "lanes 0-62: constant 0; lane 63: constant -1"),
+    ],
+)
+def test_a_lane_count_beyond_sense_is_not_followed(divisor: int, expected: str) -> None:
+    """1 / (lane - divisor), of 65535 lanes: lane 64 is not asked for."""
+    expression = b"\x31" + LANE + b"\x08" + bytes([divisor]) + b"\x1c\x1b\x9f"
+    assert where(expression, INTEL, 65535) == expected
 
 
 def test_mutated_expressions_are_answered_by_text() -> None:
