@@ -69,14 +69,14 @@ class ScopeFinder:
         """The scopes that hold a linear address, innermost first, up to the function.
 
         The innermost function or inlined call is the one that an index has there: ``debuginfo.overlaps`` has the rule for
-        ranges that contradict each other, and an address that it gives to nobody has no scopes. Blocks count in that
-        function only. What stands around it in the tree counts, whether its ranges hold the address or not.
+        ranges that contradict each other. Where that gives an address to nobody although functions say that they hold it,
+        the one whose range begins last has it here, of several the last in the tree: frames must not guess a function's
+        name, but what it says of its variables is still so. Blocks count in that function only. What stands around it in
+        the tree counts, whether its ranges hold the address or not.
         """
-        near = self._overlapping(address)
-        function = self._function_at(address, near)
-        if function is None and len(near):
-            return []
-        blocks = (die for die in self._held(address) if die.tag not in _FUNCTIONS)
+        held = self._held(address)
+        function = self._function_at(address) or next((die for die in held if die.tag in _FUNCTIONS), None)
+        blocks = (die for die in held if die.tag not in _FUNCTIONS)
         chains = (self._chain(die) for die in islice(blocks, MOST_BLOCKS))
         inside = (chain for chain in chains if function is None or chain[0].function is function)
         block = next(inside, None)
@@ -97,8 +97,9 @@ class ScopeFinder:
                 return near[np.argsort(self._scopes.which[near], kind="stable")]
             low, high = min(low, reach[0]), max(high, reach[1])
 
-    def _function_at(self, address: int, near: NDArray[np.int64]) -> Die | None:
-        """The function or inlined call that has the address, of those whose ranges are ``near``."""
+    def _function_at(self, address: int) -> Die | None:
+        """The function or inlined call that the rule gives the address to."""
+        near = self._overlapping(address)
         columns = self._scopes.start, self._scopes.end, self._scopes.which
         for start, end, slot in disjoint_pieces(zip(*(each[near].tolist() for each in columns), strict=True)):
             if start <= address < end:
