@@ -22,8 +22,8 @@ from symd.wire.text import utf8
 PLAIN_PYTHON_ANSWERS = 8
 """Up to this many answers are renumbered in plain Python, which is then faster than NumPy over a whole table."""
 _REASONS: Mapping[int, Reason] = {int(reason): reason for reason in Reason}
-CACHED = 1 << 15
-"""So many numbers at a time are compared, so that what is between stays in the processor's cache."""
+NUMBERS_COMPARED_AT_ONCE = 1 << 15
+"""Numbers of a column that are compared at a time, so that what is made on the way stays in the processor's cache."""
 
 
 def to_answer(answer: Answer) -> answer_pb2.Answer:
@@ -229,8 +229,8 @@ def _base(values: U64, section: U32 | None, offset: U64) -> int | None:
     when ``section`` is None)."""
     first = 0 if section is None else int(np.argmax(section != 0))
     base = (int(values[first]) - int(offset[first])) % (1 << 64)
-    for start in range(0, len(values), CACHED):
-        part = slice(start, start + CACHED)
+    for start in range(0, len(values), NUMBERS_COMPARED_AT_ONCE):
+        part = slice(start, start + NUMBERS_COMPARED_AT_ONCE)
         fits = values[part] - offset[part] == np.uint64(base)
         if not (fits if section is None else fits | (section[part] == 0)).all():
             return None

@@ -15,18 +15,18 @@ from symd.model.answers import Locations
 from symd.v1 import location_pb2
 from symd.wire.location_tables import from_table, write_table
 
-SMALL = 1 << 10
-"""A table of fewer entries is not worth a name."""
-SHARE = 8
-"""A table is worth sending whole to a batch that has an address for every so many of its entries."""
-NAME = 16
+MIN_NAMED_ENTRIES = 1 << 10
+"""Entries that a table must have to be worth a name."""
+ENTRIES_PER_ADDRESS = 8
+"""How many entries a table may have for each address of a batch to be worth sending whole."""
+NAME_BYTES = 16
 """Bytes of a table's name: a BLAKE2b digest of the table's message."""
-BUDGET = 256 << 20
+BUDGET_BYTES = 256 << 20
 """Bytes of tables that one side keeps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedTable:
     """A whole table as the bytes of a message, and the same by name alone."""
 
     name: bytes
@@ -34,27 +34,27 @@ class Named:
     name_only: bytes
 
     @classmethod
-    def of(cls, locations: Locations) -> Named:
+    def of(cls, locations: Locations) -> NamedTable:
         message = location_pb2.LocationTable()
         write_table(message, locations)
         content = message.SerializeToString(deterministic=True)
-        name = hashlib.blake2b(content, digest_size=NAME).digest()
+        name = hashlib.blake2b(content, digest_size=NAME_BYTES).digest()
         name_only = location_pb2.LocationTable(name=name).SerializeToString()
         return cls(name, content + name_only, name_only)  # messages one after another are read as their union
 
 
 @dataclass(slots=True)
-class _Met:
+class _KnownTable:
     """A table that answers pointed into, and its name, once it has one."""
 
     table: weakref.ref[Locations]
-    named: Named | None = None
+    named: NamedTable | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def again(self, locations: Locations) -> Named:
+    def with_name(self, locations: Locations) -> NamedTable:
         with self.lock:
             if self.named is None:
-                self.named = Named.of(locations)
+                self.named = NamedTable.of(locations)
             return self.named
 
 
@@ -62,17 +62,17 @@ class NamedTables:
     """The daemon's names. What is shared, or met a second time, is not the table of one answer; its message is kept
     as long as the index stays open and ``budget`` bytes last. Safe to use from several threads."""
 
-    def __init__(self, budget: int = BUDGET) -> None:
+    def __init__(self, budget: int = BUDGET_BYTES) -> None:
         self._budget = budget
         self._lock = threading.Lock()
-        self._met: OrderedDict[int, _Met] = OrderedDict()
+        self._met: OrderedDict[int, _KnownTable] = OrderedDict()
         self._gone: deque[int] = deque()
 
     def message(self, locations: Locations, count: int, known: Collection[bytes], sent: set[bytes]) -> bytes | None:
         """How ``count`` answers that point into the table bring it: by name to one who knows it, whole (and from then
         on it is in ``sent``), or as None: only the part that they need, without a name."""
-        large = count * SHARE >= len(locations)
-        named = self._named(locations, large or bool(known)) if len(locations) >= SMALL else None
+        large = count * ENTRIES_PER_ADDRESS >= len(locations)
+        named = self._named(locations, large or bool(known)) if len(locations) >= MIN_NAMED_ENTRIES else None
         if named is None:
             return None
         if named.name in sent or named.name in known:
@@ -82,7 +82,7 @@ class NamedTables:
         sent.add(named.name)
         return named.whole
 
-    def _named(self, locations: Locations, wanted: bool) -> Named | None:
+    def _named(self, locations: Locations, wanted: bool) -> NamedTable | None:
         """The table with its name. It gets one when that is ``wanted``: the batch is large, or the client may have the table
         from elsewhere. Otherwise nobody would send what is written for it."""
         key = id(locations)
@@ -90,13 +90,13 @@ class NamedTables:
             self._forget_gone()
             met = self._met.get(key)
             if met is None or met.table() is not locations:
-                met = self._met[key] = _Met(weakref.ref(locations, lambda _table: self._gone.append(key)))
+                met = self._met[key] = _KnownTable(weakref.ref(locations, lambda _table: self._gone.append(key)))
                 if not locations.shared:
                     return None
             self._met.move_to_end(key)
         if not wanted and met.named is None:
             return None
-        named = met.again(locations)
+        named = met.with_name(locations)
         with self._lock:
             self._shrink()
         return named
@@ -124,7 +124,7 @@ class KeptTables:
     """The client's: for each module the last table that had a name, ``budget`` bytes of them. Safe to use from several
     threads."""
 
-    def __init__(self, budget: int = BUDGET) -> None:
+    def __init__(self, budget: int = BUDGET_BYTES) -> None:
         self._budget = budget
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, tuple[bytes, Locations]] = OrderedDict()

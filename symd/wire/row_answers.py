@@ -65,18 +65,19 @@ class RowAnswers(Answers):
 def as_columns(answers: Sequence[Answer]) -> Answers:
     """The same answers; a location that several have is there several times. Made for few: it works one by one."""
     table = _Table()
-    places: dict[TextSection, int] = {}
+    sections: dict[TextSection, int] = {}
     location = [table.add(answer) for answer in answers]
-    place = [
-        places.setdefault(_place(answer), len(places) + 1) if answer.address is not None else 0 for answer in answers
+    section = [
+        sections.setdefault(_text_section(answer), len(sections) + 1) if answer.address is not None else 0
+        for answer in answers
     ]
     offset = [answer.section_offset or 0 for answer in answers]
     candidates = {number: answer.candidates for number, answer in enumerate(answers) if answer.candidates}
-    columns = np.array(location, np.uint32), np.array(place, np.uint32), np.array(offset, np.uint64)
-    return Answers(*columns, table.locations(), list(places), candidates)
+    columns = np.array(location, np.uint32), np.array(section, np.uint32), np.array(offset, np.uint64)
+    return Answers(*columns, table.locations(), list(sections), candidates)
 
 
-def _place(answer: Answer) -> TextSection:
+def _text_section(answer: Answer) -> TextSection:
     start = (answer.address or 0) - (answer.section_offset or 0)
     return TextSection(answer.path or "", answer.section, answer.section_index or 0, start)
 

@@ -13,13 +13,13 @@ from symd.model.answers import Answers, Locations, TextSection
 from symd.v1 import answer_pb2, location_pb2
 from symd.wire.answers import from_columns, write_columns
 from symd.wire.concatenated import concatenated
-from symd.wire.kept_tables import SHARE, SMALL, KeptTables, NamedTables
+from symd.wire.kept_tables import ENTRIES_PER_ADDRESS, MIN_NAMED_ENTRIES, KeptTables, NamedTables
 
 PLACES = (TextSection("", ".text", 1, 0x1000),)
 COLUMNS = ("reason", "kernel", "function", "linkage_name", "file", "line", "column", "inlined", "parent")
 
 
-def table(count=SMALL, start=0):
+def table(count=MIN_NAMED_ENTRIES, start=0):
     """Entry n is line ``start`` + n of function n % 3; every third is inlined into the one before."""
     number = np.arange(count, dtype=np.uint32)
     zero = np.zeros(count, np.uint32)
@@ -32,7 +32,7 @@ def table(count=SMALL, start=0):
     )
 
 
-def answers(locations, count=SMALL, seed=1):
+def answers(locations, count=MIN_NAMED_ENTRIES, seed=1):
     numbers = np.random.default_rng(seed).integers(1, len(locations), count)
     offset = np.arange(count, dtype=np.uint64)
     return Answers(numbers.astype(np.uint32), np.ones(count, np.uint32), offset, locations, PLACES)
@@ -54,8 +54,8 @@ class Daemon:
 def test_a_table_that_is_met_again_comes_whole_and_then_by_name():
     daemon, kept, given = Daemon(), KeptTables(), answers(table())
     first, second = daemon.message(given), daemon.message(given)
-    assert (first.locations.name, first.locations.count < SMALL) == (b"", True)
-    assert (len(second.locations.name), second.locations.count) == (16, SMALL)
+    assert (first.locations.name, first.locations.count < MIN_NAMED_ENTRIES) == (b"", True)
+    assert (len(second.locations.name), second.locations.count) == (16, MIN_NAMED_ENTRIES)
     third = daemon.message(given, known=[second.locations.name])
     assert third.locations == location_pb2.LocationTable(name=second.locations.name)
     call = kept.of("module")
@@ -69,10 +69,10 @@ def test_a_table_that_is_met_again_comes_whole_and_then_by_name():
 
 
 def test_a_table_that_is_shared_comes_whole_with_the_first_large_batch_and_then_by_name():
-    daemon, shared = Daemon(), replace(table(SMALL * SHARE), shared=True)
-    assert daemon.message(answers(shared, SMALL - 1)).locations.name == b""
+    daemon, shared = Daemon(), replace(table(MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS), shared=True)
+    assert daemon.message(answers(shared, MIN_NAMED_ENTRIES - 1)).locations.name == b""
     first = daemon.message(answers(shared)).locations
-    assert (len(first.name), first.count) == (16, SMALL * SHARE)
+    assert (len(first.name), first.count) == (16, MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS)
     few = daemon.message(answers(shared, 9), known=[first.name]).locations
     assert few == location_pb2.LocationTable(name=first.name)
 
@@ -89,17 +89,17 @@ def test_a_later_call_starts_with_the_tables_that_came():
 def test_in_a_stream_a_named_table_comes_once():
     daemon, given, sent = Daemon(), answers(table()), set()
     counts = [daemon.message(given, sent=sent).locations.count for _ in range(4)]
-    assert counts[1:] == [SMALL, 0, 0]
-    assert daemon.message(given, sent=set()).locations.count == SMALL
+    assert counts[1:] == [MIN_NAMED_ENTRIES, 0, 0]
+    assert daemon.message(given, sent=set()).locations.count == MIN_NAMED_ENTRIES
 
 
 def test_a_small_batch_does_not_bring_a_large_table():
-    daemon, large = Daemon(), table(SMALL * SHARE)
+    daemon, large = Daemon(), table(MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS)
     daemon.message(answers(large))
     name = daemon.message(answers(large)).locations.name
-    few = answers(large, SMALL - 1)
+    few = answers(large, MIN_NAMED_ENTRIES - 1)
     message = daemon.message(few)
-    assert (message.locations.name, message.locations.count < 2 * SMALL) == (b"", True)
+    assert (message.locations.name, message.locations.count < 2 * MIN_NAMED_ENTRIES) == (b"", True)
     assert daemon.message(few, known=[name]).locations == location_pb2.LocationTable(name=name)
 
 
@@ -111,7 +111,7 @@ def test_equal_tables_that_are_not_the_same_have_no_name():
 
 
 def test_a_small_table_has_no_name():
-    daemon, given = Daemon(), answers(table(SMALL - 1))
+    daemon, given = Daemon(), answers(table(MIN_NAMED_ENTRIES - 1))
     assert {daemon.message(given).locations.name for _ in range(3)} == {b""}
 
 
@@ -127,7 +127,7 @@ def test_a_table_that_is_gone_is_forgotten():
 
 def test_names_beyond_the_budget_are_forgotten_the_oldest_first():
     daemon, givens = Daemon(), [answers(table(start=number)) for number in range(3)]
-    daemon.tables = NamedTables(budget=22 * SMALL)  # an entry takes 9 bytes
+    daemon.tables = NamedTables(budget=22 * MIN_NAMED_ENTRIES)  # an entry takes 9 bytes
     names = []
     for given in givens:
         daemon.message(given)
@@ -137,11 +137,11 @@ def test_names_beyond_the_budget_are_forgotten_the_oldest_first():
 
 
 def test_the_client_keeps_no_more_than_its_budget():
-    kept = KeptTables(budget=2 * 30 * SMALL + 1000)
+    kept = KeptTables(budget=2 * 30 * MIN_NAMED_ENTRIES + 1000)
     for number in range(3):
         kept.keep(f"module {number}", bytes([number]), table())
     assert [list(kept.of(f"module {number}").known) for number in range(3)] == [[], [b"\1"], [b"\2"]]
-    kept.keep("large", b"L", table(10 * SMALL))
+    kept.keep("large", b"L", table(10 * MIN_NAMED_ENTRIES))
     assert kept.of("large").known == {}
 
 
@@ -152,13 +152,13 @@ def test_a_name_that_never_came_with_a_table_is_malformed():
 
 def test_a_name_follows_from_the_content_so_that_any_daemon_answers_a_client_that_has_the_table():
     one, other = Daemon(), Daemon()
-    shared = [replace(table(SMALL * SHARE), shared=True) for _ in range(2)]
+    shared = [replace(table(MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS), shared=True) for _ in range(2)]
     first = one.message(answers(shared[0])).locations
-    assert first.count == SMALL * SHARE
+    assert first.count == MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS
     assert other.message(answers(shared[1]), known=[first.name]).locations == location_pb2.LocationTable(
         name=first.name
     )
-    few = answers(replace(table(SMALL * SHARE), shared=True), 9)
+    few = answers(replace(table(MIN_NAMED_ENTRIES * ENTRIES_PER_ADDRESS), shared=True), 9)
     assert Daemon().message(few, known=[first.name]).locations == location_pb2.LocationTable(name=first.name)
 
 
