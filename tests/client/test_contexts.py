@@ -450,3 +450,19 @@ def test_more_addresses_than_the_limit_and_wrong_tokens_are_refused(parts):
         client._call(client._contexts.ListLoads, other_list)
     with pytest.raises(BadQuery):
         list(client.contexts.loads(name.removeprefix("contexts/"), after=(1 << 64) - 1))
+
+
+def test_a_page_of_contexts_follows_one_whose_last_is_gone(parts):
+    client = parts["client"]
+    names = [client.contexts.add(Context(f"page {number}")) for number in range(4)]
+    ask = context_service_pb2.ListContextsRequest(page_size=len(list(client.contexts.all())) - 2)
+    page = client._call(client._contexts.ListContexts, ask)
+    assert page.contexts[-1].name == f"contexts/{names[1]}"
+    client.contexts.remove(names[1])
+    ask.page_token = page.next_page_token
+    rest = client._call(client._contexts.ListContexts, ask)
+    assert [each.name for each in rest.contexts] == [f"contexts/{name}" for name in names[2:]]
+    for wrong in ("x", [1, 2], ["x"], ["x", "y"]):
+        ask.page_token = to_token("contexts", wrong)
+        with pytest.raises(BadQuery):
+            client._call(client._contexts.ListContexts, ask)

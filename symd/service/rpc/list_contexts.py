@@ -1,12 +1,15 @@
-"""ContextService.ListContexts."""
+"""ContextService.ListContexts: a token names the last context seen and its time, which counts when that one is gone."""
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterator
+from itertools import dropwhile, islice
 
 import grpc
 
-from symd.service.paging import from_token, page_size, to_token
+from symd.errors import ContextNotFound
+from symd.model.contexts import ContextRecord
+from symd.service.paging import bad_token, from_token, page_size, to_token
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import ListContextsRequest, ListContextsResponse
 from symd.wire.contexts import to_context_record
@@ -15,7 +18,23 @@ LIST = "contexts"
 
 
 def handle(service: ServiceContext, request: ListContextsRequest, _call: grpc.ServicerContext) -> ListContextsResponse:
-    size, after = page_size(request.page_size), from_token(request.page_token, LIST, str, "")
-    page = list(islice(service.engine.contexts.all(after), size + 1))
-    token = to_token(LIST, page[size - 1].id) if len(page) > size else ""
+    size = page_size(request.page_size)
+    page = list(islice(_after(service, from_token(request.page_token, LIST, list, [])), size + 1))
+    last = page[size - 1] if len(page) > size else None
+    token = to_token(LIST, [last.id, last.added]) if last else ""
     return ListContextsResponse(contexts=map(to_context_record, page[:size]), next_page_token=token)
+
+
+def _after(service: ServiceContext, position: list[str | float]) -> Iterator[ContextRecord]:
+    """The contexts after the last one seen. Raises ``BadQuery``."""
+    match position or ["", 0.0]:
+        case [str(last), float(added)]:
+            pass
+        case _:
+            raise bad_token()
+    try:
+        for record in service.engine.contexts.all(last):
+            added = record.added
+            yield record
+    except ContextNotFound:
+        yield from dropwhile(lambda record: record.added <= added, service.engine.contexts.all())
