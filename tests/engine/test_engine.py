@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -85,15 +87,20 @@ def test_many_who_ask_for_one_module_wait_for_one_build(engine: Engine, monkeypa
 
     def counting(*arguments: object) -> containers.OpenedModule:
         opened.append(arguments)
+        time.sleep(0.2)  # meanwhile the others ask
         return original(*arguments)
 
     monkeypatch.setattr(containers, "unpack", counting)
-    threads = [threading.Thread(target=engine.module, args=(DIGEST,)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(opened) <= 1
+    together = threading.Barrier(8)
+
+    def ask() -> str:
+        together.wait()
+        return engine.module(DIGEST).sha256
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = [each.result() for each in [pool.submit(ask) for _ in range(8)]]
+    assert answers == [DIGEST] * 8
+    assert len(opened) == 1
 
 
 def test_a_module_that_is_not_there_is_said_so(engine: Engine) -> None:

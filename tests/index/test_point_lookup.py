@@ -67,6 +67,10 @@ SOME = sorted(
 )  # fmt: skip
 
 
+def test_there_are_samples_of_every_kind() -> None:
+    assert {path.relative_to(SAMPLES).parts[0] for path in SOME} == {"amdgpu", "cuda", "spirv", "kernels"}
+
+
 @pytest.mark.parametrize("path", SOME, ids=lambda path: path.name)
 def test_one_by_one_few_and_many_agree(path: Path) -> None:
     index = Index(build_index(path.read_bytes(), Limits()))
