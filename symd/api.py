@@ -34,7 +34,7 @@ class ContextVerbs(Protocol):
         ...
 
     def all(self, after: str = "") -> Iterator[ContextRecord]:
-        """Every context, oldest first; only those behind the one with the id ``after``."""
+        """Every context, oldest first; only those after the one with the id ``after``."""
         ...
 
     def remove(self, name: str) -> None:

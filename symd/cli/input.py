@@ -21,7 +21,7 @@ def module_digest(file: str) -> str | None:
     """The digest in ``modules/SHA256``, the name of a module that a daemon has; None for anything else."""
     if not file.startswith("modules/"):
         return None
-    from symd.model.digests import named_digest  # noqa: PLC0415 - a file's name is no such name as a rule
+    from symd.model.identities import named_digest  # noqa: PLC0415 - a file's name is no such name as a rule
 
     return named_digest(file)
 

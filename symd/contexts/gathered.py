@@ -10,15 +10,15 @@ from symd.model.locations import concat, of_reasons, subset
 
 
 class Gathered:
-    """A batch of ``size`` answers, at first all without a place and for no reason. ``location`` may be set to Reason
+    """A batch of ``size`` answers, at first all in no text and for no reason. ``location`` may be set to Reason
     numbers: the table begins with these."""
 
     def __init__(self, size: int) -> None:
         self.location = np.zeros(size, np.uint32)
-        self._place = np.zeros(size, np.uint32)
+        self._text_section = np.zeros(size, np.uint32)
         self._offset = np.zeros(size, np.uint64)
         self._tables: list[Locations] = [of_reasons()]
-        self._places: list[TextSection] = []
+        self._text_sections: list[TextSection] = []
         self._candidates: dict[int, tuple[Candidate, ...]] = {}
 
     def add(self, numbers: NDArray[np.int64], answers: Answers) -> None:
@@ -26,20 +26,20 @@ class Gathered:
         part, renumbered = subset(answers.locations, answers.location)
         self.location[numbers] = sum(map(len, self._tables)) + renumbered[answers.location]
         self._tables.append(part)
-        self._add_places(numbers, answers)
+        self._add_text_sections(numbers, answers)
         for query, candidates in answers.candidates.items():
             self._candidates[int(numbers[query])] = candidates
 
     def answers(self) -> Answers:
         """The batch."""
         table, _ = concat(self._tables)
-        return Answers(self.location, self._place, self._offset, table, self._places, self._candidates)
+        return Answers(self.location, self._text_section, self._offset, table, self._text_sections, self._candidates)
 
-    def _add_places(self, numbers: NDArray[np.int64], answers: Answers) -> None:
+    def _add_text_sections(self, numbers: NDArray[np.int64], answers: Answers) -> None:
         used = np.unique(answers.text_section)
         used = used[used != 0]
         if len(used):
-            place = len(self._places) + 1 + np.searchsorted(used, answers.text_section)
-            self._place[numbers] = np.where(answers.text_section != 0, place, 0)
+            place = len(self._text_sections) + 1 + np.searchsorted(used, answers.text_section)
+            self._text_section[numbers] = np.where(answers.text_section != 0, place, 0)
             self._offset[numbers] = answers.offset
-            self._places += [answers.text_sections[number - 1] for number in used.tolist()]
+            self._text_sections += [answers.text_sections[number - 1] for number in used.tolist()]

@@ -15,7 +15,7 @@ from symd.errors import BadQuery, InvalidInput, KernelNotFound, ObjectNotFound
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, ObjectAddress, Query
 from symd.model.contexts import Context, Load, Segment, Unload
-from symd.model.digests import is_digest
+from symd.model.identities import is_digest
 
 LARGEST = 1 << 32
 """Bytes of a segment."""
@@ -189,10 +189,10 @@ def _check_segments(segments: Sequence[Segment], width: int, module: str) -> Non
     ends = [start + each.size for start, each in zip(addresses.tolist(), segments, strict=True)]
     if not valid.all() or max(ends) > 1 << width:
         raise BadQuery(f"a segment does not lie within addresses of {width} bits", where=module)
-    for (start, end), (behind, _) in pairwise(sorted(zip(addresses.tolist(), ends, strict=True))):
-        if behind < end:
+    for (start, end), (after, _) in pairwise(sorted(zip(addresses.tolist(), ends, strict=True))):
+        if after < end:
             raise BadQuery(
-                f"two segments of one load overlap at {max(start, behind):#x}",
+                f"two segments of one load overlap at {max(start, after):#x}",
                 where=module,
                 hint="where kernels are placed one by one, give the address of each",
             )

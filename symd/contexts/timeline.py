@@ -55,7 +55,7 @@ class Timeline:
     """Mapped segments of one context as columns, and runs that search them. ``append`` and ``end`` may be called while
     other threads ask.
 
-    Appending costs little: runs are built at the first question behind it and merged as they grow, each segment in
+    Appending costs little: runs are built at the first question after it and merged as they grow, each segment in
     logarithmically many merges.
     """
 
@@ -90,8 +90,8 @@ class Timeline:
         """Loads that are there already end at other times than was known."""
         with self._lock:
             column = self._columns["load"][: self.size]
-            first, behind = np.searchsorted(column, load), np.searchsorted(column, load, side="right")
-            for number, (low, high) in enumerate(zip(first.tolist(), behind.tolist(), strict=True)):
+            first, after = np.searchsorted(column, load), np.searchsorted(column, load, side="right")
+            for number, (low, high) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
                 self._columns["until"][low:high] = until[number]
 
     def find(self, addresses: U64, times: I64) -> Found:
@@ -177,7 +177,7 @@ class Timeline:
         return number
 
     def _put(self, name: str, values: NDArray[Any]) -> None:
-        """Write behind what is there, into a column twice as long where it does not fit. Who reads a shorter one still
+        """Write after what is there, into a column twice as long where it does not fit. Who reads a shorter one still
         has all rows that its runs know."""
         column, size = self._columns[name], self.size + len(values)
         if size > len(column):

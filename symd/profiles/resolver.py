@@ -13,7 +13,7 @@ from symd.api import Symbolizer
 from symd.model.answers import Answers, Reason
 from symd.model.code import CodeKind
 from symd.model.columns import U64
-from symd.model.digests import is_digest
+from symd.model.identities import is_digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
 
 Demangle = Callable[[Sequence[str]], Mapping[str, str]]

@@ -39,7 +39,7 @@ def locate(
 ) -> Located:
     """The addresses of a source line in a module, or in the code object at ``path``.
 
-    Without ``every`` one for each function and inlined copy: the lowest statement address (is_stmt) there, moved behind
+    Without ``every`` one for each function and inlined copy: the lowest statement address (is_stmt) there, moved past
     the prologue where it is the function's first; a line without statements slides to the next that has some. With
     ``every`` all statement addresses of just this line. Paths are given after ``rules``. Raises ObjectNotFound.
     """

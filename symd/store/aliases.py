@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from symd.errors import AliasNotFound
 from symd.model.contexts import Alias
+from symd.model.identities import checked_digest
 from symd.store import catalogue as rows
 from symd.store.catalogue import Catalogue
-from symd.store.layout import checked, not_found
+from symd.store.layout import not_found
 
 _COLUMNS = "SELECT kind, key, sha256, object, context FROM aliases "
 _REMOVE = "DELETE FROM aliases WHERE context = ? AND kind = ? AND key = ?"
@@ -48,14 +49,14 @@ class Aliases:
                 )
 
     def of(self, digest: str, after: Alias | None = None, limit: int = 1000) -> Sequence[Alias]:
-        """One page of a module's other names, by context, kind and key: those behind ``after``."""
-        behind = (after.context, after.kind, after.key) if after else ("", "", "")
+        """One page of a module's other names, by context, kind and key: those after ``after``."""
+        last = (after.context, after.kind, after.key) if after else ("", "", "")
         with self._catalogue.reading() as connection:
-            return [Alias(*row) for row in connection.execute(_PAGE, (checked(digest), *behind, limit))]
+            return [Alias(*row) for row in connection.execute(_PAGE, (checked_digest(digest), *last, limit))]
 
 
 def _add(connection: sqlite3.Connection, alias: Alias) -> None:
-    if not rows.exists(connection, checked(alias.module)):
+    if not rows.exists(connection, checked_digest(alias.module)):
         raise not_found(alias.module)
     values = (alias.context, alias.kind, alias.key, alias.module, alias.path)
     connection.execute("INSERT OR REPLACE INTO aliases VALUES (?, ?, ?, ?, ?)", values)

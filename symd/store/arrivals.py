@@ -85,7 +85,7 @@ class Listener:
     def take(self) -> str | None:
         """The next digest, as soon as there is one; None when the listener was closed.
 
-        Raises ``LimitExceeded`` behind the last before one was lost because too many were waiting.
+        Raises ``LimitExceeded`` after the last before one was lost because too many were waiting.
         """
         with self._news:
             self._news.wait_for(lambda: self._waiting or self._lost or self._closed)

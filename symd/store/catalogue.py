@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
+from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
 from symd.store.files import FILE_MODE, disk, locked
 
@@ -204,16 +205,16 @@ class Catalogue:
             for number, step in enumerate(MIGRATIONS[schema:], schema + 1):
                 connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
 
-    def sizes(self, digests: Sequence[str]) -> dict[str, int]:
+    def sizes(self, digests: Sequence[Digest]) -> dict[str, int]:
         """Catalogued size of each of ``digests`` that has a row."""
         with self.reading() as connection:
             return dict(connection.execute(_SIZES, (json.dumps(list(digests)),)))
 
-    def digests(self) -> set[str]:
+    def digests(self) -> set[Digest]:
         with self.reading() as connection:
             return {row[0] for row in connection.execute("SELECT sha256 FROM modules")}
 
-    def record(self, digest: str) -> ModuleRecord | None:
+    def record(self, digest: Digest) -> ModuleRecord | None:
         with self.reading() as connection:
             row = connection.execute(_ONE, (digest,)).fetchone()
         return ModuleRecord(*row) if row else None
@@ -223,7 +224,7 @@ class Catalogue:
         with self.reading() as connection:
             return [ModuleRecord(*row) for row in connection.execute(_PAGE, (*after, limit))]
 
-    def failure(self, digest: str, version: int) -> str | None:
+    def failure(self, digest: Digest, version: int) -> str | None:
         query = "SELECT error FROM failures WHERE sha256 = ? AND version = ?"
         with self.reading() as connection:
             row = connection.execute(query, (digest, version)).fetchone()
@@ -239,7 +240,7 @@ def insert(connection: sqlite3.Connection, record: ModuleRecord) -> None:
     )
 
 
-def delete(connection: sqlite3.Connection, digests: Iterable[str]) -> None:
+def delete(connection: sqlite3.Connection, digests: Iterable[Digest]) -> None:
     """Drop modules with their failures and aliases."""
     keys = [(digest,) for digest in digests]
     connection.executemany("DELETE FROM modules WHERE sha256 = ?", keys)
@@ -250,7 +251,7 @@ def exists(connection: sqlite3.Connection, digest: str) -> bool:
     return connection.execute("SELECT 1 FROM modules WHERE sha256 = ?", (digest,)).fetchone() is not None
 
 
-def remember(connection: sqlite3.Connection, digest: str, version: int, reason: str, error: str) -> None:
+def remember(connection: sqlite3.Connection, digest: Digest, version: int, reason: str, error: str) -> None:
     """Keep one failure a digest and version; the oldest beyond ``MAX_FAILURES`` go."""
     values = (digest, version, reason, error)
     connection.execute("INSERT OR REPLACE INTO failures (sha256, version, reason, error) VALUES (?, ?, ?, ?)", values)

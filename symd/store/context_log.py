@@ -68,7 +68,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What happened in a context: ``rows`` of loads behind the last ``sequence`` known, and new ends of loads up to it.
+    """What happened in a context: ``rows`` of loads after the last ``sequence`` known, and new ends of loads up to it.
     ``whole`` is False when there are more rows; then ask again with this answer. ``number`` is another one when the
     context was forgotten and made again: then all there is comes."""
 
@@ -112,7 +112,7 @@ class ContextLog:
         return _record(row)
 
     def contexts(self, after: str = "", limit: int = 1000) -> list[ContextRecord]:
-        """One page of contexts, oldest first: those behind the one with the id ``after``, which must be there still."""
+        """One page of contexts, oldest first: those after the one with the id ``after``, which must be there still."""
         query = _RECORDS + "WHERE number > ? ORDER BY number LIMIT ?"
         with self._reading_at_once() as connection:
             number = _number(connection, after)[0] if after else 0
@@ -165,7 +165,7 @@ class ContextLog:
         return Changes(number, now, until, rows, [(load, end) for load, end in ended if end is not None], not more)
 
     def loads(self, name: str, after: int = 0, limit: int = 1000) -> list[tuple[int, Load]]:
-        """One page of loads in the order they were told, each with its number: those behind number ``after``."""
+        """One page of loads in the order they were told, each with its number: those after number ``after``."""
         with self._reading_at_once() as connection:
             number = _number(connection, name)[0]
             until = connection.execute(_UNTIL, (number, after, limit)).fetchone()[0] or after

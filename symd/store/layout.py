@@ -1,4 +1,4 @@
-"""Where things lie in a store's folder, and what a module may be named."""
+"""Where things lie in a store's folder."""
 
 from __future__ import annotations
 
@@ -6,20 +6,9 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from symd.errors import BadQuery, ModuleNotFound
-from symd.model.digests import is_digest
+from symd.errors import ModuleNotFound
+from symd.model.identities import Digest, checked_digest, is_digest
 from symd.store.files import make_folder
-
-
-def checked(digest: str) -> str:
-    """``digest`` itself when it is one: 64 lower-case hexadecimal digits. Anything else raises ``BadQuery``."""
-    if not is_digest(digest):
-        raise BadQuery(
-            f"{digest[:80]!r} is not the SHA-256 of a module",
-            hint="give 64 lower-case hexadecimal digits",
-            metadata={"digest": digest[:80]},
-        )
-    return digest
 
 
 def not_found(digest: str) -> ModuleNotFound:
@@ -28,9 +17,9 @@ def not_found(digest: str) -> ModuleNotFound:
     )
 
 
-def digest_of(data: bytes | bytearray | memoryview) -> str:
+def digest_of(data: bytes | bytearray | memoryview) -> Digest:
     """Lower-case hexadecimal SHA-256: the name of a module."""
-    return hashlib.sha256(data).hexdigest()
+    return Digest(hashlib.sha256(data).hexdigest())
 
 
 class Layout:
@@ -50,16 +39,16 @@ class Layout:
             make_folder(folder, durable=durable)
 
     def module(self, digest: str) -> Path:
-        return self._modules / checked(digest)[:2] / digest
+        return self._modules / checked_digest(digest)[:2] / digest
 
     def index(self, digest: str, version: int) -> Path:
-        return self._index / str(version) / checked(digest)[:2] / f"{digest}.idx"
+        return self._index / str(version) / checked_digest(digest)[:2] / f"{digest}.idx"
 
     def indexes(self, digest: str) -> Iterator[Path]:
         """The index files of one module, of every format version."""
-        return self._index.glob(f"*/{checked(digest)[:2]}/{digest}.idx")
+        return self._index.glob(f"*/{checked_digest(digest)[:2]}/{digest}.idx")
 
-    def all_modules(self) -> set[str]:
+    def all_modules(self) -> set[Digest]:
         """The digests that have a module file."""
         return {path.name for path in self._modules.glob("??/*") if is_digest(path.name)}
 

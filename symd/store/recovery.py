@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
 from symd.store import catalogue as rows
 from symd.store.catalogue import Catalogue
@@ -37,7 +38,7 @@ def recover(layout: Layout, catalogue: Catalogue) -> Recovery:
     return Recovery(leftovers, len(strangers) - len(damaged), dropped, stray, damaged)
 
 
-def _adopt(layout: Layout, catalogue: Catalogue, digest: str) -> bool:
+def _adopt(layout: Layout, catalogue: Catalogue, digest: Digest) -> bool:
     """Give a file its row; False when its bytes are not what its name says and it was moved away."""
     path = layout.module(digest)
     try:
@@ -56,7 +57,7 @@ def _adopt(layout: Layout, catalogue: Catalogue, digest: str) -> bool:
     return whole
 
 
-def _drop_rows(layout: Layout, catalogue: Catalogue, digests: set[str]) -> int:
+def _drop_rows(layout: Layout, catalogue: Catalogue, digests: set[Digest]) -> int:
     if not digests:
         return 0
     with catalogue.writing() as connection:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Self
 from symd.config import Limits
 from symd.errors import DataLoss, SymdError
 from symd.model.contexts import Alias
+from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import catalogue as rows
 from symd.store import failures
@@ -24,7 +25,7 @@ from symd.store.arrivals import Arrivals
 from symd.store.catalogue import Catalogue
 from symd.store.context_log import ContextLog
 from symd.store.files import IncomingFile, disk, mapped, size_of, sync_folder
-from symd.store.layout import Layout, checked, digest_of, not_found
+from symd.store.layout import Layout, digest_of, not_found
 from symd.store.recovery import recover
 from symd.store.upload import Upload, check_size
 
@@ -98,8 +99,9 @@ class Store:
 
     def missing(self, digests: Sequence[str]) -> list[str]:
         """Those of ``digests`` that are not in the store, in the order given."""
-        sizes = self._catalogue.sizes([checked(digest) for digest in digests])
-        return [digest for digest in digests if not self._whole(digest, sizes.get(digest))]
+        checked = [checked_digest(digest) for digest in digests]
+        sizes = self._catalogue.sizes(checked)
+        return [digest for digest in checked if not self._whole(digest, sizes.get(digest))]
 
     def state(self, digest: str, version: int) -> ModuleState:
         """Whether the module is in the store, and how indexing it under ``version`` failed."""
@@ -123,7 +125,7 @@ class Store:
     def data(self, digest: str) -> memoryview:
         """The module's bytes, mapped read-only. Raises ``ModuleNotFound``, and ``DataLoss`` when the file is shorter
         or longer than it was."""
-        size = self._catalogue.sizes([checked(digest)]).get(digest)
+        size = self._catalogue.sizes([checked_digest(digest)]).get(digest)
         if size is None:
             raise not_found(digest)
         path = self._layout.module(digest)
@@ -169,7 +171,7 @@ class Store:
 
     def failure(self, digest: str, version: int) -> SymdError | None:
         """The error that indexing this module under ``version`` ends with, if one is remembered."""
-        text = self._catalogue.failure(checked(digest), version)
+        text = self._catalogue.failure(checked_digest(digest), version)
         return failures.decode(text) if text else None
 
     def remember_failure(self, digest: str, version: int, error: SymdError) -> bool:
@@ -178,17 +180,19 @@ class Store:
         if not failures.lasts(error):
             return False
         with self._catalogue.writing() as connection:
-            rows.remember(connection, checked(digest), version, error.reason, failures.encode(error))
+            rows.remember(connection, checked_digest(digest), version, error.reason, failures.encode(error))
         return True
 
     def forget_failure(self, digest: str, version: int) -> None:
         """Let the next question try to index the module again."""
         with self._catalogue.writing() as connection:
-            connection.execute("DELETE FROM failures WHERE sha256 = ? AND version = ?", (checked(digest), version))
+            connection.execute(
+                "DELETE FROM failures WHERE sha256 = ? AND version = ?", (checked_digest(digest), version)
+            )
 
     def record(self, digest: str) -> ModuleRecord:
         """The module's line of the catalogue. Raises ``ModuleNotFound``."""
-        record = self._catalogue.record(checked(digest))
+        record = self._catalogue.record(checked_digest(digest))
         if record is None:
             raise not_found(digest)
         return record
@@ -233,17 +237,17 @@ class Store:
             path.unlink(missing_ok=True)
             if self._durable and path.parent.is_dir():
                 sync_folder(path.parent)
-            rows.delete(connection, [digest])
+            rows.delete(connection, [checked_digest(digest)])
 
     def _incoming(self) -> IncomingFile:
         return IncomingFile(self._layout.incoming, durable=self._durable)
 
-    def _whole(self, digest: str, size: int | None) -> bool:
+    def _whole(self, digest: Digest, size: int | None) -> bool:
         path = self._layout.module(digest)
         with disk(path):
             return size is not None and size_of(path) == size
 
-    def _accept(self, file: IncomingFile, digest: str, size: int, label: str, format: str) -> None:  # noqa: A002
+    def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002
         """Publish a whole file and then its row; when the row is refused the file goes again."""
         path = self._layout.module(digest)
         try:
@@ -254,7 +258,7 @@ class Store:
             self._withdraw(digest)
             raise
 
-    def _withdraw(self, digest: str) -> None:
+    def _withdraw(self, digest: Digest) -> None:
         """Remove a file whose row was refused; where even that fails the next start adopts it."""
         with suppress(SymdError, OSError), self._catalogue.writing() as connection:
             if not rows.exists(connection, digest):
@@ -263,7 +267,7 @@ class Store:
     @contextmanager
     def _changing(self, digest: str) -> Iterator[sqlite3.Connection]:
         """A transaction about one module, which must be there."""
-        checked(digest)
+        checked_digest(digest)
         with self._catalogue.writing() as connection:
             if not rows.exists(connection, digest):
                 raise not_found(digest)

@@ -9,10 +9,10 @@ from typing import Self
 
 from symd.config import Limits
 from symd.errors import HashMismatch, LimitExceeded
+from symd.model.identities import Digest, checked_digest
 from symd.store.files import IncomingFile, disk
-from symd.store.layout import checked
 
-Accept = Callable[[IncomingFile, str, int, str, str], None]
+Accept = Callable[[IncomingFile, Digest, int, str, str], None]
 """Takes a whole, synced file with its digest, size, label and format into the store."""
 
 
@@ -28,9 +28,9 @@ class Upload:
         """Bytes written so far."""
 
     @property
-    def digest(self) -> str:
+    def digest(self) -> Digest:
         """SHA-256 of what was written so far."""
-        return self._hash.hexdigest()
+        return Digest(self._hash.hexdigest())
 
     def write(self, chunk: bytes | bytearray | memoryview) -> None:
         """Append. Raises ``LimitExceeded`` before the module would pass ``Limits.module_size``."""
@@ -41,12 +41,12 @@ class Upload:
         self._hash.update(chunk)
         self.size = size
 
-    def commit(self, expected_digest: str = "", label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
+    def commit(self, expected_digest: str = "", label: str = "", format: str = "") -> Digest:  # noqa: A002 - the word of ModuleRecord
         """Take the module into the store and return its digest. Where that is not ``expected_digest`` (when one is
         given) raises ``HashMismatch``; after any error the store is as it was before the upload."""
         digest = self.digest
         try:
-            if expected_digest and digest != checked(expected_digest):
+            if expected_digest and digest != checked_digest(expected_digest):
                 raise _mismatch(digest, expected_digest)
             with disk(self._file.path):
                 self._file.sync()

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from symd.errors import BadQuery
-from symd.model.digests import is_digest, named_digest
+from symd.model.identities import is_digest, named_digest
 from symd.wire.fields import bad_field
 
 CONTEXT = re.compile(r"contexts/([0-9a-f]{32})\Z")

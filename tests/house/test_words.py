@@ -130,4 +130,4 @@ def test_no_column_has_a_name_assembled_from_pieces(path: Path) -> None:
 
 def test_a_digest_has_one_pattern() -> None:
     patterns = [path for path in SOURCES if re.search(r"0-9a-f(A-F)?\]\{64", path.read_text())]
-    assert patterns == [ROOT / "model" / "digests.py"]
+    assert patterns == [ROOT / "model" / "identities.py"]
