@@ -8,7 +8,7 @@ from symd import containers
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import read_input
 from symd.config import Limits
-from symd.containers.amd import code_object
+from symd.containers.amd import amdgpu
 from symd.errors import SymdError
 from symd.index.module import keep_freed_memory
 from symd.indexes import FileIndex
@@ -22,7 +22,7 @@ class OneFile:
     """Raises ``SymdError`` where ``file`` (as for ``read_input``) cannot be read or opened."""
 
     def __init__(self, file: str, limits: Limits) -> None:
-        data = read_input(file, limits, code_object.claims)  # can be large; its reader takes sections alone
+        data = read_input(file, limits, amdgpu.claims)  # can be large; its reader takes sections alone
         keep_freed_memory()
         try:
             with gc_frozen():

@@ -14,7 +14,7 @@ from symd.cli.output import write_json, write_line
 from symd.cli.output_file import write_file
 from symd.config import Limits
 from symd.containers import identify, uri
-from symd.containers.amd import code_object
+from symd.containers.amd import amdgpu
 from symd.errors import InvalidInput, SymdError, UnknownFormat, Unsupported
 from symd.split_debug.slim import Slimmed, slim
 
@@ -51,7 +51,7 @@ def command(file: str, output: Path, debug_out: Path | None, limits: Limits, as_
 def _slimmed(file: str, limits: Limits) -> Slimmed:
     data = read_input(file, limits)
     try:
-        if not code_object.claims(data):
+        if not amdgpu.claims(data):
             raise _refusal(data)
         return slim(data, Budget(limits))
     except SymdError as error:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from symd.budget import Budget
 from symd.config import Limits
 from symd.containers import archive, host_elf
-from symd.containers.amd import code_object
+from symd.containers.amd import amdgpu
 from symd.containers.format import Contents, Element, Format
 from symd.containers.intel import igc_debug, igc_elf, neo_elf, patch_tokens, zebin
 from symd.containers.khronos import spirv
@@ -27,7 +27,7 @@ FORMATS: tuple[Format, ...] = (
     neo_elf,
     zebin,
     igc_elf,
-    code_object,
+    amdgpu,
     cubin,
     fatbin,
     offload_bundle,
@@ -78,15 +78,15 @@ class _Opener:
 
     def open(self, element: Element, path: tuple[str, ...], depth: int) -> str:
         """Open one element and what is inside it; returns the format's name."""
-        self.budget.descend(depth, "/".join(path) or "the module")
+        self.budget.check_depth(depth, "/".join(path) or "the module")
         module = identify(element.data)
         if module is None:
             head = element.data[:8].hex(" ") or "none, it is empty"
             raise UnknownFormat(f"no reader knows this format; first bytes: {head}", where="/".join(path))
         contents = module.read(element, self.budget)
         form = contents.format or module.NAME
-        if contents.object is None:
-            self.budget.count("/".join(path))
+        if contents.code_object is None:
+            self.budget.count_elements("/".join(path))
             self.containers.append(ContainerSummary("/".join(path), form, len(element.data), contents.facts))
         self._take(contents, path)
         for name, child in _uniquely_named(contents.elements):
@@ -96,9 +96,9 @@ class _Opener:
     def _take(self, contents: Contents, path: tuple[str, ...]) -> None:
         place = "/".join(path)
         self.notes += [f"{place}: {note}" if place else note for note in contents.notes]
-        if contents.object is not None:
-            self.budget.count(place)
-            self.objects.append(replace(contents.object, path=place))
+        if contents.code_object is not None:
+            self.budget.count_elements(place)
+            self.objects.append(replace(contents.code_object, path=place))
 
     def _child(self, element: Element, path: tuple[str, ...], depth: int) -> None:
         try:

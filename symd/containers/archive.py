@@ -51,7 +51,7 @@ def read(element: Element, budget: Budget) -> Contents:
             continue
         name, start = _name(element.data, member, long_names)
         if name not in _TABLES and not _padding(name, element.data[start : member.end]):
-            budget.count("archive")
+            budget.count_elements("archive")
             elements.append(Element(name.removesuffix("/").replace("/", "_"), element.data[start : member.end]))
     return Contents(tuple(elements), notes=tuple(notes))
 

@@ -28,11 +28,12 @@ class Element:
 
 
 class Contents(NamedTuple):
-    """What a format module found: ``elements`` of a container, or the one ``object``; ``notes`` are warnings. Facts that
-    concern the container itself, JSON-ready, are in ``facts``."""
+    """What a format module found: ``elements`` of a container, or the one ``code_object``. ``notes`` are warnings that
+    somebody who reads the answer should see, such as a damaged element that was left out. ``facts``, JSON-ready, are
+    about the container itself."""
 
     elements: tuple[Element, ...] = ()
-    object: CodeObject | None = None
+    code_object: CodeObject | None = None
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = NO_FACTS
     format: str | None = None

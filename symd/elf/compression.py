@@ -48,7 +48,7 @@ def _behind_header(data: bytes, bits: int, budget: Budget, where: str) -> bytes:
 
 def inflate(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     """A zlib stream that must expand to exactly ``size`` bytes."""
-    budget.expand(len(data), size, where)
+    budget.charge_expansion(len(data), size, where)
     machine = zlib.decompressobj()
     try:
         result = machine.decompress(data, size + 1)
@@ -61,7 +61,7 @@ def expand_zstd(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     """A zstd frame that must expand to exactly ``size`` bytes."""
     import zstandard  # noqa: PLC0415 - few modules have such a part
 
-    budget.expand(len(data), size, where)
+    budget.charge_expansion(len(data), size, where)
     try:
         with zstandard.ZstdDecompressor().stream_reader(data) as reader:
             result = reader.read(size + 1)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from symd import elf
 from symd.budget import Budget
-from symd.containers.amd import code_object
+from symd.containers.amd import amdgpu
 from symd.containers.format import Element
 from symd.elf.writer import OutputSection, stored_sections, with_sections
 from symd.errors import InvalidInput, NoDebugData, Unsupported
@@ -39,7 +39,7 @@ def joined(data: bytes, debug: bytes, budget: Budget) -> bytes:
 
 
 def _code(data: bytes, budget: Budget, what: str) -> CodeObject:
-    code = code_object.read(Element("", data), budget).object if code_object.claims(data) else None
+    code = amdgpu.read(Element("", data), budget).code_object if amdgpu.claims(data) else None
     if code is None:
         raise Unsupported(f"{what} is no AMDGPU code object: only theirs have their debug data apart")
     return code

@@ -42,7 +42,7 @@ def read(element: Element, budget: Budget) -> Contents:
     target = core_name(device) or element.target
     elements, notes = [], []
     for name, image in _kernels(data, count):
-        budget.count(name)
+        budget.count_elements(name)
         if image:
             elements.append(Element(name, image, kernel=name, target=target))
         else:

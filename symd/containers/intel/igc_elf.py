@@ -52,4 +52,4 @@ def read(element: Element, budget: Budget) -> Contents:
         debug=debug_scheme(image.sections),
         kernel_named_by_debug_data=not kernels,
     )
-    return Contents(object=code)
+    return Contents(code_object=code)

@@ -85,7 +85,7 @@ def read(element: Element, budget: Budget) -> Contents:
     embedded = tuple(
         Element("spirv", section.data) for section in image.sections if section.type == SHT_ZEBIN_SPIRV and section.data
     )
-    return Contents(embedded, object=code, format=code.format)
+    return Contents(embedded, code_object=code, format=code.format)
 
 
 def _kernel(

@@ -22,4 +22,4 @@ def read(element: Element, budget: Budget) -> Contents:
     from symd.spirv import module  # noqa: PLC0415 - the grammar's tables are slow to import
 
     del budget
-    return Contents(object=module.code_object(element.data, element.name))
+    return Contents(code_object=module.code_object(element.data, element.name))

@@ -107,7 +107,7 @@ def _images(binary: bytes, budget: Budget) -> list[_Image]:
         count = 1
     if table + count * _ENTRY.size > len(binary):
         raise Malformed(f"the offload binary's {count} entries at byte {table} end past its {len(binary)} bytes")
-    budget.count("offload binary", count)
+    budget.count_elements("offload binary", count)
     result, taken = [], 0
     for number in range(count):
         kind, producer, _, strings_at, strings, offset, size = _ENTRY.unpack_from(binary, table + number * _ENTRY.size)

@@ -71,7 +71,7 @@ def entries(data: bytes, budget: Budget) -> tuple[list[BundleEntry], int]:
     (count,) = struct.unpack_from("<Q", data, 24)
     if count > (len(data) - 32) // 24:
         raise Malformed(f"the bundle says {count} entries, more than its {len(data)} bytes can list")
-    budget.count("offload bundle", count)
+    budget.count_elements("offload bundle", count)
     result, at = [], 32
     for number in range(count):
         if at + 24 > len(data):

@@ -69,7 +69,7 @@ def read(element: Element, budget: Budget) -> Contents:
         facts=_facts(image, tools, described),
         warnings=tuple(warnings),
     )
-    return Contents(object=code)
+    return Contents(code_object=code)
 
 
 def _symbols(image: elf.Elf, warnings: list[str]) -> list[elf.Symbol]:

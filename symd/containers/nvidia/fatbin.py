@@ -76,7 +76,7 @@ def read(element: Element, budget: Budget) -> Contents:
     for entry in _entries(element.data, budget, notes, failures):
         facts.append(entry.facts())
         if entry.kind != ELF:
-            budget.count(entry.label)
+            budget.count_elements(entry.label)
             notes.append(f"{entry.label}: skipped, it holds no machine code")
             continue
         try:
@@ -84,7 +84,7 @@ def read(element: Element, budget: Budget) -> Contents:
         except LimitExceeded:
             raise
         except SymdError as error:
-            budget.count(entry.label)
+            budget.count_elements(entry.label)
             failures.append(error)
     if failures and not elements:
         raise failures[0]
@@ -96,7 +96,7 @@ def _entries(data: bytes, budget: Budget, notes: list[str], failures: list[SymdE
     """The entries of all containers. The first thing that cannot be read ends the walk of its container."""
     at = 0
     while at < len(data):
-        budget.count(f"{NAME}: container at byte {at}")
+        budget.count_elements(f"{NAME}: container at byte {at}")
         try:
             start, end = _container(data, at)
         except SymdError as error:
@@ -191,7 +191,7 @@ def _expand_lz4(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     """An LZ4 block (no frame) that must expand to exactly ``size`` bytes."""
     import lz4.block  # noqa: PLC0415 - few modules have such an element
 
-    budget.expand(len(data), size, where)
+    budget.charge_expansion(len(data), size, where)
     try:
         result: bytes = lz4.block.decompress(data, uncompressed_size=size)
     except (lz4.block.LZ4BlockError, ValueError, OverflowError) as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from symd.budget import Budget
 from symd.config import Limits
-from symd.containers.amd import code_object
+from symd.containers.amd import amdgpu
 from symd.containers.format import Contents, Element, Format
 from symd.errors import SymdError
 from symd.model.code import CodeObject
@@ -35,7 +35,7 @@ def contents(reader: Format, data: bytes, name: str = "") -> Contents:
 
 
 def decode(data: bytes) -> CodeObject:
-    found = contents(code_object, data).object
+    found = contents(amdgpu, data).code_object
     assert found is not None
     return found
 

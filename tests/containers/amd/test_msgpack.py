@@ -96,7 +96,8 @@ def test_damage_is_called_what_msgpack_calls_it(tree, data):
     damaged = bytearray(msgpack.packb(tree))
     at = data.draw(st.integers(0, len(damaged) - 1))
     damaged[at] = data.draw(st.integers(0, 255))
-    said = outcome(lambda: msgpack.unpackb(damaged, strict_map_key=False))
+    # extension types below 0 are msgpack's own: its Python reader has no values for those, and is told of one
+    said = outcome(lambda: msgpack.unpackb(damaged, strict_map_key=False, ext_hook=lambda kind, data: (kind, data)))
     ours = outcome(lambda: amdgpu_msgpack.load(bytes(damaged)))
     assert ours == said or (ours == "Unpack failed: incomplete input" and said not in ("a map", "no map"))
 

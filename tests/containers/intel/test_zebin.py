@@ -28,7 +28,7 @@ ZE_INFO, SPIRV, GTPIN, VISAASM, MISC = 0xFF000011, 0xFF000009, 0xFF000012, 0xFF0
 
 
 def code(data: bytes) -> CodeObject:
-    found = zebin.read(Element("", data), Budget(Limits())).object
+    found = zebin.read(Element("", data), Budget(Limits())).code_object
     assert found is not None
     return found
 

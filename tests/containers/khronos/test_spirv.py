@@ -25,7 +25,7 @@ FILES = sorted(BIN.glob("*.spv"))
 
 
 def code_object(data: bytes) -> CodeObject:
-    found = spirv.read(Element("", data), Budget(Limits())).object
+    found = spirv.read(Element("", data), Budget(Limits())).code_object
     assert found is not None
     return found
 

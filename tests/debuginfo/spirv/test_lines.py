@@ -50,7 +50,7 @@ LLVM_SPIRV_READS = sorted(
 
 
 def code_object(data: bytes) -> CodeObject:
-    found = spirv.read(Element("", data), Budget(Limits())).object
+    found = spirv.read(Element("", data), Budget(Limits())).code_object
     assert found is not None
     return found
 

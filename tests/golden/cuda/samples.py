@@ -27,7 +27,7 @@ def code(name: str) -> CodeObject:
 
 
 def read_cubin(content: bytes, target: str | None = None) -> CodeObject:
-    found = cubin.read(Element("", content, target=target), Budget(Limits())).object
+    found = cubin.read(Element("", content, target=target), Budget(Limits())).code_object
     assert found is not None
     return found
 

@@ -65,7 +65,7 @@ def read(element: Element, budget: Budget) -> Contents:
         facts=LazyMapping(partial(_facts, image, version, notes)),
         warnings=LazySequence(lambda: (*warnings, *notes.metadata.warnings)),
     )
-    return Contents(object=code)
+    return Contents(code_object=code)
 
 
 def _image(data: bytes, budget: Budget) -> tuple[Elf, list[str]]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from symd import elf
-from symd.containers.amd import code_object
+from symd.containers.amd import amdgpu
 from symd.errors import LimitExceeded, Malformed
 from symd.model.code import Section
 from tests import tools
@@ -31,13 +31,13 @@ def symbols_of(name: str) -> list[dict]:
 
 @pytest.mark.parametrize("name", objects.OBJECTS)
 def test_only_the_amd_reader_takes_an_object_of_machine_224(name):
-    assert code_object.claims(objects.sample(name))
+    assert amdgpu.claims(objects.sample(name))
 
 
 def test_other_elf_images_are_not_claimed():
-    assert not code_object.claims(objects.sample("host"))
-    assert not code_object.claims(b"")
-    assert not code_object.claims(b"\x7fELF")
+    assert not amdgpu.claims(objects.sample("host"))
+    assert not amdgpu.claims(b"")
+    assert not amdgpu.claims(b"\x7fELF")
 
 
 @pytest.mark.parametrize("name", objects.OBJECTS)
