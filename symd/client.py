@@ -89,8 +89,15 @@ from symd.wire.line_tables import from_chunks, to_level
 from symd.wire.listings import from_chunks as from_listing_chunks
 from symd.wire.listings import to_request as to_listing_request
 from symd.wire.modules import from_module, from_record
-from symd.wire.names import checked_digest, checked_module_name, context_id, context_name, module_digest, module_name
 from symd.wire.queries import Column, add_query, write_column
+from symd.wire.resource_names import (
+    checked_digest,
+    checked_module_name,
+    context_id,
+    context_name,
+    module_digest,
+    module_name,
+)
 from symd.wire.row_answers import RowAnswers
 from symd.wire.sources import FILES
 from symd.wire.sources import from_chunks as from_source_chunks

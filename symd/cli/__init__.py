@@ -34,7 +34,8 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("verify", "Read the debug data a second time, with pyelftools, and compare."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
-"""Verb and summary, in the order of the help. The verb's module has a click command of the name ``command``."""
+"""Verb and summary, in the order of the help. The verb's module, of the same name with "_" for "-", has a click command of the
+name ``command``."""
 
 MISUSED = 2
 """Exit code: the call or the input is wrong."""
@@ -56,7 +57,7 @@ class Verbs(click.Group):
         if cmd_name not in (verb for verb, _ in VERBS):
             return None
         with gc_frozen():
-            command: click.Command = import_module(f"symd.cli.{cmd_name}").command
+            command: click.Command = import_module(f"symd.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature

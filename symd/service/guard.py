@@ -1,4 +1,5 @@
-"""The one place where an error becomes a status: each handler runs inside a guard for its kind of call."""
+"""The one place where an error becomes a status: each handler runs inside a guard for its kind of call, which also refuses a
+call whose deadline has passed before work begins."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ def unary(handler: Handler, service: ServiceContext) -> Callable[[Any, grpc.Serv
 
     def guarded(request: Any, call: grpc.ServicerContext) -> Any:
         try:
+            check_deadline(call)
             return handler(service, request, call)
         except SymdError as error:
             fail(call, error)
@@ -41,6 +43,7 @@ def streaming(handler: Handler, service: ServiceContext) -> Callable[[Any, grpc.
 
     def guarded(request: Any, call: grpc.ServicerContext) -> Iterator[Any]:
         try:
+            check_deadline(call)
             yield from handler(service, request, call)
         except SymdError as error:
             fail(call, error)

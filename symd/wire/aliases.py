@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symd.model.contexts import Alias
 from symd.v1 import alias_service_pb2 as pb
-from symd.wire.names import context_name, module_digest, module_name, optional_context_id, optional_path
+from symd.wire.resource_names import context_name, module_digest, module_name, optional_context_id, optional_path
 from symd.wire.text import utf8
 
 

@@ -9,8 +9,8 @@ from symd.errors import LimitExceeded
 from symd.model.addresses import Query
 from symd.v1.symbol_service_pb2 import ANSWER_FORM_COLUMNS, ANSWER_FORM_ROWS, SymbolizeRequest
 from symd.wire.fields import wrong_field
-from symd.wire.names import digest_and_path
 from symd.wire.queries import Column, from_column, from_queries
+from symd.wire.resource_names import digest_and_path
 
 
 class Batch(NamedTuple):

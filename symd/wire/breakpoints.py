@@ -20,7 +20,7 @@ from symd.model.breakpoints import (
 from symd.model.sources import PathRule
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.wire.fields import bad_field
-from symd.wire.names import module_digest, module_name, optional_path
+from symd.wire.resource_names import module_digest, module_name, optional_path
 from symd.wire.text import utf8, utf8s
 
 LOCATIONS = 1000

@@ -13,8 +13,8 @@ from symd.model.contexts import Context, ContextRecord, Load, Segment, Unload
 from symd.v1 import context_pb2
 from symd.v1.context_service_pb2 import RecordEventsRequest
 from symd.wire.fields import bad_field
-from symd.wire.names import context_id, context_name, module_digest, module_name, optional_path
 from symd.wire.queries import from_query, to_query
+from symd.wire.resource_names import context_id, context_name, module_digest, module_name, optional_path
 from symd.wire.text import utf8
 
 NANO = 1_000_000_000

@@ -19,8 +19,8 @@ from symd.wire.answers import from_columns, to_columns
 from symd.wire.batches import check_count
 from symd.wire.columns import pack, unpack
 from symd.wire.concatenated import concatenated
-from symd.wire.names import context_id, module_digest, module_name, optional_path
 from symd.wire.queries import from_numbers, from_query, to_query
+from symd.wire.resource_names import context_id, module_digest, module_name, optional_path
 from symd.wire.text import utf8
 
 I64 = NDArray[np.int64]

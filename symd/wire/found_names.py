@@ -6,7 +6,7 @@ from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.v1 import name_service_pb2 as pb
 from symd.wire.facts import from_facts, to_facts
 from symd.wire.fields import bad_field
-from symd.wire.names import digest_and_path, module_name
+from symd.wire.resource_names import digest_and_path, module_name
 from symd.wire.text import utf8
 
 

@@ -14,7 +14,7 @@ from symd.v1 import line_table_pb2, symbol_service_pb2
 from symd.wire.answers import NO_SECTION, from_text_section, to_text_section
 from symd.wire.columns import pack, unpack
 from symd.wire.fields import wrong_field
-from symd.wire.names import digest_and_path
+from symd.wire.resource_names import digest_and_path
 from symd.wire.text import utf8, utf8s
 
 ROWS = 1 << 16

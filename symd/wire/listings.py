@@ -16,7 +16,7 @@ from symd.v1 import listing_service_pb2 as pb
 from symd.wire.answers import from_columns, to_columns
 from symd.wire.columns import pack, unpack
 from symd.wire.concatenated import concatenated
-from symd.wire.names import digest_and_path, module_name
+from symd.wire.resource_names import digest_and_path, module_name
 from symd.wire.text import utf8, utf8s
 
 ROWS = 8192

@@ -15,7 +15,7 @@ from symd.v1.module_service_pb2 import UpdateModuleRequest
 from symd.wire.facts import from_facts, to_facts
 from symd.wire.failures import reason_status, status_reason, to_status
 from symd.wire.fields import wrong_field
-from symd.wire.names import module_digest, module_name
+from symd.wire.resource_names import module_digest, module_name
 from symd.wire.text import utf8, utf8s
 
 NANO = 1_000_000_000

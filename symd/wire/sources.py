@@ -8,7 +8,7 @@ from symd.errors import LimitExceeded
 from symd.model.sources import Origin, SourceText
 from symd.v1 import listing_service_pb2 as pb
 from symd.wire.chunks import chunks_of
-from symd.wire.names import digest_and_path
+from symd.wire.resource_names import digest_and_path
 from symd.wire.text import utf8
 
 CHUNK = 1 << 20

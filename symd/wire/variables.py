@@ -7,8 +7,8 @@ from symd.model.addresses import Query
 from symd.model.variables import InScope, Kind, Variable, Visible
 from symd.v1 import variable_service_pb2 as pb
 from symd.wire.answers import from_answer, to_answer
-from symd.wire.names import digest_and_path, module_name
 from symd.wire.queries import from_query, to_query
+from symd.wire.resource_names import digest_and_path, module_name
 from symd.wire.text import utf8, utf8s
 from symd.wire.variable_locations import from_location, to_location
 from symd.wire.variable_types import NO_TYPE, from_number, from_type, to_number, to_type

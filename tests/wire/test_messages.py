@@ -21,8 +21,8 @@ from symd.wire.grabs import from_grab_request, to_grab_request
 from symd.wire.line_tables import from_chunks, to_chunks, to_level
 from symd.wire.line_tables import from_request as from_line_request
 from symd.wire.modules import from_module, from_record, to_code_object, to_container, to_kernel, to_module
-from symd.wire.names import module_digest, module_name
 from symd.wire.queries import Column, from_column, from_query, to_query, write_column
+from symd.wire.resource_names import module_digest, module_name
 from tests.service.fakes import GOOD, line_table, summary
 
 JSON = st.recursive(

@@ -1,1 +1,9 @@
-"""One module an RPC. Each has ``handle(service, request, context)`` and nothing that another one needs."""
+"""One module an RPC, called as its method in snake_case. Each has ``handle``, which decodes, asks the engine and encodes, and
+nothing that another one needs:
+
+    def handle(service: ServiceContext, request: GetThingRequest, call: grpc.ServicerContext) -> GetThingResponse:
+        return to_response(service.engine.thing(*from_request(request)))
+
+``service`` is what the daemon consists of, ``call`` is gRPC's own (named ``_call`` where nobody needs it). A method that
+streams takes or returns an iterator of messages. Whatever is raised becomes a status in ``service/guard.py``.
+"""

@@ -6,7 +6,7 @@ import grpc
 
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import DeleteContextRequest, DeleteContextResponse
-from symd.wire.names import context_id
+from symd.wire.resource_names import context_id
 
 
 def handle(

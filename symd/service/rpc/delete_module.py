@@ -6,7 +6,7 @@ import grpc
 
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import DeleteModuleRequest, DeleteModuleResponse
-from symd.wire.names import module_digest
+from symd.wire.resource_names import module_digest
 
 
 def handle(service: ServiceContext, request: DeleteModuleRequest, _call: grpc.ServicerContext) -> DeleteModuleResponse:

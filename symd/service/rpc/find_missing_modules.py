@@ -6,7 +6,7 @@ import grpc
 
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import FindMissingModulesRequest, FindMissingModulesResponse
-from symd.wire.names import module_digest, module_name
+from symd.wire.resource_names import module_digest, module_name
 
 
 def handle(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import grpc
 
-from symd.service.guard import check_deadline
 from symd.service.paging import slice_page
 from symd.service.service_context import ServiceContext
 from symd.v1.name_service_pb2 import FindNamesRequest, FindNamesResponse
 from symd.wire.found_names import from_request, to_item
 
 
-def handle(service: ServiceContext, request: FindNamesRequest, call: grpc.ServicerContext) -> FindNamesResponse:
-    check_deadline(call)
+def handle(service: ServiceContext, request: FindNamesRequest, _call: grpc.ServicerContext) -> FindNamesResponse:
     digest, wanted, path = from_request(request)
     found = service.engine.names(digest, wanted, path)
     of = f"{digest}/names/{path}/{wanted.match:d}/{sorted(wanted.kinds)}/{wanted.pattern}"

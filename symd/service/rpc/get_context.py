@@ -7,7 +7,7 @@ import grpc
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import GetContextRequest, GetContextResponse
 from symd.wire.contexts import to_context_record
-from symd.wire.names import context_id
+from symd.wire.resource_names import context_id
 
 
 def handle(service: ServiceContext, request: GetContextRequest, _call: grpc.ServicerContext) -> GetContextResponse:

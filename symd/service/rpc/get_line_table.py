@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import grpc
 
-from symd.service.guard import check_deadline, while_wanted
+from symd.service.guard import while_wanted
 from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import GetLineTableRequest, GetLineTableResponse
 from symd.wire.line_tables import from_request, to_chunks
@@ -15,7 +15,6 @@ from symd.wire.line_tables import from_request, to_chunks
 def handle(
     service: ServiceContext, request: GetLineTableRequest, call: grpc.ServicerContext
 ) -> Iterator[GetLineTableResponse]:
-    check_deadline(call)
     digest, path, level = from_request(request)
     with service.streams.opened():
         for table in service.engine.lines(digest, path, level):

@@ -8,7 +8,7 @@ from symd.errors import InvalidInput, LimitExceeded, Unsupported
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import GetModuleRequest, GetModuleResponse
 from symd.wire.modules import to_module, to_unreadable_module
-from symd.wire.names import module_digest
+from symd.wire.resource_names import module_digest
 
 
 def handle(service: ServiceContext, request: GetModuleRequest, _call: grpc.ServicerContext) -> GetModuleResponse:

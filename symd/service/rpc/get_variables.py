@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import grpc
 
-from symd.service.guard import check_deadline
 from symd.service.service_context import ServiceContext
 from symd.v1.variable_service_pb2 import GetVariablesRequest, GetVariablesResponse
 from symd.wire.variables import from_request, to_response
 
 
-def handle(service: ServiceContext, request: GetVariablesRequest, call: grpc.ServicerContext) -> GetVariablesResponse:
-    check_deadline(call)
+def handle(service: ServiceContext, request: GetVariablesRequest, _call: grpc.ServicerContext) -> GetVariablesResponse:
     return to_response(service.engine.variables(*from_request(request)))

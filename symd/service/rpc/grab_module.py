@@ -8,7 +8,7 @@ import grpc
 
 from symd.errors import BuildFailed
 from symd.model.grabs import Grabbed
-from symd.service.guard import check_deadline, while_wanted
+from symd.service.guard import while_wanted
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import GrabModuleRequest, GrabModuleResponse
 from symd.wire.chunks import chunks_of
@@ -18,7 +18,6 @@ from symd.wire.grabs import from_grab_request, log_chunks, to_result
 def handle(
     service: ServiceContext, request: GrabModuleRequest, call: grpc.ServicerContext
 ) -> Iterator[GrabModuleResponse]:
-    check_deadline(call)
     wanted = from_grab_request(request, call.time_remaining())
     with service.streams.opened():
         try:

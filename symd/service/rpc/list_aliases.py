@@ -11,7 +11,7 @@ from symd.service.paging import bad_token, from_token, page_size, to_token
 from symd.service.service_context import ServiceContext
 from symd.v1.alias_service_pb2 import ListAliasesRequest, ListAliasesResponse
 from symd.wire.aliases import to_alias
-from symd.wire.names import module_digest
+from symd.wire.resource_names import module_digest
 
 
 def handle(service: ServiceContext, request: ListAliasesRequest, _call: grpc.ServicerContext) -> ListAliasesResponse:

@@ -8,7 +8,7 @@ from symd.service.paging import slice_page
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListContainersRequest, ListContainersResponse
 from symd.wire.modules import to_container
-from symd.wire.names import module_digest
+from symd.wire.resource_names import module_digest
 
 
 def handle(

@@ -12,7 +12,7 @@ from symd.service.paging import slice_page
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListKernelsRequest, ListKernelsResponse
 from symd.wire.modules import to_kernel
-from symd.wire.names import module_digest, optional_path
+from symd.wire.resource_names import module_digest, optional_path
 
 
 def handle(service: ServiceContext, request: ListKernelsRequest, _call: grpc.ServicerContext) -> ListKernelsResponse:

@@ -10,7 +10,7 @@ from symd.service.paging import bad_token, from_token, page_size, to_token
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import KnownLoad, ListLoadsRequest, ListLoadsResponse
 from symd.wire.contexts import to_load
-from symd.wire.names import context_id
+from symd.wire.resource_names import context_id
 
 TOP = 1 << 63
 

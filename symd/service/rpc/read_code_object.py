@@ -10,7 +10,7 @@ from symd.service.guard import while_wanted
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ReadCodeObjectRequest, ReadCodeObjectResponse
 from symd.wire.chunks import chunks_of
-from symd.wire.names import module_digest
+from symd.wire.resource_names import module_digest
 
 
 def handle(

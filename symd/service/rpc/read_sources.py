@@ -9,7 +9,7 @@ import grpc
 
 from symd.model.sources import PathRule
 from symd.query.source_text import Allowed, completed
-from symd.service.guard import check_deadline, while_wanted
+from symd.service.guard import while_wanted
 from symd.service.service_context import ServiceContext
 from symd.store.source_files import read_below
 from symd.v1.listing_service_pb2 import ReadSourcesRequest, ReadSourcesResponse
@@ -19,7 +19,6 @@ from symd.wire.sources import from_request, to_chunks
 def handle(
     service: ServiceContext, request: ReadSourcesRequest, call: grpc.ServicerContext
 ) -> Iterator[ReadSourcesResponse]:
-    check_deadline(call)
     digest, files, path = from_request(request)
     read = partial(read_below, largest=service.config.limits.source_size)
     rules = tuple(PathRule(prefix, here) for prefix, here in service.config.source_map)

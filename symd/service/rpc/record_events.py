@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import grpc
 
-from symd.service.guard import check_deadline
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import RecordEventsRequest, RecordEventsResponse
 from symd.wire.contexts import from_record_request
 
 
-def handle(service: ServiceContext, request: RecordEventsRequest, call: grpc.ServicerContext) -> RecordEventsResponse:
-    check_deadline(call)
+def handle(service: ServiceContext, request: RecordEventsRequest, _call: grpc.ServicerContext) -> RecordEventsResponse:
     keys = service.engine.contexts.record(*from_record_request(request))
     return RecordEventsResponse(keys=keys)

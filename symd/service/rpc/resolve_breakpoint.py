@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import grpc
 
-from symd.service.guard import check_deadline
 from symd.service.paging import slice_page
 from symd.service.service_context import ServiceContext
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest, ResolveBreakpointResponse
@@ -12,9 +11,8 @@ from symd.wire.breakpoints import from_resolve_request, to_location, to_refusal
 
 
 def handle(
-    service: ServiceContext, request: ResolveBreakpointRequest, call: grpc.ServicerContext
+    service: ServiceContext, request: ResolveBreakpointRequest, _call: grpc.ServicerContext
 ) -> ResolveBreakpointResponse:
-    check_deadline(call)
     digest, asked = from_resolve_request(request)
     answer = service.engine.locate(digest, asked.where, asked.path, every=asked.every, rules=asked.rules)
     of = f"{digest}/breakpoints/{asked.where}/{asked.path}/{asked.every}"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import grpc
 
-from symd.service.guard import check_deadline
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import SymbolizeAddressesRequest, SymbolizeAddressesResponse
 from symd.wire.device import from_request, to_device_columns
 
 
 def handle(
-    service: ServiceContext, request: SymbolizeAddressesRequest, call: grpc.ServicerContext
+    service: ServiceContext, request: SymbolizeAddressesRequest, _call: grpc.ServicerContext
 ) -> SymbolizeAddressesResponse:
-    check_deadline(call)
     answers = service.engine.contexts.symbolize(*from_request(request, service.config.limits.batch))
     return SymbolizeAddressesResponse(answers=to_device_columns(answers))

@@ -15,7 +15,7 @@ from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import UploadHeader, UploadModuleRequest, UploadModuleResponse
 from symd.wire.fields import wrong_field
 from symd.wire.modules import to_module
-from symd.wire.names import checked_digest
+from symd.wire.resource_names import checked_digest
 
 
 def handle(

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import grpc
 
-from symd.service.guard import check_deadline
 from symd.service.service_context import ServiceContext
 from symd.v1.breakpoint_service_pb2 import WatchBreakpointsRequest, WatchBreakpointsResponse
 from symd.wire.breakpoints import from_watch_request, to_events
@@ -15,7 +14,6 @@ from symd.wire.breakpoints import from_watch_request, to_events
 def handle(
     service: ServiceContext, request: WatchBreakpointsRequest, call: grpc.ServicerContext
 ) -> Iterator[WatchBreakpointsResponse]:
-    check_deadline(call)
     breakpoints, known = from_watch_request(request)
     with service.engine.watch(breakpoints, known=known) as watch, service.watches.taken(watch.close):
         if not call.add_callback(watch.close):
