@@ -14,7 +14,6 @@ from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Element
-from symd.containers.intel import ze_info
 from symd.containers.intel.targets import FUNCTIONS_ONLY, core_name, product_name
 from symd.elf.constants import (
     EM_INTELGT,
@@ -138,6 +137,8 @@ def _described(image: elf.Elf, notes: list[str]) -> dict[str, dict[str, Any]]:
     section = next((section for section in image.sections if section.type == SHT_ZEBIN_ZEINFO), None)
     if section is None:
         return {}
+    from symd.containers.intel import ze_info  # noqa: PLC0415 - a fresh process opens one kind of object
+
     try:
         return ze_info.kernels(section.data)
     except SymdError as error:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Element
-from symd.containers.nvidia import cubin_facts
 from symd.elf.constants import (
     EF_CUDA_ACCELERATORS,
     EF_CUDA_ACCELERATORS_V1,
@@ -35,6 +34,9 @@ from symd.elf.constants import (
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Vendor
 
+if TYPE_CHECKING:
+    from symd.containers.nvidia import cubin_facts
+
 NAME = "cubin"
 
 
@@ -46,6 +48,8 @@ def claims(data: bytes) -> bool:
 
 def read(element: Element, budget: Budget) -> Contents:
     """One code object, never linked: section addresses are all 0. Raises Malformed, Unsupported, LimitExceeded."""
+    from symd.containers.nvidia import cubin_facts  # noqa: PLC0415 - a fresh process opens one kind of object
+
     image = elf.parse(element.data, budget, NAME)
     if image.header.bits != 64:
         raise Unsupported("32-bit cubins are not read", where=NAME, hint="toolkits since 12.0 write 64-bit ones")
