@@ -29,7 +29,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("names", "Find functions, kernels and source files by name."),
     ("listing", "Show source beside instructions."),
     ("check", "Check SPIR-V against the rules of the Level Zero environment."),
-    ("profile", "Symbolize a profile in place."),
+    ("profile", "Write a profile again with source lines."),
     ("slim", "Write an AMD code object without what the runtime does not need."),
     ("verify", "Read the debug data a second time, with pyelftools, and compare."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),

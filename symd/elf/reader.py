@@ -6,9 +6,10 @@ Source: System V ABI, gABI 4.1/draft, chapters 4 and 5."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from operator import getitem
 from typing import NamedTuple
 
 import numpy as np
@@ -249,7 +250,7 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
         held += extent.stop - extent.start
         if held > _OVERLAP * len(data):
             raise Malformed("sections overlap so much that they hold eight times the file", where=place)
-        content = partial(_cut, data, extent)
+        content: Callable[[], bytes] = partial(getitem, data, extent)  # type: ignore[assignment] # of bytes it is bytes
         section = Section(number, name, kind, flags, address, size, content, link, info, entry_size)
         result.append(decompressed(section, header.bits, budget, place))
     return tuple(result)
@@ -262,10 +263,6 @@ def _extent(data: bytes, kind: int, offset: int, size: int, where: str) -> slice
     if offset + size > len(data):
         raise Malformed(f"ends at byte {offset + size}, past the file's {len(data)} bytes", where=where)
     return slice(offset, offset + size)
-
-
-def _cut(data: bytes, extent: slice) -> bytes:
-    return data[extent]
 
 
 def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where: str) -> tuple[Segment, ...]:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from symd.errors import Malformed
-from symd.model.columns import I64, U32
+from symd.model.columns import I64, U32, U64
 from symd.spirv.debug_sets import NUMBERS_ARE_IDS, is_unknown_version
 from symd.spirv.grammar import MAGIC, Op
 
@@ -57,6 +57,11 @@ class Words:
     def end(self) -> int:
         """The byte offset after the last whole instruction."""
         return int(self.start[-1] + self.count[-1]) * 4 if len(self) else HEADER_WORDS * 4
+
+    @property
+    def offsets(self) -> U64:
+        """The byte offset of every instruction, and that of the end after the last."""
+        return np.append(self.start.astype(np.uint64) * np.uint64(4), np.uint64(self.end))
 
     def operands(self, number: int) -> list[int]:
         start = int(self.start[number])

@@ -132,10 +132,10 @@ class InstructionOffsets:
         stating = np.isin(words.opcode, (Op.Line, Op.NoLine))
         stating[self.lines] = True
         stating[[item.number for item in self.scopes]] = True
-        count = len(words)
+        count = len(stating)
         numbers = np.where(stating, count, np.arange(count))
         self.governed: I64 = np.append(np.minimum.accumulate(numbers[::-1])[::-1], count).astype(np.int64)
-        self.offset: U64 = np.append(words.start * 4, words.end).astype(np.uint64)
+        self.offset: U64 = words.offsets
 
 
 class StringNumbers:
