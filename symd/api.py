@@ -48,7 +48,7 @@ class ContextVerbs(Protocol):
 
     def loads(self, name: str, after: int = 0) -> Iterator[tuple[int, Load]]:
         """Every load with its segments, its key and, when it has ended, its end, in the order they were told; each with
-        its number. Only those behind number ``after``."""
+        its number. Only those after number ``after``."""
         ...
 
     def symbolize(
@@ -75,7 +75,7 @@ class AliasVerbs(Protocol):
         ...
 
     def of(self, digest: str, after: Alias | None = None) -> Iterator[Alias]:
-        """All names of a module, by context, kind and key; only those behind ``after``."""
+        """All names of a module, by context, kind and key; only those after ``after``."""
         ...
 
 

@@ -101,8 +101,12 @@ def _path(text: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Config:
+    """What an operator may set for the daemon and for commands; each has the default of somebody who sets nothing."""
+
     limits: Limits = field(default_factory=Limits)
+    """Budgets against hostile or mistaken input."""
     store: Path = field(default_factory=default_store)
+    """The folder of modules, their indexes and the catalogue."""
     address: str = field(default_factory=lambda: f"unix:{default_socket()}")
     """Where the daemon listens and clients look: ``unix:PATH`` or ``HOST:PORT``."""
     addresses: tuple[str, ...] = ()

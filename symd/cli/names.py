@@ -14,7 +14,7 @@ from symd.config import Limits
 from symd.errors import NotFound
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
 
-KINDS = [kind.name.lower() for kind in NameKind]
+KINDS = tuple(kind.name.lower() for kind in NameKind)
 
 
 @click.command(

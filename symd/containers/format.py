@@ -41,6 +41,8 @@ class Contents(NamedTuple):
 
 
 class Format(Protocol):
+    """What a module that reads a format has; the table above says more of each name."""
+
     NAME: str
 
     def claims(self, data: bytes) -> bool: ...

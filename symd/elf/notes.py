@@ -13,6 +13,8 @@ from symd.model.code import Section
 
 
 class Note(NamedTuple):
+    """A record (Elf64_Nhdr): its name as ``owner``, n_type as ``type``, its descriptor as ``data``."""
+
     owner: str
     type: int
     data: bytes

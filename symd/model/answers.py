@@ -15,19 +15,29 @@ class Reason(IntEnum):
     """Why an address has the answer it has. The numbers travel on the wire and in index files: never reuse one."""
 
     EXACT = 1
+    """A line row covers the address."""
     APPROXIMATE = 2
-    """The row says line 0: the nearest earlier line of the same function is given."""
+    """The row says line 0. Given is the line of the nearest earlier row in the same scope (this function, or this inlined
+    call of it)."""
     NO_LINE = 3
     """A function covers the address, no line row does."""
     GAP = 4
     """Inside text, and neither a row nor a function covers it."""
     OUTSIDE_TEXT = 5
+    """In no text of the module."""
     NO_DEBUG_INFO = 6
+    """The code object carries no debug information."""
     AMBIGUOUS = 7
+    """Several code objects or sections could be meant; see the candidates."""
     UNKNOWN_KERNEL = 8
+    """The query names a kernel or a section that the module lacks. For a device address also: the load names a code
+    object that it lacks."""
     UNKNOWN_MODULE = 9
+    """No module with that identity is known."""
     UNLOADED = 10
+    """The module was not loaded at that time."""
     MALFORMED = 11
+    """The code object's debug information contradicts its format."""
 
 
 class Frame(NamedTuple):
@@ -124,9 +134,10 @@ class Locations:
 class Answers(Sequence[Answer]):
     """Answers to a batch as columns, one entry a query, in the order asked; indexing makes one ``Answer``.
 
-    ``location`` indexes ``locations``. ``text_section`` indexes ``text_sections`` plus one (0: the query names no place in
-    any text) and ``offset`` counts from that section's start. ``candidates`` maps the number of an ambiguous query to its
-    candidates.
+    ``location`` indexes ``locations``. ``text_section`` counts from one: answer i lies in
+    ``text_sections[text_section[i] - 1]``, or names no place in any text where ``text_section[i]`` is 0 (in ``LineTable``
+    the column of the same name counts from zero). ``offset`` counts from that section's start. ``candidates`` maps the
+    number of an ambiguous query to its candidates.
     """
 
     location: U32

@@ -23,7 +23,7 @@ class Refusal(IntEnum):
     NO_CODE_AT_LINE = 3
     """The file is known, and the line (with ``every``) or the whole file has no statement."""
     PAST_END = 4
-    """The line lies behind the last one that has a statement."""
+    """The line lies after the last one that has a statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class SourceLine:
 @dataclass(frozen=True, slots=True)
 class BreakpointLocation:
     """An address at which a source line begins. ``line`` is where it really is: that which was asked for, the one it
-    slid to, or the first behind the prologue of the function that the line opens."""
+    slid to, or the first after the prologue of the function that the line opens."""
 
     path: str
     kernel: str | None

@@ -88,7 +88,8 @@ class Section:
 
 
 class Function(NamedTuple):
-    """A named code range, from a symbol: ``offset`` counts from the start of section ``section_index``."""
+    """A named code range, from a symbol. ``offset``: bytes from the first byte of section ``section_index``; ``size``:
+    bytes of text, 0 where the file does not say."""
 
     name: str
     section_index: int
@@ -97,7 +98,8 @@ class Function(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """An entry point the host can launch. ``facts`` is what the format says of it, JSON-ready, with names such as
+    """An entry point the host can launch. ``offset``: bytes from the first byte of section ``section_index``; ``size``:
+    bytes of text, 0 where the file does not say. ``facts`` is what the format says of it, JSON-ready, with names such as
     ``simd_width``, ``registers``, ``shared_memory``, ``arguments``."""
 
     name: str

@@ -21,9 +21,10 @@ class LineLevel(StrEnum):
 class LineTable:
     """The decoded line table of one code object, in table order: equally long columns.
 
-    ``text_section`` indexes ``text_sections``; ``kernel``, ``function`` and ``file`` index ``strings`` (entry 0: absent);
-    ``flags`` are RowFlag bits; an address is ``text_sections[text_section].address + offset``. ``text``, which only the PTX
-    level has, indexes ``strings`` too: the line itself.
+    ``text_section`` counts from zero, as every row lies in a section: row i is in ``text_sections[text_section[i]]``, at
+    address ``text_sections[text_section[i]].address + offset[i]`` (in ``Answers`` the column of the same name counts from
+    one). ``kernel``, ``function`` and ``file`` index ``strings`` (entry 0: absent); ``flags`` are RowFlag bits. ``text``,
+    which only the PTX level has, indexes ``strings`` too: the line itself.
     """
 
     path: str

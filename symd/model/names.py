@@ -22,7 +22,7 @@ class Match(IntEnum):
     EXACT = 1
     """The whole name, with or without namespaces and template arguments; a file's last components."""
     PREFIX = 2
-    """The beginning of the name, the linkage name or the part behind the last "::" or "/"."""
+    """The beginning of the name, the linkage name or the part after the last "::" or "/"."""
     GLOB = 3
     """``*``, ``?`` and ``[...]`` over the whole of any of these."""
 

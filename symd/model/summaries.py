@@ -9,6 +9,9 @@ from symd.model.code import NO_FACTS, CodeKind
 
 
 class KernelSummary(NamedTuple):
+    """A kernel described. ``offset``: bytes from the section's first byte; ``size``: bytes of text, 0 where the file does
+    not say; ``section`` is None where the format has no sections; ``facts`` is what the format says of it, JSON-ready."""
+
     name: str
     section: str | None
     section_index: int

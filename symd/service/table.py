@@ -79,7 +79,7 @@ def _routed(method: MethodDescriptor, service_context: ServiceContext) -> grpc.R
 
 
 def _reading(handler: Handler, kind: type[Message], *, many: bool) -> Handler:
-    """The handler, given messages for bytes. Were gRPC to read them, bytes that are none would be a traceback in the log,
+    """The handler, given messages for bytes. Were gRPC to read them, invalid bytes would be a traceback in the log,
     the status INTERNAL, and in a stream a call that the server's end waits for."""
 
     def read(data: bytes) -> Message:

@@ -81,7 +81,8 @@ class AliasServiceServicer:
     """
 
     def CreateAliases(self, request, context):
-        """Makes names known: all, or when the call fails none. A name that had another meaning has the new one.
+        """Makes names known: all, or when the call fails none. Idempotent: never ALREADY_EXISTS; a name that had another
+        meaning has the new one.
         NOT_FOUND: reason UNKNOWN_MODULE or UNKNOWN_CONTEXT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

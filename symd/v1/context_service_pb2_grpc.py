@@ -34,7 +34,7 @@ class ContextServiceStub:
     SymbolizeAddresses            addresses as of times
 
     Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
-    reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for a name that is none.
+    reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.
     """
 
     def __init__(self, channel):
@@ -88,11 +88,11 @@ class ContextServiceServicer:
     SymbolizeAddresses            addresses as of times
 
     Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
-    reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for a name that is none.
+    reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.
     """
 
     def CreateContext(self, request, context):
-        """Makes a context known. One that is known already stays as it is.
+        """Makes a context known. Idempotent: never ALREADY_EXISTS; one that is known already stays as it is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -204,7 +204,7 @@ class ContextService:
     SymbolizeAddresses            addresses as of times
 
     Failures look as ModuleService says. Codes of every method that takes a context's name beside those: NOT_FOUND with
-    reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for a name that is none.
+    reason UNKNOWN_CONTEXT; INVALID_ARGUMENT for an invalid name.
     """
 
     @staticmethod

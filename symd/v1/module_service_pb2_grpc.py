@@ -36,6 +36,7 @@ class ModuleServiceStub:
 
     * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
     where there is something to say, and facts such as "module", "path" (of a code object), "limit" and "value";
+    an error reason (ErrorInfo.reason) is not a `Reason`, though some names occur in both;
     * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
     the same request will never do;
     * where the same request may do later, a google.rpc.RetryInfo. Without one, ask again only when something changed.
@@ -125,6 +126,7 @@ class ModuleServiceServicer:
 
     * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
     where there is something to say, and facts such as "module", "path" (of a code object), "limit" and "value";
+    an error reason (ErrorInfo.reason) is not a `Reason`, though some names occur in both;
     * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
     the same request will never do;
     * where the same request may do later, a google.rpc.RetryInfo. Without one, ask again only when something changed.
@@ -308,6 +310,7 @@ class ModuleService:
 
     * a google.rpc.ErrorInfo with domain "symd" and the reason's name; its metadata has "message", "where" and "hint"
     where there is something to say, and facts such as "module", "path" (of a code object), "limit" and "value";
+    an error reason (ErrorInfo.reason) is not a `Reason`, though some names occur in both;
     * with INVALID_ARGUMENT a google.rpc.BadRequest, whose violation names the request's field where one is to blame:
     the same request will never do;
     * where the same request may do later, a google.rpc.RetryInfo. Without one, ask again only when something changed.

@@ -116,10 +116,6 @@ def from_candidate(message: answer_pb2.Candidate) -> Candidate:
     )
 
 
-NO_SECTION = location_pb2.TextSection()
-"""Entry 0 of every table of text sections."""
-
-
 def to_text_section(section: TextSection) -> location_pb2.TextSection:
     return location_pb2.TextSection(
         path=utf8(section.path),
@@ -220,7 +216,7 @@ def _used_sections(answers: Answers, everywhere: bool) -> tuple[Sequence[TextSec
 def _write_sections(message: answer_pb2.AnswerColumns, sections: Sequence[TextSection]) -> None:
     """Fill the table of text sections; it stays empty where no answer lies in one."""
     if sections:
-        message.text_sections.append(NO_SECTION)
+        message.text_sections.add()  # entry 0
         message.text_sections.extend(map(to_text_section, sections))
 
 

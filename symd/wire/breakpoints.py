@@ -28,7 +28,7 @@ LOCATIONS = 1000
 
 
 def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
-    """Without its id. Raises ``BadQuery`` for a line that is none."""
+    """Without its id. Raises ``BadQuery`` for an invalid line."""
     return pb.Breakpoint(
         where=pb.SourceLine(file=utf8(breakpoint_.where.file), line=_line(breakpoint_.where.line)),
         path=utf8(breakpoint_.path),

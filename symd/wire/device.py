@@ -27,7 +27,7 @@ I64 = NDArray[np.int64]
 
 
 def to_request(name: str, values: U64, times: I64 | int | None, form: AddressForm) -> SymbolizeAddressesRequest:
-    """Raises ``BadQuery`` for a time that is none."""
+    """Raises ``BadQuery`` for an invalid time."""
     known = 0 if form.bits == 64 else form.bits
     try:
         request = SymbolizeAddressesRequest(name=name, count=len(values), shift=form.shift, known_bits=known)
@@ -55,8 +55,8 @@ class AddressQuestion(NamedTuple):
 
 
 def from_request(request: SymbolizeAddressesRequest, most: int) -> AddressQuestion:
-    """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, ``BadQuery`` for columns that are
-    none, and times that cannot be."""
+    """Raises ``LimitExceeded`` for more than ``most`` addresses before it looks at them, ``BadQuery`` for invalid
+    columns and times."""
     context = context_id(request.name)
     check_count(request.count, most)
     form = AddressForm(request.shift, request.known_bits or 64)

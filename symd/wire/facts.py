@@ -1,4 +1,4 @@
-"""JSON-ready facts and Fact messages; integers stay integers and order is kept."""
+"""JSON-ready facts and Fact messages. Order is kept, and so are integers; one that 64 bits cannot hold becomes text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from symd.v1 import fact_pb2
 from symd.wire.text import utf8
 
-BIG = 1 << 63
+SIGNED_END = 1 << 63
+UNSIGNED_END = 1 << 64
 
 
 def to_facts(facts: Mapping[str, Any]) -> list[fact_pb2.Fact]:
@@ -26,10 +27,12 @@ def to_value(value: Any) -> fact_pb2.FactValue:  # noqa: PLR0911 - one line a ki
             return fact_pb2.FactValue()
         case bool():
             return fact_pb2.FactValue(boolean=value)
-        case int() if value >= BIG:
+        case int() if -SIGNED_END <= value < SIGNED_END:
+            return fact_pb2.FactValue(integer=value)
+        case int() if SIGNED_END <= value < UNSIGNED_END:
             return fact_pb2.FactValue(large=value)
         case int():
-            return fact_pb2.FactValue(integer=value)
+            return fact_pb2.FactValue(text=str(value))
         case float():
             return fact_pb2.FactValue(number=value)
         case str():

@@ -10,7 +10,7 @@ FIELD = "field"
 
 
 def bad_field(field: str, message: str, hint: str = "") -> BadQuery:
-    """The error that blames a field for an address, a name or a number that is none."""
+    """The error that blames a field for an invalid address, name or number."""
     return BadQuery(message, hint=hint, metadata={FIELD: field})
 
 

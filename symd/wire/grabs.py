@@ -30,7 +30,7 @@ LOG = 1 << 18
 
 
 def to_grab_request(request: GrabRequest) -> pb.GrabModuleRequest:
-    """Raises ``InvalidInput`` for an API, a kind or a device that is none."""
+    """Raises ``InvalidInput`` for an invalid API, kind or device."""
     if request.api not in APIS or request.kind not in KINDS or request.device < 0:
         raise InvalidInput(
             f"cannot grab {request.kind} with {request.api}, device {request.device}",

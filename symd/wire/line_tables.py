@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from symd.errors import Malformed
 from symd.model.line_tables import LineLevel, LineTable
-from symd.v1 import line_table_pb2, symbol_service_pb2
-from symd.wire.answers import NO_SECTION, from_text_section, to_text_section
+from symd.v1 import line_table_pb2, location_pb2, symbol_service_pb2
+from symd.wire.answers import from_text_section, to_text_section
 from symd.wire.columns import pack, unpack
 from symd.wire.fields import wrong_field
 from symd.wire.resource_names import digest_and_path
@@ -58,7 +58,7 @@ def to_chunks(table: LineTable) -> Iterator[symbol_service_pb2.GetLineTableRespo
     """The messages of one table."""
     header = line_table_pb2.LineTableHeader(path=utf8(table.path), target=utf8(table.target), row_count=len(table))
     yield symbol_service_pb2.GetLineTableResponse(header=header)
-    sections = [NO_SECTION, *map(to_text_section, table.text_sections)]
+    sections = [location_pb2.TextSection(), *map(to_text_section, table.text_sections)]
     for start in range(0, len(sections), SECTIONS):
         yield symbol_service_pb2.GetLineTableResponse(text_sections=sections[start : start + SECTIONS])
     for strings in _in_chunks(table.strings):

@@ -9,8 +9,6 @@ from symd.v1 import variable_service_pb2 as pb
 from symd.wire.text import utf8, utf8s
 from symd.wire.wide import signed, unsigned, wrapped
 
-_OPTIMIZED_OUT = pb.OptimizedOut()
-
 
 def to_location(location: VariableLocation) -> pb.VariableLocation:
     lanes = pb.LaneRange(start=location.lanes[0], end=location.lanes[1]) if location.lanes else None
@@ -34,7 +32,7 @@ def _to_piece(piece: LocationPiece) -> pb.LocationPiece:
         case PieceKind.IMPLICIT:
             where = {"implicit_value": piece.data}
         case PieceKind.OPTIMIZED_OUT:
-            where = {"optimized_out": _OPTIMIZED_OUT}
+            where = {"optimized_out": pb.OptimizedOut()}
         case PieceKind.EXPRESSION:
             where = {"expression": utf8(piece.text or "")}
     return pb.LocationPiece(

@@ -11,9 +11,6 @@ from symd.v1 import variable_service_pb2 as pb
 from symd.wire.text import utf8
 from symd.wire.wide import signed, unsigned, wrapped
 
-NO_TYPE = pb.VariableType()
-"""Entry 0 of every table of types."""
-
 
 def _words(prefix: str, values: Mapping[str, int], special: Mapping[str, str]) -> dict[str, int]:
     """The numbers of an enum by the model's words, which are the values' names but for the ``special`` ones."""

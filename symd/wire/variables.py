@@ -11,7 +11,7 @@ from symd.wire.queries import from_query, to_query
 from symd.wire.resource_names import digest_and_path, module_name
 from symd.wire.text import utf8, utf8s
 from symd.wire.variable_locations import from_location, to_location
-from symd.wire.variable_types import NO_TYPE, from_number, from_type, to_number, to_type
+from symd.wire.variable_types import from_number, from_type, to_number, to_type
 
 _KINDS: dict[Kind, pb.VariableKind] = {
     "parameter": pb.VARIABLE_KIND_PARAMETER,
@@ -36,7 +36,7 @@ def to_response(found: InScope) -> pb.GetVariablesResponse:
     return pb.GetVariablesResponse(
         answer=to_answer(found.at),
         variables=map(_to_variable, visible.variables),
-        types=[NO_TYPE, *map(to_type, visible.types)],
+        types=[pb.VariableType(), *map(to_type, visible.types)],
         simd_width=visible.simd_width,
         notes=utf8s(visible.notes),
     )

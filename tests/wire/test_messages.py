@@ -41,6 +41,13 @@ def test_facts_come_back_with_their_types_and_order(facts):
     assert [type(value) for value in back.values()] == [type(value) for value in facts.values()]
 
 
+@pytest.mark.parametrize("value", [2**64, -(2**63) - 1, 99999999999999999999])
+def test_an_integer_that_64_bits_cannot_hold_travels_as_decimal_text(value):
+    (message,) = to_facts({"simd_size": value})
+    assert message.value.WhichOneof("kind") == "text"
+    assert from_facts([message]) == {"simd_size": str(value)}
+
+
 def test_what_json_does_not_have_is_no_fact():
     with pytest.raises(TypeError):
         to_value(object())
