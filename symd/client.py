@@ -81,14 +81,14 @@ from symd.wire.contexts import from_context_record, from_load, to_context, to_ev
 from symd.wire.device import concatenated_device, from_device_columns
 from symd.wire.device import to_request as to_device_request
 from symd.wire.failures import from_status, rebuilt
-from symd.wire.found_names import from_item
-from symd.wire.found_names import to_request as to_names_request
 from symd.wire.grabs import GrabParts, to_grab_request
 from symd.wire.kept_tables import KeptTables, TableReceiver
 from symd.wire.line_tables import from_chunks, to_level
 from symd.wire.listings import from_chunks as from_listing_chunks
 from symd.wire.listings import to_request as to_listing_request
 from symd.wire.modules import from_module, from_record
+from symd.wire.names import from_item
+from symd.wire.names import to_request as to_names_request
 from symd.wire.queries import Column, add_query, write_column
 from symd.wire.resource_names import (
     checked_digest,

@@ -11,7 +11,7 @@ from symd.model.sources import PathRule
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.v1 import name_service_pb2
 from symd.wire.breakpoints import from_answer, from_breakpoint, from_events, to_breakpoint, to_events
-from symd.wire.found_names import from_request
+from symd.wire.names import from_request
 
 NAME = "modules/" + "0" * 64
 LINE = SourceLine("a.cl", 3)

@@ -1,6 +1,8 @@
 """One module an RPC, called as its method in snake_case. Each has ``handle``, which decodes, asks the engine and encodes, and
 nothing that another one needs:
 
+    from symd.service.service_context import ServiceContext
+
     def handle(service: ServiceContext, request: GetThingRequest, call: grpc.ServicerContext) -> GetThingResponse:
         return to_response(service.engine.thing(*from_request(request)))
 

@@ -7,7 +7,7 @@ import grpc
 from symd.service.paging import slice_page
 from symd.service.service_context import ServiceContext
 from symd.v1.name_service_pb2 import FindNamesRequest, FindNamesResponse
-from symd.wire.found_names import from_request, to_item
+from symd.wire.names import from_request, to_item
 
 
 def handle(service: ServiceContext, request: FindNamesRequest, _call: grpc.ServicerContext) -> FindNamesResponse:
