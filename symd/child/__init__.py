@@ -3,7 +3,7 @@
 Drivers, disassemblers, the demangler and indexing read bytes that strangers made, or run code that symd did not write. Each
 runs in a process of its own, so that the worst it can do is to end that process.
 
-What a child may cost stands in an ``Allowance``: seconds on the clock, bytes of address space, bytes of answer, and where
+What a child may cost stands in ``ProcessLimits``: seconds on the clock, bytes of address space, bytes of answer, and where
 it is asked for, seconds of processor time and bytes of a file. The kernel holds the child to memory, processor time and
 file size; this side watches the clock and the answer. A child has a process group of its own, which is killed when the child
 has ended, however it ended: nothing that it started outlives it.

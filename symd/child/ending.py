@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 class Limit(enum.Enum):
-    """What a child had too much of; the names are those of the fields of ``Allowance``."""
+    """What a child had too much of; the names are those of the fields of ``ProcessLimits``."""
 
     SECONDS = "seconds"
     """The clock: this side killed it."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from symd.child.ending import Ending, Limit, limit_of
 from symd.child.frames import BYTES, ERROR, HEAD, JSON, MEMORY, read_frame
-from symd.child.process import Allowance, kill, start
+from symd.child.process import ProcessLimits, kill, start
 from symd.config import Limits
 from symd.errors import DataLoss, from_description
 
@@ -38,16 +38,16 @@ class Pool:
             while True:
                 self._idle.get_nowait().end()
 
-    def call(self, data: bytes, limits: Limits, allowance: Allowance) -> bytes | Ending:
+    def call(self, data: bytes, limits: Limits, process_limits: ProcessLimits) -> bytes | Ending:
         """What the function returns, or how the process ended that should have called it. Time begins to count when a
         process is free.
 
         Raises the SymdError that the function raises, and OSError when no process can be started.
         """
         with self._turns:
-            worker = self._take(allowance)
+            worker = self._take(process_limits)
             try:
-                answer = worker.ask(data, limits, allowance)
+                answer = worker.ask(data, limits, process_limits)
             except BaseException:
                 worker.end()
                 raise
@@ -60,16 +60,16 @@ class Pool:
         error = from_description(json.loads(payload))
         raise error or DataLoss("the child failed for a reason that this version does not know")
 
-    def _take(self, allowance: Allowance) -> _Worker:
+    def _take(self, process_limits: ProcessLimits) -> _Worker:
         """A process that waits and was started with as much memory, or a new one."""
         with contextlib.suppress(queue.Empty):
             while True:
                 worker = self._idle.get_nowait()
-                if worker.memory == allowance.memory and worker.process.poll() is None:
+                if worker.memory == process_limits.memory and worker.process.poll() is None:
                     return worker
                 worker.end()
-        process = start(self._command, allowance, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        return _Worker(process, allowance.memory)
+        process = start(self._command, process_limits, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return _Worker(process, process_limits.memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class _Worker:
     process: subprocess.Popen[bytes]
     memory: int
 
-    def ask(self, data: bytes, limits: Limits, allowance: Allowance) -> tuple[bytes, bytes] | Ending:
+    def ask(self, data: bytes, limits: Limits, process_limits: ProcessLimits) -> tuple[bytes, bytes] | Ending:
         """The frame that it answers with, BYTES or ERROR; how it ended where it did not. When time is up it is killed, which
         ends the reading here."""
         late = threading.Event()
@@ -88,10 +88,10 @@ class _Worker:
             late.set()
             kill(self.process)
 
-        timer = threading.Timer(allowance.seconds, cut)
+        timer = threading.Timer(process_limits.seconds, cut)
         timer.start()
         try:
-            answer, limit = self._exchange(data, limits, allowance.answer)
+            answer, limit = self._exchange(data, limits, process_limits.answer)
         finally:
             timer.cancel()
             timer.join()

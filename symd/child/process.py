@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class ProcessLimits:
     """What one child may cost: ``seconds`` on the clock; ``memory``, bytes of address space; ``answer``, bytes that it may
     answer with; ``cpu_seconds`` of processor time and ``file_size``, bytes of any file that it writes, where they are not
     None."""
@@ -26,14 +26,14 @@ class Allowance:
     file_size: int | None = None
 
 
-def start(command: Sequence[str], allowance: Allowance, **options: Any) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str], limits: ProcessLimits, **options: Any) -> subprocess.Popen[bytes]:
     """Start ``command`` in a session and process group of its own, held to the kernel's limits. ``options`` are Popen's.
 
     Raises OSError when it cannot be started, or cannot be limited: then it is killed.
     """
     process = subprocess.Popen(command, start_new_session=True, **options)
     try:
-        _limit(process.pid, allowance)
+        _limit(process.pid, limits)
     except BaseException:
         kill(process)
         process.wait()
@@ -41,17 +41,17 @@ def start(command: Sequence[str], allowance: Allowance, **options: Any) -> subpr
     return process
 
 
-def _limit(pid: int, allowance: Allowance) -> None:
+def _limit(pid: int, limits: ProcessLimits) -> None:
     """Limits of a process that runs already, a moment after its start; setting them between fork and exec is not safe in
     a program with threads. A process that has ended needs none."""
     wanted: list[tuple[int, int, int]] = [
-        (resource.RLIMIT_AS, allowance.memory, allowance.memory),
+        (resource.RLIMIT_AS, limits.memory, limits.memory),
         (resource.RLIMIT_CORE, 0, 0),
     ]
-    if allowance.cpu_seconds is not None:  # SIGXCPU, which says what it is for, comes at the lower of the two only
-        wanted.append((resource.RLIMIT_CPU, allowance.cpu_seconds, allowance.cpu_seconds + 1))
-    if allowance.file_size is not None:
-        wanted.append((resource.RLIMIT_FSIZE, allowance.file_size, allowance.file_size))
+    if limits.cpu_seconds is not None:  # SIGXCPU, which says what it is for, comes at the lower of the two only
+        wanted.append((resource.RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + 1))
+    if limits.file_size is not None:
+        wanted.append((resource.RLIMIT_FSIZE, limits.file_size, limits.file_size))
     with contextlib.suppress(ProcessLookupError):
         for kind, soft, hard in wanted:
             _, most = resource.getrlimit(kind)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.child.ending import Ending, Limit, limit_of
-from symd.child.process import Allowance, kill, start
+from symd.child.process import ProcessLimits, kill, start
 
 _READ_BYTES: Final = 1 << 16
 _PRINTED_BYTES: Final = 1 << 20
@@ -38,7 +38,7 @@ class Ended:
 
 def run(
     command: Sequence[str],
-    allowance: Allowance,
+    limits: ProcessLimits,
     *,
     folder: Path,
     environment: Mapping[str, str],
@@ -57,7 +57,7 @@ def run(
             prints, print_end = _pipe(ours, its)
             process = start(
                 [*command, str(answer_end)] if own_pipe else command,
-                allowance,
+                limits,
                 cwd=folder,
                 env=environment,
                 stdin=_file_of(stdin, its) if stdin else subprocess.DEVNULL,
@@ -66,7 +66,7 @@ def run(
                 pass_fds=(answer_end,) if own_pipe else (),
             )
         with process:
-            return _Reader(process, answers, prints, allowance).until_it_ends()
+            return _Reader(process, answers, prints, limits).until_it_ends()
 
 
 def _pipe(ours: contextlib.ExitStack, its: contextlib.ExitStack) -> tuple[int, int]:
@@ -92,11 +92,11 @@ def _file_of(data: bytes, its: contextlib.ExitStack) -> int:
 class _Reader:
     """Reads both pipes of one child until it ends, by itself or by us."""
 
-    def __init__(self, process: subprocess.Popen[bytes], answers: int, prints: int, allowance: Allowance) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], answers: int, prints: int, limits: ProcessLimits) -> None:
         self._process = process
         self._answers, self._prints = answers, prints
-        self._allowance = allowance
-        self._end = time.monotonic() + allowance.seconds
+        self._limits = limits
+        self._end = time.monotonic() + limits.seconds
         self._answer = bytearray()
         self._printed = bytearray()
 
@@ -138,7 +138,7 @@ class _Reader:
             os.close(ended)
 
     def _too_much(self) -> bool:
-        return len(self._answer) > self._allowance.answer
+        return len(self._answer) > self._limits.answer
 
     def _read(self, descriptor: int) -> bool:
         """Take what is there; False when the other end is closed."""

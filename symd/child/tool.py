@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from symd.child.ending import Limit
-from symd.child.process import Allowance, clean_environment
+from symd.child.process import ProcessLimits, clean_environment
 from symd.child.run import Ended, run
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed
 
@@ -20,7 +20,7 @@ INPUT: Final = "input"
 
 def run_tool(
     command: Sequence[str],
-    allowance: Allowance,
+    limits: ProcessLimits,
     *,
     data: bytes | None = None,
     stdin: bytes = b"",
@@ -44,7 +44,7 @@ def run_tool(
         try:
             ended = run(
                 command,
-                allowance,
+                limits,
                 folder=folder,
                 environment=clean_environment(folder) if environment is None else environment,
                 stdin=stdin,
@@ -54,15 +54,15 @@ def run_tool(
             raise ToolFailed(f"it cannot be started: {error}", where=program, hint=hint) from error
     match ended.ending.limit:
         case Limit.SECONDS:
-            raise DeadlineExceeded(f"no end within {allowance.seconds:g} seconds", where=program, hint=hint)
+            raise DeadlineExceeded(f"no end within {limits.seconds:g} seconds", where=program, hint=hint)
         case Limit.CPU_SECONDS:
             raise DeadlineExceeded(
-                f"no end within {allowance.cpu_seconds} seconds of processor time", where=program, hint=hint
+                f"no end within {limits.cpu_seconds} seconds of processor time", where=program, hint=hint
             )
         case Limit.ANSWER:
-            raise LimitExceeded(f"it wrote more than {allowance.answer} bytes", where=program, hint=hint)
+            raise LimitExceeded(f"it wrote more than {limits.answer} bytes", where=program, hint=hint)
         case Limit.FILE_SIZE:
-            raise LimitExceeded(f"it wrote a file of more than {allowance.file_size} bytes", where=program, hint=hint)
+            raise LimitExceeded(f"it wrote a file of more than {limits.file_size} bytes", where=program, hint=hint)
     return ended
 
 

@@ -50,12 +50,12 @@ class Demangler:
 
     def _ask(self, names: list[str]) -> list[str]:
         """The readable names in the same order. Raises ToolFailed, ToolCrashed, DeadlineExceeded, LimitExceeded."""
-        from symd.child.process import Allowance  # noqa: PLC0415 - commands that read one file start without processes
+        from symd.child.process import ProcessLimits  # noqa: PLC0415 - commands that read one file start without processes
         from symd.child.tool import run_tool, tool_error  # noqa: PLC0415
 
         text = "\n".join(names) + "\n"
-        allowance = Allowance(self._limits.demangle_seconds, self._limits.demangle_memory, _ANSWER_BYTES)
-        ended = run_tool([self._program], allowance, stdin=text.encode(), hint=_HINT)
+        process_limits = ProcessLimits(self._limits.demangle_seconds, self._limits.demangle_memory, _ANSWER_BYTES)
+        ended = run_tool([self._program], process_limits, stdin=text.encode(), hint=_HINT)
         if ended.ending.status:
             raise tool_error(self._program, ended, _HINT)
         answers = ended.answer.decode("utf-8", "replace").splitlines()

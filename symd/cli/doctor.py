@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from symd import __version__
-from symd.child.process import Allowance
+from symd.child.process import ProcessLimits
 from symd.child.tool import run_tool
 from symd.cli.options import example, json_option
 from symd.cli.output import printable, write_json, write_line, write_rich
@@ -23,7 +23,7 @@ from symd.disasm.installed import library
 from symd.drivers import DriverReport, survey
 from symd.errors import SymdError
 
-VERSION_ALLOWANCE = Allowance(seconds=10.0, memory=4096 << 20, answer=1 << 20)
+VERSION_LIMITS = ProcessLimits(seconds=10.0, memory=4096 << 20, answer=1 << 20)
 """What a program may cost that is asked for its version."""
 NO = 1
 
@@ -108,7 +108,7 @@ def _library(tool: Tool) -> str | None:
 def _version(path: str) -> str | None:
     """The line with a digit that the program says of itself first."""
     try:
-        ended = run_tool([path, "--version"], VERSION_ALLOWANCE, environment=os.environ)
+        ended = run_tool([path, "--version"], VERSION_LIMITS, environment=os.environ)
     except SymdError:
         return None
     lines = ended.answer.decode("utf-8", "replace").splitlines() if ended.ending.status == 0 else []

@@ -82,7 +82,7 @@ def answer_text(requested: str, answer: Located, names: dict[str, str]) -> Itera
         yield f"{requested}: {_refused(answer)} [{answer.refusal.name}]"
         yield from (f"  could be {candidate}" for candidate in _alternatives(answer))
     for location in answer.locations:
-        yield f"{requested}: {_place(location)}: {_frame(location, names)}"
+        yield f"{requested}: {_address(location)}: {_frame(location, names)}"
 
 
 def _refused(answer: Located) -> str:
@@ -100,7 +100,7 @@ def _alternatives(answer: Located) -> Sequence[str]:
     return answer.candidates if answer.refusal in (Refusal.NO_SUCH_FILE, Refusal.AMBIGUOUS_FILE) else ()
 
 
-def _place(location: BreakpointLocation) -> str:
+def _address(location: BreakpointLocation) -> str:
     kernel = f" in {location.kernel}" if location.kernel else ""
     of = f" of {location.path}" if location.path and location.path != location.kernel else ""
     return f"{location.address:#x} ({location.section or f'#{location.section_index}'})+{location.section_offset:#x}{kernel}{of}"

@@ -84,7 +84,7 @@ def command(
     with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
         named = [_named_module(text, symbolizer, server, limits) for text in modules]
         readable = partial(_readable, limits=limits)
-        resolver = Resolver(symbolizer, named, demangle=readable, load=Files(folders, limits).load)
+        resolver = Resolver(symbolizer, named, demangle=readable, read_uri=Files(folders, limits).read)
         done = profiles.symbolize(data, resolver, profiles.Options(limits, progress), name)
     write_file_or_stdout(target, done.data, hint="choose another OUT")
     _report(done.report, as_json)
@@ -117,7 +117,7 @@ class Files:
         self._folders = [folder.resolve() for folder in folders]
         self._limits = limits
 
-    def load(self, uri: str) -> bytes:
+    def read(self, uri: str) -> bytes:
         """The bytes of a code object. Raises BadQuery, Unsupported (memory://) and InvalidInput."""
         named = uris.parse(uri)
         try:

@@ -14,7 +14,7 @@ WIDTHS = (48, 57, 64)
 
 
 def checked_form(form: AddressForm) -> AddressForm:
-    """Raises ``BadQuery`` for a form that is none."""
+    """Raises ``BadQuery`` for an invalid form."""
     if not (0 <= form.shift < 32 <= form.bits <= 64):
         raise BadQuery(
             f"no address is written with shift {form.shift} and {form.bits} bits",

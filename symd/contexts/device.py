@@ -61,7 +61,7 @@ def symbolize_device(
 
 
 def _found(timeline: Timeline, width: int, addresses: U64, times: I64, form: AddressForm) -> Found:
-    """Whole addresses are looked up at once; one that is none of the width was never mapped."""
+    """Whole addresses are looked up at once; one wider than the form was never mapped."""
     if form.bits >= width:
         low, valid = reduced(addresses, width)
         found = timeline.find(low, times)

@@ -28,7 +28,7 @@ TIMES = 1 << 63
 """Times are below this."""
 _TOP = 1 << 64
 
-Opener = Callable[[], Index]
+OpenIndex = Callable[[], Index]
 """Opens the index of the module that is loaded."""
 
 
@@ -53,7 +53,7 @@ def checked_unload(unload: Unload) -> Unload:
     return unload
 
 
-def placed(load: Load, width: int, opener: Opener) -> Load:
+def placed(load: Load, width: int, opener: OpenIndex) -> Load:
     """The load with its segments, in a context whose addresses have ``width`` bits. The module is opened only where it
     must say where its text is or how long; it need not be known otherwise.
 
@@ -122,7 +122,7 @@ def _at_base(base: int, path: str | None, index: Index) -> list[Segment]:
 class _Sizer:
     """Finds how many bytes there are from a place to the end of its kernel or section."""
 
-    def __init__(self, opener: Opener) -> None:
+    def __init__(self, opener: OpenIndex) -> None:
         self._index = cache(opener)
         self._texts = cache(self._table)
 

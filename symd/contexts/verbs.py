@@ -26,13 +26,13 @@ from symd.store.context_log import Changes, ContextLog, Row
 KEPT = 4_000_000
 """Segments in the maps that stay in memory, beside the one that was asked last."""
 PAGE = 1000
-Opener = Callable[[str], Index]
+OpenIndexOf = Callable[[str], Index]
 
 
 class Contexts:
     """``ContextVerbs`` over a store in this process; ``opener`` opens the index of a module by its digest."""
 
-    def __init__(self, context_log: ContextLog, opener: Opener) -> None:
+    def __init__(self, context_log: ContextLog, opener: OpenIndexOf) -> None:
         self._context_log = context_log
         self._opener = opener
         self._maps: OrderedDict[str, _Map] = OrderedDict()

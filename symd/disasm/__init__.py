@@ -8,8 +8,8 @@ import numpy as np
 
 from symd.config import Limits
 from symd.disasm import iga, llvm, nvidia
-from symd.disasm.disassembler import Budget, Decoded, Disassembler, Outcome
-from symd.disasm.ranges import CodeRange, code_ranges
+from symd.disasm.disassembler import Decoded, DecodeOutcome, Disassembler, DisassemblyBudget
+from symd.disasm.ranges import InstructionBytes, code_ranges
 from symd.errors import SymdError, ToolFailed, Unsupported
 from symd.model.code import CodeObject
 from symd.model.listings import Instructions
@@ -29,7 +29,7 @@ def disassemble(
     symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such.
     """
     limits = limits or Limits()
-    budget = Budget(limits.disassembly_seconds, limits.disassembly_memory)
+    budget = DisassemblyBudget(limits.disassembly_seconds, limits.disassembly_memory)
     results: dict[int, Instructions | SymdError] = {}
     for disassembler in DISASSEMBLERS:
         own = {number: code for number, code in enumerate(codes) if disassembler.takes(code)}
@@ -42,10 +42,10 @@ def _no_disassembler(code: CodeObject) -> SymdError:
 
 
 def _with_one(
-    disassembler: Disassembler, codes: Sequence[CodeObject], kernel: str | None, budget: Budget
+    disassembler: Disassembler, codes: Sequence[CodeObject], kernel: str | None, budget: DisassemblyBudget
 ) -> list[Instructions | SymdError]:
     """All ranges of all code objects go to the disassembler together."""
-    ranges: list[list[CodeRange] | SymdError] = [_ranges(code, kernel) for code in codes]
+    ranges: list[list[InstructionBytes] | SymdError] = [_ranges(code, kernel) for code in codes]
     together = [each for own in ranges if not isinstance(own, SymdError) for each in own]
     try:
         outcomes = iter(disassembler.disassemble(together, budget) if together else [])
@@ -57,14 +57,16 @@ def _with_one(
     ]
 
 
-def _ranges(code: CodeObject, kernel: str | None) -> list[CodeRange] | SymdError:
+def _ranges(code: CodeObject, kernel: str | None) -> list[InstructionBytes] | SymdError:
     try:
         return code_ranges(code, kernel)
     except SymdError as error:
         return error
 
 
-def _instructions(name: str, ranges: Sequence[CodeRange], outcomes: Sequence[Outcome]) -> Instructions | SymdError:
+def _instructions(
+    name: str, ranges: Sequence[InstructionBytes], outcomes: Sequence[DecodeOutcome]
+) -> Instructions | SymdError:
     """The instructions of one code object; an error of one of its ranges is its error."""
     done: list[Decoded] = []
     for each, outcome in zip(ranges, outcomes, strict=True):

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from symd.child.process import Allowance
-from symd.disasm.ranges import CodeRange
+from symd.child.process import ProcessLimits
+from symd.disasm.ranges import InstructionBytes
 from symd.errors import DeadlineExceeded, SymdError
 from symd.model.code import CodeObject
 
 NOT_DECODED: Final = "(not decoded)"
 """The text of bytes that are no instruction to the disassembler."""
 DAMAGED_CODE: Final = "the code may be damaged, or for another device"
-"""The hint for a disassembler that died."""
+"""Hint for a disassembler that died."""
 SMALLER_REQUEST: Final = "ask for one kernel, or raise disassembly_seconds"
-"""The hint for one that took too long or wrote too much."""
+"""Hint for a disassembler that took too long or wrote too much."""
 
 _ANSWER_BYTES_PER_BYTE_OF_CODE: Final = 256
 _ANSWER_BYTES_BESIDE: Final = 1 << 22
@@ -41,7 +41,8 @@ class Decoded:
         self.text.append(text)
 
 
-Outcome = Decoded | SymdError
+DecodeOutcome = Decoded | SymdError
+"""What became of one range."""
 
 
 class Disassembler(Protocol):
@@ -58,13 +59,13 @@ class Disassembler(Protocol):
         """Whether this machine has the program or library, by its name: nothing is run or loaded."""
         ...
 
-    def disassemble(self, ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
+    def disassemble(self, ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -> list[DecodeOutcome]:
         """One outcome a range, in order. Raises ToolMissing when nothing of the kind is installed, and what a run raises
         that spoils all of them."""
         ...
 
 
-class Budget:
+class DisassemblyBudget:
     """The time and memory left to one request, over all the runs that it takes: ``seconds`` and bytes of address space."""
 
     def __init__(self, seconds: float, memory: int) -> None:
@@ -72,7 +73,7 @@ class Budget:
         self._end = time.monotonic() + seconds
         self._memory = memory
 
-    def allowance(self, code_size: int) -> Allowance:
+    def next_run(self, code_size: int) -> ProcessLimits:
         """What the next run may cost, which is given ``code_size`` bytes. Raises DeadlineExceeded when no time is left."""
         left = self._end - time.monotonic()
         if left <= 0:
@@ -82,4 +83,4 @@ class Budget:
             )
         answer = _ANSWER_BYTES_BESIDE + _ANSWER_BYTES_PER_BYTE_OF_CODE * code_size
         # The processor's time is limited too: a run that outlives this process has nobody who watches the clock.
-        return Allowance(left, self._memory, answer, cpu_seconds=math.ceil(left), file_size=answer)
+        return ProcessLimits(left, self._memory, answer, cpu_seconds=math.ceil(left), file_size=answer)

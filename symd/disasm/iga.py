@@ -11,9 +11,9 @@ from pathlib import Path
 
 from symd.child.tool import run_tool, tool_error
 from symd.containers.intel.targets import product_core
-from symd.disasm.disassembler import DAMAGED_CODE, SMALLER_REQUEST, Budget, Decoded, Outcome
+from symd.disasm.disassembler import DAMAGED_CODE, SMALLER_REQUEST, Decoded, DecodeOutcome, DisassemblyBudget
 from symd.disasm.installed import chosen_folders, has_library
-from symd.disasm.ranges import CodeRange
+from symd.disasm.ranges import InstructionBytes
 from symd.errors import SymdError, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import CodeObject, Vendor
 
@@ -62,15 +62,15 @@ def generation(target: str | None) -> int:
     return number
 
 
-def disassemble(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
+def disassemble(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -> list[DecodeOutcome]:
     """All ranges in one child process; where the library crashes on one of them, the rest in another."""
-    outcomes: list[Outcome] = []
+    outcomes: list[DecodeOutcome] = []
     while len(outcomes) < len(ranges):
         outcomes += _first_outcomes(ranges[len(outcomes) :], budget)
     return outcomes
 
 
-def _first_outcomes(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
+def _first_outcomes(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -> list[DecodeOutcome]:
     """Outcomes of the first of ``ranges``: of all of them, or up to the one that cannot be decoded."""
     try:
         first = generation(ranges[0].target)
@@ -85,11 +85,11 @@ def _first_outcomes(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome
     return _run(known, budget)
 
 
-def _run(known: Sequence[tuple[int, CodeRange]], budget: Budget) -> list[Outcome]:
+def _run(known: Sequence[tuple[int, InstructionBytes]], budget: DisassemblyBudget) -> list[DecodeOutcome]:
     data = b"".join(struct.pack("<II", number, len(each.data)) + each.data for number, each in known)
     child = str(Path(__file__).with_name("iga_child.py"))
     command = [sys.executable, "-I", "-S", child, *libraries()]
-    ended = run_tool(command, budget.allowance(len(data)), data=data, own_pipe=True, hint=SMALLER_REQUEST)
+    ended = run_tool(command, budget.next_run(len(data)), data=data, own_pipe=True, hint=SMALLER_REQUEST)
     if ended.ending.status == _EXIT_NO_LIBRARY:
         raise ToolMissing("Intel's disassembler library, libiga64, is not installed", hint=INSTALL)
     outcomes = _understood(ended.answer.decode(), [each for _, each in known])
@@ -104,9 +104,9 @@ def libraries() -> list[str]:
     return [*chosen, *LIBRARIES]
 
 
-def _understood(answer: str, ranges: Sequence[CodeRange]) -> list[Outcome]:
+def _understood(answer: str, ranges: Sequence[InstructionBytes]) -> list[DecodeOutcome]:
     """The outcomes that the child came to write whole."""
-    outcomes: list[Outcome] = []
+    outcomes: list[DecodeOutcome] = []
     current = Decoded("")
     for line in answer.splitlines():
         first, _, rest = line.partition(" ")
@@ -131,7 +131,7 @@ def _with_labels(text: str, start: int) -> str:
     return _LABEL.sub(lambda hit: f"L{int(hit[1]) + start}", code) + comment + rest if start else text
 
 
-def _refusal(status: str, refused: CodeRange) -> SymdError:
+def _refusal(status: str, refused: InstructionBytes) -> SymdError:
     number, _, message = status.partition(" ")
     if int(number) == IGA_UNSUPPORTED_PLATFORM:
         return ToolMissing(

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from symd.child.run import Ended
 from symd.child.tool import INPUT, run_tool, tool_error
-from symd.disasm.disassembler import DAMAGED_CODE, SMALLER_REQUEST, Budget, Decoded, Outcome
+from symd.disasm.disassembler import DAMAGED_CODE, SMALLER_REQUEST, Decoded, DecodeOutcome, DisassemblyBudget
 from symd.disasm.installed import programs
-from symd.disasm.ranges import CodeRange
+from symd.disasm.ranges import InstructionBytes
 from symd.elf import Header
 from symd.elf.constants import (
     ELFABIVERSION_AMDGPU_HSA_V2,
@@ -54,12 +54,12 @@ def installed() -> bool:
     return bool(programs(PROGRAM, ROCM))
 
 
-def disassemble(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
+def disassemble(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -> list[DecodeOutcome]:
     """Ranges of one processor and wave size go through one run."""
     found = programs(PROGRAM, ROCM)
     if not found:
         raise ToolMissing("llvm-objdump, which disassembles AMD code, is not installed", hint=INSTALL)
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, DecodeOutcome] = {}
     for options, numbers in _groups(ranges).items():
         for start in range(0, len(numbers), RANGES_PER_RUN):
             some = numbers[start : start + RANGES_PER_RUN]
@@ -68,7 +68,7 @@ def disassemble(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
     return [outcomes[number] for number in range(len(ranges))]
 
 
-def _groups(ranges: Sequence[CodeRange]) -> dict[tuple[str, ...], list[int]]:
+def _groups(ranges: Sequence[InstructionBytes]) -> dict[tuple[str, ...], list[int]]:
     """Numbers of ranges by the options that their code needs; no options where the target is unknown."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for number, each in enumerate(ranges):
@@ -76,7 +76,7 @@ def _groups(ranges: Sequence[CodeRange]) -> dict[tuple[str, ...], list[int]]:
     return groups
 
 
-def options(of: CodeRange) -> tuple[str, ...]:
+def options(of: InstructionBytes) -> tuple[str, ...]:
     """The processor and features of a target such as ``gfx90a:sramecc+:xnack-``, and the kernel's wave size where the
     processor leaves the choice."""
     if not of.target:
@@ -88,7 +88,7 @@ def options(of: CodeRange) -> tuple[str, ...]:
     return (f"--mcpu={cpu}", *([f"--mattr={','.join(chosen)}"] if chosen else []))
 
 
-def _lanes(of: CodeRange) -> int | None:
+def _lanes(of: InstructionBytes) -> int | None:
     """The wave size of the kernels in the range, or that which all kernels of the object share."""
     own = {
         kernel.facts.get("simd_width")
@@ -100,15 +100,15 @@ def _lanes(of: CodeRange) -> int | None:
 
 
 def _outcomes(
-    options: tuple[str, ...], ranges: Sequence[CodeRange], found: Sequence[str], budget: Budget
-) -> Sequence[Outcome]:
+    options: tuple[str, ...], ranges: Sequence[InstructionBytes], found: Sequence[str], budget: DisassemblyBudget
+) -> Sequence[DecodeOutcome]:
     if not options:
         unknown = Unsupported("the file does not say which processor the code is for", hint="name it, such as gfx90a")
         return [unknown] * len(ranges)
     image = _image(ranges)
     for program in found:
         command = [program, "-d", "-z", "--triple=amdgcn-amd-amdhsa", *options, INPUT]
-        ended = run_tool(command, budget.allowance(len(image)), data=image, hint=SMALLER_REQUEST)
+        ended = run_tool(command, budget.next_run(len(image)), data=image, hint=SMALLER_REQUEST)
         if any(words in ended.printed for words in _UNKNOWN_PROCESSOR):
             continue
         if ended.ending.status:
@@ -118,14 +118,14 @@ def _outcomes(
     return [ToolMissing(f"no llvm-objdump that is installed knows {cpu}", hint=INSTALL)] * len(ranges)
 
 
-def _bases(ranges: Iterable[CodeRange]) -> list[int]:
+def _bases(ranges: Iterable[InstructionBytes]) -> list[int]:
     """For each range what is added to its section's offsets: ranges of one text section share its number."""
     numbers: dict[tuple[str, int], int] = {}
     keys = [(each.code.path, each.section) for each in ranges]
     return [numbers.setdefault(key, len(numbers)) << _SECTION_NUMBER_SHIFT for key in keys]
 
 
-def _understood(ended: Ended, ranges: Sequence[CodeRange], program: str) -> list[Outcome]:
+def _understood(ended: Ended, ranges: Sequence[InstructionBytes], program: str) -> list[DecodeOutcome]:
     bases = _bases(ranges)
     results = [Decoded(program.rpartition("/")[2]) for _ in ranges]
     current = -1
@@ -141,7 +141,7 @@ def _understood(ended: Ended, ranges: Sequence[CodeRange], program: str) -> list
     return list(results)
 
 
-def _text(hit: re.Match[str], ranges: Sequence[CodeRange]) -> str:
+def _text(hit: re.Match[str], ranges: Sequence[InstructionBytes]) -> str:
     """The instruction, with the section offset that it jumps to."""
     text = hit["text"].strip()
     if hit["label"] is None:
@@ -149,7 +149,7 @@ def _text(hit: re.Match[str], ranges: Sequence[CodeRange]) -> str:
     return f"{text} <{ranges[int(hit['label'])].offset + int(hit['delta'] or '0', 16):#x}>"
 
 
-def _image(ranges: Sequence[CodeRange]) -> bytes:
+def _image(ranges: Sequence[InstructionBytes]) -> bytes:
     """A relocatable AMDGPU image of code object version 4 whose section ``.text.N`` holds range N and stands at its offset."""
     header = Header(64, ELFOSABI_AMDGPU_HSA, ELFABIVERSION_AMDGPU_HSA_V2 + 2, ET_REL, EM_AMDGPU)
     texts = [

@@ -10,9 +10,16 @@ from pathlib import Path
 
 from symd.child.run import Ended
 from symd.child.tool import INPUT, run_tool, tool_error
-from symd.disasm.disassembler import DAMAGED_CODE, NOT_DECODED, SMALLER_REQUEST, Budget, Decoded, Outcome
+from symd.disasm.disassembler import (
+    DAMAGED_CODE,
+    NOT_DECODED,
+    SMALLER_REQUEST,
+    Decoded,
+    DecodeOutcome,
+    DisassemblyBudget,
+)
 from symd.disasm.installed import programs
-from symd.disasm.ranges import CodeRange
+from symd.disasm.ranges import InstructionBytes
 from symd.errors import SymdError, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import CodeObject, Vendor
 
@@ -37,12 +44,12 @@ def installed() -> bool:
     return bool(programs("nvdisasm", _elsewhere()))
 
 
-def disassemble(ranges: Sequence[CodeRange], budget: Budget) -> list[Outcome]:
+def disassemble(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -> list[DecodeOutcome]:
     """One run or a few for each range; its outcome where it can be decoded, else why not."""
     found = programs("nvdisasm", _elsewhere())
     if not found:
         raise ToolMissing("nvdisasm, which disassembles NVIDIA code, is not installed", hint=INSTALL)
-    outcomes: list[Outcome] = []
+    outcomes: list[DecodeOutcome] = []
     for each in ranges:
         try:
             outcomes.append(_decoded(each, found, budget))
@@ -60,7 +67,7 @@ def _elsewhere() -> list[str]:
     return folders
 
 
-def _decoded(given: CodeRange, found: Sequence[str], budget: Budget) -> Decoded:
+def _decoded(given: InstructionBytes, found: Sequence[str], budget: DisassemblyBudget) -> Decoded:
     architecture, width = _architecture(given.target)
     whole = len(given.data) // width * width
     for program in found:
@@ -80,14 +87,16 @@ def _architecture(target: str | None) -> tuple[str, int]:
     return f"SM{hit[1]}{hit[2]}", 8 if int(hit[1]) < 70 else 16
 
 
-def _run(program: str, architecture: str, width: int, base: int, text: bytes, budget: Budget) -> Decoded | None:
+def _run(
+    program: str, architecture: str, width: int, base: int, text: bytes, budget: DisassemblyBudget
+) -> Decoded | None:
     """The instructions of ``text``, which begins at section offset ``base``; None when the program does not know the architecture. What it cannot decode is replaced and
     shown as undecoded."""
     bad: set[int] = set()
     command = [program, "-b", architecture, "-base", f"{base:#x}", INPUT]
     for _ in range(_MAX_RUNS_PER_RANGE):
         code = _patched(text, bad, base, width)
-        ended = run_tool(command, budget.allowance(len(code)), data=code, hint=SMALLER_REQUEST)
+        ended = run_tool(command, budget.next_run(len(code)), data=code, hint=SMALLER_REQUEST)
         if ended.ending.status == 0:
             return _understood(ended, program, width, bad)
         if ended.ending.signal:
@@ -120,7 +129,7 @@ def _understood(ended: Ended, program: str, width: int, bad: set[int]) -> Decode
     return decoded
 
 
-def _add_tail(decoded: Decoded, given: CodeRange, whole: int) -> None:
+def _add_tail(decoded: Decoded, given: InstructionBytes, whole: int) -> None:
     """Bytes that do not fill an instruction."""
     rest = len(given.data) - whole
     if rest:

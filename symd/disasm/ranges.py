@@ -14,7 +14,7 @@ MAX_RANGES_PER_SECTION: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class CodeRange:
+class InstructionBytes:
     """Bytes of a code object that are instructions: ``data`` begins ``offset`` bytes from the start of the section whose
     number is ``section``. Offsets and branch targets in disassembled text count from the start of the section, too."""
 
@@ -32,7 +32,7 @@ class CodeRange:
         return self.code.target
 
 
-def code_ranges(code: CodeObject, kernel: str | None = None) -> list[CodeRange]:
+def code_ranges(code: CodeObject, kernel: str | None = None) -> list[InstructionBytes]:
     """The ranges of a code object in the order of its sections, or only those of one kernel (with what its range holds of
     other functions). A text section that no symbol reaches into is one range. Raises KernelNotFound."""
     if kernel is not None and not any(each.name == kernel for each in code.kernels):
@@ -41,7 +41,7 @@ def code_ranges(code: CodeObject, kernel: str | None = None) -> list[CodeRange]:
     for section in code.sections:
         if section.executable and section.data:
             ranges = _ranges(code, section, kernel)
-            found += [CodeRange(code, section.index, start, section.data[start:end]) for start, end in ranges]
+            found += [InstructionBytes(code, section.index, start, section.data[start:end]) for start, end in ranges]
     return found
 
 

@@ -52,5 +52,5 @@ def read_request() -> Mapping[str, Any]:
 
 
 def read_input() -> bytes:
-    """The module; likewise."""
+    """The module's bytes; for the child, in its working directory."""
     return Path(_INPUT).read_bytes()

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from symd.child.ending import Limit
 from symd.child.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
-from symd.child.process import Allowance
+from symd.child.process import ProcessLimits
 from symd.child.run import Ended, run
 from symd.config import Limits
 from symd.drivers import simulate
@@ -69,14 +69,14 @@ def grab(request: GrabRequest, limits: Limits, drivers: Mapping[str, str] = _SYS
 def ask(request: DriverRequest, limits: Limits) -> tuple[dict[str, Any], list[bytes]]:
     """Answer the request in a child process; its value and byte strings. Raises as ``grab`` does."""
     answer_size = 2 * limits.module_size + _ANSWER_BYTES_BESIDE_THE_MODULE
-    allowance = Allowance(request.seconds, limits.driver_memory, answer_size)
+    process_limits = ProcessLimits(request.seconds, limits.driver_memory, answer_size)
     try:
         command = child_command(request)
         with tempfile.TemporaryDirectory(prefix="symd-driver-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             write_request(folder, request)
             environment = simulate.environment(os.environ, request.simulate, request.root) | {"TMPDIR": name}
-            ended = run(command, allowance, folder=folder, environment=environment, own_pipe=True)
+            ended = run(command, process_limits, folder=folder, environment=environment, own_pipe=True)
         return _understood(ended, request, limits)
     except OSError as error:
         raise DriverFailed(f"the driver's process cannot be started: {error}", where=request.where) from error

@@ -22,15 +22,15 @@ ELFOSABI_AMDGPU_MESA3D: Final = 66
 ELFABIVERSION_AMDGPU_HSA_V2: Final = 0
 """Code object version 2; every later version is one more."""
 ELFABIVERSION_CUDA_V2: Final = 8
-"""From CUDA 13.0 on (V1 is 7): other e_flags, other section flags."""
+"""ptxas 12.8 and later for sm_100 and above, 13.0 and later for all (V1 is 7): other e_flags, other section flags."""
 
 ET_REL: Final = 1
 ET_EXEC: Final = 2
 ET_DYN: Final = 3
 ET_OPENCL_SOURCE: Final = 0xFF01
-"""The first of NEO's own types."""
+"""The first of the types that NEO defines for its own files."""
 ET_OPENCL_DEBUG: Final = 0xFF05
-"""The last of them."""
+"""The last of the types that NEO defines for its own files."""
 ET_ZEBIN_REL: Final = 0xFF11
 ET_ZEBIN_DYN: Final = 0xFF13
 """The last of the zebin types; ET_ZEBIN_EXE stands between."""
@@ -132,6 +132,6 @@ NT_INTELGT_ZEBIN_VERSION: Final = 4
 NT_INTELGT_VISA_ABI_VERSION: Final = 5
 NT_INTELGT_PRODUCT_CONFIG: Final = 6
 NT_NV_TKINFO: Final = 0x7D0
-"""Of section .note.nv.tkinfo; NVIDIA has published no name."""
+"""In section .note.nv.tkinfo. NVIDIA has published no name for this type."""
 NT_NV_CUINFO: Final = 0x3E8
-"""Of section .note.nv.cuinfo; likewise."""
+"""In section .note.nv.cuinfo. NVIDIA has published no name for this type."""

@@ -18,7 +18,7 @@ from symd.model.summaries import ModuleSummary, ObjectSummary
 
 Demangle = Callable[[Sequence[str]], Mapping[str, str]]
 """Mangled names to readable ones; a name that is not mangled may be missing in the answer."""
-Load = Callable[[str], bytes]
+ReadUri = Callable[[str], bytes]
 """The bytes of the code object at a URI. Raises SymdError where it cannot, or may not, be read."""
 TYPE_NAME = "typeinfo name for "
 """SYCL names a kernel like the type of its function object; profilers leave this out of the readable name."""
@@ -54,7 +54,7 @@ class LookupTarget:
 
 class Resolver:
     """Modules and what they answer to, over a symbolizer. ``demangle`` is needed where a profile has readable kernel
-    names, ``load`` where it has URIs; without them such names are not found."""
+    names, ``read_uri`` where it has URIs; without them such names are not found."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class Resolver:
         modules: Iterable[NamedModule],
         *,
         demangle: Demangle | None = None,
-        load: Load | None = None,
+        read_uri: ReadUri | None = None,
     ) -> None:
         self.symbolizer = symbolizer
         self._modules = tuple(dict.fromkeys(modules))
         self._demangle = demangle
-        self._load = load
+        self._read_uri = read_uri
         self._summaries: dict[str, ModuleSummary] = {}
         self._loaded: dict[str, str] = {}
 
@@ -97,10 +97,10 @@ class Resolver:
     def at_uri(self, uri: str) -> IdentifiedModule | None:
         """The code object that a URI names, read and added; None where nothing may be read. Raises what reading and
         opening it raise."""
-        if self._load is None:
+        if self._read_uri is None:
             return None
         if uri not in self._loaded:
-            self._loaded[uri] = self.symbolizer.add(self._load(uri), uri).sha256
+            self._loaded[uri] = self.symbolizer.add(self._read_uri(uri), uri).sha256
         return IdentifiedModule(self._loaded[uri])
 
     def kernel(self, name: str) -> LookupTarget | Reason:

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from symd.child.ending import Ending, Limit
 from symd.child.pool import Pool
-from symd.child.process import Allowance
+from symd.child.process import ProcessLimits
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, LimitExceeded, SymdError, Unavailable
 
@@ -39,9 +39,9 @@ class Workers:
         """``build_index`` in one of the processes. Raises what that raises; DeadlineExceeded after ``limits.build_seconds``,
         waiting for a free process not counted; LimitExceeded when it needs more than ``limits.build_memory``; Unavailable
         when the process dies or cannot be started."""
-        allowance = Allowance(limits.build_seconds, limits.build_memory, answer=limits.build_memory)
+        process_limits = ProcessLimits(limits.build_seconds, limits.build_memory, answer=limits.build_memory)
         try:
-            built = self._pool.call(data, limits, allowance)
+            built = self._pool.call(data, limits, process_limits)
         except OSError as error:
             raise Unavailable(f"no process to index with could be started: {error.strerror}") from error
         if isinstance(built, Ending):

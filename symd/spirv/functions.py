@@ -1,7 +1,7 @@
 """Functions and entry points of a SPIR-V module: where each body lies, what it is called, and which of llvm-spirv's two
 functions of a kernel holds its code.
 
-Source: SPIR-V 1.6, sections 3.49.9 (function instructions) and 3.52.6 (OpEntryPoint)."""
+Source: SPIR-V 1.6, "Function Instructions" and "Mode-Setting Instructions" (OpEntryPoint)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a SPIR-V module says of its kernels: execution modes and arguments, as JSON-ready facts.
 
-Source: SPIR-V 1.6, sections 3.6 (execution modes), 3.7 (storage classes) and 3.49.6 (types)."""
+Source: SPIR-V 1.6, "Execution Mode", "Storage Class" and "Type-Declaration Instructions"."""
 
 from __future__ import annotations
 

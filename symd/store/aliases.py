@@ -10,7 +10,7 @@ from symd.model.contexts import Alias
 from symd.model.identities import checked_digest
 from symd.store import catalogue as rows
 from symd.store.catalogue import Catalogue
-from symd.store.layout import not_found
+from symd.store.paths import not_found
 
 _COLUMNS = "SELECT kind, key, sha256, object, context FROM aliases "
 _REMOVE = "DELETE FROM aliases WHERE context = ? AND kind = ? AND key = ?"

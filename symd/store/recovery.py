@@ -12,35 +12,33 @@ from symd.model.summaries import ModuleRecord
 from symd.store import catalogue as rows
 from symd.store.catalogue import Catalogue
 from symd.store.files import make_folder, sha256_of, size_of, sweep
-from symd.store.layout import Layout
+from symd.store.paths import StorePaths
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a start mended: counts of leftover files removed, modules adopted, rows dropped, indexes of unknown
-    modules removed, and the digests whose files had other bytes and were moved to ``damaged/``."""
+    """What a start mended: counts of leftover files removed and of rows dropped, and the digests whose files had other
+    bytes and were moved to ``damaged/``."""
 
     leftovers: int = 0
-    adopted: int = 0
     dropped: int = 0
-    stray_indexes: int = 0
     damaged: tuple[str, ...] = ()
 
 
-def recover(layout: Layout, catalogue: Catalogue) -> Recovery:
+def recover(paths: StorePaths, catalogue: Catalogue) -> Recovery:
     """Adopt files without a row (after hashing them), drop rows without a file, remove everything that is neither."""
-    leftovers = sweep(layout.incoming)
-    files, known = layout.all_modules(), catalogue.digests()
+    leftovers = sweep(paths.incoming)
+    files, known = paths.all_modules(), catalogue.digests()
     strangers = sorted(files - known)
-    damaged = tuple(digest for digest in strangers if not _adopt(layout, catalogue, digest))
-    dropped = _drop_rows(layout, catalogue, known - files)
-    stray = _remove_stray_indexes(layout, catalogue)
-    return Recovery(leftovers, len(strangers) - len(damaged), dropped, stray, damaged)
+    damaged = tuple(digest for digest in strangers if not _adopt(paths, catalogue, digest))
+    dropped = _drop_rows(paths, catalogue, known - files)
+    _remove_stray_indexes(paths, catalogue)
+    return Recovery(leftovers, dropped, damaged)
 
 
-def _adopt(layout: Layout, catalogue: Catalogue, digest: Digest) -> bool:
+def _adopt(paths: StorePaths, catalogue: Catalogue, digest: Digest) -> bool:
     """Give a file its row; False when its bytes are not what its name says and it was moved away."""
-    path = layout.module(digest)
+    path = paths.module(digest)
     try:
         whole = sha256_of(path) == digest
     except FileNotFoundError:
@@ -52,27 +50,25 @@ def _adopt(layout: Layout, catalogue: Catalogue, digest: Digest) -> bool:
         if whole:
             rows.insert(connection, ModuleRecord(digest, size, "", "", time.time()))
         else:
-            make_folder(layout.damaged)
-            path.replace(layout.damaged / digest)
+            make_folder(paths.damaged)
+            path.replace(paths.damaged / digest)
     return whole
 
 
-def _drop_rows(layout: Layout, catalogue: Catalogue, digests: set[Digest]) -> int:
+def _drop_rows(paths: StorePaths, catalogue: Catalogue, digests: set[Digest]) -> int:
     if not digests:
         return 0
     with catalogue.writing() as connection:
-        gone = [digest for digest in digests if size_of(layout.module(digest)) is None]
+        gone = [digest for digest in digests if size_of(paths.module(digest)) is None]
         rows.delete(connection, gone)
     return len(gone)
 
 
-def _remove_stray_indexes(layout: Layout, catalogue: Catalogue) -> int:
+def _remove_stray_indexes(paths: StorePaths, catalogue: Catalogue) -> None:
     known = catalogue.digests()
-    strays = [(path, digest) for path, digest in layout.all_indexes() if digest not in known]
+    strays = [(path, digest) for path, digest in paths.all_indexes() if digest not in known]
     if not strays:
-        return 0
+        return
     with catalogue.writing() as connection:
-        gone = [path for path, digest in strays if not rows.exists(connection, digest)]
-        for path in gone:
+        for path in [path for path, digest in strays if not rows.exists(connection, digest)]:
             path.unlink(missing_ok=True)
-    return len(gone)

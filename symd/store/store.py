@@ -15,7 +15,6 @@ from typing import NamedTuple, Self
 
 from symd.config import Limits
 from symd.errors import DataLoss, SymdError
-from symd.model.contexts import Alias
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import catalogue as rows
@@ -25,7 +24,7 @@ from symd.store.arrivals import Arrivals
 from symd.store.catalogue import Catalogue
 from symd.store.context_log import ContextLog
 from symd.store.files import IncomingFile, disk, mapped, size_of, sync_folder
-from symd.store.layout import Layout, digest_of, not_found
+from symd.store.paths import StorePaths, digest_of, not_found
 from symd.store.recovery import recover
 from symd.store.upload import Upload, check_size
 
@@ -45,16 +44,16 @@ class Store:
 
     Safe to use from several threads, and several processes may share a folder; connections do not survive ``fork``.
     ``durable`` off gives up safety against power cuts for speed. Every method raises ``StoreUnavailable`` when the
-    disk refuses, ``BadQuery`` for a digest that is none, and ``DataLoss`` when the catalogue cannot be read.
+    disk refuses, ``BadQuery`` for an invalid digest, and ``DataLoss`` when the catalogue cannot be read.
     """
 
     def __init__(self, root: Path, limits: Limits | None = None, *, durable: bool = True) -> None:
         self._limits = limits or Limits()
         self._durable = durable
-        self._layout = Layout(root)
+        self._paths = StorePaths(root)
         with disk(root):
-            self._layout.create(durable=durable)
-        self._catalogue = Catalogue(self._layout.catalogue, durable=durable)
+            self._paths.create(durable=durable)
+        self._catalogue = Catalogue(self._paths.catalogue, durable=durable)
         self.aliases = Aliases(self._catalogue)
         """Other names of modules."""
         self.context_log = ContextLog(self._catalogue, self._limits)
@@ -62,7 +61,7 @@ class Store:
         self.arrivals = Arrivals()
         """Word of modules that are admitted."""
         with disk(root):
-            self.recovery = recover(self._layout, self._catalogue)
+            self.recovery = recover(self._paths, self._catalogue)
             """What this start found and mended."""
 
     @classmethod
@@ -80,7 +79,7 @@ class Store:
 
     @property
     def root(self) -> Path:
-        return self._layout.root
+        return self._paths.root
 
     def close(self) -> None:
         """Give the connections back; who listens hears no more. Harmless when repeated; mapped bytes stay readable."""
@@ -119,7 +118,7 @@ class Store:
 
     def writer(self) -> Upload:
         """Begin a streamed upload."""
-        with disk(self._layout.incoming):
+        with disk(self._paths.incoming):
             return Upload(self._incoming(), self._limits, self._accept)
 
     def data(self, digest: str) -> memoryview:
@@ -128,7 +127,7 @@ class Store:
         size = self._catalogue.sizes([checked_digest(digest)]).get(digest)
         if size is None:
             raise not_found(digest)
-        path = self._layout.module(digest)
+        path = self._paths.module(digest)
         with disk(path):
             try:
                 view = mapped(path)
@@ -138,15 +137,9 @@ class Store:
             raise _damaged(digest, path, f"the file has {view.nbytes} bytes, the module had {size}")
         return view
 
-    def verify(self, digest: str) -> None:
-        """Hash the stored bytes again: raises ``DataLoss`` when they are not what they were."""
-        view = self.data(digest)
-        if digest_of(view) != digest:
-            raise _damaged(digest, self._layout.module(digest), "the bytes have another SHA-256")
-
     def index(self, digest: str, version: int) -> memoryview | None:
         """The module's index in format ``version``, mapped read-only; None when there is none."""
-        path = self._layout.index(digest, version)
+        path = self._paths.index(digest, version)
         with disk(path):
             try:
                 return mapped(path)
@@ -156,7 +149,7 @@ class Store:
     def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
         """Keep an index, in place of an older one, and give it back as ``index`` does; failures remembered up to
         ``version`` are forgotten."""
-        path = self._layout.index(digest, version)
+        path = self._paths.index(digest, version)
         with disk(path):
             file = self._incoming()
             try:
@@ -182,13 +175,6 @@ class Store:
         with self._catalogue.writing() as connection:
             rows.remember(connection, checked_digest(digest), version, error.reason, failures.encode(error))
         return True
-
-    def forget_failure(self, digest: str, version: int) -> None:
-        """Let the next question try to index the module again."""
-        with self._catalogue.writing() as connection:
-            connection.execute(
-                "DELETE FROM failures WHERE sha256 = ? AND version = ?", (checked_digest(digest), version)
-            )
 
     def record(self, digest: str) -> ModuleRecord:
         """The module's line of the catalogue. Raises ``ModuleNotFound``."""
@@ -219,20 +205,11 @@ class Store:
         with self._changing(digest) as connection:
             connection.execute("UPDATE modules SET label = ? WHERE sha256 = ?", (label, digest))
 
-    def alias(self, kind: str, key: str, digest: str) -> None:
-        """Let ``key`` (of a kind such as "build-id") name the module; the last one told wins."""
-        self.aliases.add([Alias(kind, key, digest)])
-
-    def resolve(self, kind: str, key: str) -> str | None:
-        """The digest that an alias names, None when nobody told."""
-        found = self.aliases.resolve(kind, key)
-        return found.module if found else None
-
     def remove(self, digest: str) -> None:
         """Remove a module with its indexes, failures and aliases. Raises ``ModuleNotFound``."""
-        path = self._layout.module(digest)
+        path = self._paths.module(digest)
         with disk(path), self._changing(digest) as connection:
-            for index in self._layout.indexes(digest):
+            for index in self._paths.indexes(digest):
                 index.unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             if self._durable and path.parent.is_dir():
@@ -240,16 +217,16 @@ class Store:
             rows.delete(connection, [checked_digest(digest)])
 
     def _incoming(self) -> IncomingFile:
-        return IncomingFile(self._layout.incoming, durable=self._durable)
+        return IncomingFile(self._paths.incoming, durable=self._durable)
 
     def _whole(self, digest: Digest, size: int | None) -> bool:
-        path = self._layout.module(digest)
+        path = self._paths.module(digest)
         with disk(path):
             return size is not None and size_of(path) == size
 
     def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002
         """Publish a whole file and then its row; when the row is refused the file goes again."""
-        path = self._layout.module(digest)
+        path = self._paths.module(digest)
         try:
             with disk(path), self._catalogue.writing() as connection:
                 file.publish(path)
@@ -262,7 +239,7 @@ class Store:
         """Remove a file whose row was refused; where even that fails the next start adopts it."""
         with suppress(SymdError, OSError), self._catalogue.writing() as connection:
             if not rows.exists(connection, digest):
-                self._layout.module(digest).unlink(missing_ok=True)
+                self._paths.module(digest).unlink(missing_ok=True)
 
     @contextmanager
     def _changing(self, digest: str) -> Iterator[sqlite3.Connection]:

@@ -10,12 +10,12 @@ import pytest
 
 from symd.child.ending import Ending, Limit
 from symd.child.pool import Pool
-from symd.child.process import Allowance
+from symd.child.process import ProcessLimits
 from symd.config import Limits
 from symd.errors import BuildFailed
 from tests.child.test_run import gone
 
-ALLOWANCE = Allowance(seconds=60.0, memory=1 << 30, answer=1 << 20)
+PROCESS_LIMITS = ProcessLimits(seconds=60.0, memory=1 << 30, answer=1 << 20)
 LIMITS = Limits(batch=17)
 
 
@@ -27,8 +27,8 @@ def pool(monkeypatch: pytest.MonkeyPatch):
     made.close()
 
 
-def ask(pool: Pool, data: bytes, allowance: Allowance = ALLOWANCE) -> bytes | Ending:
-    return pool.call(data, LIMITS, allowance)
+def ask(pool: Pool, data: bytes, limits: ProcessLimits = PROCESS_LIMITS) -> bytes | Ending:
+    return pool.call(data, LIMITS, limits)
 
 
 def test_one_process_answers_again_and_again_with_the_limits_that_were_given(pool: Pool) -> None:
@@ -78,20 +78,20 @@ def test_time_that_is_up_ends_the_process(pool: Pool, tmp_path: Path) -> None:
     first = ask(pool, b"pid")
     assert isinstance(first, bytes)
     mark = tmp_path / "reached"
-    assert ask(pool, b"hang " + bytes(mark), Allowance(1.0, 1 << 30, 1)) == Ending(-signal.SIGKILL, Limit.SECONDS)
+    assert ask(pool, b"hang " + bytes(mark), ProcessLimits(1.0, 1 << 30, 1)) == Ending(-signal.SIGKILL, Limit.SECONDS)
     assert mark.exists()
     assert gone(int(first))
 
 
 def test_an_answer_larger_than_allowed_is_not_taken(pool: Pool) -> None:
-    ended = ask(pool, b"x" * 2000, Allowance(60.0, 1 << 30, 1000))
+    ended = ask(pool, b"x" * 2000, ProcessLimits(60.0, 1 << 30, 1000))
     assert isinstance(ended, Ending)
     assert ended.limit is Limit.ANSWER
 
 
 def test_a_process_with_another_memory_limit_is_not_reused(pool: Pool) -> None:
     first = ask(pool, b"pid")
-    second = ask(pool, b"pid", Allowance(60.0, 1 << 31, 1 << 20))
+    second = ask(pool, b"pid", ProcessLimits(60.0, 1 << 31, 1 << 20))
     assert isinstance(first, bytes)
     assert first != second
     assert gone(int(first))

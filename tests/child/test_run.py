@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from symd.child.ending import Ending, Limit, signal_name
-from symd.child.process import Allowance
+from symd.child.process import ProcessLimits
 from symd.child.run import Ended, run
 
 MIB = 1 << 20
-ALLOWANCE = Allowance(seconds=60.0, memory=1024 * MIB, answer=MIB)
+PROCESS_LIMITS = ProcessLimits(seconds=60.0, memory=1024 * MIB, answer=MIB)
 FOREVER = "import signal\nwhile True: signal.pause()"
 
 
@@ -23,9 +23,9 @@ FOREVER = "import signal\nwhile True: signal.pause()"
 def python(tmp_path: Path):
     """Run a few lines of Python as the child."""
 
-    def start(program: str, allowance: Allowance = ALLOWANCE, **options) -> Ended:
+    def start(program: str, limits: ProcessLimits = PROCESS_LIMITS, **options) -> Ended:
         command = [sys.executable, "-I", "-S", "-c", program]
-        return run(command, allowance, folder=tmp_path, environment={"A": "b"}, **options)
+        return run(command, limits, folder=tmp_path, environment={"A": "b"}, **options)
 
     return start
 
@@ -87,7 +87,7 @@ def test_a_signal_without_a_name_has_its_number() -> None:
 
 def test_time_that_is_up_ends_the_child_and_all_that_it_started(python, tmp_path: Path) -> None:
     program = f"import os\nif pid := os.fork(): open('pid', 'w').write(str(pid)); os.write(1, b'so far')\n{FOREVER}"
-    ended = python(program, Allowance(2.0, ALLOWANCE.memory, MIB))
+    ended = python(program, ProcessLimits(2.0, PROCESS_LIMITS.memory, MIB))
     assert ended.ending == Ending(-signal.SIGKILL, Limit.SECONDS)
     assert ended.ending.signal == "", "that it died of our signal is no news"
     assert ended.answer == b"so far"
@@ -121,19 +121,19 @@ def test_of_endless_printing_the_end_is_kept_and_the_answer_arrives(python) -> N
 
 def test_memory_beyond_the_limit_is_refused(python) -> None:
     program = "try: bytes(300 << 20)\nexcept MemoryError: print('refused')\nelse: print('had')"
-    assert python(program, Allowance(60.0, 200 * MIB, MIB)).answer == b"refused\n"
+    assert python(program, ProcessLimits(60.0, 200 * MIB, MIB)).answer == b"refused\n"
     assert python(program).answer == b"had\n"
 
 
 def test_processor_time_beyond_the_limit_is_named(python) -> None:
-    ended = python("while True: pass", Allowance(60.0, ALLOWANCE.memory, MIB, cpu_seconds=1))
+    ended = python("while True: pass", ProcessLimits(60.0, PROCESS_LIMITS.memory, MIB, cpu_seconds=1))
     assert ended.ending == Ending(-signal.SIGXCPU, Limit.CPU_SECONDS)
     assert str(ended.ending) == "was ended: it passed its limit of cpu_seconds"
 
 
 def test_a_file_beyond_the_limit_is_named(python) -> None:
     program = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_DFL); open('f', 'wb').write(bytes(2 << 20))"
-    ended = python(program, Allowance(60.0, ALLOWANCE.memory, MIB, file_size=MIB))
+    ended = python(program, ProcessLimits(60.0, PROCESS_LIMITS.memory, MIB, file_size=MIB))
     assert ended.ending == Ending(-signal.SIGXFSZ, Limit.FILE_SIZE)
 
 
@@ -145,5 +145,5 @@ def test_a_limit_that_this_process_already_has_is_not_raised(python) -> None:
 def test_a_program_that_is_not_there_is_an_os_error_and_leaves_no_pipe_open(tmp_path: Path) -> None:
     before = len([*Path("/proc/self/fd").iterdir()])
     with pytest.raises(FileNotFoundError):
-        run(["/nowhere/program"], ALLOWANCE, folder=tmp_path, environment={})
+        run(["/nowhere/program"], PROCESS_LIMITS, folder=tmp_path, environment={})
     assert len([*Path("/proc/self/fd").iterdir()]) == before

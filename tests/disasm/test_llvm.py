@@ -13,7 +13,7 @@ import pytest
 from symd import debuginfo
 from symd.config import Limits
 from symd.disasm import disassemble, llvm
-from symd.disasm.ranges import CodeRange, code_ranges
+from symd.disasm.ranges import InstructionBytes, code_ranges
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import Function, Kernel, Vendor
 from symd.model.debug_info import RowFlag
@@ -139,7 +139,7 @@ def test_a_target_is_options() -> None:
     def options(target: str | None, width: int | None = None) -> tuple[str, ...]:
         kernels = (Kernel("k", 1, 0, 8, {"simd_width": width}),)
         code = made(bytes(8), vendor=Vendor.AMD, target=target, kernels=kernels)
-        return llvm.options(CodeRange(code, 1, 0, bytes(8)))
+        return llvm.options(InstructionBytes(code, 1, 0, bytes(8)))
 
     assert options("gfx90a:sramecc+:xnack-") == ("--mcpu=gfx90a", "--mattr=+sramecc,-xnack")
     assert options("gfx900", 64) == ("--mcpu=gfx900",)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symd.disasm.ranges import MAX_RANGES_PER_SECTION, CodeRange, code_ranges
+from symd.disasm.ranges import MAX_RANGES_PER_SECTION, InstructionBytes, code_ranges
 from symd.errors import KernelNotFound
 from symd.model.code import CodeObject, Function, Kernel
 from tests.disasm.objects import made
@@ -14,8 +14,8 @@ from tests.disasm.objects import made
 DATA = bytes(range(200))
 
 
-def code_range(start: int, end: int) -> CodeRange:
-    return CodeRange(made(DATA), 1, start, DATA[start:end])
+def code_range(start: int, end: int) -> InstructionBytes:
+    return InstructionBytes(made(DATA), 1, start, DATA[start:end])
 
 
 def function(start: int, size: int) -> Function:

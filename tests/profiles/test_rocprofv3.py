@@ -84,7 +84,7 @@ def test_a_file_uri_is_read_through_the_one_who_may(engine, sample):
         asked.append(uri)
         return AMD.read_bytes()
 
-    done = profiles.symbolize(sample("pc_sampling.json"), Resolver(engine, [], load=load))
+    done = profiles.symbolize(sample("pc_sampling.json"), Resolver(engine, [], read_uri=load))
     assert asked == ["file:///opt/render/shade.co", "file:///opt/render/scale.co"]
     assert done.report.resolved >= 3
     without = profiles.symbolize(sample("pc_sampling.json"), Resolver(engine, []))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from symd.errors import HashMismatch, Malformed, ModuleNotFound, SymdError, Unsupported
+from symd.model.contexts import Alias
 from symd.store import Store
 
 DATA = st.sampled_from([b"", b"a", b"b", b"abc" * 1000])
@@ -94,7 +95,7 @@ class StoreMachine(RuleBasedStateMachine):
     def alias(self, data: bytes, key: str) -> None:
         digest = hashlib.sha256(data).hexdigest()
         if digest in self.modules:
-            self.store.alias("build-id", key, digest)
+            self.store.aliases.add([Alias("build-id", key, digest)])
             self.aliases[key] = digest
 
     @invariant()
@@ -110,7 +111,8 @@ class StoreMachine(RuleBasedStateMachine):
             failure = self.store.failure(digest, version)
             assert (type(failure), str(failure)) == (type(expected), str(expected))
         for key in ("k", "l"):
-            assert self.store.resolve("build-id", key) == self.aliases.get(key)
+            found = self.store.aliases.resolve("build-id", key)
+            assert (found.module if found else None) == self.aliases.get(key)
         assert not list((self.root / "incoming").iterdir())
 
 

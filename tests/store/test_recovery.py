@@ -143,7 +143,7 @@ def test_a_file_without_a_row_is_adopted_after_hashing_it(root: Path):
     with Store(root) as store:
         assert store.data(good) == b"good"
         assert store.missing([good, bad]) == [bad]
-        assert (store.recovery.adopted, store.recovery.damaged) == (1, (bad,))
+        assert store.recovery.damaged == (bad,)
         assert (root / "damaged" / bad).read_bytes() == b"bytes of something else"
 
 
@@ -155,7 +155,8 @@ def test_a_row_without_a_file_is_dropped_with_its_index(root: Path):
     with Store(root) as store:
         assert store.records() == []
         assert store.index(digest, 1) is None
-        assert (store.recovery.dropped, store.recovery.stray_indexes) == (1, 1)
+        assert store.recovery.dropped == 1
+        assert not list((root / "index").rglob("*.idx"))
 
 
 def test_a_start_leaves_the_upload_of_a_live_process_alone(root: Path):
@@ -181,7 +182,7 @@ with Store(Path(sys.argv[1])) as store:
         digest = store.put(data)
         store.put_index(digest, 1, data)
         if number % 3 == 0:
-            store.verify(digest)
+            assert store.data(digest) == data
 """
     children = [start(script, str(root)) for _ in range(2)]
     for child in children:

@@ -24,6 +24,7 @@ from symd.errors import (
     SymdError,
     Unsupported,
 )
+from symd.model.contexts import Alias
 from symd.store import Store
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
@@ -72,7 +73,7 @@ def test_missing_takes_more_digests_than_sqlite_has_variables(store: Store):
 
 @pytest.mark.parametrize("digest", ["", "abc", ABC.upper(), "../" * 20 + "etcpasswd", ABC + "\n", "é" * 64])
 def test_what_is_not_a_digest_is_a_bad_query(store: Store, digest: str):
-    for ask in (store.data, store.record, store.remove, store.verify, lambda text: store.missing([text])):
+    for ask in (store.data, store.record, store.remove, lambda text: store.missing([text])):
         with pytest.raises(BadQuery):
             ask(digest)
 
@@ -82,10 +83,9 @@ def test_an_absent_module_is_not_found_by_any_method(store: Store):
         store.data,
         store.record,
         store.remove,
-        store.verify,
         lambda digest: store.put_index(digest, 1, b"index"),
         lambda digest: store.admit(digest, "spirv", tell=False),
-        lambda digest: store.alias("build-id", "01", digest),
+        lambda digest: store.aliases.add([Alias("build-id", "01", digest)]),
     ]
     for ask in asks:
         with pytest.raises(ModuleNotFound) as caught:
@@ -198,13 +198,14 @@ def test_the_oldest_failures_go_when_there_are_too_many(store: Store, monkeypatc
     assert [digest for digest in digests if store.failure(digest, 1)] == digests[5:]
 
 
-def test_success_and_forgetting_end_a_failure(store: Store):
+def test_success_ends_the_failures_up_to_its_version(store: Store):
     store.put(b"abc")
     for version in (1, 2, 3):
         store.remember_failure(ABC, version, Malformed("bad"))
     store.put_index(ABC, 2, b"index")
     assert [store.failure(ABC, version) is None for version in (1, 2, 3)] == [True, True, False]
-    store.forget_failure(ABC, 3)
+    assert store.record(ABC).failure == "MALFORMED"
+    store.put_index(ABC, 3, b"index")
     assert store.record(ABC).failure == ""
 
 
@@ -223,19 +224,20 @@ def test_pages_are_oldest_first_without_gap_or_repetition_while_modules_come_and
 
 def test_aliases_resolve_until_the_module_is_removed(store: Store):
     store.put(b"abc")
-    store.alias("build-id", "01", ABC)
-    assert store.resolve("build-id", "01") == ABC
-    assert store.resolve("uuid", "01") is None
+    named = Alias("build-id", "01", ABC)
+    store.aliases.add([named])
+    assert store.aliases.resolve("build-id", "01") == named
+    assert store.aliases.resolve("uuid", "01") is None
     store.remove(ABC)
-    assert store.resolve("build-id", "01") is None
+    assert store.aliases.resolve("build-id", "01") is None
 
 
 def test_the_last_alias_told_wins(store: Store):
     store.put(b"abc")
     other = store.put(b"other")
-    store.alias("build-id", "01", ABC)
-    store.alias("build-id", "01", other)
-    assert store.resolve("build-id", "01") == other
+    store.aliases.add([Alias("build-id", "01", ABC)])
+    store.aliases.add([Alias("build-id", "01", other)])
+    assert store.aliases.resolve("build-id", "01") == Alias("build-id", "01", other)
 
 
 def test_remove_takes_everything_and_mapped_bytes_stay(store: Store, root: Path):
@@ -257,19 +259,15 @@ def test_everything_is_private_to_its_owner(store: Store, root: Path):
     assert modes == {True: {0o700}, False: {0o600}}
 
 
-def test_bytes_changed_on_disk_are_data_loss(store: Store, root: Path):
+def test_a_file_cut_on_disk_is_data_loss(store: Store, root: Path):
     store.put(b"abc")
-    store.verify(ABC)
     path = root / "modules" / "ba" / ABC
-    path.write_bytes(b"abX")
-    with pytest.raises(DataLoss):
-        store.verify(ABC)
     path.write_bytes(b"ab")
     with pytest.raises(DataLoss):
         store.data(ABC)
     assert store.missing([ABC]) == [ABC]
     store.put(b"abc")
-    store.verify(ABC)
+    assert store.data(ABC) == b"abc"
 
 
 def test_threads_share_a_store(store: Store):
@@ -322,4 +320,3 @@ def test_a_destroyed_catalogue_is_named_and_can_be_made_again(root: Path):
     catalogue.unlink()
     with Store(root) as store:
         assert [record.sha256 for record in store.records()] == [ABC]
-        assert store.recovery.adopted == 1

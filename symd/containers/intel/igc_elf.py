@@ -47,7 +47,7 @@ def read(element: Element, budget: Budget) -> Contents:
         sections=image.sections,
         kernels=kernels,
         vendor=Vendor.INTEL,
-        relocation=RelocationScheme.IGC if image.header.machine == EM_INTEL182 else RelocationScheme.X86_64,
+        relocation=RelocationScheme.IGC if image.header.machine == EM_INTEL182 else RelocationScheme.IGC_DUMP,
         linked=image.header.machine == EM_INTEL182,
         debug=debug_scheme(image.sections),
         kernel_named_by_debug_data=not kernels,

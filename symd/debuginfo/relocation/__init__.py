@@ -49,7 +49,7 @@ def _module(name: str) -> Scheme:
 
 MODULES: Mapping[RelocationScheme, str] = {
     RelocationScheme.IGC: "igc",
-    RelocationScheme.X86_64: "igc",
+    RelocationScheme.IGC_DUMP: "igc",
     RelocationScheme.ZEBIN: "zebin",
     RelocationScheme.AMDGPU: "amdgpu",
     RelocationScheme.CUDA: "cuda",

@@ -27,7 +27,7 @@ class RX8664(IntEnum):
 
 _WIDTHS: Mapping[RelocationScheme, Mapping[int, int]] = {
     RelocationScheme.IGC: {RX8664.R_X86_64_64: 8},
-    RelocationScheme.X86_64: {RX8664.R_X86_64_64: 8, RX8664.R_X86_64_32: 4, RX8664.R_X86_64_32S: 4},
+    RelocationScheme.IGC_DUMP: {RX8664.R_X86_64_64: 8, RX8664.R_X86_64_32: 4, RX8664.R_X86_64_32S: 4},
 }
 """Bytes that each type writes."""
 

@@ -22,7 +22,7 @@ def digest_of(data: bytes | bytearray | memoryview) -> Digest:
     return Digest(hashlib.sha256(data).hexdigest())
 
 
-class Layout:
+class StorePaths:
     """``modules/ab/<sha256>``, ``index/<format version>/ab/<sha256>.idx``, ``catalogue.sqlite``; ``incoming/`` holds
     files being written and ``damaged/`` those whose bytes were not what their name says."""
 
