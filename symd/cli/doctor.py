@@ -18,14 +18,13 @@ from symd import __version__
 from symd.child.process import ProcessLimits
 from symd.child.tool import run_tool
 from symd.cli.options import example, json_option
-from symd.cli.output import printable, write_json, write_line, write_rich
+from symd.cli.output import NO, printable, write_json, write_line, write_rich
 from symd.disasm.installed import library
 from symd.drivers import DriverReport, survey
 from symd.errors import SymdError
 
 VERSION_LIMITS = ProcessLimits(seconds=10.0, memory=4096 << 20, answer=1 << 20)
 """What a program may cost that is asked for its version."""
-NO = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,11 @@ from symd.answers_json.breakpoints import located_json
 from symd.cli.demangle import Demangler
 from symd.cli.module import open_module
 from symd.cli.options import demangle_option, every_option, example, file_verb, object_option, rules_option
-from symd.cli.output import write_json, write_line
+from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal
 from symd.model.sources import PathRule
 from symd.query.breakpoints import parse_source_line
-
-NO = 1
 
 
 @click.command(

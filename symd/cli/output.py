@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+NO = 1
+"""The exit code of a command whose answer is no: nothing found, or not all of it."""
 PLAIN_COLUMNS = 100_000
 """The width of what is not written to a terminal: nothing is folded."""
 

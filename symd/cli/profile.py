@@ -18,7 +18,7 @@ from symd.cli.demangle import Demangler
 from symd.cli.input import read_input
 from symd.cli.module import add_module, open_symbolizer
 from symd.cli.options import example, json_option, limit_option
-from symd.cli.output import printable, write_json
+from symd.cli.output import NO, printable, write_json
 from symd.cli.output_file import write_file_or_stdout
 from symd.config import Limits
 from symd.containers import uri as uris
@@ -27,7 +27,6 @@ from symd.profiles import NamedModule, Report, Resolver
 
 PRINTED_NOTES = 20
 """Notes that are printed; --json prints all."""
-NO = 1
 
 
 @click.command(

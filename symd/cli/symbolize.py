@@ -16,7 +16,7 @@ from symd.cli.garbage import gc_frozen
 from symd.cli.input import module_digest
 from symd.cli.one_file import OneFile
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option
-from symd.cli.output import printable
+from symd.cli.output import NO, printable
 from symd.config import Limits
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import Query
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from symd.cli.demangle import Demangler
 
 READ_BYTES = MAX_LINE_BYTES = 1 << 16
-NO, MISUSED = 1, 2
+MISUSED = 2
 
 
 @click.command(

@@ -12,14 +12,13 @@ from symd.answers_json.variables import variable_json, variable_types_json
 from symd.cli.answer_text import answer_text
 from symd.cli.module import open_module
 from symd.cli.options import debug_option, example, file_verb, object_option
-from symd.cli.output import printable, write_json, write_line
+from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
 from symd.debuginfo.variables import Variable, Visible
 from symd.model.answers import Reason
 from symd.model.variables import InScope
 from symd.query.syntax import parse_query
 
-NO = 1
 _ANSWERED = frozenset({Reason.EXACT, Reason.APPROXIMATE, Reason.NO_LINE})
 """Reasons with which no variables is an answer."""
 

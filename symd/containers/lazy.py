@@ -35,7 +35,8 @@ class LazyMapping(Mapping[str, Any]):
 
 
 class LazySequence(Sequence[str]):
-    """A sequence of texts that ``read`` returns, called when the first is asked for. Equal to any sequence that holds the same."""
+    """A sequence of texts that ``read`` returns, called when the first is asked for. Equal to any sequence that holds the
+    same."""
 
     __slots__ = ("_known", "_read")
 

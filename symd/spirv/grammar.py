@@ -11,7 +11,7 @@ MAGIC = 0x07230203
 
 
 class Op(IntEnum):
-    """Opcodes (3.52), without their "Op"."""
+    """Opcodes ("Instructions" in the specification), without their "Op"."""
 
     SourceContinued = 2
     Source = 3

@@ -1,6 +1,6 @@
 """A SPIR-V module as a code object: its entry points, functions and facts.
 
-Source: SPIR-V 1.6, section 2.3."""
+Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 
 from __future__ import annotations
 

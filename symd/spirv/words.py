@@ -1,7 +1,7 @@
 """The word stream of a SPIR-V module: header, instructions as columns, strings, constants, debug instructions. Instructions
 are told apart by their word counts alone; operands are looked at by who needs them.
 
-Source: SPIR-V 1.6, section 2.3 (physical layout) and section 3 (binary form)."""
+Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction" and "Binary Form"."""
 
 from __future__ import annotations
 
@@ -41,10 +41,6 @@ class Words:
     @property
     def generator(self) -> int:
         return int(self.words[2])
-
-    @property
-    def bound(self) -> int:
-        return int(self.words[3])
 
     def __len__(self) -> int:
         return len(self.start)

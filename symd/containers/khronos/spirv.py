@@ -1,7 +1,7 @@
 """SPIR-V modules, in either byte order: one code object whose only section is the module itself, because an address is
 the byte offset of an instruction.
 
-Source: SPIR-V 1.6, section 2.3."""
+Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 
 from __future__ import annotations
 
