@@ -163,15 +163,15 @@ class Symbolizer(Protocol):
         where: SourceLine,
         path: str | None = None,
         *,
-        every: bool = False,
+        every_address: bool = False,
         rules: Sequence[PathRule] = (),
     ) -> Located:
         """The addresses for a breakpoint at a source line, or why there are none (``symd.query.breakpoints.locate``)."""
         ...
 
-    def watch(self, breakpoints: Sequence[Breakpoint], *, known: bool = True) -> Watch:
-        """Breakpoints that wait: what each module answers, first those that are there (``known``), then ``Watching``,
-        then each that is added, as soon as it is. Ends when it is closed."""
+    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False) -> Watch:
+        """Breakpoints that wait: what each module answers, first those that are there (unless ``only_new``), then
+        ``Watching``, then each that is added, as soon as it is. Ends when it is closed."""
         ...
 
     def names(self, digest: str, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:

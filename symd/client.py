@@ -296,20 +296,20 @@ class Client:
         where: SourceLine,
         path: str | None = None,
         *,
-        every: bool = False,
+        every_address: bool = False,
         rules: Sequence[PathRule] = (),
     ) -> Located:
         """The addresses for a breakpoint at a source line, fetched page by page."""
-        asked = to_breakpoint(Breakpoint("", where, every, path, tuple(rules)))
+        asked = to_breakpoint(Breakpoint("", where, every_address, path, tuple(rules)))
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
         pages = list(self._pages(self._breakpoints.ResolveBreakpoint, request))
         return from_locations(where, (each for page in pages for each in page.locations), pages[0].refusal)
 
-    def watch(self, breakpoints: Sequence[Breakpoint], *, known: bool = True) -> Watch:
+    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False) -> Watch:
         """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
         check_breakpoints(breakpoints)
         pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
-        request = WatchBreakpointsRequest(breakpoints=pending, only_new=not known)
+        request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
         call = self._breakpoints.WatchBreakpoints(request)
         messages = self._messages(call)
         return Watch(from_events(messages, {each.id: each.where for each in breakpoints}), call.cancel)

@@ -111,7 +111,7 @@ class Engine:
         page = self.store.records()
         while page:
             yield from page
-            page = self.store.records(after=(page[-1].added, page[-1].sha256))
+            page = self.store.records(after=(page[-1].create_time, page[-1].sha256))
 
     def record(self, digest: str) -> ModuleRecord:
         return self.store.record(digest)
@@ -159,15 +159,15 @@ class Engine:
         where: SourceLine,
         path: str | None = None,
         *,
-        every: bool = False,
+        every_address: bool = False,
         rules: Sequence[PathRule] = (),
     ) -> Located:
-        return locate(self._indexes.whole(digest), where, path, every=every, rules=rules)
+        return locate(self._indexes.whole(digest), where, path, every_address=every_address, rules=rules)
 
-    def watch(self, breakpoints: Sequence[Breakpoint], *, known: bool = True) -> Watch:
+    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False) -> Watch:
         check_breakpoints(breakpoints)
         news = self.store.arrivals.listen()
-        there = (record.sha256 for record in self.modules()) if known else ()
+        there = (record.sha256 for record in self.modules()) if not only_new else ()
         return Watch(events(tuple(breakpoints), there, news, self._indexes.whole), news.close)
 
     def names(self, digest: str, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:

@@ -19,6 +19,6 @@ def named_item_json(found: NamedItem, name: str) -> dict[str, Any]:
         "section_offset": found.section_offset,
         "address": found.address,
         "size": found.size,
-        "inlined_copies": found.copies,
+        "inlined_copies": found.inlined_copies,
         "facts": dict(found.facts),
     }

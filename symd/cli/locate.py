@@ -37,7 +37,7 @@ def command(
     path: str | None,
     rules: tuple[PathRule, ...],
     demangle: bool,
-    every: bool,
+    every_address: bool,
     lines: tuple[str, ...],
 ) -> int:
     """Turn a source line into addresses for breakpoints: one for each function and inlined copy that has the line.
@@ -47,7 +47,10 @@ def command(
     """
     wanted = [parse_source_line(text) for text in lines]
     with open_module(file, server, limits) as module:
-        answers = [module.symbolizer.locate(module.digest, each, path, every=every, rules=rules) for each in wanted]
+        answers = [
+            module.symbolizer.locate(module.digest, each, path, every_address=every_address, rules=rules)
+            for each in wanted
+        ]
     names = readable(answers, Demangler(limits) if demangle else None)
     for text, answer in zip(lines, answers, strict=True):
         write_answer(text, answer, names, as_json=as_json)

@@ -75,7 +75,7 @@ def _details(found: NamedItem) -> list[str]:
     if found.section_offset is not None:
         section = found.section or f"#{found.section_index}"
         place = f"{found.address or 0:#x} ({section})+{found.section_offset:#x}, {found.size} bytes"
-    copies = f"inlined {found.copies} times" if found.copies else ""
+    copies = f"inlined {found.inlined_copies} times" if found.inlined_copies else ""
     facts = ", ".join(
         f"{key} {value if isinstance(value, str) else to_json(value)}" for key, value in found.facts.items()
     )

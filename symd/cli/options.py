@@ -66,7 +66,7 @@ debug_option = click.option(
 
 demangle_option = click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")
 
-every_option = click.option("--all", "every", is_flag=True, help="Every statement address of just this line.")
+every_option = click.option("--all", "every_address", is_flag=True, help="Every statement address of just this line.")
 
 rules_option = click.option(
     "--map",

@@ -27,7 +27,7 @@ def command(
     as_json: bool,
     rules: tuple[PathRule, ...],
     demangle: bool,
-    every: bool,
+    every_address: bool,
     only_new: bool,
     lines: tuple[str, ...],
 ) -> None:
@@ -37,9 +37,9 @@ def command(
     """
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
-    wanted = {text: Breakpoint(text, parse_source_line(text), every, None, rules) for text in lines}
+    wanted = {text: Breakpoint(text, parse_source_line(text), every_address, None, rules) for text in lines}
     demangler = Demangler() if demangle else None
-    with Client(server) as client, client.watch(list(wanted.values()), known=not only_new) as watch:
+    with Client(server) as client, client.watch(list(wanted.values()), only_new=only_new) as watch:
         for event in watch:
             if isinstance(event, Resolved):
                 names = readable([event.answer], demangler)

@@ -15,9 +15,9 @@ WIDTHS = (48, 57, 64)
 
 def checked_form(form: AddressForm) -> AddressForm:
     """Raises ``BadQuery`` for an invalid form."""
-    if not (0 <= form.shift < 32 <= form.bits <= 64):
+    if not (0 <= form.shift < 32 <= form.known_bits <= 64):
         raise BadQuery(
-            f"no address is written with shift {form.shift} and {form.bits} bits",
+            f"no address is written with shift {form.shift} and {form.known_bits} bits",
             hint="shift is 0 to 31, and 32 to 64 bits of the address are known",
         )
     return form
@@ -27,8 +27,8 @@ def shifted(values: U64, form: AddressForm) -> tuple[U64, NDArray[np.bool_]]:
     """The addresses that numbers stand for, and whether they fit the bits that are known."""
     addresses = values << np.uint64(form.shift)
     fits = addresses >> np.uint64(form.shift) == values
-    if form.bits < 64:
-        fits &= addresses < np.uint64(1 << form.bits)
+    if form.known_bits < 64:
+        fits &= addresses < np.uint64(1 << form.known_bits)
     return addresses, fits
 
 

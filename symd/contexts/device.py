@@ -50,19 +50,19 @@ def symbolize_device(
     modules, numbers = _answer(timeline, found, held, batch, opener)
     module = np.zeros(len(values), np.uint32)
     module[held] = numbers
-    meanings = {
-        number: tuple(_meaning(timeline, width, row, address) for row, address in several)
+    candidates = {
+        number: tuple(_candidate(timeline, width, row, address) for row, address in several)
         for number, several in sorted(found.several.items())
         if fits[number]
     }
     _, valid = reduced(found.address, width)
     whole = np.where(valid, extended(found.address, width), found.address)
-    return DeviceAnswers(batch.answers(), module, whole, modules, meanings)
+    return DeviceAnswers(batch.answers(), module, whole, modules, candidates)
 
 
 def _found(timeline: Timeline, width: int, addresses: U64, times: I64, form: AddressForm) -> Found:
     """Whole addresses are looked up at once; one wider than the form was never mapped."""
-    if form.bits >= width:
+    if form.known_bits >= width:
         low, valid = reduced(addresses, width)
         found = timeline.find(low, times)
         found.row[~valid] = NONE
@@ -71,14 +71,14 @@ def _found(timeline: Timeline, width: int, addresses: U64, times: I64, form: Add
         for number in [each for each in found.several if not valid[each]]:
             del found.several[number]
         return found
-    ways = len(timeline.windows(form.bits))
+    ways = len(timeline.windows(form.known_bits))
     if ways * len(addresses) > WORK:
         raise LimitExceeded(
             f"each truncated address could stand for {ways} places",
             hint="send smaller batches, or more bits of the addresses",
             metadata={"limit": "truncated", "value": str(WORK)},
         )
-    return timeline.find_truncated(addresses, times, form.bits)
+    return timeline.find_truncated(addresses, times, form.known_bits)
 
 
 def _answer(
@@ -115,7 +115,7 @@ def _parts(groups: Sequence[tuple[Target, I64]], values: U64) -> list[Part]:
     return parts
 
 
-def _meaning(timeline: Timeline, width: int, row: int, address: int) -> DeviceCandidate:
+def _candidate(timeline: Timeline, width: int, row: int, address: int) -> DeviceCandidate:
     target = timeline.targets[int(timeline.targets_of(np.array([row]))[0])]
     low = np.array([address], np.uint64)
     value = int(timeline.values_of(np.array([row]), low)[0])

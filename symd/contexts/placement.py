@@ -61,17 +61,17 @@ def placed(load: Load, width: int, opener: OpenIndex) -> Load:
     ``ObjectNotFound`` and ``KernelNotFound`` where they are needed and not there.
     """
     _check_life(load)
-    if (load.base is None) == (not load.segments):
+    if (load.load_base is None) == (not load.segments):
         raise BadQuery("a load has either segments or a base", where=load.module)
     if len(load.segments) > MAX_SEGMENTS:
         raise BadQuery(f"a load has {len(load.segments)} segments, at most {MAX_SEGMENTS} are taken")
-    if load.base is not None:
-        segments = _at_base(load.base, load.path, opener())
+    if load.load_base is not None:
+        segments = _at_base(load.load_base, load.path, opener())
     else:
         sizer = _Sizer(opener)
         segments = [sizer.sized(_named(each, load.path)) for each in load.segments]
     _check_segments(segments, width, load.module)
-    return replace(load, segments=tuple(segments), base=None, path=None)
+    return replace(load, segments=tuple(segments), load_base=None, path=None)
 
 
 def _check_life(load: Load) -> None:
@@ -81,11 +81,11 @@ def _check_life(load: Load) -> None:
         )
     _check_text(load.key)
     _check_time(load.time)
-    if load.until is not None:
-        _check_time(load.until)
-        if load.until <= load.time:
+    if load.unload_time is not None:
+        _check_time(load.unload_time)
+        if load.unload_time <= load.time:
             raise BadQuery(
-                f"a load at {load.time} cannot end at {load.until}", hint="give times in the order they came"
+                f"a load at {load.time} cannot end at {load.unload_time}", hint="give times in the order they came"
             )
 
 
@@ -130,13 +130,13 @@ class _Sizer:
         """The segment with its size. Raises ``BadQuery`` when nothing, or more than one thing, could be meant."""
         if segment.size:
             return segment
-        sizes = self._sizes(segment.place, segment.path)
+        sizes = self._sizes(segment.start, segment.path)
         if not sizes:
             raise KernelNotFound(
-                f"the module has no text for {segment.place}", hint="symd info FILE lists kernels and sections"
+                f"the module has no text for {segment.start}", hint="symd info FILE lists kernels and sections"
             )
         if len(sizes) > 1 or sizes[0] <= 0:
-            raise BadQuery(f"what is behind {segment.place} is not one text", hint="give the size, or the code object")
+            raise BadQuery(f"what is at {segment.start} is not one text", hint="give the size, or the code object")
         return replace(segment, size=sizes[0])
 
     def _sizes(self, place: Query, path: str | None) -> list[int]:
@@ -180,7 +180,7 @@ def _check_object(index: Index, path: str | None) -> None:
 def _check_segments(segments: Sequence[Segment], width: int, module: str) -> None:
     """Addresses are of that width, and no two segments share one."""
     for each in segments:
-        _check_place(each.place)
+        _check_place(each.start)
         if not 0 <= each.address < _TOP or not 0 < each.size <= LARGEST:
             raise BadQuery(
                 f"{each.size} bytes at {each.address:#x} are no segment", hint="a segment has 1 byte to 4 GiB"

@@ -21,7 +21,7 @@ class Refusal(IntEnum):
     AMBIGUOUS_FILE = 2
     """Several files do; they are the candidates."""
     NO_CODE_AT_LINE = 3
-    """The file is known, and the line (with ``every``) or the whole file has no statement."""
+    """The file is known, and the line (with ``every_address``) or the whole file has no statement."""
     PAST_END = 4
     """The line lies after the last one that has a statement."""
 
@@ -74,7 +74,7 @@ class Breakpoint:
 
     id: str
     where: SourceLine
-    every: bool = False
+    every_address: bool = False
     path: str | None = None
     rules: tuple[PathRule, ...] = ()
 

@@ -30,40 +30,40 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class ContextRecord:
-    """A known context. ``id`` follows from what it says; ``added`` is seconds since the epoch."""
+    """A known context. ``id`` follows from what it says; ``create_time`` is seconds since the epoch."""
 
     id: str
     context: Context
-    added: float
+    create_time: float
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """``size`` bytes of device memory at ``address``; its first byte is ``place`` of the module that is loaded (in the
-    code object at ``path``, or any when None). Size 0: to the end of the kernel or section that ``place`` names."""
+    """``size`` bytes of device memory at ``address``; its first byte is ``start`` of the module that is loaded (in the
+    code object at ``path``, or any when None). Size 0: to the end of the kernel or section that ``start`` names."""
 
     address: DeviceAddress
     size: int
-    place: Query
+    start: Query
     path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """A module came to device memory at ``time`` (nanoseconds): at ``segments``, or when there are none, whole at load
-    base ``base`` (device address = base + object address modulo 2^64; ``path`` names one code object of several).
+    base ``load_base`` (device address = load_base + object address modulo 2^64; ``path`` names one code object of several).
 
     ``key`` names the load until its unload, as a driver's handle does; "" lets it be named after what it says.
-    ``until`` is when it was unloaded, where that is known already.
+    ``unload_time`` is when it was unloaded, where that is known already.
     """
 
     module: str
     time: int
     segments: tuple[Segment, ...] = ()
-    base: int | None = None
+    load_base: int | None = None
     path: str | None = None
     key: str = ""
-    until: int | None = None
+    unload_time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,11 @@ class Alias:
 
 
 class AddressForm(NamedTuple):
-    """How numbers are written: a number is (device address >> ``shift``), of which only the low ``bits`` of the address
+    """How numbers are written: a number is (device address >> ``shift``), of which only the low ``known_bits`` of the address
     are known. Intel's EU-stall samples hold 29-bit instruction pointers in units of 8 bytes: ``AddressForm(3, 32)``."""
 
     shift: int = 0
-    bits: int = 64
+    known_bits: int = 64
 
 
 WHOLE_ADDRESS = AddressForm()

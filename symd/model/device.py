@@ -13,36 +13,36 @@ from symd.model.columns import U32, U64
 
 @dataclass(frozen=True, slots=True)
 class DeviceCandidate:
-    """What an ambiguous device address could mean: the whole ``address``, and the place in a module that was there."""
+    """What an ambiguous device address could mean: the whole ``address``, and the ``query`` for the place in a module that was there."""
 
     address: DeviceAddress
     module: str
     path: str | None
-    place: Query
+    query: Query
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAnswer:
     """The answer for one device address: the module that held it (None: none, or several) and the frames there.
-    ``address`` is the whole address meant, in canonical form. Where several loads could be meant ``meanings`` has
+    ``address`` is the whole address meant, in canonical form. Where several loads could be meant ``candidates`` has
     them; candidates within the one module are the answer's own."""
 
     answer: Answer
     module: str | None
     address: DeviceAddress
-    meanings: tuple[DeviceCandidate, ...] = ()
+    candidates: tuple[DeviceCandidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAnswers(Sequence[DeviceAnswer]):
     """Answers to a batch of device addresses as columns, in the order asked. ``module`` indexes ``modules`` plus one
-    (0: none); ``meanings`` maps the number of an ambiguous address to what it could mean, for the first 10,000."""
+    (0: none); ``candidates`` maps the number of an ambiguous address to what it could mean, for the first 10,000."""
 
     answers: Answers
     module: U32
     address: U64
     modules: Sequence[str]
-    meanings: Mapping[int, tuple[DeviceCandidate, ...]] = field(default_factory=dict)
+    candidates: Mapping[int, tuple[DeviceCandidate, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.module)
@@ -55,5 +55,5 @@ class DeviceAnswers(Sequence[DeviceAnswer]):
         if isinstance(at, slice):
             return [self[number] for number in range(*at.indices(len(self)))]
         module = self.modules[int(self.module[at]) - 1] if self.module[at] else None
-        meanings = self.meanings.get(at % len(self), ())
-        return DeviceAnswer(self.answers[at], module, DeviceAddress(int(self.address[at])), meanings)
+        candidates = self.candidates.get(at % len(self), ())
+        return DeviceAnswer(self.answers[at], module, DeviceAddress(int(self.address[at])), candidates)

@@ -39,7 +39,7 @@ class NameQuery:
 @dataclass(frozen=True, slots=True)
 class NamedItem:
     """A kernel, a function or a source file. ``size`` is in bytes of text. A function that only stands inlined in others,
-    like a file, has no section, offset and address; ``copies`` counts the inlined copies of the function in its code
+    like a file, has no section, offset and address; ``inlined_copies`` counts the inlined copies of the function in its code
     object. ``facts`` is what the format says of a kernel."""
 
     kind: NameKind
@@ -51,5 +51,5 @@ class NamedItem:
     section_offset: int | None = None
     address: int | None = None
     size: int = 0
-    copies: int = 0
+    inlined_copies: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)

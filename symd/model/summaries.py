@@ -61,12 +61,12 @@ class ModuleSummary(NamedTuple):
 
 
 class ModuleRecord(NamedTuple):
-    """A line of the module catalogue. ``label`` is what the one who brought it called it; ``added`` is seconds since
+    """A line of the module catalogue. ``label`` is what the one who brought it called it; ``create_time`` is seconds since
     the epoch; ``failure`` is the remembered reason why it cannot be read ("" when it can, or was not tried)."""
 
     sha256: str
     size: int
     format: str
     label: str
-    added: float
+    create_time: float
     failure: str = ""

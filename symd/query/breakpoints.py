@@ -35,13 +35,18 @@ def parse_source_line(text: str) -> SourceLine:
 
 
 def locate(
-    index: Index, wanted: SourceLine, path: str | None = None, *, every: bool = False, rules: Sequence[PathRule] = ()
+    index: Index,
+    wanted: SourceLine,
+    path: str | None = None,
+    *,
+    every_address: bool = False,
+    rules: Sequence[PathRule] = (),
 ) -> Located:
     """The addresses of a source line in a module, or in the code object at ``path``.
 
-    Without ``every`` one for each function and inlined copy: the lowest statement address (is_stmt) there, moved past
+    Without ``every_address`` one for each function and inlined copy: the lowest statement address (is_stmt) there, moved past
     the prologue where it is the function's first; a line without statements slides to the next that has some. With
-    ``every`` all statement addresses of just this line. Paths are given after ``rules``. Raises ObjectNotFound.
+    ``every_address`` all statement addresses of just this line. Paths are given after ``rules``. Raises ObjectNotFound.
     """
     if path is not None and path not in index.objects:
         raise ObjectNotFound(
@@ -60,10 +65,10 @@ def locate(
         refusal = Refusal.PAST_END if last else Refusal.NO_CODE_AT_LINE
         return Located(wanted, (), refusal, (file,), last)
     line = int(later.min())
-    if every and line != wanted.line:
+    if every_address and line != wanted.line:
         return Located(wanted, (), Refusal.NO_CODE_AT_LINE, (file,), last)
     locations = _LineLocations(index, rows[lines == line], rules, slid=line != wanted.line)
-    return Located(wanted, locations.every() if every else locations.chosen())
+    return Located(wanted, locations.every() if every_address else locations.chosen())
 
 
 class _Files:

@@ -43,7 +43,7 @@ def resolved(index: Index, digest: str, breakpoints: Sequence[Breakpoint]) -> It
     """The answers of one module that say something: a module without the file says nothing."""
     for each in breakpoints:
         try:
-            answer = locate(index, each.where, each.path, every=each.every, rules=each.rules)
+            answer = locate(index, each.where, each.path, every_address=each.every_address, rules=each.rules)
         except ObjectNotFound:
             continue
         if answer.refusal is not Refusal.NO_SUCH_FILE:

@@ -236,7 +236,7 @@ def insert(connection: sqlite3.Connection, record: ModuleRecord) -> None:
     connection.execute(
         "INSERT INTO modules (sha256, size, format, label, added) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (sha256) DO UPDATE SET size = excluded.size",
-        (record.sha256, record.size, record.format, record.label, record.added),
+        (record.sha256, record.size, record.format, record.label, record.create_time),
     )
 
 

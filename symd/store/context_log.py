@@ -202,8 +202,8 @@ class _Writer:
         if row.rowcount:
             self._connection.execute(_CLOSE, at)
             self._add_segments(row.lastrowid or 0, load.segments)
-        if load.until is not None:
-            self.unload(Unload(key, load.until))
+        if load.unload_time is not None:
+            self.unload(Unload(key, load.unload_time))
         return key
 
     def unload(self, unload: Unload) -> str:
@@ -213,7 +213,7 @@ class _Writer:
         return unload.key
 
     def _add_segments(self, load: int, segments: Sequence[Segment]) -> None:
-        values = [(load, _signed(each.address), each.size, each.path, *_columns(each.place)) for each in segments]
+        values = [(load, _signed(each.address), each.size, each.path, *_columns(each.start)) for each in segments]
         self._connection.executemany("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         self.segments += len(values)
 
@@ -252,7 +252,7 @@ def _number(connection: sqlite3.Connection, name: str) -> tuple[int, int, int]:
 def _event(load: Load) -> bytes:
     """What tells two loads apart: all that they say but their end."""
     told = [load.key, load.module, load.time]
-    told += [[each.address, each.size, each.path, *_columns(each.place)] for each in load.segments]
+    told += [[each.address, each.size, each.path, *_columns(each.start)] for each in load.segments]
     return hashlib.sha256(json.dumps(told).encode()).digest()[:16]
 
 
@@ -286,7 +286,7 @@ def _loads(rows: Iterable[Row]) -> Iterator[tuple[int, Load]]:
             Segment(DeviceAddress(each.address % _WHOLE), each.size, _place(each), each.path) for each in parts
         )
         first = parts[0]
-        yield sequence, Load(first.module, first.loaded, segments, key=first.key, until=first.unloaded)
+        yield sequence, Load(first.module, first.loaded, segments, key=first.key, unload_time=first.unloaded)
 
 
 def _signed(number: int) -> int:

@@ -32,7 +32,7 @@ def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
     return pb.Breakpoint(
         where=pb.SourceLine(file=utf8(breakpoint_.where.file), line=_line(breakpoint_.where.line)),
         path=utf8(breakpoint_.path),
-        every_address=breakpoint_.every,
+        every_address=breakpoint_.every_address,
         path_rules=[
             pb.PathRule(prefix=utf8(rule.prefix), replacement=utf8(rule.replacement)) for rule in breakpoint_.rules
         ],
@@ -58,8 +58,8 @@ def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Bre
 
 
 def from_watch_request(request: pb.WatchBreakpointsRequest) -> tuple[list[Breakpoint], bool]:
-    """(the breakpoints, whether modules that are there already count). Raises ``BadQuery``."""
-    return [from_breakpoint(each.breakpoint, each.id) for each in request.breakpoints], not request.only_new
+    """(the breakpoints, whether modules that are there already are passed over). Raises ``BadQuery``."""
+    return [from_breakpoint(each.breakpoint, each.id) for each in request.breakpoints], request.only_new
 
 
 def _line(number: int) -> int:

@@ -49,14 +49,14 @@ def from_context(message: context_pb2.Context) -> Context:
 def to_context_record(record: ContextRecord) -> context_pb2.Context:
     message = to_context(record.context)
     message.name = context_name(record.id)
-    seconds, nanos = divmod(round(record.added * NANO), NANO)
+    seconds, nanos = divmod(round(record.create_time * NANO), NANO)
     message.create_time.CopyFrom(Timestamp(seconds=seconds, nanos=nanos))
     return message
 
 
 def from_context_record(message: context_pb2.Context) -> ContextRecord:
-    added = message.create_time.seconds + message.create_time.nanos / NANO
-    return ContextRecord(context_id(message.name), from_context(message), added)
+    create_time = message.create_time.seconds + message.create_time.nanos / NANO
+    return ContextRecord(context_id(message.name), from_context(message), create_time)
 
 
 def to_event(event: Load | Unload) -> context_pb2.MapEvent:
@@ -82,9 +82,9 @@ def to_load(load: Load) -> context_pb2.Load:
             module=module_name(load.module),
             time=load.time,
             key=utf8(load.key),
-            unload_time=load.until,
+            unload_time=load.unload_time,
             segments=map(_to_segment, load.segments),
-            load_base=load.base,
+            load_base=load.load_base,
             path=utf8(load.path),
         )
     )
@@ -109,7 +109,7 @@ def from_record_request(request: RecordEventsRequest) -> tuple[str, list[Load | 
 
 def _to_segment(segment: Segment) -> context_pb2.Segment:
     return context_pb2.Segment(
-        address=segment.address, size_bytes=segment.size, start=to_query(segment.place), path=utf8(segment.path)
+        address=segment.address, size_bytes=segment.size, start=to_query(segment.start), path=utf8(segment.path)
     )
 
 

@@ -28,7 +28,7 @@ I64 = NDArray[np.int64]
 
 def to_request(name: str, values: U64, times: I64 | int | None, form: AddressForm) -> SymbolizeAddressesRequest:
     """Raises ``BadQuery`` for an invalid time."""
-    known = 0 if form.bits == 64 else form.bits
+    known = 0 if form.known_bits == 64 else form.known_bits
     try:
         request = SymbolizeAddressesRequest(name=name, count=len(values), shift=form.shift, known_bits=known)
         if isinstance(times, int):
@@ -71,7 +71,7 @@ def to_device_columns(answers: DeviceAnswers) -> context_pb2.DeviceAnswerColumns
         address=pack(answers.address),
         candidates=(
             context_pb2.DeviceCandidates(position=position, candidates=map(_to_candidate, candidates))
-            for position, candidates in answers.meanings.items()
+            for position, candidates in answers.candidates.items()
         ),
     )
 
@@ -100,9 +100,9 @@ def concatenated_device(pieces: Sequence[DeviceAnswers]) -> DeviceAnswers:
         np.concatenate([piece.address for piece in pieces]),
         modules,
         {
-            start + query: meanings
+            start + query: candidates
             for start, piece in zip(starts, pieces, strict=False)
-            for query, meanings in piece.meanings.items()
+            for query, candidates in piece.candidates.items()
         },
     )
 
@@ -121,7 +121,7 @@ def _to_candidate(candidate: DeviceCandidate) -> context_pb2.DeviceCandidate:
         address=candidate.address,
         module=module_name(candidate.module),
         path=utf8(candidate.path),
-        query=to_query(candidate.place),
+        query=to_query(candidate.query),
     )
 
 

@@ -26,8 +26,8 @@ _DEBUG_WORDS = {number: word for word, number in _DEBUG_SCHEMES.items()}
 
 def to_module(record: ModuleRecord, summary: ModuleSummary | None = None) -> module_pb2.Module:
     """The module as the catalogue has it, and where ``summary`` says what is inside, with its contents."""
-    whole = int(record.added)
-    carry, nanos = divmod(round((record.added - whole) * NANO), NANO)
+    whole = int(record.create_time)
+    carry, nanos = divmod(round((record.create_time - whole) * NANO), NANO)
     return module_pb2.Module(
         name=module_name(record.sha256),
         sha256=record.sha256,
@@ -58,9 +58,9 @@ def to_unreadable_module(record: ModuleRecord, error: SymdError) -> module_pb2.M
 
 def from_record(module: module_pb2.Module) -> ModuleRecord:
     """What the catalogue says of the module."""
-    added = module.create_time.seconds + module.create_time.nanos / NANO
+    create_time = module.create_time.seconds + module.create_time.nanos / NANO
     failure = status_reason(module.failure) if module.HasField("failure") else ""
-    return ModuleRecord(module.sha256, module.size_bytes, module.format, module.label, added, failure)
+    return ModuleRecord(module.sha256, module.size_bytes, module.format, module.label, create_time, failure)
 
 
 def from_update_request(request: UpdateModuleRequest) -> tuple[str, str]:

@@ -45,7 +45,7 @@ def to_item(found: NamedItem) -> pb.NamedItem:
         section_offset=found.section_offset,
         address=found.address,
         size_bytes=found.size,
-        inlined_copies=found.copies,
+        inlined_copies=found.inlined_copies,
         facts=to_facts(found.facts),
     )
 

@@ -49,7 +49,7 @@ def compare(
             assert answer.refusal is (None if breakpoints else Refusal.PAST_END)
             assert all(location.slid == (slid != line) for location in answer.locations)
             every = expected.every(file, line)
-            answer = locate(found, wanted, path, every=True)
+            answer = locate(found, wanted, path, every_address=True)
             assert sorted(map(where, answer.locations)) == every, f"{file}:{line}"
             assert {location.line for location in answer.locations} <= {line}
             no = Refusal.PAST_END if line > last else Refusal.NO_CODE_AT_LINE
@@ -146,7 +146,7 @@ def test_every_address_of_every_line_of_a_cubin_is_one_where_nvdisasm_begins_a_l
                 begun.add((section.index, offset))
     assert len(wanted) > 1
     for (file, line), places in wanted.items():
-        locations = locate(found, SourceLine(file, line), every=True).locations
+        locations = locate(found, SourceLine(file, line), every_address=True).locations
         mine = {(location.section_index, int(location.section_offset)) for location in locations}
         assert places <= mine <= begun | held[file, line], f"{file}:{line}"
 

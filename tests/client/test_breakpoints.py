@@ -76,7 +76,9 @@ def test_every_line_and_name_is_answered_as_in_process(both: Both, name: str) ->
     for line in range(1, 60, 3):
         for every in (False, True):
             wanted = SourceLine(source, line)
-            assert both.client.locate(digest, wanted, every=every) == both.engine.locate(digest, wanted, every=every)
+            assert both.client.locate(digest, wanted, every_address=every) == both.engine.locate(
+                digest, wanted, every_address=every
+            )
     rules = [PathRule("/tmp/symd-opencl", "/home/me")]
     for file in ("no/such.cl", "/home/me/" + source):
         wanted = SourceLine(file, 5)
@@ -162,7 +164,7 @@ def test_what_is_there_is_looked_at_first_and_each_module_once(both: Both) -> No
         both.client.add(sample("vadd/dg2-opt.dbg"))
         second = both.client.add(sample("vadd/skl-O0.dbg")).sha256
         assert [next(watch).digest for _ in range(2)] == [second, second]
-    with both.client.watch(pending, known=False) as watch:
+    with both.client.watch(pending, only_new=True) as watch:
         assert next(watch) == Watching()
 
 
@@ -208,7 +210,7 @@ def test_too_many_watches_are_refused_and_uploads_go_on(both: Both) -> None:
 
 def test_a_slow_reader_holds_nobody_up(both: Both) -> None:
     """A watch whose events nobody reads: uploads go on, and a quick one hears of each."""
-    pending = [Breakpoint(str(number), SourceLine("vadd.cl", 8), every=True) for number in range(2000)]
+    pending = [Breakpoint(str(number), SourceLine("vadd.cl", 8), every_address=True) for number in range(2000)]
     slow = both.client.watch(pending)
     assert next(slow) == Watching()
     with both.client.watch([Breakpoint("quick", SourceLine("vadd.cl", 8))]) as quick:

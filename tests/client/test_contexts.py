@@ -123,7 +123,7 @@ def test_a_load_over_a_part_of_another_takes_that_part(symd, context):
     symd.contexts.record(
         context,
         [
-            Load(raycast, 20, (Segment(HEAP + 0x200, 0x100, ByKernel("raycast", 0x300)),), until=30),
+            Load(raycast, 20, (Segment(HEAP + 0x200, 0x100, ByKernel("raycast", 0x300)),), unload_time=30),
             Load(vadd, 10, (at_kernel(HEAP, "vadd"),)),
         ],
     )
@@ -148,20 +148,20 @@ def test_every_text_of_a_zebin_has_an_address_of_its_own(symd, context):
             symd.symbolize_column(module.sha256, offsets + np.uint64(skipped), kernel=name)
         )
     with pytest.raises(BadQuery, match="overlap"):
-        symd.contexts.record(context, [Load(module.sha256, 5, base=HEAP)])
+        symd.contexts.record(context, [Load(module.sha256, 5, load_base=HEAP)])
 
 
 def test_an_amd_code_object_is_loaded_whole_at_its_delta(symd, context):
     module = symd.add(AMD)
     delta = 0x7F12_3450_0000
-    symd.contexts.record(context, [Load(module.sha256, 5, base=delta)])
+    symd.contexts.record(context, [Load(module.sha256, 5, load_base=delta)])
     kernel = module.objects[0].kernels[0]
     inside = symd.symbolize(module.sha256, [ByKernel(kernel.name, 16)])[0]
     (answer,) = symd.contexts.symbolize(context, column(delta + inside.address))
     assert answer.answer == inside
     assert (answer.module, answer.address) == (module.sha256, delta + inside.address)
     lower = symd.contexts.add(Context("a delta below zero"))
-    symd.contexts.record(lower, [Load(module.sha256, 5, base=(1 << 64) - 0x100)])
+    symd.contexts.record(lower, [Load(module.sha256, 5, load_base=(1 << 64) - 0x100)])
     (answer,) = symd.contexts.symbolize(lower, column(inside.address - 0x100))
     assert answer.answer == inside
 
@@ -169,7 +169,7 @@ def test_an_amd_code_object_is_loaded_whole_at_its_delta(symd, context):
 def test_an_elf_from_the_driver_already_has_the_addresses_of_the_device(symd, context):
     """Base 0; and whoever wrote the address without its sign gets the same answer."""
     module = symd.add(DRIVER)
-    symd.contexts.record(context, [Load(module.sha256, 5, base=0)])
+    symd.contexts.record(context, [Load(module.sha256, 5, load_base=0)])
     kernel = module.objects[0].kernels[0]
     inside = symd.symbolize(module.sha256, [ByKernel(kernel.name, 0x80)])[0]
     assert inside.address >> 47 == 0x1FFFF
@@ -183,14 +183,17 @@ def test_truncated_addresses_are_completed_or_ambiguous(symd, context):
     """32 known bits, and the 29-bit pointers of EU-stall samples in units of 8 bytes."""
     vadd, raycast = symd.add(VADD).sha256, symd.add(RAYCAST).sha256
     other = HEAP + (3 << 32)
-    told = [Load(vadd, 10, (at_kernel(HEAP, "vadd"),)), Load(raycast, 20, (at_kernel(other, "raycast"),), until=30)]
+    told = [
+        Load(vadd, 10, (at_kernel(HEAP, "vadd"),)),
+        Load(raycast, 20, (at_kernel(other, "raycast"),), unload_time=30),
+    ]
     symd.contexts.record(context, told)
     low = (HEAP + 0x368) & 0xFFFF_FFFF
     for form, number in ((AddressForm(0, 32), low), (AddressForm(3, 32), low >> 3)):
         answers = symd.contexts.symbolize(context, column(*[number] * 4), times(5, 15, 25, 35), form)
         assert kernels(answers) == ["UNLOADED", "vadd", "AMBIGUOUS", "vadd"]
         assert answers[1].address == HEAP + 0x368
-        assert sorted((each.module, each.address, each.place) for each in answers[2].meanings) == sorted(
+        assert sorted((each.module, each.address, each.query) for each in answers[2].candidates) == sorted(
             [(vadd, HEAP + 0x368, ByKernel("vadd", 0x368)), (raycast, other + 0x368, ByKernel("raycast", 0x368))]
         )
     beyond = symd.contexts.symbolize(context, column(1 << 33, low + 0x10000), 15, AddressForm(0, 32))
@@ -212,7 +215,7 @@ def test_loads_at_the_same_time_are_ambiguous_unless_they_say_the_same(symd, con
     )
     answers = symd.contexts.symbolize(context, column(HEAP + 8, HEAP + 0x108, HEAP + 0x108), times(15, 15, 20))
     assert kernels(answers) == ["vadd", "AMBIGUOUS", "vadd"]
-    assert {each.module for each in answers[1].meanings} == {vadd, raycast}
+    assert {each.module for each in answers[1].candidates} == {vadd, raycast}
     assert (answers[1].module, answers[1].answer.frames) == (None, ())
 
 
@@ -311,11 +314,11 @@ def test_names_lead_to_modules_and_back(symd, context):
 
 TOP = 1 << 64
 WRONG = {
-    "an end before the beginning": Load("ab" * 32, 10, (at_kernel(1, "k", 8),), until=10),
+    "an end before the beginning": Load("ab" * 32, 10, (at_kernel(1, "k", 8),), unload_time=10),
     "a time below 0": Load("ab" * 32, -1, (at_kernel(1, "k", 8),)),
     "a time of 2^63 - 1": Load("ab" * 32, (1 << 63) - 1, (at_kernel(1, "k", 8),)),
     "a time of 2^64": Load("ab" * 32, TOP, (at_kernel(1, "k", 8),)),
-    "an end of 2^64": Load("ab" * 32, 1, (at_kernel(1, "k", 8),), until=TOP),
+    "an end of 2^64": Load("ab" * 32, 1, (at_kernel(1, "k", 8),), unload_time=TOP),
     "an address of 2^64": Load("ab" * 32, 1, (at_kernel(TOP, "k", 8),)),
     "an address below 0": Load("ab" * 32, 1, (at_kernel(-8, "k", 8),)),
     "an end behind 2^64": Load("ab" * 32, 1, (at_kernel(TOP - 8, "k", 9),)),
@@ -328,8 +331,8 @@ WRONG = {
     "an object address below 0": Load("ab" * 32, 1, (Segment(1, 8, ByAddress(-1)),)),
     "segments that overlap": Load("ab" * 32, 1, (at_kernel(16, "k", 9), at_kernel(8, "j", 9))),
     "no segments": Load("ab" * 32, 1),
-    "segments and a base": Load("ab" * 32, 1, (at_kernel(1, "k", 8),), base=0),
-    "a base of 2^64": Load("ab" * 32, 1, base=TOP),
+    "segments and a base": Load("ab" * 32, 1, (at_kernel(1, "k", 8),), load_base=0),
+    "a base of 2^64": Load("ab" * 32, 1, load_base=TOP),
     "no digest": Load("xy" * 32, 1, (at_kernel(1, "k", 8),)),
     "a huge key": Load("ab" * 32, 1, (at_kernel(1, "k", 8),), key="k" * 5000),
     "a huge name": Load("ab" * 32, 1, (at_kernel(1, "k" * 5000, 8),)),
@@ -383,7 +386,7 @@ def test_truncated_addresses_that_could_stand_for_too_many_places_are_refused(sy
     with pytest.raises(LimitExceeded, match="2000 places"):
         symd.contexts.symbolize(context, np.zeros(60_000, np.uint64), 1, AddressForm(0, 32))
     answers = symd.contexts.symbolize(context, column(4), 1, AddressForm(0, 32))
-    assert (kernels(answers), len(answers[0].meanings)) == (["AMBIGUOUS"], 64)
+    assert (kernels(answers), len(answers[0].candidates)) == (["AMBIGUOUS"], 64)
 
 
 def test_the_map_is_there_after_a_restart_and_follows_another_process(tmp_path):

@@ -82,7 +82,7 @@ def test_a_module_that_is_removed_is_forgotten_even_when_it_is_open(both):
 def test_loads_of_a_removed_module_stay_told(both):
     asked, _ = both
     digest, context = asked.add(VADD).sha256, asked.contexts.add(Context())
-    asked.contexts.record(context, [Load(digest, 1, base=0)])
+    asked.contexts.record(context, [Load(digest, 1, load_base=0)])
     address = np.array([0], np.uint64)
     before = asked.contexts.symbolize(context, address)[0]
     asked.remove(digest)

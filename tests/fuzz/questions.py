@@ -106,7 +106,7 @@ def _names(index: Index) -> None:
     for file in {table.strings[number] for table in lines(index) for number in table.file[:_FEW].tolist()} - {""}:
         for line in (1, 10, (1 << 32) - 1):
             locate(index, SourceLine(file, line))
-            locate(index, SourceLine(file, line), every=True)
+            locate(index, SourceLine(file, line), every_address=True)
 
 
 def _all(found: Iterable[object]) -> None:

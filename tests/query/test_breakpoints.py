@@ -22,7 +22,7 @@ def locations(answer: Located) -> list[tuple[int, str | None, int]]:
 
 
 def ask(*objects: Object, line: int, file: str = "a.cl", every: bool = False, path: str | None = None) -> Located:
-    return locate(index(*objects), SourceLine(file, line), path, every=every)
+    return locate(index(*objects), SourceLine(file, line), path, every_address=every)
 
 
 def test_two_copies_inlined_by_one_line_are_two_places() -> None:

@@ -76,13 +76,13 @@ def test_files_are_found_by_their_last_components() -> None:
 def test_what_stands_inlined_only_has_no_place_and_is_counted() -> None:
     (march,) = find_names(MODULE, NameQuery("march"))
     linkage = "_ZN7shading5marchIfEET_S1_i"
-    assert march == NamedItem(NameKind.FUNCTION, "march<float>", "one", linkage, copies=2)
+    assert march == NamedItem(NameKind.FUNCTION, "march<float>", "one", linkage, inlined_copies=2)
 
 
 def test_a_function_has_its_place() -> None:
     (blend,) = find_names(MODULE, NameQuery("blend"))
     assert (blend.section, blend.section_offset, blend.address, blend.size) == (".text", 0x40, 0x1040, 0x10)
-    assert (blend.path, blend.linkage_name, blend.copies) == ("one", "_ZN7shading5blendEff", 0)
+    assert (blend.path, blend.linkage_name, blend.inlined_copies) == ("one", "_ZN7shading5blendEff", 0)
 
 
 def test_answers_are_made_page_by_page() -> None:

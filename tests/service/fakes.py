@@ -147,7 +147,7 @@ class FakeEngine:
             ModuleRecord(digest, len(data), "igc-debug", self.labels[digest], 1700000000.125 + number // 2)
             for number, (digest, data) in enumerate(self.data.items())
         ]
-        yield from sorted(records, key=lambda record: (record.added, record.sha256))
+        yield from sorted(records, key=lambda record: (record.create_time, record.sha256))
 
     def record(self, digest):
         for record in self.modules():

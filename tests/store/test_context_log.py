@@ -28,7 +28,7 @@ PLACES = (ByAddress(1 << 63), ByKernel("k", 8), BySection(".text", 0), BySection
 
 def load(time, key="", address=0x1000, until=None, module=MODULE):
     segments = tuple(Segment(address + 256 * at, 16, place, "o" if at else None) for at, place in enumerate(PLACES))
-    return Load(module, time, segments, key=key, until=until)
+    return Load(module, time, segments, key=key, unload_time=until)
 
 
 def ends(events):
@@ -36,7 +36,9 @@ def ends(events):
     loads = {(each.key, each.time, each.module) for each in events if isinstance(each, Load)}
     moments = {(key, at) for key, at, _ in loads}
     moments |= {(each.key, each.time) for each in events if isinstance(each, Unload)}
-    moments |= {(each.key, each.until) for each in events if isinstance(each, Load) and each.until is not None}
+    moments |= {
+        (each.key, each.unload_time) for each in events if isinstance(each, Load) and each.unload_time is not None
+    }
     return {
         (key, at, module): min((when for other, when in moments if other == key and when > at), default=None)
         for key, at, module in loads
@@ -45,7 +47,7 @@ def ends(events):
 
 def kept(store, name):
     found = [each for _, each in store.context_log.loads(name, limit=1000)]
-    return {(each.key, each.time, each.module): each.until for each in found}, len(found)
+    return {(each.key, each.time, each.module): each.unload_time for each in found}, len(found)
 
 
 keys, moments = st.sampled_from(["a", "b"]), st.integers(0, 9)
@@ -228,7 +230,7 @@ def test_what_was_acknowledged_survives_kills_and_events_are_whole(tmp_path):
         with Store(tmp_path) as store:
             loads = [each for _, each in store.context_log.loads(name, limit=10**6)]
         assert [each.time for each in loads] == [10 * at + 10 for at in range(len(loads))]
-        assert all(each.until == each.time + 5 for each in loads)
+        assert all(each.unload_time == each.time + 5 for each in loads)
         assert len(loads) >= told + len(acknowledged)
         told = len(loads)
     assert told > 0

@@ -217,7 +217,7 @@ def test_pages_are_oldest_first_without_gap_or_repetition_while_modules_come_and
         store.put(b"later %d" % len(seen))
         last = page[-1]
         store.remove(last.sha256)
-        page = store.records(after=(last.added, last.sha256), limit=4)
+        page = store.records(after=(last.create_time, last.sha256), limit=4)
     assert seen == digests[:24]
     assert page[0].sha256 == digests[24]
 

@@ -20,7 +20,7 @@ LINE = SourceLine("a.cl", 3)
 def test_a_breakpoint_comes_back_as_it_went() -> None:
     for breakpoint_ in (
         Breakpoint("id", LINE),
-        Breakpoint("id", LINE, every=True, path="", rules=(PathRule("/a", "/b"), PathRule("", "/c"))),
+        Breakpoint("id", LINE, every_address=True, path="", rules=(PathRule("/a", "/b"), PathRule("", "/c"))),
     ):
         assert from_breakpoint(to_breakpoint(breakpoint_), "id") == breakpoint_
 

@@ -70,14 +70,14 @@ def test_a_record_comes_back_with_its_time_to_the_nanosecond(added):
     record = ModuleRecord("ab" * 32, 12, "zebin", "my label", added, "MALFORMED")
     message = to_module(record)
     back = from_record(message)
-    assert abs(back.added - added) < 1e-9 + 1e-15 * added
-    assert back == ModuleRecord("ab" * 32, 12, "zebin", "my label", back.added, "MALFORMED")
+    assert abs(back.create_time - added) < 1e-9 + 1e-15 * added
+    assert back == ModuleRecord("ab" * 32, 12, "zebin", "my label", back.create_time, "MALFORMED")
     assert (message.failure.code, message.HasField("contents")) == (code_pb2.INVALID_ARGUMENT, False)
 
 
 @given(st.floats(1.5e9, 4e9))
 def test_a_time_of_this_century_comes_back_exactly(added):
-    assert from_record(to_module(ModuleRecord("ab" * 32, 1, "", "", added))).added == added
+    assert from_record(to_module(ModuleRecord("ab" * 32, 1, "", "", added))).create_time == added
 
 
 @pytest.mark.parametrize(

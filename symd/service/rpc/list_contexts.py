@@ -21,7 +21,7 @@ def handle(service: ServiceContext, request: ListContextsRequest, _call: grpc.Se
     size = page_size(request.page_size)
     page = list(islice(_after(service, from_token(request.page_token, LIST, list, [])), size + 1))
     last = page[size - 1] if len(page) > size else None
-    token = to_token(LIST, [last.id, last.added]) if last else ""
+    token = to_token(LIST, [last.id, last.create_time]) if last else ""
     return ListContextsResponse(contexts=map(to_context_record, page[:size]), next_page_token=token)
 
 
@@ -34,7 +34,7 @@ def _after(service: ServiceContext, position: list[str | float]) -> Iterator[Con
             raise bad_token()
     try:
         for record in service.engine.contexts.all(last):
-            added = record.added
+            added = record.create_time
             yield record
     except ContextNotFound:
-        yield from dropwhile(lambda record: record.added <= added, service.engine.contexts.all())
+        yield from dropwhile(lambda record: record.create_time <= added, service.engine.contexts.all())

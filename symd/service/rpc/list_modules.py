@@ -18,20 +18,20 @@ LIST = "modules"
 def handle(service: ServiceContext, request: ListModulesRequest, _call: grpc.ServicerContext) -> ListModulesResponse:
     size = page_size(request.page_size)
     last = _key(request.page_token)
-    rest = dropwhile(lambda record: (record.added, record.sha256) <= last, service.engine.modules())
+    rest = dropwhile(lambda record: (record.create_time, record.sha256) <= last, service.engine.modules())
     page = list(islice(rest, size + 1))
     token = _token(page[size - 1]) if len(page) > size else ""
     return ListModulesResponse(modules=map(to_module, page[:size]), next_page_token=token)
 
 
 def _token(last: ModuleRecord) -> str:
-    return to_token(LIST, f"{last.added!r} {last.sha256}")
+    return to_token(LIST, f"{last.create_time!r} {last.sha256}")
 
 
 def _key(token: str) -> tuple[float, str]:
-    """(added, sha256) of the last record seen. Raises ``BadQuery``."""
-    added, _, digest = from_token(token, LIST, str, "-inf ").partition(" ")
+    """(create_time, sha256) of the last record seen. Raises ``BadQuery``."""
+    create_time, _, digest = from_token(token, LIST, str, "-inf ").partition(" ")
     try:
-        return float(added), digest
+        return float(create_time), digest
     except ValueError:
         raise bad_token() from None

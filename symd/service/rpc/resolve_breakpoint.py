@@ -14,8 +14,10 @@ def handle(
     service: ServiceContext, request: ResolveBreakpointRequest, _call: grpc.ServicerContext
 ) -> ResolveBreakpointResponse:
     digest, asked = from_resolve_request(request)
-    answer = service.engine.locate(digest, asked.where, asked.path, every=asked.every, rules=asked.rules)
-    of = f"{digest}/breakpoints/{asked.where}/{asked.path}/{asked.every}"
+    answer = service.engine.locate(
+        digest, asked.where, asked.path, every_address=asked.every_address, rules=asked.rules
+    )
+    of = f"{digest}/breakpoints/{asked.where}/{asked.path}/{asked.every_address}"
     page, token = slice_page(answer.locations, of, request.page_size, request.page_token)
     return ResolveBreakpointResponse(
         locations=map(to_location, page), refusal=to_refusal(answer), next_page_token=token

@@ -14,8 +14,8 @@ from symd.wire.breakpoints import from_watch_request, to_events
 def handle(
     service: ServiceContext, request: WatchBreakpointsRequest, call: grpc.ServicerContext
 ) -> Iterator[WatchBreakpointsResponse]:
-    breakpoints, known = from_watch_request(request)
-    with service.engine.watch(breakpoints, known=known) as watch, service.watches.taken(watch.close):
+    breakpoints, only_new = from_watch_request(request)
+    with service.engine.watch(breakpoints, only_new=only_new) as watch, service.watches.taken(watch.close):
         if not call.add_callback(watch.close):
             return  # it has ended already
         service.check_running()
