@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from symd import dwarf
-from symd.debuginfo import layout
 from symd.debuginfo.kernel_names import named
-from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.layout import LinearLayout, assign
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.text_ranges import TextRanges
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
@@ -34,9 +33,9 @@ def read(code: CodeObject) -> DebugInfo:
         from symd.debuginfo.spirv import lines as spirv_lines  # noqa: PLC0415 - a fresh process reads one kind of debug data
 
         return spirv_lines.read(code)
-    space = layout.assign(code)
-    sections = relocated(code, space)
-    return _decoded(code, space, sections, dwarf.read_units(sections))
+    layout = assign(code)
+    sections = relocated(code, layout)
+    return _decoded(code, layout, sections, dwarf.read_units(sections))
 
 
 def read_each(objects: Sequence[CodeObject]) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
@@ -67,16 +66,16 @@ def read_part(code: CodeObject, section: U32, offset: U64) -> PartialDebugInfo |
     has its inlined calls in the line table. Raises what ``read`` raises."""
     if not code.debug.has_units or code.kernel_named_by_debug_data:
         return None
-    space = layout.assign(code)
-    sections = relocated(code, space)
+    layout = assign(code)
+    sections = relocated(code, layout)
     units = dwarf.read_units(sections)
-    chosen = dwarf.units_for_addresses(sections, units, space.linear(section, offset))
+    chosen = dwarf.units_for_addresses(sections, units, layout.linear(section, offset))
     if chosen is None:
         return None
-    debug = _decoded(code, space, sections, chosen.units)
+    debug = _decoded(code, layout, sections, chosen.units)
     if debug.rows.context is not None or not len(debug.rows):
         return None
-    number, start, found = space.locate(chosen.start)
+    number, start, found = layout.section_of(chosen.start)
     spans = TextRanges(number[found], start[found], (start + (chosen.end - chosen.start))[found])
     held = _functions(code, debug.scopes).inside(spans)
     return PartialDebugInfo(debug, held) if all(map(held.holds, section.tolist(), offset.tolist())) else None
@@ -92,11 +91,11 @@ def _functions(code: CodeObject, scopes: Scopes) -> TextRanges:
     )
 
 
-def _decoded(code: CodeObject, space: LinearLayout, sections: DebugSections, units: Units) -> DebugInfo:
+def _decoded(code: CodeObject, layout: LinearLayout, sections: DebugSections, units: Units) -> DebugInfo:
     lines = dwarf.read_lines(sections, units)
     scopes = dwarf.read_scopes(sections, lines, units)
     info = DebugInfo(
-        _rows(lines, space), _scopes(scopes, space), lines.files, scopes.names, (*lines.warnings, *scopes.warnings)
+        _rows(lines, layout), _scopes(scopes, layout), lines.files, scopes.names, (*lines.warnings, *scopes.warnings)
     )
     return info if len(info.scopes) else _with_inlined_rows(code, info)
 
@@ -111,11 +110,11 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
     return replace(info, scopes=found.scopes, names=found.names, warnings=(*info.warnings, *found.warnings))
 
 
-def _rows(lines: LineColumns, space: LinearLayout) -> LineRows:
+def _rows(lines: LineColumns, layout: LinearLayout) -> LineRows:
     """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
     linker dropped."""
     start = lines.starts
-    section, offset, found = space.locate(start)
+    section, offset, found = layout.section_of(start)
     keep = slice(None) if found.all() else np.flatnonzero(lines.per_row(found))
     return LineRows(
         section=lines.per_row(section)[keep],
@@ -137,8 +136,8 @@ def _renumbered(context: U32, keep: slice | Positions) -> U32:
     return number[context[keep]]
 
 
-def _scopes(scopes: ScopeColumns, space: LinearLayout) -> Scopes:
-    section, offset, found = space.locate(scopes.range_start)
+def _scopes(scopes: ScopeColumns, layout: LinearLayout) -> Scopes:
+    section, offset, found = layout.section_of(scopes.range_start)
     return Scopes(
         parent=scopes.parent,
         name=scopes.name,

@@ -37,7 +37,7 @@ class LinearLayout(NamedTuple):
             raise ValueError(f"sections {sorted(unknown)} hold no text")
         return np.array([bases[number] for number in section.tolist()], np.uint64) + offset
 
-    def locate(self, addresses: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
+    def section_of(self, addresses: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
         """Linear addresses as (section number, offset in it, whether a section holds it).
 
         A section holds the addresses after it too, up to GAP bytes or the next section.

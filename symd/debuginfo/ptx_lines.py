@@ -78,7 +78,7 @@ def read(code: CodeObject, layout: LinearLayout) -> PtxLines | None:
 
 def _rows(lines: LineColumns, layout: LinearLayout) -> LineRows:
     """Linear addresses as sections and offsets; what lies in no section is dropped."""
-    section, offset, found = layout.locate(lines.address)
+    section, offset, found = layout.section_of(lines.address)
     return LineRows(
         section=section[found],
         offset=offset[found],

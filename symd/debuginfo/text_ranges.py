@@ -16,7 +16,7 @@ from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scope
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
-CodeRange = TypeVar("CodeRange", Function, Kernel)
+FunctionOrKernel = TypeVar("FunctionOrKernel", Function, Kernel)
 
 
 class TextRanges(NamedTuple):
@@ -97,7 +97,9 @@ def _outermost(scopes: Scopes) -> Numbers:
         found = parent[further]
 
 
-def _meeting(named: Sequence[CodeRange], text: TextRanges, names: Collection[str]) -> tuple[CodeRange, ...]:
+def _meeting(
+    named: Sequence[FunctionOrKernel], text: TextRanges, names: Collection[str]
+) -> tuple[FunctionOrKernel, ...]:
     section = np.array([each.section_index for each in named], np.uint32)
     offset = np.array([each.offset for each in named], np.uint64)
     found = text.meets(section, offset, offset + np.array([each.size for each in named], np.uint64))

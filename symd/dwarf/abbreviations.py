@@ -1,5 +1,5 @@
-"""Abbreviation tables (DWARF 5, 7.5.3). Equal declarations of different tables share one ``DieShape``, so that the DIEs
-of a whole object are decoded by shape."""
+"""Abbreviation tables (DWARF 5, 7.5.3). Equal declarations of different tables share one ``Abbreviation``, so that
+the DIEs of a whole object are decoded by abbreviation."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _Declarations = Mapping[int, tuple[int, bool, tuple[Attribute, ...]]]
 """Abbreviation code -> tag, whether it has children, attributes."""
 
 
-class DieShape(NamedTuple):
-    """What DIEs of one declaration have in common; ``number`` indexes ``Shapes.all``."""
+class Abbreviation(NamedTuple):
+    """What DIEs of one declaration have in common; ``number`` indexes ``AbbreviationTables.all``."""
 
     number: int
     tag: int
@@ -44,7 +44,7 @@ class DieShape(NamedTuple):
     widths: Widths
 
 
-class Shapes:
+class AbbreviationTables:
     """The abbreviations of one object, parsed on demand: each table once for each set of widths.
 
     Tables that overlap cost their bytes again; past twice the section LimitExceeded is raised.
@@ -53,28 +53,30 @@ class Shapes:
     def __init__(self, section: DebugSection) -> None:
         self._section = section.name
         self._data = section.data
-        self.all: list[DieShape] = []
-        self._known: dict[tuple[int, bool, tuple[Attribute, ...], Widths], DieShape] = {}
-        self._tables: dict[tuple[int, Widths], Mapping[int, DieShape]] = {}
+        self.all: list[Abbreviation] = []
+        self._known: dict[tuple[int, bool, tuple[Attribute, ...], Widths], Abbreviation] = {}
+        self._tables: dict[tuple[int, Widths], Mapping[int, Abbreviation]] = {}
         self._parsed = 0
 
-    def table(self, offset: int, widths: Widths) -> Mapping[int, DieShape]:
-        """The table at ``offset``: abbreviation code -> shape. Raises Malformed where it does not end."""
+    def table(self, offset: int, widths: Widths) -> Mapping[int, Abbreviation]:
+        """The table at ``offset``: abbreviation code -> abbreviation. Raises Malformed where it does not end."""
         key = offset, widths
         if key not in self._tables:
             self._tables[key] = self._parse(offset, widths)
         return self._tables[key]
 
-    def shape(self, tag: int, has_children: bool, attributes: tuple[Attribute, ...], widths: Widths) -> DieShape:
-        """The one shape of this declaration."""
+    def abbreviation(
+        self, tag: int, has_children: bool, attributes: tuple[Attribute, ...], widths: Widths
+    ) -> Abbreviation:
+        """The one abbreviation of this declaration."""
         key = tag, has_children, attributes, widths
-        shape = self._known.get(key)
-        if shape is None:
-            shape = self._known[key] = DieShape(len(self.all), *key)
-            self.all.append(shape)
-        return shape
+        abbreviation = self._known.get(key)
+        if abbreviation is None:
+            abbreviation = self._known[key] = Abbreviation(len(self.all), *key)
+            self.all.append(abbreviation)
+        return abbreviation
 
-    def _parse(self, offset: int, widths: Widths) -> dict[int, DieShape]:
+    def _parse(self, offset: int, widths: Widths) -> dict[int, Abbreviation]:
         cursor = Cursor(self._data, self._section, offset, len(self._data))
         try:
             declared = _declarations(cursor, widths)
@@ -82,7 +84,7 @@ class Shapes:
             self._parsed += max(0, cursor.at - offset)
             if self._parsed > 2 * len(self._data) + 65536:
                 raise LimitExceeded("abbreviation tables overlap without end", where=self._section)
-        return {code: self.shape(*declaration, widths) for code, declaration in declared.items()}
+        return {code: self.abbreviation(*declaration, widths) for code, declaration in declared.items()}
 
 
 def _declarations(cursor: Cursor, widths: Widths) -> _Declarations:

@@ -1,4 +1,4 @@
-"""Decodes the attributes of many DIEs at once, shape by shape: only those that say what a scope is."""
+"""Decodes the attributes of many DIEs at once, abbreviation by abbreviation: only those that say what a scope is."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.dwarf import forms
-from symd.dwarf.abbreviations import Attribute, DieShape
+from symd.dwarf.abbreviations import Abbreviation, Attribute
 from symd.dwarf.bulk_read import Positions, sleb_at, uleb_at, unsigned_at
 from symd.dwarf.constants import At, Form
 from symd.dwarf.forms import ValueLayout
 from symd.dwarf.sections import DebugSection, DebugSections
-from symd.dwarf.strings import IN_INFO, IN_LINE_STRINGS, IN_STRINGS, NO_STRING, place
+from symd.dwarf.strings import IN_INFO, IN_STRINGS, NO_STRING, STRING_SECTIONS, string_key
 from symd.dwarf.units import Unit
 from symd.model.columns import U8, U64
 
 _IMPLICIT_CONST, _SDATA = int(Form.DW_FORM_implicit_const), int(Form.DW_FORM_sdata)
 _ADDR, _REF_ADDR, _RNGLISTX = int(Form.DW_FORM_addr), int(Form.DW_FORM_ref_addr), int(Form.DW_FORM_rnglistx)
-_STRING_SECTIONS: dict[int, int] = {
-    Form.DW_FORM_string: IN_INFO,
-    Form.DW_FORM_strp: IN_STRINGS,
-    Form.DW_FORM_line_strp: IN_LINE_STRINGS,
-}
+_STRING_SECTIONS: dict[int, int] = {Form.DW_FORM_string: IN_INFO, **STRING_SECTIONS}
 """Where the strings of each form stand."""
 NO_REFERENCE = -1
 NO_FILE = 0xFFFFFFFF
@@ -61,7 +57,7 @@ class UnitColumns(NamedTuple):
 
 
 class ScopeAttributes(NamedTuple):
-    """One entry a DIE: ``name``, ``linkage_name`` as ``strings.place``; ``origin``, ``specification`` as offsets in
+    """One entry a DIE: ``name``, ``linkage_name`` as ``strings.string_key``; ``origin``, ``specification`` as offsets in
     ``.debug_info`` or NO_REFERENCE; ``low``, ``high`` (an address, or a size where ``high_is_size``); ``ranges`` an
     offset in ``.debug_ranges`` or ``.debug_rnglists``; the ``has_*`` masks; the call site as it stands, without one
     NO_FILE and zeros."""
@@ -118,21 +114,25 @@ class AttributeReader:
         self._ends_of_strings: Positions | None = None
         self.missing: dict[str, int] = {}
 
-    def read(self, shapes: list[DieShape], shape: NDArray[np.int32], at: Positions, unit: Positions) -> ScopeAttributes:
-        """The attributes of DIEs with these shape numbers, first attribute bytes and unit numbers."""
+    def read(
+        self, abbreviations: list[Abbreviation], abbreviation: NDArray[np.int32], at: Positions, unit: Positions
+    ) -> ScopeAttributes:
+        """The attributes of DIEs with these abbreviation numbers, first attribute bytes and unit numbers."""
         found = ScopeAttributes.blank(len(at))
         # 16-bit numbers are sorted by radix.
-        order = np.argsort(shape.astype(np.int16) if len(shapes) < 1 << 15 else shape, kind="stable")
-        for which in np.split(order, np.flatnonzero(np.diff(shape[order])) + 1) if len(order) else []:
-            self._read_shape(shapes[int(shape[which[0]])], which, at[which], unit[which], found)
+        order = np.argsort(
+            abbreviation.astype(np.int16) if len(abbreviations) < 1 << 15 else abbreviation, kind="stable"
+        )
+        for which in np.split(order, np.flatnonzero(np.diff(abbreviation[order])) + 1) if len(order) else []:
+            self._read_abbreviation(abbreviations[int(abbreviation[which[0]])], which, at[which], unit[which], found)
         return found
 
-    def _read_shape(
-        self, shape: DieShape, which: Positions, at: Positions, unit: Positions, found: ScopeAttributes
+    def _read_abbreviation(
+        self, abbreviation: Abbreviation, which: Positions, at: Positions, unit: Positions, found: ScopeAttributes
     ) -> None:
-        wanted = [number for number, attribute in enumerate(shape.attributes) if attribute.name in _TAKERS]
+        wanted = [number for number, attribute in enumerate(abbreviation.attributes) if attribute.name in _TAKERS]
         seen: set[int] = set()
-        for attribute in shape.attributes[: wanted[-1] + 1 if wanted else 0]:
+        for attribute in abbreviation.attributes[: wanted[-1] + 1 if wanted else 0]:
             take = _TAKERS.get(attribute.name)
             if take is not None and attribute.name not in seen:
                 seen.add(attribute.name)
@@ -209,13 +209,13 @@ class AttributeReader:
     def _strings(self, values: _Values) -> U64:
         section = _STRING_SECTIONS.get(values.form)
         if section is not None:
-            return place(section, values.raw)
+            return string_key(section, values.raw)
         if values.form in forms.STRX_FORMS:
             units = self.units
             offset, known = self._entries(
                 self._sections.string_offsets, units.str_offsets_base, units.offset_size, values.raw, values.unit
             )
-            return np.where(known, place(IN_STRINGS, offset), NO_STRING)
+            return np.where(known, string_key(IN_STRINGS, offset), NO_STRING)
         return np.full(len(values.raw), NO_STRING)
 
     def _references(self, values: _Values) -> NDArray[np.int64]:

@@ -20,12 +20,12 @@ class LineColumns:
     sequences as they stand. Every sequence ends in its END_SEQUENCE row; none is empty.
 
     ``address`` u64; ``file`` u32 indexes ``files``, whose entry 0 is "" (no such file); ``line``, ``column`` u32;
-    ``flags`` u8, bits of ``symd.model.RowFlag``. ``discriminator`` and ``isa`` are decoded and dropped.
+    ``flags`` u8, bits of ``symd.model.debug_info.RowFlag``. ``discriminator`` and ``isa`` are decoded and dropped.
 
     A sequence row: ``ends``, the number after its last line row, and ``table`` u32, the number of its table (whose
     offset is ``tables[table]``).
 
-    ``context`` and ``name`` (u32, or None where no table has NVIDIA's extension) are as ``symd.model.LineRows`` has
+    ``context`` and ``name`` (u32, or None where no table has NVIDIA's extension) are as ``symd.model.debug_info.LineRows`` has
     them: ``context`` is the row number, plus one, of the call site (0: not inlined), always an earlier row of the same
     sequence; ``name`` indexes ``names`` and is 0 where ``context`` is. ``names[0]`` is "".
 
@@ -66,7 +66,7 @@ class LineColumns:
         return first_rows(self.ends)
 
     @property
-    def unit(self) -> U32:
+    def table_of_row(self) -> U32:
         """The number of each line row's table."""
         return self.per_row(self.table)
 
@@ -90,11 +90,11 @@ def first_rows(ends: Positions) -> Positions:
 
 @dataclass(frozen=True, slots=True)
 class ScopeColumns:
-    """Functions and inlined calls of one object: two tables of equally long columns, as ``symd.model.Scopes`` with
+    """Functions and inlined calls of one object: two tables of equally long columns, as ``symd.model.debug_info.Scopes`` with
     linear addresses.
 
     A scope row, in the order of the DIE tree (parents before children): ``parent`` u32 (scope number, or
-    ``symd.model.NO_PARENT`` for a function), ``name`` and ``linkage_name`` u32 (indexes of ``names``, entry 0 is ""),
+    ``symd.model.debug_info.NO_PARENT`` for a function), ``name`` and ``linkage_name`` u32 (indexes of ``names``, entry 0 is ""),
     ``inlined`` u8, and the call site ``call_file`` (index of ``LineColumns.files``), ``call_line``, ``call_column``
     u32; ``unit`` u32 is the number of the compile unit in ``.debug_info``.
     A range row, ordered by scope, then as the list has it: ``[range_start, range_end)`` u64 belongs to ``range_scope``
@@ -137,6 +137,6 @@ def look_up_files(maps: Sequence[U32], unit: NDArray[np.integer[Any]], register:
     size = np.array([len(entries) for entries in maps], np.uint32)
     base = np.cumsum(size + np.uint32(1), dtype=np.uint32) - (size + np.uint32(1))
     which = unit.astype(np.intp)
-    place = np.minimum(register, size.take(which))
-    place += base.take(which)
-    return table.take(place)
+    entry = np.minimum(register, size.take(which))
+    entry += base.take(which)
+    return table.take(entry)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.dwarf import forms
-from symd.dwarf.abbreviations import Attribute, DieShape, Shapes
+from symd.dwarf.abbreviations import Abbreviation, AbbreviationTables, Attribute
 from symd.dwarf.bulk_read import Positions
 from symd.dwarf.bulk_records import CODE_LIMIT, Layouts, Records, merged
 from symd.dwarf.constants import Form, Tag
@@ -27,9 +27,9 @@ from symd.errors import Malformed
 from symd.model.columns import U8
 
 NULL = -1
-"""The shape number of a null entry."""
+"""The abbreviation number of a null entry."""
 _WALK_ONLY = -2
-"""The shape number of a DIE that only the walk understands."""
+"""The abbreviation number of a DIE that only the walk understands."""
 _WALKED_BYTES = 16_000
 """Units that together are this short are walked; splitting them costs as much."""
 _GROUP_BYTES = 2 << 20
@@ -39,42 +39,43 @@ _GROUP_TABLES = 256
 
 
 class DieColumns(NamedTuple):
-    """The DIEs of one unit that matter, in order: where each begins in ``.debug_info``, its shape number (or NULL),
+    """The DIEs of one unit that matter, in order: where each begins in ``.debug_info``, its abbreviation
+    number (or NULL),
     where its attributes begin, and the depth it stands at (the unit's own DIE at 0). Null entries have no meaning beyond
     that; of several that stand together, those after the first may be left out."""
 
     at: Positions
-    shape: NDArray[np.int32]
+    abbreviation: NDArray[np.int32]
     attributes: Positions
     depth: NDArray[np.int32]
 
 
-def split(info: DebugSection, u8: U8, unit: Unit, shapes: Shapes) -> DieColumns:
+def split(info: DebugSection, u8: U8, unit: Unit, abbreviations: AbbreviationTables) -> DieColumns:
     """The DIEs of ``unit``; ``u8`` are the bytes of ``info``. Raises Malformed where its tree cannot be followed."""
-    (dies,) = _split_together(u8, [unit], shapes)
-    return _walk(info, unit, shapes) if dies is None else dies
+    (dies,) = _split_together(u8, [unit], abbreviations)
+    return _walk(info, unit, abbreviations) if dies is None else dies
 
 
 def split_all(
-    info: DebugSection, u8: U8, units: Sequence[Unit], shapes: Shapes
+    info: DebugSection, u8: U8, units: Sequence[Unit], abbreviations: AbbreviationTables
 ) -> Iterator[tuple[Unit, DieColumns | Malformed]]:
     """The DIEs of each unit, or what is wrong with its tree."""
     for group in _groups(units):
-        for unit, dies in zip(group, _split_together(u8, group, shapes), strict=True):
+        for unit, dies in zip(group, _split_together(u8, group, abbreviations), strict=True):
             try:
-                yield unit, _walk(info, unit, shapes) if dies is None else dies
+                yield unit, _walk(info, unit, abbreviations) if dies is None else dies
             except Malformed as error:
                 yield unit, error
 
 
-def matters(shape: DieShape) -> bool:
-    """Whether DIEs of this shape are returned."""
-    return shape.has_children or shape.tag in (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
+def matters(abbreviation: Abbreviation) -> bool:
+    """Whether DIEs of this abbreviation are returned."""
+    return abbreviation.has_children or abbreviation.tag in (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
 
 
-def layouts(shape: DieShape) -> Layouts:
+def layouts(abbreviation: Abbreviation) -> Layouts:
     """The layouts of the attributes with neighbouring fixed sizes added up."""
-    return merged(attribute.layout for attribute in shape.attributes)
+    return merged(attribute.layout for attribute in abbreviation.attributes)
 
 
 def _groups(units: Sequence[Unit]) -> Iterator[list[Unit]]:
@@ -90,11 +91,11 @@ def _groups(units: Sequence[Unit]) -> Iterator[list[Unit]]:
         yield group
 
 
-def _split_together(u8: U8, units: Sequence[Unit], shapes: Shapes) -> Sequence[DieColumns | None]:
+def _split_together(u8: U8, units: Sequence[Unit], abbreviations: AbbreviationTables) -> Sequence[DieColumns | None]:
     """None for units that need the walk."""
     if sum(unit.end - unit.dies for unit in units) <= _WALKED_BYTES:
         return [None] * len(units)
-    declared = _Declared(u8, units, shapes)
+    declared = _Declared(u8, units, abbreviations)
     begin, end = np.array([(unit.dies, unit.end) for unit in units], np.int64).T
     found = declared.records.split(begin, end, np.array(declared.base))
     if found is None:
@@ -105,22 +106,30 @@ def _split_together(u8: U8, units: Sequence[Unit], shapes: Shapes) -> Sequence[D
 class _Declared:
     """The abbreviations of some units as tables of records; ``base`` is each unit's table."""
 
-    def __init__(self, u8: U8, units: Sequence[Unit], shapes: Shapes) -> None:
+    def __init__(self, u8: U8, units: Sequence[Unit], abbreviations: AbbreviationTables) -> None:
         self._u8 = u8
         known: dict[tuple[tuple[int, int], ...], int] = {}
-        tables: list[dict[int, DieShape]] = []
+        tables: list[dict[int, Abbreviation]] = []
         which = []
         for unit in units:
-            table = shapes.table(unit.abbreviations, unit.widths)
-            key = tuple((code, shape.number) for code, shape in table.items())
+            table = abbreviations.table(unit.abbreviations, unit.widths)
+            key = tuple((code, abbreviation.number) for code, abbreviation in table.items())
             if key not in known:
                 known[key] = len(tables)
-                tables.append({code: shape for code, shape in table.items() if _is_plain(code, shape, len(table))})
+                tables.append(
+                    {
+                        code: abbreviation
+                        for code, abbreviation in table.items()
+                        if _is_plain(code, abbreviation, len(table))
+                    }
+                )
             which.append(known[key])
-        self.records = Records(u8, [{0: (), **{code: layouts(shape) for code, shape in t.items()}} for t in tables])
+        self.records = Records(
+            u8, [{0: (), **{code: layouts(abbreviation) for code, abbreviation in t.items()}} for t in tables]
+        )
         self.base = [int(self.records.base[number]) for number in which]
         column = self.records.column
-        self._shape = column(
+        self._abbreviation = column(
             [{0: NULL, **{code: s.number for code, s in t.items()}} for t in tables], _WALK_ONLY, np.int32
         )
         self._change = column([{0: -1, **{code: s.has_children for code, s in t.items()}} for t in tables], 0, np.int8)
@@ -134,28 +143,31 @@ class _Declared:
         closing = depth <= 0
         count = int(np.argmax(closing)) + 1 if closing.any() else len(depth)
         at, rows = at[:count], rows[:count]
-        shape = self._shape.take(rows)
-        if not count or (shape == _WALK_ONLY).any() or self.records.after(at[-1:], rows[-1:])[0] > end:
+        abbreviation = self._abbreviation.take(rows)
+        if not count or (abbreviation == _WALK_ONLY).any() or self.records.after(at[-1:], rows[-1:])[0] > end:
             return None
         depth -= change
         kept = self._matters.take(rows)
-        null = shape == NULL
+        null = abbreviation == NULL
         kept[1:] &= ~(null[1:] & null[:-1])
         which = np.flatnonzero(kept)
         at = at.take(which)
-        return DieColumns(at, shape.take(which), at + 1 + (self._u8.take(at) >= 0x80), depth.take(which))
+        return DieColumns(at, abbreviation.take(which), at + 1 + (self._u8.take(at) >= 0x80), depth.take(which))
 
 
-def _is_plain(code: int, shape: DieShape, count: int) -> bool:
+def _is_plain(code: int, abbreviation: Abbreviation, count: int) -> bool:
     """Whether records can be passed by this declaration of a table of so many; far-off codes would make it large."""
     unusual = {ValueLayout.INDIRECT, ValueLayout.UNKNOWN}
-    return 0 < code < min(CODE_LIMIT, 256 + 4 * count) and all(a.layout not in unusual for a in shape.attributes)
+    return 0 < code < min(CODE_LIMIT, 256 + 4 * count) and all(a.layout not in unusual for a in abbreviation.attributes)
 
 
-def _walk(info: DebugSection, unit: Unit, shapes: Shapes) -> DieColumns:
-    table = shapes.table(unit.abbreviations, unit.widths)
+def _walk(info: DebugSection, unit: Unit, abbreviations: AbbreviationTables) -> DieColumns:
+    table = abbreviations.table(unit.abbreviations, unit.widths)
     cursor = Cursor(info.data, info.name, unit.dies, unit.end)
-    plans = {code: (layouts(shape), shape.number, matters(shape), shape.has_children) for code, shape in table.items()}
+    plans = {
+        code: (layouts(abbreviation), abbreviation.number, matters(abbreviation), abbreviation.has_children)
+        for code, abbreviation in table.items()
+    }
     found = array("q")
     depth = 0
     while cursor.at < cursor.end:
@@ -171,7 +183,7 @@ def _walk(info: DebugSection, unit: Unit, shapes: Shapes) -> DieColumns:
             sizes, number, important, has_children = plan
             attributes = cursor.at
             if ValueLayout.INDIRECT in sizes:
-                number = _skip_indirect(cursor, table[code], shapes)
+                number = _skip_indirect(cursor, table[code], abbreviations)
             else:
                 for size in sizes:
                     forms.skip(cursor, size)
@@ -184,18 +196,21 @@ def _walk(info: DebugSection, unit: Unit, shapes: Shapes) -> DieColumns:
     return DieColumns(columns[0], columns[1].astype(np.int32), columns[2], columns[3].astype(np.int32))
 
 
-def _skip_indirect(cursor: Cursor, shape: DieShape, shapes: Shapes) -> int:
-    """Pass the attributes of a DIE that names forms in place; the number of a shape that has them spelt out.
+def _skip_indirect(cursor: Cursor, abbreviation: Abbreviation, abbreviations: AbbreviationTables) -> int:
+    """Pass the attributes of a DIE that names forms in place; the number of an abbreviation that has them
+    spelt out.
 
     The form in place is passed as an attribute 0 of its own, a LEB128.
     """
     spelt: list[Attribute] = []
-    for attribute in shape.attributes:
+    for attribute in abbreviation.attributes:
         resolved = attribute
         while resolved.form == Form.DW_FORM_indirect:
             form = cursor.uleb()
             spelt.append(Attribute(0, Form.DW_FORM_udata, ValueLayout.LEB))
-            resolved = Attribute(attribute.name, form, forms.layout(form, shape.widths))
+            resolved = Attribute(attribute.name, form, forms.layout(form, abbreviation.widths))
         forms.skip(cursor, resolved.layout)
         spelt.append(resolved)
-    return shapes.shape(shape.tag, shape.has_children, tuple(spelt), shape.widths).number
+    return abbreviations.abbreviation(
+        abbreviation.tag, abbreviation.has_children, tuple(spelt), abbreviation.widths
+    ).number

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from symd.dwarf.constants import Form, Lnct
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.sections import DebugSection
-from symd.dwarf.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.dwarf.strings import STRING_SECTIONS, StringReader
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 
@@ -19,8 +19,9 @@ _PATH, _DIRECTORY_INDEX = int(Lnct.DW_LNCT_path), int(Lnct.DW_LNCT_directory_ind
 _MD5, _LLVM_SOURCE = int(Lnct.DW_LNCT_MD5), int(Lnct.DW_LNCT_LLVM_source)
 
 
-class ProgramShape(NamedTuple):
-    """Everything of a header that the instructions' meaning depends on; programs of one shape are decoded together."""
+class ProgramParameters(NamedTuple):
+    """Everything of a header that the instructions' meaning depends on; programs of the same parameters are
+    decoded together."""
 
     opcode_base: int
     line_base: int
@@ -44,7 +45,7 @@ class LineHeader:
     end: int
     program: int
     version: int
-    shape: ProgramShape
+    parameters: ProgramParameters
     offset_size: int
     tables: int
     directories: list[bytes] = field(default_factory=list)
@@ -100,8 +101,8 @@ def read_header(cursor: Cursor, strings: StringReader, offset: int, offset_size:
     program = cursor.at + header_length
     if program > end:
         raise cursor.fail(f"the header's length {header_length:#x} passes the end of its table")
-    shape = _shape(cursor, version)
-    header = LineHeader(offset, end, program, version, shape, offset_size, cursor.at)
+    parameters = _parameters(cursor, version)
+    header = LineHeader(offset, end, program, version, parameters, offset_size, cursor.at)
     cursor.end = program
     if version >= 5:
         header.directories = [path for path, _ in _names(cursor, strings, offset_size)]
@@ -111,7 +112,7 @@ def read_header(cursor: Cursor, strings: StringReader, offset: int, offset_size:
     return header
 
 
-def _shape(cursor: Cursor, version: int) -> ProgramShape:
+def _parameters(cursor: Cursor, version: int) -> ProgramParameters:
     min_inst_length = cursor.unsigned(1)
     max_ops = cursor.unsigned(1) if version >= 4 else 1
     default_is_stmt = cursor.unsigned(1) != 0
@@ -121,7 +122,7 @@ def _shape(cursor: Cursor, version: int) -> ProgramShape:
     if not (max_ops and line_range and opcode_base):
         raise cursor.fail(f"line_range {line_range}, opcode_base {opcode_base}, operations {max_ops}: none may be 0")
     counts = cursor.skip(opcode_base - 1)
-    return ProgramShape(
+    return ProgramParameters(
         opcode_base,
         line_base - 256 if line_base >= 128 else line_base,
         line_range,
@@ -200,7 +201,7 @@ def _entries(
 
 def _reader(form: int, strings: StringReader, offset_size: int) -> Callable[[Cursor], bytes | int | None]:
     """Reads one value of a form; refuses it where it cannot stand in a file table."""
-    section = _STRING_SECTIONS.get(form)
+    section = STRING_SECTIONS.get(form)
     if section is not None:
         return lambda cursor: strings.at(section, cursor.unsigned(offset_size))
 
@@ -222,7 +223,6 @@ def _fixed(size: int) -> Callable[[Cursor], int]:
     return lambda cursor: cursor.unsigned(size)
 
 
-_STRING_SECTIONS: dict[int, int] = {Form.DW_FORM_strp: IN_STRINGS, Form.DW_FORM_line_strp: IN_LINE_STRINGS}
 _FORMS: dict[int, Callable[[Cursor], bytes | int | None]] = {
     Form.DW_FORM_block2: _block(_fixed(2)),
     Form.DW_FORM_block4: _block(_fixed(4)),

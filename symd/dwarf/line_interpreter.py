@@ -50,10 +50,10 @@ class _Machine:
     ends: list[int] = field(default_factory=list)
 
     def advance(self, operations: int) -> None:
-        shape, state = self.header.shape, self.state
+        parameters, state = self.header.parameters, self.state
         total = state.op_index + operations
-        state.address += shape.min_inst_length * (total // shape.max_ops)
-        state.op_index = total % shape.max_ops
+        state.address += parameters.min_inst_length * (total // parameters.max_ops)
+        state.op_index = total % parameters.max_ops
 
     def emit(self, flags: int = 0) -> None:
         s = self.state
@@ -64,18 +64,18 @@ class _Machine:
         s.flags = 0
 
     def step(self) -> None:
-        shape = self.header.shape
+        parameters = self.header.parameters
         opcode = self.cursor.unsigned(1)
-        if opcode >= shape.opcode_base:
-            self.advance((opcode - shape.opcode_base) // shape.line_range)
-            self.state.line += shape.line_base + (opcode - shape.opcode_base) % shape.line_range
+        if opcode >= parameters.opcode_base:
+            self.advance((opcode - parameters.opcode_base) // parameters.line_range)
+            self.state.line += parameters.line_base + (opcode - parameters.opcode_base) % parameters.line_range
             self.emit()
         elif opcode == EXTENDED_OPCODE:
             self.extended()
         elif opcode in _STANDARD:
             _STANDARD[opcode](self)
         else:
-            for _ in range(operand_count(shape, opcode)):
+            for _ in range(operand_count(parameters, opcode)):
                 self.cursor.uleb()
 
     def extended(self) -> None:
@@ -102,8 +102,8 @@ class _Machine:
         self.state.is_stmt = not self.state.is_stmt
 
     def const_add_pc(self) -> None:
-        shape = self.header.shape
-        self.advance((255 - shape.opcode_base) // shape.line_range)
+        parameters = self.header.parameters
+        self.advance((255 - parameters.opcode_base) // parameters.line_range)
 
     def fixed_advance_pc(self) -> None:
         self.state.address += self.cursor.unsigned(2)
@@ -122,7 +122,7 @@ class _Machine:
         del operands
         self.emit(_END_SEQUENCE)
         self.ends.append(len(self.rows) // _COLUMNS)
-        self.state = _State(self.header.shape.default_is_stmt)
+        self.state = _State(self.header.parameters.default_is_stmt)
 
     def set_address(self, operands: Cursor) -> None:
         self.state.address, self.state.op_index = operands.address(operands.end - operands.at), 0
@@ -157,9 +157,9 @@ _EXTENDED: Mapping[int, Callable[[_Machine, Cursor], None]] = {
 
 
 def run(section: DebugSection, header: LineHeader) -> ProgramRows:
-    """As ``line_program.run`` for one header; any shape."""
+    """As ``line_program.run`` for one header; any parameters."""
     cursor = Cursor(section.data, section.name, header.program, header.end)
-    machine = _Machine(header, cursor, _State(header.shape.default_is_stmt))
+    machine = _Machine(header, cursor, _State(header.parameters.default_is_stmt))
     malformed: dict[int, tuple[int, str]] = {}
     while machine.cursor.at < machine.cursor.end:
         start = machine.cursor.at

@@ -1,4 +1,4 @@
-"""Runs line programs of one shape, all at once: operands become deltas and settings of rows, cumulative sums and
+"""Runs line programs of the same parameters, all at once: operands become deltas and settings of rows, cumulative sums and
 forward fills do the rest (DWARF 5, 6.2.5)."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from symd.dwarf import opcode_boundaries
 from symd.dwarf.bulk_read import Positions, sleb_at, spread, uleb_at, unsigned_at
 from symd.dwarf.constants import Lne, Lns
 from symd.dwarf.cursor import Cursor
-from symd.dwarf.line_header import LineHeader, ProgramShape, file_entry_directory
+from symd.dwarf.line_header import LineHeader, ProgramParameters, file_entry_directory
 from symd.dwarf.sections import DebugSection
 from symd.errors import Malformed
 from symd.model.columns import U8, U32, U64
@@ -57,20 +57,20 @@ class ProgramRows(NamedTuple):
 
 
 class _Code:
-    """Programs of one shape laid one after the other, and which instruction belongs to which row."""
+    """Programs of the same parameters laid one after the other, and which instruction belongs to which row."""
 
     def __init__(self, section: DebugSection, headers: Sequence[LineHeader]) -> None:
-        shape = headers[0].shape
+        parameters = headers[0].parameters
         data = section.data
         self.section = section.name
-        self.shape = shape
+        self.parameters = parameters
         self.headers = headers
         sentinel = bytes([opcode_boundaries.SENTINEL])
         self.bytes = b"".join(piece for h in headers for piece in (data[h.program : h.end], sentinel))
         self.u8: U8 = np.frombuffer(self.bytes, np.uint8)
         self.stops = np.cumsum([h.end - h.program + 1 for h in headers]) - 1
         self.begins = np.append(0, self.stops[:-1] + 1)
-        self.found = opcode_boundaries.find(self.bytes, shape, self.stops)
+        self.found = opcode_boundaries.find(self.bytes, parameters, self.stops)
         self.malformed: dict[int, tuple[int, str]] = {}
         self.refuse(self.found.malformed, "an instruction passes the end of its table")
         self.kind = self._extended_kinds()
@@ -92,7 +92,7 @@ class _Code:
 
     def _find_rows(self) -> None:
         """Number rows and sequences. A sentinel is a row of its own."""
-        emits = self.u8 >= self.shape.opcode_base
+        emits = self.u8 >= self.parameters.opcode_base
         emits |= self.u8 == _COPY
         emits &= self.found.starts
         closers = self.found.extended[self.kind == _END_SEQUENCE]
@@ -114,7 +114,7 @@ class _Code:
     def _sort_others(self, others: NDArray[np.bool_]) -> None:
         """Tell instructions that add no row apart: the frequent ones as masks of bytes, the others as one list."""
         self._frequent = {
-            opcode: (self.u8 == opcode) & others for opcode in _FREQUENT if opcode < self.shape.opcode_base
+            opcode: (self.u8 == opcode) & others for opcode in _FREQUENT if opcode < self.parameters.opcode_base
         }
         for mask in self._frequent.values():
             others ^= mask
@@ -158,7 +158,7 @@ class _Code:
 
 
 def run(section: DebugSection, headers: Sequence[LineHeader]) -> ProgramRows:
-    """Run the programs of ``headers``, all of one shape that ``is_regular``, over the section of line tables.
+    """Run the programs of ``headers``, all of the same parameters that ``is_regular``, over the section of line tables.
 
     DW_LNE_define_file appends to the ``files`` of its header.
     """
@@ -177,9 +177,9 @@ def run(section: DebugSection, headers: Sequence[LineHeader]) -> ProgramRows:
     return _keep(code, columns)
 
 
-def is_regular(shape: ProgramShape) -> bool:
-    """Whether ``run`` can take programs of this shape; the others go through ``line_interpreter``."""
-    return shape.max_ops == 1 and shape.opcode_base <= 0x80
+def is_regular(parameters: ProgramParameters) -> bool:
+    """Whether ``run`` can take programs of these parameters; the others go through ``line_interpreter``."""
+    return parameters.max_ops == 1 and parameters.opcode_base <= 0x80
 
 
 def _register(code: _Code, opcode: int, default: int) -> U32:
@@ -196,10 +196,10 @@ def _restart(deltas: NDArray[Number], first: Positions) -> None:
 
 
 def _lines(code: _Code) -> U32:
-    shape = code.shape
+    parameters = code.parameters
     delta = np.zeros(256, np.int64)
-    specials = np.arange(shape.opcode_base, 256)
-    delta[specials] = shape.line_base + (specials - shape.opcode_base) % shape.line_range
+    specials = np.arange(parameters.opcode_base, 256)
+    delta[specials] = parameters.line_base + (specials - parameters.opcode_base) % parameters.line_range
     line = delta.astype(np.uint32).take(code.row_opcode)
     at = code.opcode(Lns.DW_LNS_advance_line)
     np.add.at(line, code.row(at), sleb_at(code.u8, at + 1)[0].astype(np.uint32))
@@ -210,15 +210,15 @@ def _lines(code: _Code) -> U32:
 
 def _advances(code: _Code) -> tuple[Positions, U64]:
     """Position and byte count of everything but special opcodes that moves the address on."""
-    shape = code.shape
+    parameters = code.parameters
     moved = code.opcode(Lns.DW_LNS_advance_pc)
     constant = code.opcode(Lns.DW_LNS_const_add_pc)
     fixed = code.opcode(Lns.DW_LNS_fixed_advance_pc)
-    step = (255 - shape.opcode_base) // shape.line_range * shape.min_inst_length
+    step = (255 - parameters.opcode_base) // parameters.line_range * parameters.min_inst_length
     at = np.concatenate([moved, constant, fixed])
     count = np.concatenate(
         [
-            uleb_at(code.u8, moved + 1)[0] * np.uint64(shape.min_inst_length),
+            uleb_at(code.u8, moved + 1)[0] * np.uint64(parameters.min_inst_length),
             np.full(len(constant), step, np.uint64),
             # A malformed instruction may stand before the last byte; its rows are dropped.
             unsigned_at(code.u8, np.minimum(fixed + 1, len(code.u8) - 2), 2),
@@ -229,10 +229,10 @@ def _advances(code: _Code) -> tuple[Positions, U64]:
 
 def _addresses(code: _Code) -> U64:
     """Deltas of rows, with an absolute address where a sequence begins or one is set, and their running totals."""
-    shape = code.shape
+    parameters = code.parameters
     delta = np.zeros(256, np.uint64)
-    specials = np.arange(shape.opcode_base, 256)
-    delta[specials] = (specials - shape.opcode_base) // shape.line_range * shape.min_inst_length
+    specials = np.arange(parameters.opcode_base, 256)
+    delta[specials] = (specials - parameters.opcode_base) // parameters.line_range * parameters.min_inst_length
     address = delta.take(code.row_opcode)
     at, count = _advances(code)
     rows = code.row(at)
@@ -270,7 +270,7 @@ def _flags(code: _Code) -> U8:
     flags = negated.astype(np.uint8)
     if before.any():
         flags += code.per_sequence(before.astype(np.uint8))
-    flags += np.uint8(code.shape.default_is_stmt)
+    flags += np.uint8(code.parameters.default_is_stmt)
     flags &= np.uint8(RowFlag.IS_STMT)
     for opcode, flag in _ROW_FLAGS:
         flags[code.row(code.opcode(opcode))] |= np.uint8(flag)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from symd.dwarf import line_program
 from symd.dwarf.bulk_read import Positions, spread
 from symd.dwarf.columns import LineColumns, first_rows, look_up_files
-from symd.dwarf.line_header import LineHeader, ProgramShape, read_headers
+from symd.dwarf.line_header import LineHeader, ProgramParameters, read_headers
 from symd.dwarf.paths import file_paths
 from symd.dwarf.row_table import ProgramGroup, RowTable
 from symd.dwarf.sections import DebugSection, DebugSections
-from symd.dwarf.strings import IN_STRINGS, NO_STRING, Names, StringReader, place
+from symd.dwarf.strings import IN_STRINGS, NO_STRING, Names, StringReader, string_key
 from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
 from symd.errors import LimitExceeded, Malformed
@@ -27,7 +27,7 @@ _PATH_BYTES = 256 << 20
 _GROUP_BYTES = 256 << 10
 """Bytes of programs that are run together: what is made of them fits the caches."""
 _INTERPRETED_BYTES = 500
-"""Programs of one shape that are together this short run faster one instruction at a time."""
+"""Programs of the same parameters that are together this short run faster one instruction at a time."""
 
 
 def read_lines(sections: DebugSections, units: Units | None = None) -> LineColumns:
@@ -57,18 +57,18 @@ def read_lines(sections: DebugSections, units: Units | None = None) -> LineColum
 
 
 def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
-    """Numbers of headers that are run together: of one shape, and not more than fit the caches with what is made of
+    """Numbers of headers that are run together: of the same parameters, and not more than fit the caches with what is made of
     them."""
     groups: list[list[int]] = []
-    growing: dict[ProgramShape, tuple[list[int], int]] = {}
+    growing: dict[ProgramParameters, tuple[list[int], int]] = {}
     for number, header in enumerate(headers):
         length = header.end - header.program
-        group, size = growing.get(header.shape, ([], 0))
+        group, size = growing.get(header.parameters, ([], 0))
         if not group or size + length > _GROUP_BYTES:
             group, size = [], 0
             groups.append(group)
         group.append(number)
-        growing[header.shape] = group, size + length
+        growing[header.parameters] = group, size + length
     return groups
 
 
@@ -79,7 +79,7 @@ def _run(section: DebugSection, headers: Sequence[LineHeader], rows: RowTable) -
         size = sum(headers[number].end - headers[number].program for number in group)
         done += size
         share = done / total if total else 1
-        if line_program.is_regular(headers[group[0]].shape) and size > _INTERPRETED_BYTES:
+        if line_program.is_regular(headers[group[0]].parameters) and size > _INTERPRETED_BYTES:
             yield rows.add(line_program.run(section, [headers[number] for number in group]), group, share)
         else:
             from symd.dwarf import line_interpreter  # noqa: PLC0415 - large objects do not need it
@@ -176,7 +176,7 @@ def _with_calls(
     """The rows with what NVIDIA's extension says of them."""
     names = Names()
     sites = _call_sites(context, lines.first)
-    name_columns = _inline_names(strings, headers, lines.unit, name, sites, names)
+    name_columns = _inline_names(strings, headers, lines.table_of_row, name, sites, names)
     return replace(lines, context=sites, name=name_columns, names=names.all())
 
 
@@ -198,5 +198,5 @@ def _inline_names(
     strings: StringReader, headers: Sequence[LineHeader], unit: U32, name: U64, context: U32, names: Names
 ) -> U32:
     base = np.array([header.names_base for header in headers], np.uint64)[unit]
-    places = np.where(context != 0, place(IN_STRINGS, base + name), NO_STRING)
+    places = np.where(context != 0, string_key(IN_STRINGS, base + name), NO_STRING)
     return names.intern(strings, places)[0]

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from symd.dwarf.bulk_read import Positions, spans, uleb_at
 from symd.dwarf.constants import Lns
-from symd.dwarf.line_header import EXTENDED_OPCODE, ProgramShape
+from symd.dwarf.line_header import EXTENDED_OPCODE, ProgramParameters
 from symd.model.columns import U8
 
 SENTINEL = int(Lns.DW_LNS_copy)
@@ -52,9 +52,9 @@ Mask = NDArray[np.bool_]
 Runs = tuple[tuple[np.uint8, np.uint8], ...]
 
 
-def operand_count(shape: ProgramShape, opcode: int) -> int:
+def operand_count(parameters: ProgramParameters, opcode: int) -> int:
     """LEB128 operands of a standard opcode; those of an unknown one are what the header says."""
-    return _STANDARD_OPERANDS.get(opcode, shape.operand_counts[opcode - 1])
+    return _STANDARD_OPERANDS.get(opcode, parameters.operand_counts[opcode - 1])
 
 
 class Instructions(NamedTuple):
@@ -123,19 +123,21 @@ def _states(swap: Mask, keep: Mask) -> Mask:
     return state
 
 
-def find(code: bytes, shape: ProgramShape, stops: Positions) -> Instructions:
+def find(code: bytes, parameters: ProgramParameters, stops: Positions) -> Instructions:
     """The instructions of programs that lie one after the other, each with a SENTINEL after it (at ``stops``)."""
     u8 = np.frombuffer(code, np.uint8)
-    swapping, beginning = _classes(tuple(operand_count(shape, opcode) for opcode in range(1, shape.opcode_base)))
+    swapping, beginning = _classes(
+        tuple(operand_count(parameters, opcode) for opcode in range(1, parameters.opcode_base))
+    )
     swap, irregular = _among(u8, swapping), _among(u8, beginning)
     keep = swap | (u8 >= 0x80)
     states = _states(swap, keep)
     starts = np.empty(len(states), np.bool_)
     starts[0] = True
     np.logical_not(states[:-1], out=starts[1:])
-    candidates = _irregular(u8, shape, np.flatnonzero(irregular & starts), stops)
+    candidates = _irregular(u8, parameters, np.flatnonzero(irregular & starts), stops)
     if states[candidates.end - 1].any():
-        candidates = _irregular(u8, shape, np.flatnonzero(irregular), stops)
+        candidates = _irregular(u8, parameters, np.flatnonzero(irregular), stops)
     true = _walk(states, keep, candidates)
     at, end = candidates.at[true], candidates.end[true]
     states = _mend(states, keep, end)
@@ -147,7 +149,7 @@ def find(code: bytes, shape: ProgramShape, stops: Positions) -> Instructions:
     return Instructions(starts, at[extended], candidates.payload[true][extended], end[extended], malformed)
 
 
-def _irregular(code: U8, shape: ProgramShape, at: Positions, stops: Positions) -> _Irregular:
+def _irregular(code: U8, parameters: ProgramParameters, at: Positions, stops: Positions) -> _Irregular:
     """Where each candidate would end, were it an instruction."""
     limit = stops[np.searchsorted(stops, at)] if at.size else at
     opcode = code[at]
@@ -162,14 +164,14 @@ def _irregular(code: U8, shape: ProgramShape, at: Positions, stops: Positions) -
     malformed[extended] |= ~fits
     unknown = np.flatnonzero((opcode != EXTENDED_OPCODE) & (opcode != _FIXED_ADVANCE_PC))
     if unknown.size:
-        end[unknown] = _after_operands(code, shape, at[unknown])
+        end[unknown] = _after_operands(code, parameters, at[unknown])
     malformed |= end > limit
     return _Irregular(at, payload, np.where(malformed, limit, end), malformed)
 
 
-def _after_operands(code: U8, shape: ProgramShape, at: Positions) -> Positions:
+def _after_operands(code: U8, parameters: ProgramParameters, at: Positions) -> Positions:
     """The position after the LEB128 operands of standard opcodes, or past the end of ``code``."""
-    counts = np.array([0] + [operand_count(shape, opcode) for opcode in range(1, shape.opcode_base)])
+    counts = np.array([0] + [operand_count(parameters, opcode) for opcode in range(1, parameters.opcode_base)])
     last_bytes = np.append(np.flatnonzero(code < 0x80), len(code))
     number = np.searchsorted(last_bytes, at + 1) + counts[code[at]] - 1
     after: Positions = last_bytes[np.minimum(number, len(last_bytes) - 1)] + 1

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.dwarf import die_split, tree
-from symd.dwarf.abbreviations import DieShape
+from symd.dwarf.abbreviations import Abbreviation
 from symd.dwarf.attributes import NO_FILE, AttributeReader, ScopeAttributes
 from symd.dwarf.bulk_read import Positions
 from symd.dwarf.columns import LineColumns, ScopeColumns, look_up_files
@@ -36,7 +36,7 @@ class _Functions(NamedTuple):
 
     at: Positions
     attributes: Positions
-    shape: NDArray[np.int32]
+    abbreviation: NDArray[np.int32]
     unit: Positions
     inlined: NDArray[np.bool_]
     around: NDArray[np.int64]
@@ -64,9 +64,9 @@ def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None
     trees = _split(sections.info, u8, units, warnings)
     if warnings and not trees:
         raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
-    functions = _functions(trees, units.shapes.all)
+    functions = _functions(trees, units.abbreviation_tables.all)
     reader = AttributeReader(sections, u8, units.units)
-    found = reader.read(units.shapes.all, functions.shape, functions.attributes, functions.unit)
+    found = reader.read(units.abbreviation_tables.all, functions.abbreviation, functions.attributes, functions.unit)
     ranges, bad_lists = code_ranges(sections, reader, found, functions.unit)
     names = Names(lines.names)
     links = [_links(functions.at, reference) for reference in (found.specification, found.origin)]
@@ -107,7 +107,7 @@ def _columns(
 def _split(info: DebugSection, u8: U8, units: Units, warnings: Warnings) -> list[tuple[int, DieColumns]]:
     """The DIEs of every unit that can be followed, with the unit's place among ``units``."""
     trees = []
-    for place, (unit, dies) in enumerate(die_split.split_all(info, u8, units.units, units.shapes)):
+    for place, (unit, dies) in enumerate(die_split.split_all(info, u8, units.units, units.abbreviation_tables)):
         if isinstance(dies, Malformed):
             warnings.add(f"{info.name}+{unit.offset:#x}: unit left out: {dies}")
         else:
@@ -115,23 +115,33 @@ def _split(info: DebugSection, u8: U8, units: Units, warnings: Warnings) -> list
     return trees
 
 
-def _functions(trees: Sequence[tuple[int, DieColumns]], shapes: Sequence[DieShape]) -> _Functions:
+def _functions(trees: Sequence[tuple[int, DieColumns]], abbreviations: Sequence[Abbreviation]) -> _Functions:
     """Join the trees, find who stands around whom, and keep the functions and inlined calls."""
-    kind = np.array([_KINDS.get(shape.tag, _OTHER) for shape in shapes] + [_OTHER], np.uint8)
-    children = np.array([shape.has_children for shape in shapes] + [False], np.bool_)
+    kind = np.array([_KINDS.get(abbreviation.tag, _OTHER) for abbreviation in abbreviations] + [_OTHER], np.uint8)
+    children = np.array([abbreviation.has_children for abbreviation in abbreviations] + [False], np.bool_)
     count = [len(dies.at) for _, dies in trees]
     unit = np.repeat(np.array([place for place, _ in trees], np.int64), count)
     dies = DieColumns._make(
         np.concatenate(column) for column in zip(_NO_DIES, *(dies for _, dies in trees), strict=True)
     )
-    real = np.flatnonzero(dies.shape != NULL)
-    at, shape, attributes, depth = dies.at[real], dies.shape[real], dies.attributes[real], dies.depth[real]
-    which = np.flatnonzero(kind[shape] != _OTHER)
-    around = tree.enclosing(depth, children[shape], kind[shape] != _OTHER)[which]
+    real = np.flatnonzero(dies.abbreviation != NULL)
+    at, abbreviation, attributes, depth = (
+        dies.at[real],
+        dies.abbreviation[real],
+        dies.attributes[real],
+        dies.depth[real],
+    )
+    which = np.flatnonzero(kind[abbreviation] != _OTHER)
+    around = tree.enclosing(depth, children[abbreviation], kind[abbreviation] != _OTHER)[which]
     number = np.full(len(real) + 1, tree.NO_SCOPE, np.int64)
     number[which] = np.arange(len(which))
     return _Functions(
-        at[which], attributes[which], shape[which], unit[real][which], kind[shape[which]] == _INLINED, number[around]
+        at[which],
+        attributes[which],
+        abbreviation[which],
+        unit[real][which],
+        kind[abbreviation[which]] == _INLINED,
+        number[around],
     )
 
 

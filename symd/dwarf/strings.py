@@ -1,4 +1,4 @@
-"""Interned strings: places of NUL-terminated strings in sections, as numbers, become indexes into one list of names."""
+"""Interned strings: keys, which say where NUL-terminated strings stand in sections, become indexes into one list of names."""
 
 from __future__ import annotations
 
@@ -8,29 +8,33 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.dwarf.constants import Form
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.errors import LimitExceeded
 from symd.model.columns import U32, U64
 
 IN_INFO, IN_STRINGS, IN_LINE_STRINGS = 1, 2, 3
-"""The sections that hold strings, as ``place`` numbers them."""
+"""The sections that hold strings, as ``string_key`` numbers them."""
+STRING_SECTIONS: dict[int, int] = {Form.DW_FORM_strp: IN_STRINGS, Form.DW_FORM_line_strp: IN_LINE_STRINGS}
+"""Where the strings stand that a form names by offset."""
 _SECTION_BITS = 60
 _OFFSET = np.uint64((1 << _SECTION_BITS) - 1)
-_FIRST_PLACES = np.arange(IN_INFO, IN_LINE_STRINGS + 2, dtype=np.uint64) << np.uint64(_SECTION_BITS)
-"""The first place of each section, and after the last."""
-_BYTES_READ_PER_BYTE = 16
-_BYTES_READ_AT_LEAST = 1 << 20
-"""What all strings may have together: so many times the bytes of their sections, and this much in any case."""
+_FIRST_KEYS = np.arange(IN_INFO, IN_LINE_STRINGS + 2, dtype=np.uint64) << np.uint64(_SECTION_BITS)
+"""The first key of each section, and after the last."""
+_MAX_EXPANSION = 16
+"""Bytes read per byte of the sections of strings, at most."""
+_MIN_ALLOWANCE = 1 << 20
+"""Bytes that may be read in any case."""
 _STRINGS_PER_WANTED_ONE = 8
 """Where at least one of so many strings of a section is wanted, the whole section is split; where fewer are, the end of each
 is searched for."""
-_BYTES_PER_PLACE = 64
-"""Places that lie no farther apart than this on average are found to be different by a mark for every byte between the first
+_BYTES_PER_KEY = 64
+"""Keys that lie no farther apart than this on average are found to be different by a mark for every byte between the first
 and the last; others by sorting."""
 NO_STRING = np.uint64(0)
 
 
-def place(section: int, offset: U64) -> U64:
+def string_key(section: int, offset: U64) -> U64:
     """The number that stands for the strings at ``offset`` of a section, such as IN_STRINGS."""
     return np.minimum(offset, _OFFSET) | np.uint64(section << _SECTION_BITS)
 
@@ -46,7 +50,7 @@ class StringReader:
             IN_LINE_STRINGS: sections.line_strings,
         }
         self._last: dict[int, tuple[bytes, int]] = {}
-        self._budget = _BYTES_READ_AT_LEAST
+        self._budget = _MIN_ALLOWANCE
 
     def at(self, section: int, offset: int) -> bytes | None:
         """The string at ``offset``; None where the section has none."""
@@ -76,12 +80,12 @@ class StringReader:
         return texts
 
     def _open(self, section: int) -> tuple[bytes, int]:
-        """A section's bytes and the place of its last NUL, or -1."""
+        """A section's bytes and where its last NUL is, or -1."""
         known = self._last.get(section)
         if known is None:
             data = self._sections[section].data
             known = self._last[section] = data, data.rfind(b"\0")
-            self._budget += _BYTES_READ_PER_BYTE * len(data)
+            self._budget += _MAX_EXPANSION * len(data)
         return known
 
     def _spend(self, section: int, count: int) -> None:
@@ -99,10 +103,10 @@ class Names:
     def all(self) -> tuple[str, ...]:
         return tuple(self._numbers)
 
-    def intern(self, strings: StringReader, places: U64) -> tuple[U32, int]:
-        """The number of the string at each place, and how many distinct places have no string (their number is 0)."""
-        distinct, where = _distinct(places)
-        edges = np.searchsorted(distinct, _FIRST_PLACES)
+    def intern(self, strings: StringReader, keys: U64) -> tuple[U32, int]:
+        """The number of the string of each key, and how many distinct keys have no string (their number is 0)."""
+        distinct, where = _distinct(keys)
+        edges = np.searchsorted(distinct, _FIRST_KEYS)
         numbers = np.zeros(len(distinct), np.uint32)
         missing = 0
         for section, (first, last) in enumerate(pairwise(edges.tolist()), IN_INFO):
@@ -118,14 +122,14 @@ class Names:
         return np.fromiter(map(known.__getitem__, texts), np.uint32, len(texts))
 
 
-def _distinct(places: U64) -> tuple[U64, NDArray[np.intp]]:
-    """The places in order, each once, and the number of each one given."""
-    least = places.min() if len(places) else NO_STRING
-    room = int(places.max() - least) + 1 if len(places) else 0
-    if room > _BYTES_PER_PLACE * len(places):
-        distinct, where = np.unique(places, return_inverse=True)
+def _distinct(keys: U64) -> tuple[U64, NDArray[np.intp]]:
+    """The keys in order, each once, and the number of each one given."""
+    least = keys.min() if len(keys) else NO_STRING
+    room = int(keys.max() - least) + 1 if len(keys) else 0
+    if room > _BYTES_PER_KEY * len(keys):
+        distinct, where = np.unique(keys, return_inverse=True)
         return distinct, where.reshape(-1)
-    offset = (places - least).astype(np.intp)
+    offset = (keys - least).astype(np.intp)
     there = np.zeros(room, np.bool_)
     there[offset] = True
     number = np.cumsum(there, dtype=np.intp)

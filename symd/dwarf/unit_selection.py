@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from symd.dwarf import forms
-from symd.dwarf.abbreviations import DieShape
+from symd.dwarf.abbreviations import Abbreviation
 from symd.dwarf.attributes import AttributeReader
 from symd.dwarf.bulk_read import uleb_at
 from symd.dwarf.constants import At, Lne
@@ -61,18 +61,22 @@ def _stated(sections: DebugSections, units: Units) -> RangeRows | None:
     """The code ranges that the first DIE of each unit states, by unit number; None where one cannot be read in bulk."""
     u8 = np.frombuffer(sections.info.data, np.uint8)
     code, attributes = uleb_at(u8, np.array([unit.dies for unit in units.units], np.int64))
-    shapes = [_shapes(units, unit).get(number) for unit, number in zip(units.units, code.tolist(), strict=True)]
-    which = np.array([number for number, shape in enumerate(shapes) if shape is not None], np.int64)
-    stated = [shape for shape in shapes if shape is not None]
+    abbreviations = [
+        _abbreviations(units, unit).get(number) for unit, number in zip(units.units, code.tolist(), strict=True)
+    ]
+    which = np.array(
+        [number for number, abbreviation in enumerate(abbreviations) if abbreviation is not None], np.int64
+    )
+    stated = [abbreviation for abbreviation in abbreviations if abbreviation is not None]
     if any(
         attribute.layout in (ValueLayout.INDIRECT, ValueLayout.UNKNOWN)
-        for shape in stated
-        for attribute in shape.attributes
+        for abbreviation in stated
+        for attribute in abbreviation.attributes
     ):
         return None
     reader = AttributeReader(sections, u8, units.units)
-    numbers = np.array([shape.number for shape in stated], np.int32)
-    found = reader.read(units.shapes.all, numbers, attributes[which], which)
+    numbers = np.array([abbreviation.number for abbreviation in stated], np.int32)
+    found = reader.read(units.abbreviation_tables.all, numbers, attributes[which], which)
     ranges, _ = code_ranges(sections, reader, found, which)
     return ranges._replace(which=which[ranges.which])
 
@@ -91,8 +95,8 @@ def _overlap(start: U64, end: U64, other_start: U64, other_end: U64) -> bool:
     return bool(np.any(furthest[before] > other_start))
 
 
-def _shapes(units: Units, unit: Unit) -> Mapping[int, DieShape]:
-    return units.shapes.table(unit.abbreviations, unit.widths)
+def _abbreviations(units: Units, unit: Unit) -> Mapping[int, Abbreviation]:
+    return units.abbreviation_tables.table(unit.abbreviations, unit.widths)
 
 
 def _refer_elsewhere(units: Units, chosen: Sequence[Unit]) -> bool:
@@ -101,8 +105,8 @@ def _refer_elsewhere(units: Units, chosen: Sequence[Unit]) -> bool:
         attribute.name in (At.DW_AT_abstract_origin, At.DW_AT_specification)
         and attribute.form not in forms.UNIT_REFERENCES
         for unit in chosen
-        for shape in _shapes(units, unit).values()
-        for attribute in shape.attributes
+        for abbreviation in _abbreviations(units, unit).values()
+        for attribute in abbreviation.attributes
     )
 
 

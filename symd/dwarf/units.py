@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from symd.dwarf import forms
-from symd.dwarf.abbreviations import DieShape, Shapes
+from symd.dwarf.abbreviations import Abbreviation, AbbreviationTables
 from symd.dwarf.constants import At, Form, Ut
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
 from symd.dwarf.sections import DebugSection, DebugSections
-from symd.dwarf.strings import IN_LINE_STRINGS, IN_STRINGS, StringReader
+from symd.dwarf.strings import IN_STRINGS, STRING_SECTIONS, StringReader
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
 
@@ -24,7 +24,6 @@ _NAME, _COMP_DIR = int(At.DW_AT_name), int(At.DW_AT_comp_dir)
 _STMT_LIST, _LOW_PC = int(At.DW_AT_stmt_list), int(At.DW_AT_low_pc)
 _STR_OFFSETS_BASE, _RNGLISTS_BASE = int(At.DW_AT_str_offsets_base), int(At.DW_AT_rnglists_base)
 _ADDR_BASE, _GNU_ADDR_BASE = int(At.DW_AT_addr_base), int(At.DW_AT_GNU_addr_base)
-_STRING_SECTIONS: dict[int, int] = {Form.DW_FORM_strp: IN_STRINGS, Form.DW_FORM_line_strp: IN_LINE_STRINGS}
 
 
 @dataclass(slots=True)
@@ -56,14 +55,15 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units that can be read, in order; ``shapes`` holds their abbreviations; ``warnings`` name the others.
+    """The units that can be read, in order; ``abbreviation_tables`` holds their abbreviations;
+    ``warnings`` name the others.
 
     Where only some of an object's units are wanted (``selection``), ``skipped_tables`` are the offsets of the line tables
     that none of these refers to.
     """
 
     units: tuple[Unit, ...]
-    shapes: Shapes = field(repr=False)
+    abbreviation_tables: AbbreviationTables = field(repr=False)
     warnings: tuple[str, ...] = ()
     skipped_tables: frozenset[int] = frozenset()
 
@@ -74,7 +74,7 @@ def read_units(sections: DebugSections) -> Units:
     Type units are passed over. A unit that cannot be read is left out with a warning, and one whose length leads out
     of the section ends the walk. Raises LimitExceeded for abbreviation tables that overlap without end.
     """
-    shapes = Shapes(sections.abbreviations)
+    abbreviations = AbbreviationTables(sections.abbreviations)
     units: list[Unit] = []
     strings = StringReader(sections)
     warnings = Warnings()
@@ -82,11 +82,11 @@ def read_units(sections: DebugSections) -> Units:
         try:
             unit = _read_header(cursor, start, offset_size, len(units))
             if unit is not None:
-                _read_first_die(sections, strings, unit, shapes)
+                _read_first_die(sections, strings, unit, abbreviations)
                 units.append(unit)
         except (Malformed, Unsupported) as error:
             warnings.add(f"{sections.info.name}+{start:#x}: unit left out: {error}")
-    return Units(tuple(units), shapes, warnings.all())
+    return Units(tuple(units), abbreviations, warnings.all())
 
 
 def _walk(info: DebugSection, warnings: Warnings) -> Iterator[tuple[Cursor, int, int]]:
@@ -127,26 +127,28 @@ def _read_header(cursor: Cursor, start: int, offset_size: int, number: int) -> U
     return Unit(number, start, cursor.end, cursor.at, version, widths, abbreviations)
 
 
-def _read_first_die(sections: DebugSections, strings: StringReader, unit: Unit, shapes: Shapes) -> None:
+def _read_first_die(
+    sections: DebugSections, strings: StringReader, unit: Unit, abbreviations: AbbreviationTables
+) -> None:
     cursor = Cursor(sections.info.data, sections.info.name, unit.dies, unit.end)
     code = cursor.uleb()
     if not code:
         return
-    shape = shapes.table(unit.abbreviations, unit.widths).get(code)
-    if shape is None:
+    abbreviation = abbreviations.table(unit.abbreviations, unit.widths).get(code)
+    if abbreviation is None:
         raise cursor.fail(f"abbreviation {code} is not declared", unit.dies)
-    unit.tag = shape.tag
-    _take(sections, strings, unit, _values(cursor, shape))
+    unit.tag = abbreviation.tag
+    _take(sections, strings, unit, _values(cursor, abbreviation))
 
 
-def _values(cursor: Cursor, shape: DieShape) -> dict[int, tuple[int, int | bytes | None]]:
+def _values(cursor: Cursor, abbreviation: Abbreviation) -> dict[int, tuple[int, int | bytes | None]]:
     """The DIE's attributes: name -> (form, value as it stands)."""
     found: dict[int, tuple[int, int | bytes | None]] = {}
-    for name, declared, _, constant in shape.attributes:
+    for name, declared, _, constant in abbreviation.attributes:
         form = declared
         while form == _INDIRECT:
             form = cursor.uleb()
-        found.setdefault(name, (form, forms.read(cursor, form, shape.widths, constant)))
+        found.setdefault(name, (form, forms.read(cursor, form, abbreviation.widths, constant)))
     return found
 
 
@@ -185,7 +187,7 @@ def _text(sections: DebugSections, strings: StringReader, unit: Unit, form: int,
         return value
     if value is None:
         return b""
-    section = _STRING_SECTIONS.get(form)
+    section = STRING_SECTIONS.get(form)
     if form in forms.STRX_FORMS:
         section = IN_STRINGS
         size = unit.widths.offset

@@ -214,7 +214,8 @@ class Index:
 
     @property
     def location_owner(self) -> Column:
-        """The owner of each of ``locations``: 0 for nobody, else a scope's or function symbol's number plus one."""
+        """The owner of each of ``locations``: 0 for none; 1 + the scope's number; or 1 + the number of
+        scopes + the function symbol's number."""
         return self.derived.locations.owner
 
     def locate(self, section: Column, offset: Column) -> U32:

@@ -34,7 +34,9 @@ def build_index(data: bytes, limits: Limits) -> bytes:
 def keep_freed_memory() -> None:
     """Let the process keep what it frees from here on: glibc hands large blocks back to the system, page by page, until
     one as large as this was freed. Saves a tenth of a first index."""
-    np.empty(_KEPT_BYTES, np.uint8)
+    np.empty(
+        _KEPT_BYTES, np.uint8
+    )  # Freed at once: that raises glibc's dynamic mmap threshold (mallopt(3)) to this size.
 
 
 def decoded_objects(objects: Sequence[CodeObject]) -> list[DecodedObject]:

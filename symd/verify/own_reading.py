@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from symd.debuginfo.variables.declared import Declared, declared, type_chain
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.list_reader import ListReader
-from symd.debuginfo.variables.location_lists import Budget
+from symd.debuginfo.variables.location_lists import ListEntryBudget
 from symd.dwarf import LineColumns, ScopeColumns
 from symd.dwarf.constants import Tag
 from symd.model.debug_info import NO_PARENT, RowFlag
@@ -23,7 +23,7 @@ _TAGS = {int(tag): tag.name.removeprefix("DW_TAG_") for tag in Tag}
 def line_tables(lines: LineColumns) -> dict[int, list[Line]]:
     """The rows of every table that has any, by the table's offset in ``.debug_line``."""
     found: dict[int, list[Line]] = {}
-    columns = (lines.unit, lines.address, lines.file, lines.line, lines.column, lines.flags)
+    columns = (lines.table_of_row, lines.address, lines.file, lines.line, lines.column, lines.flags)
     for table, address, file, line, column, flags in zip(*(one.tolist() for one in columns), strict=True):
         kept = flags & _NOT_IS_STMT if flags & _END_SEQUENCE else flags
         row = Line(address, lines.files[file] or None, line, column, kept)
@@ -55,7 +55,7 @@ def scopes(lines: LineColumns, columns: ScopeColumns) -> list[Scope]:
 def variables(dies: DieReader) -> Iterator[Variable]:
     """Every variable and parameter of every unit. Raises Malformed and LimitExceeded where a tree or a list cannot be
     followed."""
-    for one in declared(dies, ListReader(dies, Budget(MOST_ENTRIES))):
+    for one in declared(dies, ListReader(dies, ListEntryBudget(MOST_ENTRIES))):
         yield Variable(
             one.die.at,
             _tag(one.die),

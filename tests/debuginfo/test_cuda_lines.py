@@ -89,7 +89,7 @@ def test_functions_of_full_debug_information_cover_exactly_their_own_symbol(name
     code = samples.code(name)
     lines, sections, plan = _bulk(name)
     scopes = read_scopes(sections, lines)
-    section, offset, found = plan.locate(scopes.range_start)
+    section, offset, found = plan.section_of(scopes.range_start)
     symbols = {(one.name, one.section_index): (one.offset, one.size) for one in code.functions}
     compared = set()
     for at in np.flatnonzero(found):

@@ -23,7 +23,7 @@ def test_every_text_section_has_addresses_of_its_own() -> None:
     starts, ends = found.base, found.base + found.size
     assert np.all(ends[:-1] < starts[1:])
     assert int(starts[0]) >= layout.FIRST_BASE
-    section, offset, held = found.locate(np.array([starts[1] + np.uint64(8), 0, 0x1000], np.uint64))
+    section, offset, held = found.section_of(np.array([starts[1] + np.uint64(8), 0, 0x1000], np.uint64))
     assert (int(section[0]), int(offset[0]), held.tolist()) == (2, 8, [True, False, False])
 
 

@@ -75,7 +75,7 @@ def test_frames_have_the_names_of_the_row_and_of_each_row_around_it(name):
     plan = layout.assign(code)
     sections = cuda.relocate(code, plan)
     for sequence in nvidia_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
-        section, start, found = plan.locate(np.array([sequence.rows[0].address], np.uint64))
+        section, start, found = plan.section_of(np.array([sequence.rows[0].address], np.uint64))
         if not found[0]:
             continue
         for number, row in enumerate(sequence.rows[:-1], 1):

@@ -117,7 +117,7 @@ def test_units_far_apart_and_unit_numbers_with_gaps_are_read():
     one = _subprograms(b"\x02" + (16).to_bytes(8, "little") + (4).to_bytes(4, "little"))
     sections = one | {".debug_info": one[".debug_info"] * 3}
     units = read_units(sections)
-    some = Units((units.units[0], units.units[2]), units.shapes)
+    some = Units((units.units[0], units.units[2]), units.abbreviation_tables)
     scopes = read_scopes(sections, LineColumns.empty(), some)
     assert scopes.unit.tolist() == [0, 2]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from symd.dwarf import DebugSection, LineColumns, line_interpreter, line_program, opcode_boundaries
 from symd.dwarf import lines as lines_module
-from symd.dwarf.line_header import LineHeader, ProgramShape
+from symd.dwarf.line_header import LineHeader, ProgramParameters
 from symd.dwarf.line_program import ProgramRows
 from symd.errors import Malformed
 from symd.model.debug_info import RowFlag
@@ -99,7 +99,7 @@ def test_many_tables_keep_their_order_and_their_own_files(version):
     for program in programs:
         starts.append(starts[-1] + len(program.data))
     assert lines.tables == tuple(starts[:-1])
-    assert [int((lines.unit == n).sum()) for n in range(12)] == [len(program.rows) for program in programs]
+    assert [int((lines.table_of_row == n).sum()) for n in range(12)] == [len(program.rows) for program in programs]
 
 
 def test_sequences_are_numbered_through_and_each_ends():
@@ -181,7 +181,7 @@ def _ours(rows: ProgramRows) -> list[plain_lines.Row] | None:
     return [plain_lines.Row(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _header(shape: ProgramShape, start: int, end: int) -> LineHeader:
+def _header(shape: ProgramParameters, start: int, end: int) -> LineHeader:
     return LineHeader(0, end, start, 4, shape, 4, start)
 
 
@@ -205,7 +205,7 @@ FRAGMENTS = (
 )  # fmt: skip
 def test_any_bytes_mean_the_same_rows_or_the_same_refusal(programs, base, step):
     counts = bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 2, 0, 1, 3)[: base - 1])
-    shape = ProgramShape(base, -3, 12, step, 1, True, counts)
+    shape = ProgramParameters(base, -3, 12, step, 1, True, counts)
     pieces = [b"".join(piece) + b"\x00\x01\x01" for piece in programs]
     data = b"".join(pieces)
     headers, at = [], 0
@@ -246,7 +246,7 @@ def test_damaged_sections_give_what_the_plain_reader_gives_or_a_refusal(seed):
         assert not expected
         return
     ours = lines_as_rows(lines, keep_is_stmt=True)
-    unit = lines.unit.tolist()
+    unit = lines.table_of_row.tolist()
     for table, offset in enumerate(lines.tables):
         mine = [row for row, number in zip(ours, unit, strict=True) if number == table]
         theirs = expected.pop(offset, None)
@@ -277,7 +277,7 @@ def test_a_lying_file_count_costs_no_memory():
 
 def test_the_example_of_the_opcode_boundaries():
     program = bytes([0x05, 0x8A, 0x01, 0x03, 0x05, 0x4B, 0x02, 0x01])
-    shape = ProgramShape(13, -3, 12, 1, 1, True, bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1)))
+    shape = ProgramParameters(13, -3, 12, 1, 1, True, bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1)))
     code = program + bytes([opcode_boundaries.SENTINEL])
     found = opcode_boundaries.find(code, shape, np.array([len(program)]))
     assert np.flatnonzero(found.starts).tolist() == [0, 3, 5, 6, 8]

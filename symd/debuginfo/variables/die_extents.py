@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.dwarf import die_split, tree
-from symd.dwarf.abbreviations import Shapes
+from symd.dwarf.abbreviations import AbbreviationTables
 from symd.dwarf.die_split import NULL, DieColumns
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.units import Unit, Units
@@ -25,14 +25,14 @@ class DieExtents:
     ``.debug_info``.
 
     ``at`` is where each begins, ``end`` where its subtree ends (``at`` itself where it has no children), ``attributes``
-    where its attributes begin; ``shape`` is its shape number, ``unit`` its unit's number, ``parent`` the row of the DIE
+    where its attributes begin; ``abbreviation`` is its abbreviation's number, ``unit`` its unit's number, ``parent`` the row of the DIE
     around it, or -1. ``notes`` name units that were left out.
     """
 
     at: Numbers
     end: Numbers
     attributes: Numbers
-    shape: NDArray[np.int32]
+    abbreviation: NDArray[np.int32]
     unit: Numbers
     parent: Numbers
     notes: tuple[str, ...] = ()
@@ -55,31 +55,31 @@ def read(sections: DebugSections, units: Units) -> DieExtents:
     notes: list[str] = []
     for unit in units.units:
         try:
-            dies = die_split.split(sections.info, u8, unit, units.shapes)
-            parts.append(_columns(unit, dies, units.shapes, u8))
+            dies = die_split.split(sections.info, u8, unit, units.abbreviation_tables)
+            parts.append(_columns(unit, dies, units.abbreviation_tables, u8))
         except Malformed as error:
             notes.append(f"{sections.info.name}+{unit.offset:#x}: unit left out: {error}")
     none = [np.zeros(0, np.int64)] * 6
-    at, end, attributes, shape, unit_number, depth = (
+    at, end, attributes, abbreviation, unit_number, depth = (
         np.concatenate(column) for column in zip(none, *parts, strict=True)
     )
     parent = tree.enclosing(depth.astype(np.int32), end > at, np.ones(len(at), np.bool_))
-    return DieExtents(at, end, attributes, shape.astype(np.int32), unit_number, parent, tuple(notes))
+    return DieExtents(at, end, attributes, abbreviation.astype(np.int32), unit_number, parent, tuple(notes))
 
 
-def _columns(unit: Unit, dies: DieColumns, shapes: Shapes, u8: U8) -> list[Numbers]:
-    real = np.flatnonzero(dies.shape != NULL)
-    at, depth, shape = dies.at[real], dies.depth[real].astype(np.int64), dies.shape[real].astype(np.int64)
-    has_children = np.array([one.has_children for one in shapes.all], np.bool_)[shape]
+def _columns(unit: Unit, dies: DieColumns, abbreviations: AbbreviationTables, u8: U8) -> list[Numbers]:
+    real = np.flatnonzero(dies.abbreviation != NULL)
+    at, depth, abbreviation = dies.at[real], dies.depth[real].astype(np.int64), dies.abbreviation[real].astype(np.int64)
+    has_children = np.array([one.has_children for one in abbreviations.all], np.bool_)[abbreviation]
     closed_end, closed_level = _closings(unit, dies, u8)
     ends = np.where(has_children, _ends(at, depth, closed_end, closed_level, unit.end), at)
-    return [at, ends, dies.attributes[real], shape, np.full(len(real), unit.number, np.int64), depth]
+    return [at, ends, dies.attributes[real], abbreviation, np.full(len(real), unit.number, np.int64), depth]
 
 
 def _closings(unit: Unit, dies: DieColumns, u8: U8) -> tuple[Numbers, Numbers]:
     """The null entries: where each ends, and the level of the DIE whose children it ends. One entry of ``dies`` may
     stand for the zero bytes after it too."""
-    nulls = np.flatnonzero(dies.shape == NULL)
+    nulls = np.flatnonzero(dies.abbreviation == NULL)
     after, depth = dies.attributes[nulls], dies.depth[nulls].astype(np.int64)
     other = np.flatnonzero(u8[unit.dies : unit.end]) + unit.dies
     zeros = np.append(other, unit.end)[np.searchsorted(other, after)] - after

@@ -11,7 +11,7 @@ import numpy as np
 
 from symd.debuginfo.variables.die_extents import DieExtents
 from symd.dwarf import die_split, forms
-from symd.dwarf.abbreviations import DieShape
+from symd.dwarf.abbreviations import Abbreviation
 from symd.dwarf.bulk_records import Layouts
 from symd.dwarf.constants import At, Form
 from symd.dwarf.cursor import Cursor
@@ -84,26 +84,26 @@ class DieReader:
         cursor = Cursor(self._data, self.sections.info.name, die.end, die.unit.end)
         while cursor.at < cursor.end:
             start = cursor.at
-            shape = self._shape(cursor, die.unit)
-            if shape is None:
+            abbreviation = self._abbreviation(cursor, die.unit)
+            if abbreviation is None:
                 return
-            if tags is None or shape.tag in tags:
+            if tags is None or abbreviation.tag in tags:
                 child = self.at(start)
                 if child is not None:
                     yield child
                     cursor.at = child.end
-            elif not shape.has_children:
-                self._pass(cursor, shape, start)
-            if shape.has_children:
+            elif not abbreviation.has_children:
+                self._pass(cursor, abbreviation, start)
+            if abbreviation.has_children:
                 cursor.at = self._ends.get(start, start)
             if cursor.at <= start:
                 raise cursor.fail("a DIE has no end", start)
 
-    def _pass(self, cursor: Cursor, shape: DieShape, start: int) -> None:
+    def _pass(self, cursor: Cursor, abbreviation: Abbreviation, start: int) -> None:
         """Go to the end of the attributes of the DIE at ``start``."""
-        sizes = self._sizes.get(shape.number)
+        sizes = self._sizes.get(abbreviation.number)
         if sizes is None:
-            sizes = self._sizes[shape.number] = die_split.layouts(shape)
+            sizes = self._sizes[abbreviation.number] = die_split.layouts(abbreviation)
         if ValueLayout.INDIRECT in sizes:
             child = self.at(start)
             cursor.at = start if child is None else child.end
@@ -111,16 +111,16 @@ class DieReader:
         for size in sizes:
             forms.skip(cursor, size)
 
-    def _shape(self, cursor: Cursor, unit: Unit) -> DieShape | None:
-        """The shape of the DIE that begins at the cursor, which is left after its code; None for the null entry."""
+    def _abbreviation(self, cursor: Cursor, unit: Unit) -> Abbreviation | None:
+        """The abbreviation of the DIE that begins at the cursor, which is left after its code; None for the null entry."""
         start = cursor.at
         code = cursor.uleb()
         if not code:
             return None
-        shape = self.units.shapes.table(unit.abbreviations, unit.widths).get(code)
-        if shape is None:
+        abbreviation = self.units.abbreviation_tables.table(unit.abbreviations, unit.widths).get(code)
+        if abbreviation is None:
             raise cursor.fail(f"abbreviation {code} is not declared", start)
-        return shape
+        return abbreviation
 
     def ancestors(self, die: Die, most: int) -> list[Die]:
         """The ``most`` nearest DIEs around ``die``, innermost first."""
@@ -202,13 +202,13 @@ class DieReader:
         if unit is None:
             return None
         cursor = Cursor(self._data, self.sections.info.name, offset, unit.end)
-        shape = self._shape(cursor, unit)
-        if shape is None:
+        abbreviation = self._abbreviation(cursor, unit)
+        if abbreviation is None:
             return None
         values: dict[int, Value] = {}
-        for name, form, _, constant in shape.attributes:
+        for name, form, _, constant in abbreviation.attributes:
             values.setdefault(name, _value(cursor, form, constant, unit))
-        return Die(unit, offset, shape.tag, shape.has_children, values, cursor.at)
+        return Die(unit, offset, abbreviation.tag, abbreviation.has_children, values, cursor.at)
 
 
 def _value(cursor: Cursor, form: int, constant: int, unit: Unit) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from symd.debuginfo.variables.machine import WHERE, Context, Machine, Piece
+from symd.debuginfo.variables.machine import WHERE, ExpressionContext, Machine, Piece
 from symd.debuginfo.variables.operations import INTEL_OPERATIONS, OPERATIONS
 from symd.dwarf.cursor import Cursor
 from symd.errors import Malformed, Unsupported
@@ -18,16 +18,16 @@ UNKNOWN_LANES = 32
 """Lanes where the debug data does not say how many there are."""
 
 
-class Outcome(NamedTuple):
+class LaneLocation(NamedTuple):
     """Where a variable is for one lane: its pieces, lowest bits first, and why they are not all there ("" when they are).
     No pieces and no reason: it is nowhere."""
 
     pieces: tuple[Piece, ...]
-    trouble: str = ""
+    error: str = ""
 
 
-def evaluate(expression: bytes, context: Context, lanes: int | None) -> list[Outcome]:
-    """The outcome for each lane, or one alone where it is the same for all, as the expression does not ask for the lane.
+def evaluate(expression: bytes, context: ExpressionContext, lanes: int | None) -> list[LaneLocation]:
+    """The location for each lane, or one alone where it is the same for all, as the expression does not ask for the lane.
     ``lanes`` None: not known, taken for 32."""
     first, uses_lane = _one(expression, context, 0)
     if not uses_lane:
@@ -36,15 +36,15 @@ def evaluate(expression: bytes, context: Context, lanes: int | None) -> list[Out
     return [first, *(_one(expression, context, lane)[0] for lane in range(1, count))]
 
 
-def _one(expression: bytes, context: Context, lane: int) -> tuple[Outcome, bool]:
+def _one(expression: bytes, context: ExpressionContext, lane: int) -> tuple[LaneLocation, bool]:
     operations = INTEL_OPERATIONS if context.vendor is Vendor.INTEL else OPERATIONS
     machine = Machine(context, operations, Cursor(expression, WHERE, 0, len(expression)), lane)
-    trouble = ""
+    why = ""
     try:
         machine.run()
         rest = machine.rest()
     except Unsupported as unknown:
-        rest, trouble = [], unknown.message
+        rest, why = [], unknown.message
     except Malformed as error:
-        rest, trouble = [], f"unreadable: {error.message}"
-    return Outcome((*machine.pieces, *rest), trouble), machine.uses_lane
+        rest, why = [], f"unreadable: {error.message}"
+    return LaneLocation((*machine.pieces, *rest), why), machine.uses_lane

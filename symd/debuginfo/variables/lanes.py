@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from symd.debuginfo.variables.sketch import Leaf, Sketch
+from symd.debuginfo.variables.lane_template import LaneTemplate, Leaf
 
 
 class Rule(NamedTuple):
@@ -18,12 +18,12 @@ class Rule(NamedTuple):
     registers: bool = False
 
 
-def runs(sketches: Sequence[Sketch]) -> list[tuple[int, int]]:
+def runs(templates: Sequence[LaneTemplate]) -> list[tuple[int, int]]:
     """The lanes as consecutive runs ``[start, end)``: each, from the first on, as long as one rule for every leaf lasts."""
     found = []
     start = 0
-    while start < len(sketches):
-        end = start + _longest(sketches[start:])
+    while start < len(templates):
+        end = start + _longest(templates[start:])
         found.append((start, end))
         start = end
     return found
@@ -41,29 +41,29 @@ def rule_of(column: Sequence[Leaf]) -> Rule | None:
     return Rule(step, column[0].kind == "register") if regular and step else None
 
 
-def _longest(sketches: Sequence[Sketch]) -> int:
+def _longest(templates: Sequence[LaneTemplate]) -> int:
     """How many from the first on follow one rule. The start of a regular run is regular, so doubling and halving find it."""
     good, bad = 1, 2
-    while bad <= len(sketches) and _regular(sketches[:bad]):
+    while bad <= len(templates) and _regular(templates[:bad]):
         good, bad = bad, 2 * bad
-    bad = min(bad, len(sketches) + 1)
+    bad = min(bad, len(templates) + 1)
     while bad - good > 1:
         middle = (good + bad) // 2
-        if _regular(sketches[:middle]):
+        if _regular(templates[:middle]):
             good = middle
         else:
             bad = middle
     return good
 
 
-def _regular(run: Sequence[Sketch]) -> bool:
+def _regular(run: Sequence[LaneTemplate]) -> bool:
     if any(one.parts != run[0].parts or _kinds(one) != _kinds(run[0]) for one in run):
         return False
     return all(rule_of(column) is not None for column in zip(*(one.leaves for one in run), strict=True))
 
 
-def _kinds(sketch: Sketch) -> list[str]:
-    return [leaf.kind for leaf in sketch.leaves]
+def _kinds(lane_template: LaneTemplate) -> list[str]:
+    return [leaf.kind for leaf in lane_template.leaves]
 
 
 def _bits_rule(values: Sequence[tuple[int, ...]]) -> Rule | None:

@@ -6,7 +6,7 @@ from functools import partial
 
 from symd.debuginfo.variables import location_lists
 from symd.debuginfo.variables.dies import DieReader, Value
-from symd.debuginfo.variables.location_lists import Budget, ListEntry, ListUnit
+from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListUnit
 from symd.dwarf.constants import At, Form
 from symd.dwarf.units import Unit
 
@@ -16,7 +16,7 @@ _OFFSETS_BEFORE_DWARF_4 = frozenset({Form.DW_FORM_data4, Form.DW_FORM_data8})
 class ListReader:
     """Reads lists of one object until ``budget`` is spent."""
 
-    def __init__(self, dies: DieReader, budget: Budget) -> None:
+    def __init__(self, dies: DieReader, budget: ListEntryBudget) -> None:
         self._dies = dies
         self._budget = budget
 

@@ -35,13 +35,13 @@ class ListUnit(NamedTuple):
 
 
 @dataclass(slots=True)
-class Budget:
+class ListEntryBudget:
     """Entries that all lists of one question may have together."""
 
     entries: int = 300_000
 
 
-def read(sections: DebugSections, unit: ListUnit, offset: int, budget: Budget) -> list[ListEntry]:
+def read(sections: DebugSections, unit: ListUnit, offset: int, budget: ListEntryBudget) -> list[ListEntry]:
     """The entries of the list at ``offset`` of the unit's section, in order, empty ranges left out. Raises Malformed for
     a list that does not end or holds an unknown entry, LimitExceeded when the budget is spent."""
     section = sections.location_lists if unit.version >= 5 else sections.locations

@@ -9,12 +9,14 @@ import numpy as np
 
 from symd.debuginfo.layout import FIRST_BASE, LinearLayout
 from symd.debuginfo.variables.constants import Reading
-from symd.debuginfo.variables.describe import Description, describe
 from symd.debuginfo.variables.dies import Die, DieReader, Value
 from symd.debuginfo.variables.expression import evaluate
+from symd.debuginfo.variables.lane_template import OperandNames
 from symd.debuginfo.variables.list_reader import ListReader
-from symd.debuginfo.variables.location_lists import Budget, ListEntry
-from symd.debuginfo.variables.machine import Allowance, Context
+from symd.debuginfo.variables.location_description import Description, describe
+from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget
+from symd.debuginfo.variables.location_records import MOST_BYTES, constant, in_words
+from symd.debuginfo.variables.machine import ExpressionContext, StepBudget
 from symd.debuginfo.variables.registers import (
     NVIDIA_REGISTER_CLASS,
     RegisterName,
@@ -23,9 +25,7 @@ from symd.debuginfo.variables.registers import (
     register_name,
 )
 from symd.debuginfo.variables.sass_registers import machine_registers
-from symd.debuginfo.variables.scopes import CodeRange
-from symd.debuginfo.variables.sketch import Words
-from symd.debuginfo.variables.structure import MOST_BYTES, constant, in_words
+from symd.debuginfo.variables.scopes import AddressRange
 from symd.dwarf.constants import At, Form
 from symd.dwarf.units import Unit
 from symd.errors import LimitExceeded, Malformed
@@ -35,61 +35,61 @@ from symd.model.variables import LocationPiece, PieceKind, VariableLocation
 _SASS = ".nv_debug_info_reg_sass"
 
 
-class Whereabouts(NamedTuple):
+class LocationAt(NamedTuple):
     """``text`` says where the variable is (None: nowhere here) and ``locations`` the same as structure; ``ranges`` are the
     linear ranges in which it is somewhere, ``everywhere`` that these are all of its scope."""
 
     text: str | None
     locations: tuple[VariableLocation, ...] = ()
-    ranges: tuple[CodeRange, ...] = ()
+    ranges: tuple[AddressRange, ...] = ()
     everywhere: bool = False
 
 
 class Locator:
     """Finds out where variables are, at one linear ``address``, which lies in text section number ``section``."""
 
-    def __init__(self, code: CodeObject, dies: DieReader, space: LinearLayout, section: int, address: int) -> None:
+    def __init__(self, code: CodeObject, dies: DieReader, layout: LinearLayout, section: int, address: int) -> None:
         self._code = code
         self._dies = dies
-        self._space = space
+        self._layout = layout
         self._address = address
         self._vendor = code.vendor
         self._function: Die | None = None
         self._lanes: int | None = None
         self._machine_registers = self._sass(section)
-        self._allowance = Allowance()
-        self._lists = ListReader(dies, Budget())
+        self._step_budget = StepBudget()
+        self._lists = ListReader(dies, ListEntryBudget())
 
     def enter(self, function: Die | None, lanes: int | None) -> None:
         """The function whose frame variables are in, and how many SIMD lanes share its code."""
         self._function, self._lanes = function, lanes
 
-    def find(self, die: Die, reading: Reading) -> Whereabouts:
+    def find(self, die: Die, reading: Reading) -> LocationAt:
         """Where the variable ``die`` is. What cannot be read is said in the text."""
         found = self._dies.find(die, At.DW_AT_location)
         if found is None:
             value = self._dies.find(die, At.DW_AT_const_value)
-            return Whereabouts(None) if value is None else self._constant(*value, self._words(die, reading))
+            return LocationAt(None) if value is None else self._constant(*value, self._operand_names(die, reading))
         try:
             return self._located(die, *found, reading)
         except (Malformed, LimitExceeded) as error:
             text = f"unreadable: {error}"
-            return Whereabouts(text, _alone(in_words(text)))
+            return LocationAt(text, _alone(in_words(text)))
 
-    def _located(self, die: Die, owner: Die, value: Value, reading: Reading) -> Whereabouts:
-        words = self._words(die, reading)
+    def _located(self, die: Die, owner: Die, value: Value, reading: Reading) -> LocationAt:
+        names = self._operand_names(die, reading)
         if value.is_block:
-            said = self._described(owner.unit, value.data or b"", words)
-            return Whereabouts(None) if said is None else Whereabouts(said.text, said.locations, everywhere=True)
+            said = self._described(owner.unit, value.data or b"", names)
+            return LocationAt(None) if said is None else LocationAt(said.text, said.locations, everywhere=True)
         entries = self._lists.entries(owner.unit, value)
         if entries is None:
-            return Whereabouts(None)
-        told = [self._described(owner.unit, entry.expression, words) for entry in self._here(entries)]
+            return LocationAt(None)
+        told = [self._described(owner.unit, entry.expression, names) for entry in self._here(entries)]
         all_told = [one for one in told if one is not None]
-        return Whereabouts(
+        return LocationAt(
             "; also ".join(one.text for one in all_told) or None,
             tuple(one for each in all_told for one in each.locations),
-            tuple(CodeRange(entry.start, entry.end) for entry in entries if not entry.default and entry.expression),
+            tuple(AddressRange(entry.start, entry.end) for entry in entries if not entry.default and entry.expression),
             any(entry.default for entry in entries),
         )
 
@@ -98,11 +98,11 @@ class Locator:
         here = [entry for entry in entries if entry.start <= self._address < entry.end]
         return here or [entry for entry in entries if entry.default]
 
-    def _described(self, unit: Unit, expression: bytes, words: Words) -> Description | None:
-        return describe(evaluate(expression, self._context(unit), self._lanes), words)
+    def _described(self, unit: Unit, expression: bytes, names: OperandNames) -> Description | None:
+        return describe(evaluate(expression, self._context(unit), self._lanes), names)
 
-    def _context(self, unit: Unit) -> Context:
-        return Context(
+    def _context(self, unit: Unit) -> ExpressionContext:
+        return ExpressionContext(
             vendor=self._vendor,
             widths=unit.widths,
             unit=unit.offset,
@@ -111,7 +111,7 @@ class Locator:
             called=lambda offset: self._expression(offset, At.DW_AT_location),
             name_of=self._name,
             text_at=self._code_text,
-            allowance=self._allowance,
+            step_budget=self._step_budget,
         )
 
     def _frame_base(self) -> bytes | None:
@@ -137,26 +137,26 @@ class Locator:
         """A linear address of an unlinked object's text as section and offset: the number itself means nothing."""
         if self._code.linked or value < FIRST_BASE:
             return None
-        number, offset, found = self._space.locate(np.array([value], np.uint64))
+        number, offset, found = self._layout.section_of(np.array([value], np.uint64))
         names = {section.index: section.name for section in self._code.sections}
         return f"({names[int(number[0])] if found[0] else '?'})+{int(offset[0]):#x}"
 
-    def _constant(self, owner: Die, value: Value, words: Words) -> Whereabouts:
+    def _constant(self, owner: Die, value: Value, names: OperandNames) -> LocationAt:
         if value.form == Form.DW_FORM_string or not (value.is_block or value.is_constant):
             text = self._dies.text(owner, value)
             piece = LocationPiece(PieceKind.IMPLICIT, data=text.encode("utf-8", "replace")[:MOST_BYTES])
-            return Whereabouts(f"constant {text!r}", _alone(piece), everywhere=True)
+            return LocationAt(f"constant {text!r}", _alone(piece), everywhere=True)
         data = value.data
         if data is None:
-            size = max(words.reading.size or 8, (value.number.bit_length() + 7) // 8, 1)
+            size = max(names.reading.size or 8, (value.number.bit_length() + 7) // 8, 1)
             data = (value.number % (1 << 8 * size)).to_bytes(size, "little")
-        return Whereabouts(f"constant {words.reading.text(data)}", _alone(constant(data, words)), everywhere=True)
+        return LocationAt(f"constant {names.reading.text(data)}", _alone(constant(data, names)), everywhere=True)
 
-    def _words(self, die: Die, reading: Reading) -> Words:
+    def _operand_names(self, die: Die, reading: Reading) -> OperandNames:
         found = self._dies.find(die, At.DW_AT_address_class)
         number = found[1].number if found is not None and found[1].is_constant else 0
         in_register = self._vendor is Vendor.NVIDIA and number == NVIDIA_REGISTER_CLASS
-        return Words(
+        return OperandNames(
             register=self._register_name,
             space=partial(address_space, self._vendor),
             reading=reading,
@@ -173,7 +173,7 @@ class Locator:
     def _sass(self, section: int) -> dict[str, tuple[str, ...]] | None:
         """PTX to machine registers at the address; None where the object does not say it."""
         table = self._code.section(_SASS)
-        base = self._space.base_of(section)
+        base = self._layout.base_of(section)
         if table is None or base is None:
             return None
         offset = self._address - base

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from symd.debuginfo.variables.terms import Bits, Constant, Implicit, Load, Register, StackValue, Term, bare, wrapped
+from symd.debuginfo.variables.terms import Bits, Constant, Deref, Implicit, Register, StackValue, Term, bare, wrapped
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
 from symd.errors import Malformed, Unsupported
@@ -21,14 +21,14 @@ WHERE = "location expression"
 
 
 @dataclass(slots=True)
-class Allowance:
+class StepBudget:
     """Operations that all expressions of one question may take together."""
 
     steps: int = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ExpressionContext:
     """What an expression may refer to besides its own bytes.
 
     ``address`` gives entries of ``.debug_addr``; ``frame_base`` and ``called`` give the expressions of the function's frame base
@@ -44,7 +44,7 @@ class Context:
     called: Callable[[int], bytes | None] = lambda _: None
     name_of: Callable[[int], str] = lambda _: ""
     text_at: Callable[[int], str | None] = lambda _: None
-    allowance: Allowance = field(default_factory=Allowance)
+    step_budget: StepBudget = field(default_factory=StepBudget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Piece:
 class Machine:
     """Evaluates one expression for one SIMD lane. ``uses_lane`` tells whether the lane was asked for."""
 
-    context: Context
+    context: ExpressionContext
     operations: Mapping[int, Execute]
     cursor: Cursor
     lane: int = 0
@@ -74,8 +74,8 @@ class Machine:
         """Evaluate to the end. Raises Unsupported for what it cannot know, Malformed for what makes no sense."""
         while self.cursor.at < self.cursor.end:
             self.steps += 1
-            self.context.allowance.steps -= 1
-            if self.steps > MOST_STEPS or self.context.allowance.steps < 0:
+            self.context.step_budget.steps -= 1
+            if self.steps > MOST_STEPS or self.context.step_budget.steps < 0:
                 raise Malformed("the expression does not come to an end", where=WHERE)
             code = self.cursor.unsigned(1)
             operation = self.operations.get(code)
@@ -139,7 +139,7 @@ class Machine:
         """What is at an address; of a register it is the content."""
         if isinstance(address, Register) and space is None:
             return Bits(address.number, 0, 8 * (size or self.size))
-        return Load(address, size, space)
+        return Deref(address, size, space)
 
     def take_piece(self, size: int, offset: int | None = None) -> None:
         """Close a piece of ``size`` bits: what the stack's top says, or nothing when there is none."""
@@ -156,9 +156,9 @@ class Machine:
             return term
         if isinstance(term, Bits) and term.size > 8 * self.size:
             return StackValue(term)
-        if isinstance(term, Load) and term.space is not None and term.size is None:
+        if isinstance(term, Deref) and term.space is not None and term.size is None:
             return term
-        return Load(term)
+        return Deref(term)
 
     def rest(self) -> list[Piece]:
         """What the stack says when the expression ends: its top. Intel's compiler leaves one entry for each element of a

@@ -25,7 +25,7 @@ MOST_BLOCKS = 64
 """Blocks at an address whose function is looked for."""
 
 
-class CodeRange(NamedTuple):
+class AddressRange(NamedTuple):
     """``[start, end)`` in the linear address space."""
 
     start: int
@@ -38,7 +38,7 @@ class Scope:
     the nearest function or inlined call around it, the scope itself when it is one."""
 
     die: Die
-    ranges: tuple[CodeRange, ...]
+    ranges: tuple[AddressRange, ...]
     function: Die | None
 
 
@@ -49,10 +49,10 @@ class _RangeTable(NamedTuple):
     start: NDArray[np.uint64]
     end: NDArray[np.uint64]
 
-    def of(self, slot: int) -> tuple[CodeRange, ...]:
+    def of(self, slot: int) -> tuple[AddressRange, ...]:
         rows = np.flatnonzero(self.which == slot)
         return tuple(
-            CodeRange(int(start), int(end)) for start, end in zip(self.start[rows], self.end[rows], strict=True)
+            AddressRange(int(start), int(end)) for start, end in zip(self.start[rows], self.end[rows], strict=True)
         )
 
 
@@ -62,8 +62,10 @@ class ScopeFinder:
     def __init__(self, dies: DieReader) -> None:
         self._dies = dies
         self._scopes = self._table(_SCOPES)
-        is_function = np.array([shape.tag in _FUNCTIONS for shape in dies.units.shapes.all], np.bool_)
-        self._of_functions = is_function[dies.extents.shape[self._scopes.which]]
+        is_function = np.array(
+            [abbreviation.tag in _FUNCTIONS for abbreviation in dies.units.abbreviation_tables.all], np.bool_
+        )
+        self._of_functions = is_function[dies.extents.abbreviation[self._scopes.which]]
 
     def around(self, address: int) -> list[Scope]:
         """The scopes that hold a linear address, innermost first, up to the function.
@@ -130,17 +132,17 @@ class ScopeFinder:
                     break
         return [Scope(die, self._ranges(die), _function(dies[number:])) for number, die in enumerate(dies)]
 
-    def _ranges(self, die: Die) -> tuple[CodeRange, ...]:
+    def _ranges(self, die: Die) -> tuple[AddressRange, ...]:
         return self._scopes.of(int(np.searchsorted(self._dies.extents.at, die.at)))
 
     def _table(self, tags: frozenset[int]) -> _RangeTable:
         """The ranges of all DIEs with these tags; low_pc and high_pc go before a list."""
         extents, units, sections = self._dies.extents, self._dies.units, self._dies.sections
-        wanted = np.array([shape.tag in tags for shape in units.shapes.all], np.bool_)
-        slots = np.flatnonzero(wanted[extents.shape]) if len(extents.shape) else np.zeros(0, np.int64)
+        wanted = np.array([abbreviation.tag in tags for abbreviation in units.abbreviation_tables.all], np.bool_)
+        slots = np.flatnonzero(wanted[extents.abbreviation]) if len(extents.abbreviation) else np.zeros(0, np.int64)
         unit = extents.unit[slots]
         reader = AttributeReader(sections, np.frombuffer(sections.info.data, np.uint8), units.units)
-        found = reader.read(units.shapes.all, extents.shape[slots], extents.attributes[slots], unit)
+        found = reader.read(units.abbreviation_tables.all, extents.abbreviation[slots], extents.attributes[slots], unit)
         simple = found.has_low & found.has_high
         low = np.flatnonzero(simple)
         start = found.low[low]

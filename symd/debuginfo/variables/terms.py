@@ -60,7 +60,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class Deref:
     """What stands in memory at ``address``: ``size`` bytes (None: as wide as an address), in address space ``space``."""
 
     address: Term
@@ -82,7 +82,7 @@ class StackValue:
     term: Term
 
 
-Term: TypeAlias = Constant | Register | Bits | Symbol | Sum | Operation | Load | Implicit | StackValue
+Term: TypeAlias = Constant | Register | Bits | Symbol | Sum | Operation | Deref | Implicit | StackValue
 
 
 def bare(term: Term) -> Term:

@@ -12,7 +12,7 @@ from symd.debuginfo.relocation import relocated
 from symd.debuginfo.variables import die_extents
 from symd.debuginfo.variables.dies import Die, DieReader
 from symd.debuginfo.variables.locations import Locator
-from symd.debuginfo.variables.scopes import CodeRange, Scope, ScopeFinder
+from symd.debuginfo.variables.scopes import AddressRange, Scope, ScopeFinder
 from symd.debuginfo.variables.type_names import TypeNames
 from symd.debuginfo.variables.types import TypeTable
 from symd.dwarf import DebugSections, read_units
@@ -47,9 +47,9 @@ class VariableReader:
 
     def __init__(self, code: CodeObject) -> None:
         self.code = code
-        self.space = layout.assign(code)
+        self.layout = layout.assign(code)
         self.why_not = _WHY_NOT.get(code.debug)
-        sections = DebugSections.of({}) if self.why_not else relocated(code, self.space)
+        sections = DebugSections.of({}) if self.why_not else relocated(code, self.layout)
         units = read_units(sections)
         if units.warnings and not units.units:
             raise Malformed(f"no unit can be read: {units.warnings[0]}", where=".debug_info")
@@ -66,7 +66,7 @@ class VariableReader:
         scopes around it, up to the function into which all others were inlined, then the globals of the unit. Nothing
         is visible where no scope and no unit holds the address.
         """
-        base = self.space.base_of(section)
+        base = self.layout.base_of(section)
         if self.why_not is not None or base is None:
             return Visible(notes=(self.why_not or f"section {section} holds no code",))
         return _Question(self, section, base + offset).answer()
@@ -78,12 +78,12 @@ class _Question:
     def __init__(self, reader: VariableReader, section: int, address: int) -> None:
         self.dies = reader.dies
         self.names = reader.names
-        self.space = reader.space
+        self.layout = reader.layout
         self.finder = reader.finder
         self.section = section
         self.address = address
         self.types = TypeTable(self.dies, self.names, reader.code.vendor)
-        self.locator = Locator(reader.code, self.dies, self.space, section, address)
+        self.locator = Locator(reader.code, self.dies, self.layout, section, address)
         self.variables: list[Variable] = []
         self.notes = list(reader.notes)
 
@@ -166,16 +166,16 @@ class _Question:
             locations=found.locations,
         )
 
-    def _whole_section(self) -> CodeRange:
-        slot = int(np.flatnonzero(self.space.section == self.section)[0])
-        base = int(self.space.base[slot])
-        return CodeRange(base, base + int(self.space.size[slot]))
+    def _whole_section(self) -> AddressRange:
+        slot = int(np.flatnonzero(self.layout.section == self.section)[0])
+        base = int(self.layout.base[slot])
+        return AddressRange(base, base + int(self.layout.size[slot]))
 
-    def _offsets(self, ranges: Iterable[CodeRange]) -> tuple[tuple[int, int], ...]:
+    def _offsets(self, ranges: Iterable[AddressRange]) -> tuple[tuple[int, int], ...]:
         """Ranges as offsets in the section asked about; those in other sections are left out."""
         pairs = list(ranges)
         starts = np.array([one.start & _MASK for one in pairs], np.uint64)
-        section, offset, found = self.space.locate(starts)
+        section, offset, found = self.layout.section_of(starts)
         return tuple(
             (int(at), int(at) + one.end - one.start)
             for one, at, number, known in zip(pairs, offset, section, found, strict=True)

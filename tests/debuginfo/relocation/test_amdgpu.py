@@ -66,7 +66,7 @@ def our_rows(code: CodeObject) -> list[tuple[int, int, int, int]]:
     for unit in info.iter_CUs():
         for entry in info.line_program_for_CU(unit).get_entries():
             if entry.state:
-                section, offset, found = layout.locate(np.array([entry.state.address], np.uint64))
+                section, offset, found = layout.section_of(np.array([entry.state.address], np.uint64))
                 assert found[0], hex(entry.state.address)
                 result.append((int(section[0]), int(offset[0]), entry.state.line, entry.state.column))
     return result
@@ -126,7 +126,7 @@ def test_every_range_of_a_function_or_inlined_call_is_moved_into_text(name):
     assert ranges
     start, end = np.array(ranges, np.uint64).T
     assert (start >= FIRST_BASE).all()
-    section, offset, found = layout.locate(start)
+    section, offset, found = layout.section_of(start)
     assert found.all()
     sizes = dict(zip(layout.section.tolist(), layout.size.tolist(), strict=True))
     assert all(

@@ -31,7 +31,7 @@ def _by_section(code: CodeObject) -> dict[int, list[nvidia_lines.Sequence]]:
     result: dict[int, list[nvidia_lines.Sequence]] = {}
     for sequence in nvidia_lines.decode(sections[".debug_line"], sections.get(".debug_str", b"")):
         first = np.array([sequence.rows[0].address], np.uint64)
-        section, _, found = plan.locate(first)
+        section, _, found = plan.section_of(first)
         result.setdefault(int(section[0]) if found[0] else 0, []).append(sequence)
     return result
 
@@ -120,7 +120,7 @@ def test_addresses_of_scopes_lie_in_the_linear_space(name):
     values = np.array(list(_subprograms(code, sections[".debug_info"]).values()), np.uint64)
     text = values[values >= FIRST_BASE]
     assert len(text) >= 20
-    _, offset, found = plan.locate(text)
+    _, offset, found = plan.section_of(text)
     sizes = {one.size for one in code.sections if one.executable}
     assert found.all()
     assert int(offset.max()) <= max(sizes)

@@ -8,11 +8,11 @@ import random
 import pytest
 
 from symd.debuginfo.variables.constants import Reading
-from symd.debuginfo.variables.describe import Description, describe
 from symd.debuginfo.variables.expression import evaluate
-from symd.debuginfo.variables.machine import Context
+from symd.debuginfo.variables.lane_template import OperandNames
+from symd.debuginfo.variables.location_description import Description, describe
+from symd.debuginfo.variables.machine import ExpressionContext
 from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
-from symd.debuginfo.variables.sketch import Words
 from symd.dwarf.forms import Widths
 from symd.model.code import Vendor
 from tests.builders.leb128 import sleb, uleb
@@ -30,7 +30,7 @@ def described(
     called: dict[int, bytes] | None = None,
 ) -> Description | None:
     """What an expression says. Entry n of .debug_addr is 0x1000 * n, up to 9."""
-    context = Context(
+    context = ExpressionContext(
         vendor,
         WIDTHS,
         unit=0x40,
@@ -39,12 +39,12 @@ def described(
         called=(called or {}).get,
         name_of={0x99: "other"}.get,
     )
-    words = Words(
+    names = OperandNames(
         lambda number: RegisterName(register_name(vendor, number)),
         lambda space: address_space(vendor, space),
         reading,
     )
-    return describe(evaluate(expression, context, lanes), words)
+    return describe(evaluate(expression, context, lanes), names)
 
 
 def where(expression: bytes, *arguments, **named) -> str | None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from symd.debuginfo.variables import location_lists
-from symd.debuginfo.variables.location_lists import Budget, ListEntry, ListUnit
+from symd.debuginfo.variables.location_lists import ListEntry, ListEntryBudget, ListUnit
 from symd.dwarf import DebugSections
 from symd.errors import LimitExceeded, Malformed, SymdError
 from tests.builders.dwarf import At, Base, Locations
@@ -73,7 +73,7 @@ def test_every_kind_of_entry_of_dwarf_5(form, dwarf64):
 def test_entries_that_take_addresses_from_debug_addr():
     """DW_LLE_base_addressx 1, offset_pair; startx_endx 0 2; startx_length 3; an index that is not there has no range."""
     data = b"\x01\x01\x04\x10\x20\x01\x55\x02\x00\x02\x01\x56\x03\x03\x08\x01\x57\x02\x00\x09\x01\x58\x09\x01\x02\x00"
-    assert location_lists.read(DebugSections.of({".debug_loclists": data}), NEWEST, 0, Budget()) == [
+    assert location_lists.read(DebugSections.of({".debug_loclists": data}), NEWEST, 0, ListEntryBudget()) == [
         ListEntry(0x2110, 0x2120, REG5),
         ListEntry(0x2000, 0x2200, REG6),
         ListEntry(0x2300, 0x2308, REG7),
@@ -112,7 +112,7 @@ def test_a_block_in_dwarf_2_and_an_exprloc_in_dwarf_4_are_one_place_for_the_whol
 )
 def test_a_list_that_cannot_be_read_is_malformed(data):
     with pytest.raises(Malformed):
-        location_lists.read(DebugSections.of({".debug_loclists": data}), NEWEST, 0, Budget())
+        location_lists.read(DebugSections.of({".debug_loclists": data}), NEWEST, 0, ListEntryBudget())
 
 
 def test_a_list_outside_its_section_is_said_in_place_of_the_location():
@@ -123,9 +123,9 @@ def test_a_list_outside_its_section_is_said_in_place_of_the_location():
 
 def test_a_list_without_end_is_cut_off():
     long = (b"\x04\x00\x10\x01\x55") * 11 + b"\0"
-    assert len(location_lists.read(DebugSections.of({".debug_loclists": long}), NEWEST, 0, Budget(11))) == 11
+    assert len(location_lists.read(DebugSections.of({".debug_loclists": long}), NEWEST, 0, ListEntryBudget(11))) == 11
     with pytest.raises(LimitExceeded):
-        location_lists.read(DebugSections.of({".debug_loclists": long}), NEWEST, 0, Budget(10))
+        location_lists.read(DebugSections.of({".debug_loclists": long}), NEWEST, 0, ListEntryBudget(10))
 
 
 def test_mutated_lists_are_answered_or_refused():
@@ -140,7 +140,7 @@ def test_mutated_lists_are_answered_or_refused():
             try:
                 sections = {".debug_loclists": bytes(data), ".debug_loc": bytes(data)}
                 location_lists.read(
-                    DebugSections.of(sections), NEWEST._replace(version=version), chance.randrange(4), Budget()
+                    DebugSections.of(sections), NEWEST._replace(version=version), chance.randrange(4), ListEntryBudget()
                 )
             except SymdError:
                 pass

@@ -1,28 +1,28 @@
-"""Where a variable is as structure: made from the same terms and lane rules that the words are made from."""
+"""Where a variable is as structure: made from the same terms and lane rules that the text is made from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from symd.debuginfo.variables import sketch
-from symd.debuginfo.variables.expression import Outcome
+from symd.debuginfo.variables import lane_template
+from symd.debuginfo.variables.expression import LaneLocation
+from symd.debuginfo.variables.lane_template import LaneTemplate, Leaf, OperandNames, piece_leaf, register_leaf
+from symd.debuginfo.variables.lane_text import run_text
 from symd.debuginfo.variables.lanes import Rule, rule_of
 from symd.debuginfo.variables.machine import Piece
-from symd.debuginfo.variables.prose import run_text
-from symd.debuginfo.variables.sketch import Leaf, Sketch, Words, piece_leaf, register_leaf
-from symd.debuginfo.variables.terms import Constant, Implicit, Load, Sum, Term, bare
+from symd.debuginfo.variables.terms import Constant, Deref, Implicit, Sum, Term, bare
 from symd.model.variables import LocationPiece, LocationRegister, PieceKind, VariableLocation
 
 MOST_BYTES = 256
 """Bytes of one value that are given; the rest of a longer one is left out."""
 
 
-def location(run: Sequence[Outcome], lanes: tuple[int, int] | None, words: Words) -> VariableLocation:
+def location(run: Sequence[LaneLocation], lanes: tuple[int, int] | None, names: OperandNames) -> VariableLocation:
     """The location of a run of lanes, which is ``lanes`` of them all; None: all lanes."""
-    pieces = list(_placed(run, lanes[0] if lanes else 0, words))
-    if run[0].trouble:
-        pieces.append(in_words(run[0].trouble))
+    pieces = list(_placed(run, lanes[0] if lanes else 0, names))
+    if run[0].error:
+        pieces.append(in_words(run[0].error))
     return VariableLocation(tuple(pieces or [LocationPiece(PieceKind.OPTIMIZED_OUT)]), lanes)
 
 
@@ -31,20 +31,20 @@ def in_words(text: str) -> LocationPiece:
     return LocationPiece(PieceKind.EXPRESSION, text=text)
 
 
-def constant(data: bytes, words: Words) -> LocationPiece:
+def constant(data: bytes, names: OperandNames) -> LocationPiece:
     """A value that is known, given as bytes, lowest first: a number where the variable's type is one."""
-    value = words.reading.number(data)
+    value = names.reading.number(data)
     if value is None:
-        return LocationPiece(PieceKind.IMPLICIT, data=words.reading.cut(data)[:MOST_BYTES])
+        return LocationPiece(PieceKind.IMPLICIT, data=names.reading.cut(data)[:MOST_BYTES])
     return LocationPiece(PieceKind.CONSTANT, value=value)
 
 
-def _placed(run: Sequence[Outcome], first: int, words: Words) -> Iterator[LocationPiece]:
+def _placed(run: Sequence[LaneLocation], first: int, names: OperandNames) -> Iterator[LocationPiece]:
     """The pieces with their places in the variable. ``first`` is the number of the run's first lane."""
-    several = len(run[0].pieces) > 1 or bool(run[0].trouble)
+    several = len(run[0].pieces) > 1 or bool(run[0].error)
     offset: int | None = 0
-    for column in zip(*(outcome.pieces for outcome in run), strict=True):
-        piece = _piece(column, first, words)
+    for column in zip(*(lane_location.pieces for lane_location in run), strict=True):
+        piece = _piece(column, first, names)
         size = column[0].size
         if size is None and several and piece.register is not None and piece.kind is PieceKind.REGISTER:
             size = piece.register.bits  # an element of a vector, which is as wide as the register's bits
@@ -53,24 +53,24 @@ def _placed(run: Sequence[Outcome], first: int, words: Words) -> Iterator[Locati
         offset = None if size is None or offset is None else offset + size
 
 
-def _piece(column: Sequence[Piece], first: int, words: Words) -> LocationPiece:
+def _piece(column: Sequence[Piece], first: int, names: OperandNames) -> LocationPiece:
     """One piece, as each lane of a run has it."""
     one, skipped = column[0], column[0].offset or 0
     leaves = [leaf for piece in column if (leaf := piece_leaf(piece)) is not None]
     if one.place is None:
         return LocationPiece(PieceKind.OPTIMIZED_OUT, skipped_bits=skipped)
     if leaves:
-        register = _register(leaves, words)
+        register = _register(leaves, names)
         return LocationPiece(PieceKind.REGISTER, register=register, per_lane=_moves(register))
-    if isinstance(one.place, Load):
-        loads = [piece.place for piece in column if isinstance(piece.place, Load)]
-        return replace(_memory(loads, first, words), skipped_bits=skipped)
-    return _value([bare(piece.place) for piece in column if piece.place is not None], one, first, words)
+    if isinstance(one.place, Deref):
+        loads = [piece.place for piece in column if isinstance(piece.place, Deref)]
+        return replace(_memory(loads, first, names), skipped_bits=skipped)
+    return _value([bare(piece.place) for piece in column if piece.place is not None], one, first, names)
 
 
-def _memory(loads: Sequence[Load], first: int, words: Words) -> LocationPiece:
-    space = words.memory if loads[0].space is None else loads[0].space
-    name = None if space is None else words.space(space)
+def _memory(loads: Sequence[Deref], first: int, names: OperandNames) -> LocationPiece:
+    space = names.memory if loads[0].space is None else loads[0].space
+    name = None if space is None else names.space(space)
     place = LocationPiece(PieceKind.MEMORY, address_space=space, address_space_name=name)
     addresses = [load.address for load in loads]
     numbers = [term for term in addresses if isinstance(term, Constant)]
@@ -82,7 +82,7 @@ def _memory(loads: Sequence[Load], first: int, words: Words) -> LocationPiece:
     stride = _rule([Leaf("offset", (offset,)) for offset in offsets]).step
     leaves = [leaf for base in bases if (leaf := register_leaf(base)) is not None]
     if leaves:
-        register = _register(leaves, words)
+        register = _register(leaves, names)
         return replace(
             place,
             register=register,
@@ -90,17 +90,17 @@ def _memory(loads: Sequence[Load], first: int, words: Words) -> LocationPiece:
             per_lane=stride != 0 or _moves(register),
             lane_stride=stride,
         )
-    of = sketch.of_base if isinstance(addresses[0], Sum) else sketch.of_term
-    text, differs = _text([of(base, words) for base in bases], first, words)
+    of = lane_template.of_base if isinstance(addresses[0], Sum) else lane_template.of_term
+    text, differs = _text([of(base, names) for base in bases], first, names)
     return replace(place, text=text, offset=offsets[0], per_lane=stride != 0 or differs, lane_stride=stride)
 
 
-def _value(terms: Sequence[Term], piece: Piece, first: int, words: Words) -> LocationPiece:
+def _value(terms: Sequence[Term], piece: Piece, first: int, names: OperandNames) -> LocationPiece:
     """A value that is nowhere: known, or computed from what is somewhere."""
     skipped = piece.offset or 0
     term = terms[0]
     if isinstance(term, Implicit):
-        data = words.reading.cut(term.data)[:MOST_BYTES]
+        data = names.reading.cut(term.data)[:MOST_BYTES]
         return LocationPiece(PieceKind.IMPLICIT, skipped_bits=skipped, data=data)
     numbers = [one for one in terms if isinstance(one, Constant)]
     if isinstance(term, Constant):
@@ -109,14 +109,14 @@ def _value(terms: Sequence[Term], piece: Piece, first: int, words: Words) -> Loc
             return LocationPiece(
                 PieceKind.CONSTANT, skipped_bits=skipped, value=term.signed, per_lane=True, lane_stride=stride
             )
-        return replace(constant(term.value.to_bytes(term.size, "little"), words), skipped_bits=skipped)
+        return replace(constant(term.value.to_bytes(term.size, "little"), names), skipped_bits=skipped)
     leaves = [leaf for one in terms if (leaf := register_leaf(_content(one))) is not None]
     if len(leaves) == len(terms):
-        register = _register(leaves, words)
+        register = _register(leaves, names)
         if piece.size is not None:
             register = replace(register, first_bit=register.first_bit + skipped, bits=piece.size)
         return LocationPiece(PieceKind.REGISTER, register=register, per_lane=_moves(register))
-    text, differs = _text([sketch.of_term(one, words) for one in terms], first, words)
+    text, differs = _text([lane_template.of_term(one, names) for one in terms], first, names)
     return LocationPiece(PieceKind.EXPRESSION, skipped_bits=skipped, text=text, per_lane=differs)
 
 
@@ -125,9 +125,9 @@ def _content(term: Term) -> Term:
     return term.base if isinstance(term, Sum) and not term.offset.value else term
 
 
-def _register(leaves: Sequence[Leaf], words: Words) -> LocationRegister:
+def _register(leaves: Sequence[Leaf], names: OperandNames) -> LocationRegister:
     leaf, rule = leaves[0], _rule(leaves)
-    name = words.register(leaf.values[0])
+    name = names.register(leaf.values[0])
     if leaf.kind == "register":
         return LocationRegister(
             leaf.values[0], name.name, machine_registers=name.machine_registers, lane_registers=rule.step
@@ -141,10 +141,10 @@ def _moves(register: LocationRegister) -> bool:
     return register.lane_bits != 0 or register.lane_registers != 0
 
 
-def _text(sketches: Sequence[Sketch], first: int, words: Words) -> tuple[str, bool]:
+def _text(templates: Sequence[LaneTemplate], first: int, names: OperandNames) -> tuple[str, bool]:
     """A term in words, and whether it differs from lane to lane."""
-    differs = any(one.leaves != sketches[0].leaves for one in sketches)
-    return run_text(sketches, first, words), differs
+    differs = any(one.leaves != templates[0].leaves for one in templates)
+    return run_text(templates, first, names), differs
 
 
 def _rule(column: Sequence[Leaf]) -> Rule:

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from symd.debuginfo.variables import sketch
-from symd.debuginfo.variables.expression import Outcome
+from symd.debuginfo.variables import lane_template
+from symd.debuginfo.variables.expression import LaneLocation
+from symd.debuginfo.variables.lane_template import OperandNames
+from symd.debuginfo.variables.lane_text import run_text
 from symd.debuginfo.variables.lanes import runs
-from symd.debuginfo.variables.prose import run_text
-from symd.debuginfo.variables.sketch import Words
-from symd.debuginfo.variables.structure import location
+from symd.debuginfo.variables.location_records import location
 from symd.model.variables import VariableLocation
 
 
@@ -22,15 +22,17 @@ class Description(NamedTuple):
     locations: tuple[VariableLocation, ...]
 
 
-def describe(outcomes: Sequence[Outcome], words: Words) -> Description | None:
-    """What the outcomes of all lanes say, one for all or one for each; None where the variable is nowhere."""
-    if not any(outcome.pieces or outcome.trouble for outcome in outcomes):
+def describe(lane_locations: Sequence[LaneLocation], names: OperandNames) -> Description | None:
+    """What the locations of all lanes say, one for all or one for each; None where the variable is nowhere."""
+    if not any(lane_location.pieces or lane_location.error for lane_location in lane_locations):
         return None
-    sketches = [sketch.of_outcome(outcome, words) for outcome in outcomes]
-    stretches = runs(sketches)
-    texts = [run_text(sketches[start:end], start, words) for start, end in stretches]
+    templates = [lane_template.of_lane(lane_location, names) for lane_location in lane_locations]
+    stretches = runs(templates)
+    texts = [run_text(templates[start:end], start, names) for start, end in stretches]
     whole = len(stretches) == 1
-    locations = tuple(location(outcomes[start:end], None if whole else (start, end), words) for start, end in stretches)
+    locations = tuple(
+        location(lane_locations[start:end], None if whole else (start, end), names) for start, end in stretches
+    )
     if whole:
         return Description(texts[0], locations)
     said = (f"{_lanes(*lanes)}: {text}" for lanes, text in zip(stretches, texts, strict=True))

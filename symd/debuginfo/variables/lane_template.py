@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from symd.debuginfo.variables.constants import Reading
-from symd.debuginfo.variables.expression import Outcome
+from symd.debuginfo.variables.expression import LaneLocation
 from symd.debuginfo.variables.machine import Piece
 from symd.debuginfo.variables.registers import RegisterName
 from symd.debuginfo.variables.terms import (
     Bits,
     Constant,
+    Deref,
     Implicit,
-    Load,
     Operation,
     Register,
     StackValue,
@@ -31,7 +31,7 @@ MOST_NODES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class OperandNames:
     """How the vendor calls registers and address spaces, and how a constant of the variable's type is read.
 
     ``memory`` is the space of memory that no operation names the space of, where the variable has one of its own.
@@ -51,32 +51,32 @@ class Leaf(NamedTuple):
     values: tuple[int, ...]
 
 
-class Sketch(NamedTuple):
+class LaneTemplate(NamedTuple):
     """A text cut at its leaves: one more part than leaves."""
 
     parts: tuple[str, ...]
     leaves: tuple[Leaf, ...]
 
 
-def of_outcome(outcome: Outcome, words: Words) -> Sketch:
+def of_lane(lane_location: LaneLocation, names: OperandNames) -> LaneTemplate:
     """All pieces of a variable, and what is the matter with them."""
-    writer = _Writer(words)
-    writer.outcome(outcome)
-    return writer.sketch()
+    writer = _Writer(names)
+    writer.lane_location(lane_location)
+    return writer.lane_template()
 
 
-def of_term(term: Term, words: Words) -> Sketch:
+def of_term(term: Term, names: OperandNames) -> LaneTemplate:
     """One value or address."""
-    writer = _Writer(words)
+    writer = _Writer(names)
     writer.term(term, 0)
-    return writer.sketch()
+    return writer.lane_template()
 
 
-def of_base(term: Term, words: Words) -> Sketch:
+def of_base(term: Term, names: OperandNames) -> LaneTemplate:
     """What an address is counted from, in parentheses where what follows it would bind closer."""
-    writer = _Writer(words)
+    writer = _Writer(names)
     writer.base(term, 0)
-    return writer.sketch()
+    return writer.lane_template()
 
 
 def register_leaf(term: Term) -> Leaf | None:
@@ -104,14 +104,14 @@ def piece_leaf(piece: Piece) -> Leaf | None:
 class _Writer:
     """Collects text and leaves."""
 
-    def __init__(self, words: Words) -> None:
-        self.words = words
+    def __init__(self, names: OperandNames) -> None:
+        self.names = names
         self.parts: list[str] = [""]
         self.leaves: list[Leaf] = []
         self.nodes = 0
 
-    def sketch(self) -> Sketch:
-        return Sketch(tuple(self.parts), tuple(self.leaves))
+    def lane_template(self) -> LaneTemplate:
+        return LaneTemplate(tuple(self.parts), tuple(self.leaves))
 
     def put(self, text: str) -> None:
         self.parts[-1] += text
@@ -120,13 +120,13 @@ class _Writer:
         self.leaves.append(leaf)
         self.parts.append("")
 
-    def outcome(self, outcome: Outcome) -> None:
-        for number, piece in enumerate(outcome.pieces):
+    def lane_location(self, lane_location: LaneLocation) -> None:
+        for number, piece in enumerate(lane_location.pieces):
             self.put(", " if number else "")
             self.piece(piece)
-        if outcome.trouble:
-            self.put(f", {outcome.trouble}" if outcome.pieces else outcome.trouble)
-        elif not outcome.pieces:
+        if lane_location.error:
+            self.put(f", {lane_location.error}" if lane_location.pieces else lane_location.error)
+        elif not lane_location.pieces:
             self.put("optimized out")
 
     def piece(self, piece: Piece) -> None:
@@ -135,16 +135,16 @@ class _Writer:
             self.put("optimized out" if piece.size is None else f"{_extent(piece)} optimized out")
         elif leaf is not None:
             self.leaf(leaf)
-        elif isinstance(piece.place, Load):
+        elif isinstance(piece.place, Deref):
             self.memory(piece.place, piece)
         else:
             self.value(bare(piece.place), piece)
 
-    def memory(self, place: Load, piece: Piece) -> None:
+    def memory(self, place: Deref, piece: Piece) -> None:
         if piece.size is not None:
             self.put(f"{_extent(piece)} of ")
-        space = self.words.memory if place.space is None else place.space
-        self.put("memory at " if space is None else f"{self.words.space(space)} memory at ")
+        space = self.names.memory if place.space is None else place.space
+        self.put("memory at " if space is None else f"{self.names.space(space)} memory at ")
         if isinstance(place.address, Constant):
             self.leaf(Leaf("address", (place.address.value,)))
         else:
@@ -154,7 +154,7 @@ class _Writer:
         if piece.size is not None:
             self.put(f"{_extent(piece)} of ")
         if isinstance(term, Implicit):
-            self.put(f"constant {self.words.reading.text(term.data)}")
+            self.put(f"constant {self.names.reading.text(term.data)}")
         elif isinstance(term, Constant):
             self.put("constant ")
             self.leaf(Leaf("constant", (term.value, term.size)))
@@ -176,7 +176,7 @@ class _Writer:
         elif isinstance(term, Sum):
             self.base(term.base, depth)
             self.leaf(Leaf("offset", (term.offset.signed,)))
-        elif isinstance(term, Load):
+        elif isinstance(term, Deref):
             self.load(term, depth)
         elif isinstance(term, Operation):
             self.operation(term, depth)
@@ -188,8 +188,8 @@ class _Writer:
     def base(self, term: Term, depth: int) -> None:
         self.term(term, depth if isinstance(term, Operation) and term.sign == "+" else depth + 1)
 
-    def load(self, term: Load, depth: int) -> None:
-        space = "" if term.space is None else f"{self.words.space(term.space)} "
+    def load(self, term: Deref, depth: int) -> None:
+        space = "" if term.space is None else f"{self.names.space(term.space)} "
         self.put(f"*({space}")
         self.term(term.address, depth + 1)
         self.put(")" if term.size is None else f"):{term.size}")
