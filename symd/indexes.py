@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 from symd import containers
 from symd.config import Limits
+from symd.elf.constants import MAGIC
 from symd.errors import DataLoss, ObjectNotFound, SymdError
 from symd.index import VERSION, Index, build
 from symd.index.module import build_index, decoded_objects, described
@@ -54,7 +55,6 @@ _COPIED_INDEX_BYTES = 1 << 18
 """An index of fewer bytes is read rather than mapped: a mapping holds a file descriptor."""
 _OPEN_PARTIALS = 4
 """Modules of many code objects that are kept open while their indexes are made."""
-_ELF = b"\x7fELF"
 
 
 class FileIndex:
@@ -209,7 +209,7 @@ class Indexes:
         if fresh is None and self._store.index(digest, VERSION) is not None:
             return None
         data = fresh or self._store.data(digest)
-        if len(data) <= _SMALL_MODULE_BYTES or data[:4] == _ELF:
+        if len(data) <= _SMALL_MODULE_BYTES or data[:4] == MAGIC:
             return None
         if fresh is None:
             self._refuse_known_failure(digest)

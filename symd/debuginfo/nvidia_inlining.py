@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.model.code import Function
-from symd.model.columns import U32, U64
+from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import NO_PARENT, LineRows, RowFlag, Scopes
 
 MAX_DEPTH = 64
 """Calls inlined into one another; what is deeper is taken as not inlined."""
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +65,10 @@ class _Tree:
     """Inlined scopes, parents before children: ``site`` is the row of the call, ``parent`` -1 where the call stands in
     the function itself. ``of_row`` is the innermost scope of each row, or -1."""
 
-    site: Numbers
+    site: I64
     name: U32
-    parent: Numbers
-    of_row: Numbers
+    parent: I64
+    of_row: I64
     warnings: tuple[str, ...]
 
 
@@ -88,14 +87,14 @@ def _tree(context: U32, name: U32) -> _Tree:
     return _Tree(site, keys.astype(np.uint32), parent, of_row, warnings if len(deep) else ())
 
 
-def _too_deep(parent: Numbers) -> NDArray[np.bool_]:
+def _too_deep(parent: I64) -> NDArray[np.bool_]:
     at = np.arange(len(parent))
     for _ in range(MAX_DEPTH):
         at = np.where(at >= 0, parent[at], -1)
     return at >= 0
 
 
-def _smallest_function(rows: LineRows, numbers: Numbers, functions: Sequence[Function]) -> Numbers:
+def _smallest_function(rows: LineRows, numbers: I64, functions: Sequence[Function]) -> I64:
     """For each of some rows the number of the smallest function around it, or -1."""
     places = _place(rows.section[numbers], rows.offset[numbers])
     order = np.argsort(places, kind="stable")
@@ -117,7 +116,7 @@ def _place(section: U32 | U64, offset: U64) -> U64:
     return section.astype(np.uint64) << np.uint64(44) | np.minimum(offset, np.uint64((1 << 44) - 1))
 
 
-def _ranges(rows: LineRows, of_row: Numbers, parent: Numbers) -> tuple[Numbers, U32, U64, U64]:
+def _ranges(rows: LineRows, of_row: I64, parent: I64) -> tuple[I64, U32, U64, U64]:
     """(scope, section, start, end): each row's span for its scope and every scope around, neighbours joined."""
     last = (rows.flags & RowFlag.END_SEQUENCE) != 0
     end = np.where(last, rows.offset, np.append(rows.offset[1:], np.uint64(0)))

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.model.code import CodeObject, Function, Kernel
-from symd.model.columns import U32, U64
+from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
 
 Flags = NDArray[np.bool_]
-Numbers = NDArray[np.int64]
 FunctionOrKernel = TypeVar("FunctionOrKernel", Function, Kernel)
 
 
@@ -86,7 +85,7 @@ def narrowed(
     )
 
 
-def _outermost(scopes: Scopes) -> Numbers:
+def _outermost(scopes: Scopes) -> I64:
     """The function at the root of each scope's tree. Parents come before children."""
     found = np.arange(len(scopes))
     parent = np.where(scopes.parent == NO_PARENT, found, scopes.parent)

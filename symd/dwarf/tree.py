@@ -7,13 +7,14 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.int64]
+from symd.model.columns import I64
+
 _LEVELS = 1000
 """Trees deeper than this are followed with a stack, which costs the same at any depth."""
 NO_SCOPE = -1
 
 
-def enclosing(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDArray[np.bool_]) -> Numbers:
+def enclosing(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDArray[np.bool_]) -> I64:
     """For every DIE the number of the nearest scope strictly around it, or NO_SCOPE.
 
     The columns list DIEs of one or more trees in preorder, without null entries; only DIEs marked ``container`` have
@@ -26,7 +27,7 @@ def enclosing(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDA
     return _by_level(depth, container, scope)
 
 
-def _by_level(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDArray[np.bool_]) -> Numbers:
+def _by_level(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDArray[np.bool_]) -> I64:
     around = np.full(len(depth), NO_SCOPE, np.int64)
     order = np.argsort(depth.astype(np.int16), kind="stable")
     levels = np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)
@@ -37,7 +38,7 @@ def _by_level(depth: NDArray[np.int32], container: NDArray[np.bool_], scope: NDA
     return around
 
 
-def _with_a_stack(depth: NDArray[np.int32], scope: NDArray[np.bool_]) -> Numbers:
+def _with_a_stack(depth: NDArray[np.int32], scope: NDArray[np.bool_]) -> I64:
     around = []
     inside = [NO_SCOPE]
     for number, (level, is_scope) in enumerate(zip(depth.tolist(), scope.tolist(), strict=True)):

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from symd.index.distinct import runs
 from symd.index.format import Column
 from symd.index.starts import alignment
+from symd.model.columns import I64
 from symd.model.debug_info import NO_PARENT
 
-Numbers = NDArray[np.int64]
 _MAX_LEVELS = 64
 _SLOTS_A_BOUNDARY = 16
 """Where there are so many slots to a boundary, boundaries are sorted instead of ticked off."""
@@ -41,7 +41,7 @@ class Points:
     def __len__(self) -> int:
         return len(self.values)
 
-    def number(self, positions: Column) -> Numbers:
+    def number(self, positions: Column) -> I64:
         """The numbers of ``positions``, each of which must be one of the points."""
         if self._slots is None:
             return np.searchsorted(self.values, positions)
@@ -83,7 +83,7 @@ def last_cover(starts: Column, ends: Column, points: Points) -> NDArray[np.int32
     return found
 
 
-def spread(starts: Column, ends: Column, own: Points) -> tuple[Column, NDArray[np.int32], Numbers]:
+def spread(starts: Column, ends: Column, own: Points) -> tuple[Column, NDArray[np.int32], I64]:
     """(the points that are starts or of ``own``, for each the last range ``[start, end)`` that holds it or -1, where
     those of ``own`` are among them). Every end must be one of these points; none lies before its start.
 
@@ -106,7 +106,7 @@ def spread(starts: Column, ends: Column, own: Points) -> tuple[Column, NDArray[n
     return np.insert(values, between, missing), np.insert(found, between, before), at + np.cumsum(new) - new
 
 
-def _painted(values: NDArray[np.int32], begin: Numbers, stop: Numbers, size: int) -> NDArray[np.int32]:
+def _painted(values: NDArray[np.int32], begin: I64, stop: I64, size: int) -> NDArray[np.int32]:
     result = np.full(size, -1, np.int32)
     for value, first, last in zip(values.tolist(), begin.tolist(), stop.tolist(), strict=True):
         result[first:last] = value
@@ -139,7 +139,7 @@ def innermost(scope: Column, starts: Column, ends: Column, parent: Column, point
     return result
 
 
-def _together(begin: Numbers, stop: Numbers, wrong: NDArray[np.bool_]) -> Numbers:
+def _together(begin: I64, stop: I64, wrong: NDArray[np.bool_]) -> I64:
     """The ranges that overlap a wrong one, or one that does."""
     order = np.argsort(begin, kind="stable")
     reach = np.maximum.accumulate(stop[order])
@@ -149,7 +149,7 @@ def _together(begin: Numbers, stop: Numbers, wrong: NDArray[np.bool_]) -> Number
     return np.sort(order[taken[heap]])
 
 
-def _contradicting(scope: NDArray[np.int32], begin: Numbers, stop: Numbers, size: int) -> NDArray[np.int32]:
+def _contradicting(scope: NDArray[np.int32], begin: I64, stop: I64, size: int) -> NDArray[np.int32]:
     """Ranges of points in the order of the tree, decided by the rule for those that contradict each other."""
     from symd.debuginfo.overlaps import disjoint_pieces  # noqa: PLC0415 - few compilers write such ranges
 
@@ -160,7 +160,7 @@ def _contradicting(scope: NDArray[np.int32], begin: Numbers, stop: Numbers, size
 
 
 def _levels(
-    scope: NDArray[np.int32], begin: Numbers, stop: Numbers, parent: Column, size: int
+    scope: NDArray[np.int32], begin: I64, stop: I64, parent: Column, size: int
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """(level by level, the scopes of each written over those of the last; the ranges that do not nest as scopes do)."""
     result, wrong = np.full(size, -1, np.int32), np.zeros(len(scope), np.bool_)
@@ -183,7 +183,7 @@ def _levels(
     return result, wrong
 
 
-def _within(begin: Numbers, stop: Numbers) -> Numbers:
+def _within(begin: I64, stop: I64) -> I64:
     """The numbers from each of ``begin`` to its ``stop``, one span after the other."""
     size = stop - begin
     return np.asarray(np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size - begin, size), np.int64)

@@ -9,17 +9,18 @@ from itertools import starmap
 import numpy as np
 
 from symd.errors import DataLoss
-from symd.index.distinct import Numbers
 from symd.index.format import Column
 from symd.index.packing import RangePages, unpack_table
 from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
 from symd.index.starts import Starts
 from symd.model.answers import Reason
+from symd.model.columns import I64
 
 RESERVED = max(Reason) + 1
 """Locations 1 to 11 carry a reason alone, under its own number; after them stands one for each call that was inlined,
 then one for each range."""
-_NO_DEBUG_DATA = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
+NO_DEBUG_DATA = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
+"""Why code of nobody has no debug information: there its kernel's name is the function's."""
 
 
 class DerivedColumns:
@@ -44,7 +45,7 @@ class DerivedColumns:
             raise DataLoss("has starts and ranges that contradict each other", where="index file")
 
     @cached_property
-    def calls(self) -> Numbers:
+    def calls(self) -> I64:
         """The owners that are inlined calls; each has a location of its own, where it was called from."""
         return np.flatnonzero((self._columns.owner_inlined != 0) & (self._columns.owner_parent != 0))
 
@@ -58,7 +59,7 @@ class DerivedColumns:
         """Every location."""
         return self.locations_of(np.arange(len(self.ranges)), self.calls)
 
-    def locations_of(self, ranges: Numbers, calls: Numbers) -> LocationTable:
+    def locations_of(self, ranges: I64, calls: I64) -> LocationTable:
         """The reserved locations, one for each of ``calls`` (owners, in order; with everything that encloses them), one for
         each of ``ranges``."""
         columns, pages = self._columns, self.ranges
@@ -69,7 +70,7 @@ class DerivedColumns:
         owner = columns.frame_owner[frame]
         reason, kernel = pages.reason(ranges), columns.frame_kernel[frame]
         function = columns.owner_name[owner]
-        unknown = (owner == 0) & np.isin(reason, _NO_DEBUG_DATA)
+        unknown = (owner == 0) & np.isin(reason, NO_DEBUG_DATA)
         if np.any(unknown):
             function = np.where(unknown, kernel, function)
         line = pages.line(ranges)
@@ -90,7 +91,7 @@ class DerivedColumns:
         table.reason[:RESERVED] = np.arange(RESERVED)
         return table
 
-    def calls_around(self, ranges: Numbers) -> Numbers:
+    def calls_around(self, ranges: I64) -> I64:
         """The inlined calls that enclose the code of ``ranges``, in the order of owners."""
         parent = self._columns.owner_parent
         used = np.zeros(len(parent), np.bool_)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from symd.index.format import Column
+from symd.model.columns import I64
 
-Numbers = NDArray[np.int64]
 _ROOM = 1 << 62
 
 
@@ -17,12 +16,12 @@ class Groups(NamedTuple):
     """Entries by what they say: ``order`` has equal ones together, each group beginning at an entry of ``first`` in it
     and in itself in the order of the entries; ``number`` is the group of each entry."""
 
-    order: Numbers
-    first: Numbers
-    number: Numbers
+    order: I64
+    first: I64
+    number: I64
 
     @property
-    def sample(self) -> Numbers:
+    def sample(self) -> I64:
         """An entry of each group."""
         return self.order[self.first]
 
@@ -40,7 +39,7 @@ def grouped(*columns: Column) -> Groups:
     return Groups(order, first, number)
 
 
-def runs(*columns: Column) -> Numbers:
+def runs(*columns: Column) -> I64:
     """Where each run of equal entries begins."""
     changes = np.zeros(len(columns[0]), np.bool_)
     changes[:1] = True
@@ -49,14 +48,14 @@ def runs(*columns: Column) -> Numbers:
     return np.flatnonzero(changes)
 
 
-def numbered(values: Column) -> tuple[Numbers, Numbers]:
+def numbered(values: Column) -> tuple[I64, I64]:
     """(the distinct values in order, the number of each entry among them)."""
     distinct = np.sort(values, kind="stable")
     distinct = distinct[runs(distinct)]
     return distinct, np.searchsorted(distinct, values)
 
 
-def combined(*columns: Column) -> Numbers:
+def combined(*columns: Column) -> I64:
     """One number for each entry, equal where all ``columns`` are, and ordered as they are, the first one foremost."""
     key, span = np.zeros(len(columns[0]), np.int64), 1
     if not len(key):

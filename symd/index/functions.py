@@ -7,22 +7,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.index.distinct import Numbers, grouped
+from symd.index.distinct import grouped
 from symd.index.format import Column
 from symd.index.module_tables import ModuleTables, NamedRanges
 from symd.index.schema import FunctionTable
+from symd.model.columns import I64
 from symd.model.debug_info import NO_PARENT
 
 
 class _Entries(NamedTuple):
     """Functions of the debug data: ``number`` is the scope's, ``symbol`` that of its symbol, or -1."""
 
-    number: Numbers
+    number: I64
     object: Column
     name: Column
     linkage_name: Column
-    symbol: Numbers
-    section: Numbers
+    symbol: I64
+    section: I64
     offset: Column
     size: Column
 
@@ -61,7 +62,7 @@ def module_functions(module: ModuleTables) -> FunctionTable:
     return FunctionTable(*(column[order] for column in table))
 
 
-def _alone(symbols: NamedRanges, taken: Numbers) -> Numbers:
+def _alone(symbols: NamedRanges, taken: I64) -> I64:
     """Symbols in text that no function of the debug data has."""
     free = symbols.section >= 0
     free[taken[taken >= 0]] = False
@@ -104,7 +105,7 @@ def _with_symbols(module: ModuleTables, scopes: _Entries) -> _Entries:
     )
 
 
-def _symbols_of(scopes: _Entries, symbols: NamedRanges) -> Numbers:
+def _symbols_of(scopes: _Entries, symbols: NamedRanges) -> I64:
     """For each function of the debug data the number of its symbol, or -1: the last one that begins where it does, or
     the first one around it with its name (scopes made from line rows begin at the first row)."""
     groups = grouped(np.concatenate([symbols.section, scopes.section]), np.concatenate([symbols.offset, scopes.offset]))
@@ -118,7 +119,7 @@ def _symbols_of(scopes: _Entries, symbols: NamedRanges) -> Numbers:
     return same
 
 
-def _around(scopes: _Entries, lost: Numbers, symbols: NamedRanges) -> list[int]:
+def _around(scopes: _Entries, lost: I64, symbols: NamedRanges) -> list[int]:
     """The symbols around some functions that have their names; -1 where there is none."""
     spans: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     columns = symbols.section, symbols.name, symbols.offset, symbols.offset + symbols.size
@@ -143,7 +144,7 @@ def _copied(module: ModuleTables) -> _Copies:
     return _Copies(object_[groups.sample], name[groups.sample], linkage[groups.sample], count)
 
 
-def _matched(scopes: _Entries, copied: _Copies) -> tuple[Numbers, Numbers]:
+def _matched(scopes: _Entries, copied: _Copies) -> tuple[I64, I64]:
     """(inlined copies of each function that has code of its own, numbers of those that none of them has)."""
     own = len(scopes.number)
     keys = (np.concatenate(pair) for pair in zip(scopes[1:4], copied[:3], strict=True))

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.index.cover import Points, innermost, smallest_cover, spread
-from symd.index.distinct import Groups, Numbers, combined, grouped, runs
+from symd.index.distinct import Groups, combined, grouped, runs
 from symd.index.format import Column
 from symd.index.module_tables import ModuleTables, RowTables, TextSections
 from symd.model.answers import Reason
-from symd.model.columns import U32
+from symd.model.columns import I64, U32
 from symd.model.debug_info import NO_PARENT, RowFlag
 
 _NO_LINE = 0xFFFFFFFF
@@ -29,8 +29,9 @@ class Frames(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """Number 0, which is nobody; then scopes; then function symbols. ``name``, ``linkage_name`` (0 where it is the same)
-    and ``file`` are string numbers, ``parent`` an owner; file, line and column say where an inlined scope was called."""
+    """Whose code a range is: the innermost scope, or the function symbol where no scope reaches. Number 0 is nobody; then
+    scopes; then function symbols. ``name``, ``linkage_name`` (0 where it is the same) and ``file`` are string numbers,
+    ``parent`` an owner; file, line and column say where an inlined scope was called."""
 
     name: Column
     linkage_name: Column
@@ -49,8 +50,8 @@ class ModuleRanges(NamedTuple):
     line: U32
     column: Column
     reason: Column
-    run: Numbers
-    run_frame: Numbers
+    run: I64
+    run_frame: I64
     frames: Frames
     owners: Owners
 
@@ -61,11 +62,11 @@ class _Areas(NamedTuple):
     the line of an earlier piece may stand for a missing one. ``bare`` is the ``Reason`` where a row has no line,
     ``missing`` where there is no row."""
 
-    begin: Numbers
+    begin: I64
     owner: Column
     kernel: Column
     section: NDArray[np.bool_]
-    group: Numbers
+    group: I64
     bare: Column
     missing: Column
 
@@ -99,7 +100,7 @@ def _row_spans(rows: RowTables, texts: TextSections) -> tuple[Column, Column]:
     return start, stop
 
 
-def _areas(module: ModuleTables, own: Points, begin: Numbers, bases: Column) -> tuple[_Areas, U32]:
+def _areas(module: ModuleTables, own: Points, begin: I64, bases: Column) -> tuple[_Areas, U32]:
     """(the areas that begin with these pieces at the first of ``own``, the names of scopes)."""
     count = len(begin)
     texts, symbols, kernels = module.texts, module.symbols, module.kernels
@@ -108,8 +109,8 @@ def _areas(module: ModuleTables, own: Points, begin: Numbers, bases: Column) -> 
     function = smallest_cover(symbols.start, symbols.stop, own)[:count]
     kernel = _or_none(kernels.name, smallest_cover(kernels.start, kernels.stop, own)[:count])
     section = np.searchsorted(texts.base, own.values[:count], side="right") - 1
-    owner = _or_none(texts.object, section)
-    no_debug_reason = _or_none(module.no_debug_reason, owner)
+    code_object = _or_none(texts.object, section)
+    no_debug_reason = _or_none(module.no_debug_reason, code_object)
     names = _scope_names(module, scope, function)
     named = _or_none(symbols.name != 0, function) | ((no_debug_reason > 0) & (kernel != 0))
     bare = np.where(np.where(scope >= 0, _or_none(names != 0, scope), named), Reason.NO_LINE, Reason.GAP)
@@ -119,7 +120,7 @@ def _areas(module: ModuleTables, own: Points, begin: Numbers, bases: Column) -> 
         owner=np.where(scope >= 0, scope + 1, symbol),
         kernel=kernel,
         section=own.among(bases)[:count],
-        group=combined(scope, function, owner),
+        group=combined(scope, function, code_object),
         bare=bare,
         missing=np.where(no_debug_reason, no_debug_reason, bare),
     )
@@ -180,7 +181,7 @@ class _Pieces:
         row[none[reason == Reason.GAP]] = -1
         self.column, self.file = _of_rows(rows.column, row), _of_rows(rows.file, row)
 
-    def _approximated(self, row: NDArray[np.int32], none: Numbers, areas: _Areas) -> Numbers:
+    def _approximated(self, row: NDArray[np.int32], none: I64, areas: _Areas) -> I64:
         """Of the pieces without a line, ``none``, those whose row says line 0 are given the nearest earlier row of their
         group that has a line; those that got one."""
         unknown = row[none] >= 0
@@ -197,7 +198,7 @@ class _Pieces:
         return pieces
 
 
-def _lined_before(none: Numbers) -> Numbers:
+def _lined_before(none: I64) -> I64:
     """For each of the pieces that have no line, ``none``, the last one before it that has; -1 where there is none."""
     alone = np.diff(none, prepend=-2) != 1
     return np.maximum.accumulate(np.where(alone, none - 1, -1))
@@ -212,7 +213,7 @@ def _of_rows(table: Column, row: NDArray[np.int32]) -> Column:
     return found
 
 
-def _earlier(none: Numbers, lined: Numbers, areas: _Areas, size: int) -> Numbers:
+def _earlier(none: I64, lined: I64, areas: _Areas, size: int) -> I64:
     """For each area the last piece that has a line in the areas of its group before it, or -1. ``lined`` is the last
     one before each of the pieces without a line, ``none``; ``size`` counts all pieces."""
     last = np.append(areas.begin[1:], size) - 1
@@ -228,7 +229,7 @@ def _earlier(none: Numbers, lined: Numbers, areas: _Areas, size: int) -> Numbers
     return found
 
 
-def _base_lines(line: U32, run: Numbers, groups: Groups) -> U32:
+def _base_lines(line: U32, run: I64, groups: Groups) -> U32:
     """One less than the lowest line of each group of runs; line 0, no line, does not count."""
     if not len(run):
         return np.zeros(0, np.uint32)

@@ -112,8 +112,8 @@ class Index:
             numbers(Columns.section_address),
         )
         return [
-            TextSection(self.objects[owner], self.strings[name] or None, number, address)
-            for owner, name, number, address in zip(*(column.tolist() for column in columns), strict=True)
+            TextSection(self.objects[code_object], self.strings[name] or None, number, address)
+            for code_object, name, number, address in zip(*(column.tolist() for column in columns), strict=True)
         ]
 
     @property
@@ -209,7 +209,7 @@ class Index:
 
     @cached_property
     def locations(self) -> Locations:
-        """All locations. Numbers that ``locate`` gives are numbers in here."""
+        """All locations. Numbers that ``location_numbers`` gives are numbers in here."""
         return Locations(*self.derived.locations[:-1], strings=self.strings, shared=True)
 
     @property
@@ -218,7 +218,7 @@ class Index:
         scopes + the function symbol's number."""
         return self.derived.locations.owner
 
-    def locate(self, section: Column, offset: Column) -> U32:
+    def location_numbers(self, section: Column, offset: Column) -> U32:
         """The location at each (text section number, offset in it). The offsets must lie inside their sections."""
         return (self._ranges(section, offset) + self.derived.first_range).astype(np.uint32)
 
@@ -248,17 +248,17 @@ class Index:
     def chosen_sections(self, path: str | None) -> Column:
         """The section numbers that a query may mean: those of the object at ``path``, or of all objects. SPIR-V inside a
         container is what the machine code was made from: it is meant only when it is named."""
-        owner = self.columns.section_object
+        code_object = self.columns.section_object
         if path is not None:
-            return np.flatnonzero(owner == self._object_numbers[path])
-        return np.flatnonzero(self.columns.object_compiler_input[owner] == 0)
+            return np.flatnonzero(code_object == self._object_numbers[path])
+        return np.flatnonzero(self.columns.object_compiler_input[code_object] == 0)
 
     def is_chosen(self, section: int, path: str | None) -> bool:
         """Whether ``section`` is one of ``chosen_sections``."""
-        owner = self.columns.section_object.item(section)
+        code_object = self.columns.section_object.item(section)
         if path is not None:
-            return bool(owner == self._object_numbers[path])
-        return not self.columns.object_compiler_input.item(owner)
+            return bool(code_object == self._object_numbers[path])
+        return not self.columns.object_compiler_input.item(code_object)
 
     def has_object(self, path: str) -> bool:
         return path in self._object_numbers

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symd.errors import SymdError
-from symd.index.distinct import Numbers, runs
+from symd.index.distinct import runs
 from symd.index.format import Column, narrow
 from symd.index.interner import Interner
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
+from symd.model.columns import I64
 from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, Scopes
 
 _NOTHING = DebugInfo(LineRows.empty(), Scopes.empty())
@@ -55,7 +56,7 @@ class NamedRanges(NamedTuple):
 
     object: Column
     name: Column
-    section: Numbers
+    section: I64
     offset: Column
     size: Column
     start: Column
@@ -66,8 +67,8 @@ class RowTables(NamedTuple):
     """Line rows: ``section`` as one entry where all have the same, ``file`` string numbers. ``counts`` says how many an
     object has."""
 
-    counts: Numbers
-    section: Numbers
+    counts: I64
+    section: I64
     offset: Column
     file: Column
     line: Column
@@ -79,7 +80,7 @@ class ScopeRanges(NamedTuple):
     """The ranges of scopes: ``offset`` and ``end`` in ``section`` (-1: in no text), and the same linear."""
 
     scope: Column
-    section: Numbers
+    section: I64
     offset: Column
     end: Column
     start: Column
@@ -150,12 +151,12 @@ def _end_to_end(columns: Sequence[Column]) -> Any:
     return columns[0] if len(columns) == 1 else np.concatenate(columns) if columns else np.zeros(0, np.uint8)
 
 
-def _firsts(counts: Sequence[int]) -> Numbers:
+def _firsts(counts: Sequence[int]) -> I64:
     """Where each of the parts that have so many entries begins, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
-def _moved(columns: Sequence[Column], by: Numbers) -> Any:
+def _moved(columns: Sequence[Column], by: I64) -> Any:
     """Columns end to end, the numbers in each of which counted from its entry of ``by``."""
     if len(columns) == 1 and not by[0]:
         return columns[0]
@@ -176,8 +177,8 @@ class _StringTables:
 
     def distinct(self) -> tuple[Column, Column]:
         """(object, string number) of each string that an object's table has, without ""."""
-        owner = np.repeat(np.arange(len(self._counts)), self._counts)
-        pairs = np.sort(owner << 32 | self._numbers.astype(np.int64))
+        code_object = np.repeat(np.arange(len(self._counts)), self._counts)
+        pairs = np.sort(code_object << 32 | self._numbers.astype(np.int64))
         pairs = pairs[runs(pairs)]
         pairs = pairs[pairs & 0xFFFFFFFF > 0]
         return pairs >> 32, pairs & 0xFFFFFFFF
@@ -189,11 +190,11 @@ class _SectionNumbers:
     def __init__(self, texts: Sequence[Sequence[Section]]) -> None:
         self._limits = np.array([max((text.index for text in each), default=0) + 1 for each in texts], np.uint32)
         self._firsts = _firsts((self._limits + 1).tolist())
-        self._table: Numbers = np.full(int(self._firsts[-1]), -1)
+        self._table: I64 = np.full(int(self._firsts[-1]), -1)
         at = [first + text.index for first, each in zip(self._firsts.tolist(), texts, strict=False) for text in each]
         self._table[at] = np.arange(len(at))
 
-    def text_sections(self, columns: Sequence[Column]) -> Numbers:
+    def text_sections(self, columns: Sequence[Column]) -> I64:
         """The text section of each entry of the objects' columns of section numbers: -1 for what is no text, and one entry
         alone where all are the same."""
         if len(columns) == 1:
@@ -204,7 +205,7 @@ class _SectionNumbers:
         section = np.minimum(_end_to_end(columns), np.repeat(self._limits, counts))
         return self._numbers_at(section + np.repeat(self._firsts[:-1], counts))
 
-    def _numbers_at(self, at: Column) -> Numbers:
+    def _numbers_at(self, at: Column) -> I64:
         return np.asarray(self._table[at], np.int64)
 
 
@@ -212,18 +213,18 @@ def _text_sections(objects: Sequence[DecodedObject], strings: Interner) -> tuple
     """Linear positions are 32 bits wide where they fit."""
     texts = [[section for section in item.code.sections if section.executable] for item in objects]
     every = list(chain.from_iterable(texts))
-    owner = np.repeat(np.arange(len(texts)), [len(each) for each in texts])
+    code_object = np.repeat(np.arange(len(texts)), [len(each) for each in texts])
     size = np.array([text.size for text in every], np.uint64)
     base = np.cumsum(size, dtype=np.uint64) - size
     wide = sum(text.size for text in every) >= 1 << 32
     found = TextSections(
-        object=owner,
+        object=code_object,
         name=strings.add_all([text.name for text in every], len(every)),
         number=np.array([text.index for text in every], np.uint64),
         address=np.array([text.address for text in every], np.uint64),
         size=size,
         base=base if wide else base.astype(np.uint32),
-        decoded=np.array([item.debug is not None for item in objects], np.bool_)[owner],
+        decoded=np.array([item.debug is not None for item in objects], np.bool_)[code_object],
     )
     return found, _SectionNumbers(texts)
 
@@ -269,7 +270,7 @@ def _rows(every: Sequence[LineRows], sections: _SectionNumbers, files: _StringTa
     )
 
 
-def _scopes(every: Sequence[Scopes], firsts: Numbers, names: _StringTables, files: _StringTables) -> ScopeTable:
+def _scopes(every: Sequence[Scopes], firsts: I64, names: _StringTables, files: _StringTables) -> ScopeTable:
     parents = [scopes.parent for scopes in every]
     parent = _end_to_end(parents)
     outer = parent == NO_PARENT
@@ -285,7 +286,7 @@ def _scopes(every: Sequence[Scopes], firsts: Numbers, names: _StringTables, file
     )
 
 
-def _ranges(every: Sequence[Scopes], firsts: Numbers, texts: TextSections, sections: _SectionNumbers) -> ScopeRanges:
+def _ranges(every: Sequence[Scopes], firsts: I64, texts: TextSections, sections: _SectionNumbers) -> ScopeRanges:
     section = sections.text_sections([scopes.range_section for scopes in every])
     offset, end = (
         _end_to_end([scopes.range_offset for scopes in every]),

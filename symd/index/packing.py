@@ -9,10 +9,10 @@ from itertools import accumulate
 import numpy as np
 
 from symd.errors import DataLoss
-from symd.index.distinct import Numbers
 from symd.index.format import Column, Compressor, decompress, narrow
 from symd.index.locations import ModuleRanges
 from symd.index.schema import Columns
+from symd.model.columns import I64
 
 PAGE = 12
 """A page has 1 << PAGE ranges."""
@@ -57,14 +57,14 @@ def pack_ranges(found: ModuleRanges) -> dict[str, Column]:
     }
 
 
-def _cut(run: Numbers, frame: Numbers, firsts: Numbers) -> tuple[Numbers, Numbers]:
+def _cut(run: I64, frame: I64, firsts: I64) -> tuple[I64, I64]:
     """The runs, cut where pages begin."""
     at = np.searchsorted(run, firsts, side="right")
     new = run[at - 1] != firsts
     return np.insert(run, at[new], firsts[new]), np.insert(frame, at[new], frame[at[new] - 1])
 
 
-def _above(found: ModuleRanges, run: Numbers, frame: Numbers) -> Column:
+def _above(found: ModuleRanges, run: I64, frame: I64) -> Column:
     """Lines less those of their frames; 0 stays 0."""
     base = found.frames.line.astype(np.uint32)[frame]
     above = found.line - np.repeat(base, np.diff(run, append=len(found.line)))
@@ -72,7 +72,7 @@ def _above(found: ModuleRanges, run: Numbers, frame: Numbers) -> Column:
     return narrow(above)
 
 
-def _signed(values: Numbers) -> Column:
+def _signed(values: I64) -> Column:
     """The same numbers in the narrowest signed type that holds them."""
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
     dtype = next(t for t in _SIGNED.values() if np.iinfo(t).min <= low and high <= np.iinfo(t).max)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from symd.index.derived import DerivedColumns
+from symd.index.derived import NO_DEBUG_DATA, DerivedColumns
 from symd.index.schema import Columns
 from symd.model.answers import Frame, Reason
 
@@ -19,7 +19,6 @@ KEPT_ANSWERS = 256
 ANSWER_BYTES = 400
 """About what a kept answer takes."""
 _REASONS = {int(reason): reason for reason in Reason}
-_NO_DEBUG_DATA = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
 
 
 class PointLookup:
@@ -70,7 +69,7 @@ class PointLookup:
         frame, line, column, number = self._derived.ranges.one(number)
         reason = _REASONS[number]
         kernel, owner, file = self._frame_kernel[frame], self._frame_owner[frame], self._frame_file[frame]
-        function = self._owner_name[owner] if owner or reason not in _NO_DEBUG_DATA else kernel
+        function = self._owner_name[owner] if owner or reason not in NO_DEBUG_DATA else kernel
         text = self._text
         if not (function or file):
             return reason, text(kernel), ()

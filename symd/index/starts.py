@@ -4,14 +4,11 @@ an instruction could begin, and how many bits are set before each word. Sparse s
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from symd.errors import DataLoss
 from symd.index.format import Column, narrow
 from symd.index.schema import Columns
-from symd.model.columns import U64
-
-Numbers = NDArray[np.int64]
+from symd.model.columns import I64, U64
 
 GROUP = 6
 """1 << GROUP words have one base, from which their ranks count; so a rank fits 16 bits."""
@@ -92,12 +89,12 @@ class Starts:
             return self._by_rank(slot)
         return self.table().take(slot.view(np.int64), mode="clip")
 
-    def _by_rank(self, slot: U64) -> Numbers:
+    def _by_rank(self, slot: U64) -> I64:
         slot = np.minimum(slot, np.uint64(len(self._bits) * 64 - 1))
         word = (slot >> np.uint64(6)).view(np.int64)
         below = (_ONE << (slot & np.uint64(63))) * np.uint64(2) - _ONE
         held = np.bitwise_count(self._bits[word] & below).astype(np.int64)
-        rank: Numbers = self._base[word >> GROUP].astype(np.int64) + self._rank[word] + held - 1
+        rank: I64 = self._base[word >> GROUP].astype(np.int64) + self._rank[word] + held - 1
         return np.maximum(rank, 0)
 
     def table(self) -> Column:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine
+from symd.model.columns import I64
 from symd.model.debug_info import RowFlag
 from symd.model.sources import PathRule
 from symd.query.owners import Owners
@@ -21,7 +21,6 @@ from symd.query.paths import base_name, matching, remapped
 MAX_CANDIDATES = 64
 """So many candidates a refusal names."""
 
-Numbers = NDArray[np.int64]
 _LINE = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
@@ -95,7 +94,7 @@ def _no_file(
     return Located(wanted, (), Refusal.NO_SUCH_FILE, tuple(similar[:MAX_CANDIDATES]))
 
 
-def _statements(index: Index, files: _Files, spellings: Sequence[str], path: str | None) -> Numbers:
+def _statements(index: Index, files: _Files, spellings: Sequence[str], path: str | None) -> I64:
     """The rows of these files that begin a statement, in a text section that may be meant."""
     rows = index.rows
     begins = (rows.flags & (RowFlag.IS_STMT | RowFlag.END_SEQUENCE)) == RowFlag.IS_STMT
@@ -109,7 +108,7 @@ class _LineLocations:
     """Rows of one line with the frames that they belong to, by text section and offset; of several at one address the
     last."""
 
-    def __init__(self, index: Index, rows: Numbers, rules: Sequence[PathRule], *, slid: bool) -> None:
+    def __init__(self, index: Index, rows: I64, rules: Sequence[PathRule], *, slid: bool) -> None:
         self.index = index
         self.locations = index.locations
         self.rules = rules
@@ -119,7 +118,7 @@ class _LineLocations:
         self.section = index.rows.section[self.rows].astype(np.int64)
         self.offset = index.rows.offset[self.rows].astype(np.uint64)
         self.position = self.owners.position(self.section, self.offset)
-        self.leaf = index.locate(self.section, self.offset).astype(np.int64)
+        self.leaf = index.location_numbers(self.section, self.offset).astype(np.int64)
         self.frame = _frames(index, self.rows, self.leaf)
         self.owner = self.owners.of(self.frame, self.position)
 
@@ -153,7 +152,7 @@ class _LineLocations:
     def _after_row(self, at: int, distance: int) -> BreakpointLocation:
         """The location so many bytes after a row, with the position that the row's function has there."""
         offset = int(self.offset[at]) + distance
-        leaf = int(self.index.locate(self.section[at : at + 1], np.array([offset], np.uint64))[0])
+        leaf = int(self.index.location_numbers(self.section[at : at + 1], np.array([offset], np.uint64))[0])
         frame = leaf
         table = self.locations
         while int(table.parent[frame]) and self._owner_of(frame) != self.owner[at]:
@@ -190,17 +189,17 @@ class _LineLocations:
         )
 
 
-def _last_at_address(index: Index, rows: Numbers) -> Numbers:
+def _last_at_address(index: Index, rows: I64) -> I64:
     """The rows by text section and offset, of several at one address the last."""
     section, offset = index.rows.section[rows], index.rows.offset[rows]
     order = np.lexsort((offset, section))
     section, offset = section[order], offset[order]
     again = (section[1:] == section[:-1]) & (offset[1:] == offset[:-1])
-    last: Numbers = np.append(~again, True)[: len(rows)]
+    last: I64 = np.append(~again, True)[: len(rows)]
     return rows[order][last]
 
 
-def _frames(index: Index, rows: Numbers, leaf: Numbers) -> Numbers:
+def _frames(index: Index, rows: I64, leaf: I64) -> I64:
     """The frame that each row belongs to: the innermost at its address that stands at the row's position. A row that the
     next one at its address covers up can be the call of what is inlined there; else the innermost frame has it."""
     locations = index.locations

@@ -54,7 +54,7 @@ def _locations(index: Index, rows: RowTable) -> Column:
     closing = (rows.flags & RowFlag.END_SEQUENCE) != 0
     size = index.columns.section_size.astype(np.uint64)[rows.section]
     inside = np.minimum(offset - (closing & (offset > 0)), np.maximum(size, np.uint64(1)) - np.uint64(1))
-    return np.where(size > 0, index.locate(rows.section, inside), np.uint32(0))
+    return np.where(size > 0, index.location_numbers(rows.section, inside), np.uint32(0))
 
 
 def _roots(index: Index) -> Column:

@@ -53,5 +53,5 @@ def listings(index: Index, codes: Sequence[CodeObject], found: Sequence[Instruct
 
 
 def _answers(index: Index, section: NDArray[np.int64], offset: U64) -> Answers:
-    location = index.locate(section, offset)
+    location = index.location_numbers(section, offset)
     return Answers(location, (section + 1).astype(np.uint32), offset, index.locations, index.sections)

@@ -101,12 +101,12 @@ class _Search:
 
     def _files(self) -> Iterator[_Entry]:
         columns = self.index.columns
-        owners, names = columns.file_object.tolist(), columns.file_name.tolist()
+        objects, names = columns.file_object.tolist(), columns.file_name.tolist()
         fit = {name: self.fits_file(self.index.strings[name]) for name in set(names)}
         chosen = set(self.objects)
-        for row, (owner, name) in enumerate(zip(owners, names, strict=True)):
-            if fit[name] and owner in chosen:
-                yield NameKind.FILE, owner, row
+        for row, (code_object, name) in enumerate(zip(objects, names, strict=True)):
+            if fit[name] and code_object in chosen:
+                yield NameKind.FILE, code_object, row
 
 
 def _is_kernel(index: Index) -> Any:

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from symd.index import Index
 from symd.index.format import Column
-from symd.model.columns import U64
+from symd.model.columns import I64, U64
 from symd.model.debug_info import RowFlag
-
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +37,11 @@ class Owners:
         self._end = self._start + functions.size[self._rows].astype(np.int64)
         self._owner = owner[self._rows]
 
-    def position(self, section: Column, offset: Column) -> Numbers:
+    def position(self, section: Column, offset: Column) -> I64:
         """Linear positions of offsets in text sections."""
         return self._index.columns.section_base.astype(np.int64)[section] + offset.astype(np.int64)
 
-    def of(self, locations: Numbers, position: Numbers) -> Numbers:
+    def of(self, locations: I64, position: I64) -> I64:
         """Who each location belongs to, given where it is asked for; 0: nobody.
 
         Where no scope reaches, because the debug data contradicts itself or begins late, the innermost function around
@@ -65,8 +62,8 @@ class Owners:
         return np.where(inside, self._owner[at], owner)
 
     @cached_property
-    def _symbols(self) -> tuple[Numbers, Numbers]:
-        """Numbers of symbols, growing, and of the functions that they are symbols of."""
+    def _symbols(self) -> tuple[I64, I64]:
+        """I64 of symbols, growing, and of the functions that they are symbols of."""
         symbol = self._functions.symbol.astype(np.int64)
         known = np.flatnonzero(symbol)
         known = known[np.argsort(symbol[known])]

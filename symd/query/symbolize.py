@@ -23,9 +23,9 @@ def symbolize(index: Index, queries: Sequence[Query], path: str | None = None) -
     """Answers in the order of ``queries``. Raises ObjectNotFound when there is no code object at ``path``."""
     _check_object(index, path)
     batch = _Batch(index, path, len(queries))
-    for kind, numbers in _by_target(queries).items():
+    for key, numbers in _by_key(queries).items():
         values = np.array([_value(queries[number]) for number in numbers], np.uint64)
-        batch.resolve(kind, np.array(numbers, np.int64), values)
+        batch.resolve(key, np.array(numbers, np.int64), values)
     return batch.answers()
 
 
@@ -40,7 +40,7 @@ def symbolize_column(
     """The same for a column: kernel offsets, section offsets, or object addresses when neither is given."""
     _check_object(index, path)
     batch = _Batch(index, path, len(values))
-    batch.resolve(_Target(kernel, section), slice(None), values)
+    batch.resolve((kernel, section), slice(None), values)
     return batch.answers()
 
 
@@ -61,29 +61,26 @@ def symbolize_parts(index: Index, parts: Iterable[Part], size: int) -> Answers:
     for part in parts:
         if part.path is None or index.has_object(part.path):
             batch.path = part.path
-            batch.resolve(_Target(part.kernel, part.section), part.numbers, part.values)
+            batch.resolve((part.kernel, part.section), part.numbers, part.values)
         else:
             batch.reason[part.numbers] = Reason.UNKNOWN_KERNEL
     return batch.answers()
 
 
-_Key = tuple[str | None, str | int | None]
+_QueryKey = tuple[str | None, str | int | None]
+"""The kernel or the section that queries resolved together have in common; neither: they give object addresses."""
 _Numbers = Column | slice
 """Which queries of a batch; the whole slice is all of them."""
 
 
-def _Target(kernel: str | None, section: str | int | None) -> _Key:  # noqa: N802 - the constructor of an alias
-    return kernel, section
-
-
-def _by_target(queries: Sequence[Query]) -> dict[_Key, list[int]]:
-    groups: dict[_Key, list[int]] = {}
+def _by_key(queries: Sequence[Query]) -> dict[_QueryKey, list[int]]:
+    groups: dict[_QueryKey, list[int]] = {}
     for number, query in enumerate(queries):
-        groups.setdefault(_target(query), []).append(number)
+        groups.setdefault(_key_of(query), []).append(number)
     return groups
 
 
-def _target(query: Query) -> _Key:
+def _key_of(query: Query) -> _QueryKey:
     if isinstance(query, ByKernel):
         return query.kernel, None
     return (None, query.section) if isinstance(query, BySection) else (None, None)
@@ -111,8 +108,8 @@ class _Batch:
         self.reason = np.zeros(size, np.uint8)
         self.candidates: dict[int, tuple[Candidate, ...]] = {}
 
-    def resolve(self, target: _Key, numbers: _Numbers, values: U64) -> None:
-        kernel, section = target
+    def resolve(self, key: _QueryKey, numbers: _Numbers, values: U64) -> None:
+        kernel, section = key
         if kernel is not None:
             self._in_kernel(kernel, numbers, values)
         elif section is not None:

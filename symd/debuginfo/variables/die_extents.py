@@ -14,9 +14,7 @@ from symd.dwarf.die_split import NULL, DieColumns
 from symd.dwarf.sections import DebugSections
 from symd.dwarf.units import Unit, Units
 from symd.errors import Malformed
-from symd.model.columns import U8
-
-Numbers = NDArray[np.int64]
+from symd.model.columns import I64, U8
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +27,12 @@ class DieExtents:
     around it, or -1. ``notes`` name units that were left out.
     """
 
-    at: Numbers
-    end: Numbers
-    attributes: Numbers
+    at: I64
+    end: I64
+    attributes: I64
     abbreviation: NDArray[np.int32]
-    unit: Numbers
-    parent: Numbers
+    unit: I64
+    parent: I64
     notes: tuple[str, ...] = ()
 
     def around(self, at: int, most: int) -> list[int]:
@@ -51,7 +49,7 @@ class DieExtents:
 def read(sections: DebugSections, units: Units) -> DieExtents:
     """The extents of all units; one whose tree cannot be followed is left out with a note."""
     u8 = np.frombuffer(sections.info.data, np.uint8)
-    parts: list[list[Numbers]] = []
+    parts: list[list[I64]] = []
     notes: list[str] = []
     for unit in units.units:
         try:
@@ -67,7 +65,7 @@ def read(sections: DebugSections, units: Units) -> DieExtents:
     return DieExtents(at, end, attributes, abbreviation.astype(np.int32), unit_number, parent, tuple(notes))
 
 
-def _columns(unit: Unit, dies: DieColumns, abbreviations: AbbreviationTables, u8: U8) -> list[Numbers]:
+def _columns(unit: Unit, dies: DieColumns, abbreviations: AbbreviationTables, u8: U8) -> list[I64]:
     real = np.flatnonzero(dies.abbreviation != NULL)
     at, depth, abbreviation = dies.at[real], dies.depth[real].astype(np.int64), dies.abbreviation[real].astype(np.int64)
     has_children = np.array([one.has_children for one in abbreviations.all], np.bool_)[abbreviation]
@@ -76,7 +74,7 @@ def _columns(unit: Unit, dies: DieColumns, abbreviations: AbbreviationTables, u8
     return [at, ends, dies.attributes[real], abbreviation, np.full(len(real), unit.number, np.int64), depth]
 
 
-def _closings(unit: Unit, dies: DieColumns, u8: U8) -> tuple[Numbers, Numbers]:
+def _closings(unit: Unit, dies: DieColumns, u8: U8) -> tuple[I64, I64]:
     """The null entries: where each ends, and the level of the DIE whose children it ends. One entry of ``dies`` may
     stand for the zero bytes after it too."""
     nulls = np.flatnonzero(dies.abbreviation == NULL)
@@ -89,7 +87,7 @@ def _closings(unit: Unit, dies: DieColumns, u8: U8) -> tuple[Numbers, Numbers]:
     return ends, (np.repeat(depth, count) - 1 - step)[first]
 
 
-def _ends(at: Numbers, depth: Numbers, closed_end: Numbers, closed_level: Numbers, last: int) -> Numbers:
+def _ends(at: I64, depth: I64, closed_end: I64, closed_level: I64, last: int) -> I64:
     """Where the subtree of every DIE with children ends: on its level, the null entry that closes it is what comes next."""
     count = len(at)
     place = np.concatenate([at, closed_end - 1])
