@@ -16,9 +16,9 @@ from symd.debuginfo.layout import FIRST_BASE, LinearLayout, assign
 from symd.debuginfo.relocation import amdgpu
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
+from symd.verify import second_opinion
 from tests import tools
 from tests.containers.amd import objects
-from tests.dwarf import second_opinion
 
 OBJECTS = ["v4-gfx900.o", "v4-gfx900-sections.o", "v4-gfx900-sections-dwarf4-zlib.o", "v2-scale.o", "v4-scale.o"]
 NAMES = [

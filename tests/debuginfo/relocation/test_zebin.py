@@ -15,8 +15,8 @@ from symd.debuginfo.relocation import relocated
 from symd.dwarf import read_units
 from symd.dwarf.external_functions import external_functions
 from symd.errors import SymdError, Unsupported
+from symd.verify import second_opinion
 from tests.builders.hostile import flips
-from tests.dwarf import second_opinion
 from tests.dwarf.decode import by_name
 
 KERNELS = Path(__file__).parents[3] / "samples" / "kernels" / "bin"
