@@ -1,28 +1,29 @@
 """The life of an index: partial, whole, stored, or a failure that is remembered.
 
-An index answers every question about a module by search. Making one takes a while, so there are layers, and a question is
-answered by the first that can:
+An index answers every question about a module by search. Making one takes a while, so there are layers, and a question
+is answered by the first that can:
 
-1. *Open*: a whole index in memory or mapped, in ``IndexCache``. Looking there takes no lock; it is all that most questions
-   ever do. What was used longest ago is closed when the open ones take more than ``Limits.open_indexes`` bytes.
-2. *Partial*: a module that is opened and of which only what the questions so far needed is decoded (``PartialIndex``). It
-   has the format of a whole one and gives the same answers, or none: then the next layer is asked. A process that answers
-   a few questions about one file and ends (``FileIndex``) goes no further than it must. A store's module has one when it
-   has many code objects and the questions name kernels, so that the first answer need not wait for all of them; the whole
-   is made meanwhile, where there is somewhere else to make it.
-3. *Stored*: the index file that the store has under the module's digest and ``format.VERSION``. One that is damaged, or is
-   not what the schema says, is made anew.
+1. *Open*: a whole index in memory or mapped, in ``IndexCache``. Looking there takes no lock; it is all that most
+   questions ever do. What was used longest ago is closed when the open ones take more than ``Limits.open_indexes``
+   bytes.
+2. *Partial*: a module that is opened and of which only what the questions so far needed is decoded (``PartialIndex``).
+   It has the format of a whole one and gives the same answers, or none: then the next layer is asked. A process that
+   answers a few questions about one file and ends (``FileIndex``) goes no further than it must. A store's module has
+   one when it has many code objects and the questions name kernels, so that the first answer need not wait for all of
+   them; the whole is made meanwhile, where there is somewhere else to make it.
+3. *Stored*: the index file that the store has under the module's digest and ``format.VERSION``. One that is damaged, or
+   is not what the schema says, is made anew.
 4. *Built*: made from the module's bytes and put into the store. Whoever asks first builds; others who ask for the same
    module wait. Small modules are built in the thread that asks, others by ``build``, which may go to another process. A
    process that has no store keeps what it built for as long as it lives.
 
-*Failures* are answers too. That bytes are malformed, unsupported or beyond a limit is the same every time: the store keeps
-the error under digest and version (``store.failures`` says which kinds last), and it is raised again without another look
-at the bytes. A module that was just added and cannot be indexed is taken out of the store again; what is remembered stays.
-A new ``format.VERSION`` forgets indexes and failures alike, because both are kept under it.
+*Failures* are answers too. That bytes are malformed, unsupported or beyond a limit is the same every time: the store
+keeps the error under digest and version (``store.failures`` says which kinds last), and it is raised again without
+another look at the bytes. A module that was just added and cannot be indexed is taken out of the store again; what is
+remembered stays. A new ``format.VERSION`` forgets indexes and failures alike, because both are kept under it.
 
-*Admission*: ``add``, ``keep`` and ``admit`` take a module whose bytes are at hand through the layers once, so that what is
-in the catalogue with a format has been opened, and tell those who listen that it is there."""
+*Admission*: ``add``, ``keep`` and ``admit`` take a module whose bytes are at hand through the layers once, so that what
+is in the catalogue with a format has been opened, and tell those who listen that it is there."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ class PartialDebugInfo(NamedTuple):
 
 def read_part(code: CodeObject, section: U32, offset: U64) -> PartialDebugInfo | None:
     """Decode only the units of ``.debug_info`` that hold these places (section numbers and offsets in them). None where
-    all must be read: few units, units without rows, places in no function of theirs, debug data that names the kernels or
-    has its inlined calls in the line table. Raises what ``read`` raises."""
+    all must be read: few units, units without rows, places in no function of theirs, debug data that names the kernels
+    or has its inlined calls in the line table. Raises what ``read`` raises."""
     if not code.debug.has_units or code.kernel_named_by_debug_data:
         return None
     layout = assign(code)

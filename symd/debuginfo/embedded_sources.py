@@ -1,5 +1,5 @@
-"""What stands of its source files in a code object: texts (SPIR-V's, DWARF's embedded source, PTX) and the MD5 sums by which
-a file elsewhere can be told to be the same. Read when somebody asks; no index holds it.
+"""What stands of its source files in a code object: texts (SPIR-V's, DWARF's embedded source, PTX) and the MD5 sums by
+which a file elsewhere can be told to be the same. Read when somebody asks; no index holds it.
 
 Sources: DWARF 5, 6.2.4.1 (DW_LNCT_MD5); LLVM's DW_LNCT_LLVM_source; and the modules that read the texts."""
 
@@ -28,8 +28,8 @@ _MD5_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedSource:
-    """What one code object says of one file: its ``text``, None where it is not inside, and the ``md5`` of the file that
-    the compiler read (16 bytes), None where it does not say."""
+    """What one code object says of one file: its ``text``, None where it is not inside, and the ``md5`` of the file
+    that the compiler read (16 bytes), None where it does not say."""
 
     text: str | None = None
     md5: bytes | None = None

@@ -1,5 +1,5 @@
-"""The part of decoded debug data that some places need: the functions around them and what is inlined there. Indexing it
-answers at these places what indexing all does, in less time."""
+"""The part of decoded debug data that some places need: the functions around them and what is inlined there. Indexing
+it answers at these places what indexing all does, in less time."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class TextRanges(NamedTuple):
 
 
 def around(debug: DebugInfo, places: Sequence[tuple[int, int]]) -> TextRanges | None:
-    """All text of the outermost functions that hold ``places`` (section numbers, offsets in them) and of what is inlined
-    into them. None where a place is in no function, or in several."""
+    """All text of the outermost functions that hold ``places`` (section numbers, offsets in them) and of what is
+    inlined into them. None where a place is in no function, or in several."""
     scopes = debug.scopes
     ranges = TextRanges(scopes.range_section, scopes.range_offset, scopes.range_end)
     outermost = _outermost(scopes)

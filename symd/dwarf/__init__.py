@@ -1,8 +1,8 @@
 """DWARF line tables and scopes decoded in bulk: pure functions from whole debug sections to NumPy columns.
 
-The sections come relocated and decompressed, as one value; nothing here knows ELF. ``read_lines`` and ``read_scopes`` each
-do their whole work in one call; ``read_units`` reads what both need and may be passed to both. ``units_for_addresses``
-chooses the units that some addresses need.
+The sections come relocated and decompressed, as one value; nothing here knows ELF. ``read_lines`` and ``read_scopes``
+each do their whole work in one call; ``read_units`` reads what both need and may be passed to both.
+``units_for_addresses`` chooses the units that some addresses need.
 """
 
 from symd.dwarf.columns import LineColumns, ScopeColumns

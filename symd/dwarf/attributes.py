@@ -57,8 +57,8 @@ class UnitColumns(NamedTuple):
 
 
 class ScopeAttributes(NamedTuple):
-    """One entry a DIE: ``name``, ``linkage_name`` as ``strings.string_key``; ``origin``, ``specification`` as offsets in
-    ``.debug_info`` or NO_REFERENCE; ``low``, ``high`` (an address, or a size where ``high_is_size``); ``ranges`` an
+    """One entry a DIE: ``name``, ``linkage_name`` as ``strings.string_key``; ``origin``, ``specification`` as offsets
+    in ``.debug_info`` or NO_REFERENCE; ``low``, ``high`` (an address, or a size where ``high_is_size``); ``ranges`` an
     offset in ``.debug_ranges`` or ``.debug_rnglists``; the ``has_*`` masks; the call site as it stands, without one
     NO_FILE and zeros."""
 

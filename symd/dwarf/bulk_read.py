@@ -18,7 +18,8 @@ _NUMBERS_READ_WHOLE = 500
 _ROWS_PER_REPEAT = 8
 """Stretches of so many rows on average are repeated by NumPy; for shorter ones looking every row up is faster."""
 _NUMBERS_PER_LONGER_ONE = 3
-"""Where at least one of so many numbers has another byte, reading another byte of all of them is faster than choosing."""
+"""Where at least one of so many numbers has another byte, reading another byte of all of them is faster than choosing.
+"""
 _LEB128_BYTES = 10
 """A LEB128 of 64 bits takes no more."""
 

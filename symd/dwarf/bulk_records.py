@@ -2,9 +2,9 @@
 records, and so are the entries of range lists.
 
 Where the records of a long stretch begin is found in steps of many places at once: from places in regular distances,
-records are followed as if one began there. Nearly all of these guesses are wrong, but two chains that meet stay together,
-and they meet after a few records. So each chain is followed until it meets the next one, and the one from the stretch's
-true beginning, continued by the one that it meets, and so on, is the true one.
+records are followed as if one began there. Nearly all of these guesses are wrong, but two chains that meet stay
+together, and they meet after a few records. So each chain is followed until it meets the next one, and the one from the
+stretch's true beginning, continued by the one that it meets, and so on, is the true one.
 
 An example with eight bytes and guesses four bytes apart. Code 1 has a value of one byte, code 2 has none::
 
@@ -160,8 +160,8 @@ class Records:
         return start
 
     def split(self, begin: Positions, end: Positions, base: Positions) -> Iterator[Positions] | None:
-        """Where the records of each stretch begin: it begins with a record, and ends, or is passed, with one. Stretches are
-        ascending and have no byte in common; ``base`` is that of each one's table.
+        """Where the records of each stretch begin: it begins with a record, and ends, or is passed, with one. Stretches
+        are ascending and have no byte in common; ``base`` is that of each one's table.
 
         None where the records are so regular that guesses do not lead to them.
         """
@@ -208,8 +208,8 @@ class Records:
 
 
 class _Seeds(NamedTuple):
-    """Where chains begin: in regular distances from the beginning of each stretch. ``limit`` is the next seed or the end
-    of the stretch, ``first`` tells the seeds at the beginnings."""
+    """Where chains begin: in regular distances from the beginning of each stretch. ``limit`` is the next seed or the
+    end of the stretch, ``first`` tells the seeds at the beginnings."""
 
     at: Positions
     limit: Positions
@@ -250,8 +250,8 @@ def _true_chains(seeds: _Seeds, met: Positions) -> Positions:
 
 
 class _Steps:
-    """Rows of what to pass: ``lead`` bytes, a value of ``kind`` (0: none), ``tail`` bytes, and then the row ``following``
-    (0: nothing more). Rows after the first ``count`` are only such ones that follow."""
+    """Rows of what to pass: ``lead`` bytes, a value of ``kind`` (0: none), ``tail`` bytes, and then the row
+    ``following`` (0: nothing more). Rows after the first ``count`` are only such ones that follow."""
 
     def __init__(self, count: int) -> None:
         self.all = [(1, 0, 0, 0)] * count

@@ -25,9 +25,10 @@ class LineColumns:
     A sequence row: ``ends``, the number after its last line row, and ``table`` u32, the number of its table (whose
     offset is ``tables[table]``).
 
-    ``context`` and ``name`` (u32, or None where no table has NVIDIA's extension) are as ``symd.model.debug_info.LineRows`` has
-    them: ``context`` is the row number, plus one, of the call site (0: not inlined), always an earlier row of the same
-    sequence; ``name`` indexes ``names`` and is 0 where ``context`` is. ``names[0]`` is "".
+    ``context`` and ``name`` (u32, or None where no table has NVIDIA's extension) are as
+    ``symd.model.debug_info.LineRows`` has them: ``context`` is the row number, plus one, of the call site (0: not
+    inlined), always an earlier row of the same sequence; ``name`` indexes ``names`` and is 0 where ``context`` is.
+    ``names[0]`` is "".
 
     ``file_maps`` maps a table's offset to a u32 array that turns its file register into an index of ``files``.
     ``warnings`` name the tables that were left out, or that say less than they should, by section and offset.
@@ -90,15 +91,14 @@ def first_rows(ends: Positions) -> Positions:
 
 @dataclass(frozen=True, slots=True)
 class ScopeColumns:
-    """Functions and inlined calls of one object: two tables of equally long columns, as ``symd.model.debug_info.Scopes`` with
-    linear addresses.
+    """Functions and inlined calls of one object: two tables of equally long columns, as
+    ``symd.model.debug_info.Scopes`` with linear addresses.
 
     A scope row, in the order of the DIE tree (parents before children): ``parent`` u32 (scope number, or
-    ``symd.model.debug_info.NO_PARENT`` for a function), ``name`` and ``linkage_name`` u32 (indexes of ``names``, entry 0 is ""),
-    ``inlined`` u8, and the call site ``call_file`` (index of ``LineColumns.files``), ``call_line``, ``call_column``
-    u32; ``unit`` u32 is the number of the compile unit in ``.debug_info``.
-    A range row, ordered by scope, then as the list has it: ``[range_start, range_end)`` u64 belongs to ``range_scope``
-    u32; none is empty.
+    ``symd.model.debug_info.NO_PARENT`` for a function), ``name`` and ``linkage_name`` u32 (indexes of ``names``, entry
+    0 is ""), ``inlined`` u8, and the call site ``call_file`` (index of ``LineColumns.files``), ``call_line``,
+    ``call_column`` u32; ``unit`` u32 is the number of the compile unit in ``.debug_info``. A range row, ordered by
+    scope, then as the list has it: ``[range_start, range_end)`` u64 belongs to ``range_scope`` u32; none is empty.
 
     A scope is a DW_TAG_subprogram or DW_TAG_inlined_subroutine that states code ranges, and every such DIE around one
     of them up to its function, ranges or not (a function that a compiler left empty still names its inlined calls).

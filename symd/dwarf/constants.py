@@ -4,8 +4,8 @@
 Forms, units, line opcodes and range lists are listed in full; of tags and attributes those that symd reads. What only
 descriptions of variables use stands in ``variable_constants``, which a process that answers one address never imports.
 
-To look a member up costs Python 3.11 a quarter of a microsecond, and NumPy compares an array of bytes with one as 64-bit
-numbers. So loops and comparisons of arrays use ``int(member)``, taken once where a module is imported.
+To look a member up costs Python 3.11 a quarter of a microsecond, and NumPy compares an array of bytes with one as
+64-bit numbers. So loops and comparisons of arrays use ``int(member)``, taken once where a module is imported.
 
 Sources: DWARF 5, chapter 7 ("Data Representation"); https://gcc.gnu.org/wiki/DebugFission and binutils' dwarf2.def for
 DW_*_GNU_*; elfutils' dwarf.h for DW_LNE_NVIDIA_*; IGC's DIE.hpp for DW_AT_INTEL_*; LLVM's Dwarf.def for the others.

@@ -39,10 +39,9 @@ _GROUP_TABLES = 256
 
 
 class DieColumns(NamedTuple):
-    """The DIEs of one unit that matter, in order: where each begins in ``.debug_info``, its abbreviation
-    number (or NULL),
-    where its attributes begin, and the depth it stands at (the unit's own DIE at 0). Null entries have no meaning beyond
-    that; of several that stand together, those after the first may be left out."""
+    """The DIEs of one unit that matter, in order: where each begins in ``.debug_info``, its abbreviation number (or
+    NULL), where its attributes begin, and the depth it stands at (the unit's own DIE at 0). Null entries have no
+    meaning beyond that; of several that stand together, those after the first may be left out."""
 
     at: Positions
     abbreviation: NDArray[np.int32]

@@ -1,5 +1,5 @@
-"""The names of the functions that a unit gives to others, before its addresses mean anything: enough to tell whose unit it
-is."""
+"""The names of the functions that a unit gives to others, before its addresses mean anything: enough to tell whose unit
+it is."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _STATED = frozenset({At.DW_AT_name, At.DW_AT_external, At.DW_AT_low_pc})
 
 
 def external_functions(sections: DebugSections, units: Units) -> list[tuple[str, ...]]:
-    """For each unit the names of the functions directly below its first DIE that say they are external and have code, in
-    order. Raises Malformed where a unit's tree cannot be followed."""
+    """For each unit the names of the functions directly below its first DIE that say they are external and have code,
+    in order. Raises Malformed where a unit's tree cannot be followed."""
     u8 = np.frombuffer(sections.info.data, np.uint8)
     strings, names = StringReader(sections), Names()
     trees = [die_split.split(sections.info, u8, unit, units.abbreviation_tables) for unit in units.units]

@@ -35,8 +35,8 @@ class ProgramParameters(NamedTuple):
 
 @dataclass(slots=True)
 class LineHeader:
-    """One table's header. ``files`` are (name, directory index), ``tables`` is where directories and files are listed, and
-    the program stands from ``program`` to ``end``: all places count from the beginning of the section.
+    """One table's header. ``files`` are (name, directory index), ``tables`` is where directories and files are listed,
+    and the program stands from ``program`` to ``end``: all places count from the beginning of the section.
 
     ``names_base`` is where NVIDIA's inline names count from in ``.debug_str`` (0 where the header does not say).
     """
@@ -54,8 +54,8 @@ class LineHeader:
 
 
 class FileDetails(NamedTuple):
-    """``md5`` of the file that the compiler read (16 bytes), and its whole text (``source``); b"" where the table does not
-    say."""
+    """``md5`` of the file that the compiler read (16 bytes), and its whole text (``source``); b"" where the table does
+    not say."""
 
     md5: bytes
     source: bytes

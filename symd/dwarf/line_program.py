@@ -1,5 +1,5 @@
-"""Runs line programs of the same parameters, all at once: operands become deltas and settings of rows, cumulative sums and
-forward fills do the rest (DWARF 5, 6.2.5)."""
+"""Runs line programs of the same parameters, all at once: operands become deltas and settings of rows, cumulative sums
+and forward fills do the rest (DWARF 5, 6.2.5)."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _LARGEST = np.uint64(0xFFFFFFFF)
 class ProgramRows(NamedTuple):
     """Rows of several programs, one program after the other: equally long columns.
 
-    ``file`` is the file register; it and ``column`` stop at the largest u32, ``line`` counts modulo 2**32. ``ends`` holds
-    the row number after each sequence, ``program`` the number of the program of each sequence, as they were passed.
-    ``context`` (row number inside the sequence, from 1) and ``name`` (offset from the header's base) are None where no
-    program sets them. ``malformed`` maps a program that was refused to the place and the reason; ``open`` lists programs whose
-    last sequence has no end and was left out.
+    ``file`` is the file register; it and ``column`` stop at the largest u32, ``line`` counts modulo 2**32. ``ends``
+    holds the row number after each sequence, ``program`` the number of the program of each sequence, as they were
+    passed. ``context`` (row number inside the sequence, from 1) and ``name`` (offset from the header's base) are None
+    where no program sets them. ``malformed`` maps a program that was refused to the place and the reason; ``open``
+    lists programs whose last sequence has no end and was left out.
     """
 
     address: U64

@@ -57,8 +57,8 @@ def read_lines(sections: DebugSections, units: Units | None = None) -> LineColum
 
 
 def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
-    """Numbers of headers that are run together: of the same parameters, and not more than fit the caches with what is made of
-    them."""
+    """Numbers of headers that are run together: of the same parameters, and not more than fit the caches with what is
+    made of them."""
     groups: list[list[int]] = []
     growing: dict[ProgramParameters, tuple[list[int], int]] = {}
     for number, header in enumerate(headers):
@@ -187,8 +187,8 @@ def _concatenated(columns: list[NDArray[Any]], dtype: type[np.generic]) -> NDArr
 
 
 def _call_sites(context: U64, first: Positions) -> U32:
-    """Row numbers inside a sequence -> row numbers, plus one; 0 where the call site is not an earlier row. The sequences
-    begin at ``first``."""
+    """Row numbers inside a sequence -> row numbers, plus one; 0 where the call site is not an earlier row. The
+    sequences begin at ``first``."""
     begin = spread(first, first, len(context))
     earlier = (context > 0) & (context <= (np.arange(len(context)) - begin).astype(np.uint64))
     return np.where(earlier, context + begin.astype(np.uint64), np.uint64(0)).astype(np.uint32)

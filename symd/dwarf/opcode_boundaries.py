@@ -14,8 +14,8 @@ An example of eight bytes, after an opcode that ended. O: opcode comes, P: opera
     state after     P    P    O     P    O    O     P    O
     begins here     x               x         x     x
 
-They are set_column 138, advance_line 5, the special opcode 0x4b, and advance_pc 1. Nobody has asked which 05 is an opcode
-and which an operand: after the second one two swaps have passed since the last "other" byte, so an opcode comes.
+They are set_column 138, advance_line 5, the special opcode 0x4b, and advance_pc 1. Nobody has asked which 05 is an
+opcode and which an operand: after the second one two swaps have passed since the last "other" byte, so an opcode comes.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def operand_count(parameters: ProgramParameters, opcode: int) -> int:
 
 
 class Instructions(NamedTuple):
-    """``starts`` marks the bytes at which instructions begin, the sentinels among them; ``extended`` holds the positions
-    of the extended ones, ``payload`` where their own opcode is and ``end`` where they end; ``malformed`` positions where an
-    instruction does not end inside its program."""
+    """``starts`` marks the bytes at which instructions begin, the sentinels among them; ``extended`` holds the
+    positions of the extended ones, ``payload`` where their own opcode is and ``end`` where they end; ``malformed``
+    positions where an instruction does not end inside its program."""
 
     starts: Mask
     extended: Positions
@@ -181,7 +181,8 @@ def _after_operands(code: U8, parameters: ProgramParameters, at: Positions) -> P
 def _walk(states: Mask, keep: Mask, candidates: _Irregular) -> NDArray[np.intp]:
     """Which candidates are instructions: from one to the next that begins where an opcode is expected.
 
-    They may leave out those that begin where an operand is, unless one of the others ends where an operand seems to come.
+    They may leave out those that begin where an operand is, unless one of the others ends where an operand seems to
+    come.
     """
     at, end = candidates.at, candidates.end
     before = states[at - 1]

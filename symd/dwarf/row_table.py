@@ -1,5 +1,5 @@
-"""The line rows of an object while they are decoded, part by part: each part's columns are copied to their place at once,
-into memory that is taken once as a rule."""
+"""The line rows of an object while they are decoded, part by part: each part's columns are copied to their place at
+once, into memory that is taken once as a rule."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from symd.model.columns import U32, U64
 
 _DTYPES = {"address": np.uint64, "file": np.uint32, "line": np.uint32, "column": np.uint32, "flags": np.uint8}
 _ROOM_FACTOR = 1.03
-"""How much more room is taken than the groups so far let expect: a group has about as many rows a byte as those before."""
+"""How much more room is taken than the groups so far let expect: a group has about as many rows a byte as those before.
+"""
 
 
 class ProgramGroup(NamedTuple):
-    """Some programs whose ``rows`` are in the table. ``numbers`` are the programs' numbers in the object; the others are
-    as ``ProgramRows`` has them."""
+    """Some programs whose ``rows`` are in the table. ``numbers`` are the programs' numbers in the object; the others
+    are as ``ProgramRows`` has them."""
 
     numbers: list[int]
     rows: slice

@@ -182,8 +182,8 @@ def _with_callers(functions: _Functions, stated: NDArray[np.bool_]) -> NDArray[n
 def _names(
     strings: StringReader, own: U64, links: Sequence[tuple[Positions, Positions]], names: Names
 ) -> tuple[U32, int]:
-    """Each DIE's own string, or that of the DIE it refers to, and so on; and how many places have no string. ``links`` are
-    pairs of DIEs: those that refer, and those referred to."""
+    """Each DIE's own string, or that of the DIE it refers to, and so on; and how many places have no string. ``links``
+    are pairs of DIEs: those that refer, and those referred to."""
     (stated,) = own.nonzero()  # NO_STRING is 0
     number = np.zeros(len(own), np.uint32)
     if not stated.size:

@@ -15,8 +15,8 @@ class DebugSection(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """Its bytes, little-endian, relocated and decompressed, read when asked for if ``contents`` does so; none where it
-        is absent."""
+        """Its bytes, little-endian, relocated and decompressed, read when asked for if ``contents`` does so; none where
+        it is absent."""
         return self.contents.get(self.name, b"")
 
 

@@ -1,4 +1,5 @@
-"""Interned strings: keys, which say where NUL-terminated strings stand in sections, become indexes into one list of names."""
+"""Interned strings: keys, which say where NUL-terminated strings stand in sections, become indexes into one list of
+names."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ _MAX_EXPANSION = 16
 _MIN_ALLOWANCE = 1 << 20
 """Bytes that may be read in any case."""
 _STRINGS_PER_WANTED_ONE = 8
-"""Where at least one of so many strings of a section is wanted, the whole section is split; where fewer are, the end of each
-is searched for."""
+"""Where at least one of so many strings of a section is wanted, the whole section is split; where fewer are, the end of
+each is searched for."""
 _BYTES_PER_KEY = 64
-"""Keys that lie no farther apart than this on average are found to be different by a mark for every byte between the first
-and the last; others by sorting."""
+"""Keys that lie no farther apart than this on average are found to be different by a mark for every byte between the
+first and the last; others by sorting."""
 NO_STRING = np.uint64(0)
 
 

@@ -58,8 +58,8 @@ class Units:
     """The units that can be read, in order; ``abbreviation_tables`` holds their abbreviations;
     ``warnings`` name the others.
 
-    Where only some of an object's units are wanted (``selection``), ``skipped_tables`` are the offsets of the line tables
-    that none of these refers to.
+    Where only some of an object's units are wanted (``selection``), ``skipped_tables`` are the offsets of the line
+    tables that none of these refers to.
     """
 
     units: tuple[Unit, ...]

@@ -1,5 +1,5 @@
-"""The numbers of DWARF that only descriptions of variables use: operations of location expressions, location lists, base
-types and languages.
+"""The numbers of DWARF that only descriptions of variables use: operations of location expressions, location lists,
+base types and languages.
 
 Sources: DWARF 5, chapter 7 ("Data Representation"), and https://dwarfstd.org/languages.html for languages named since;
 binutils' dwarf2.def for DW_*_GNU_*; IGC's DIE.hpp and its emitter (DwarfCompileUnit.cpp) for DW_OP_INTEL_*.

@@ -1,5 +1,5 @@
-"""Code objects and their debug information in, index columns out: row and scope boundaries of all objects merged into one
-sorted array of range starts, each with its frame and position."""
+"""Code objects and their debug information in, index columns out: row and scope boundaries of all objects merged into
+one sorted array of range starts, each with its frame and position."""
 
 from __future__ import annotations
 

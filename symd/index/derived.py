@@ -60,8 +60,8 @@ class DerivedColumns:
         return self.locations_of(np.arange(len(self.ranges)), self.calls)
 
     def locations_of(self, ranges: I64, calls: I64) -> LocationTable:
-        """The reserved locations, one for each of ``calls`` (owners, in order; with everything that encloses them), one for
-        each of ``ranges``."""
+        """The reserved locations, one for each of ``calls`` (owners, in order; with everything that encloses them), one
+        for each of ``ranges``."""
         columns, pages = self._columns, self.ranges
         call_number = np.zeros(len(columns.owner_name), np.uint32)
         call_number[calls] = RESERVED + np.arange(len(calls), dtype=np.uint32)

@@ -1,5 +1,5 @@
-"""The functions of a module: where each begins, how long it is, under which number locations name it as their owner, and
-how many inlined copies of it its code object has."""
+"""The functions of a module: where each begins, how long it is, under which number locations name it as their owner,
+and how many inlined copies of it its code object has."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class _Copies(NamedTuple):
 
 
 def module_functions(module: ModuleTables) -> FunctionTable:
-    """Object by object: functions of the debug data, then symbols that it does not have, then what only stands inlined in
-    others."""
+    """Object by object: functions of the debug data, then symbols that it does not have, then what only stands inlined
+    in others."""
     scopes = _with_symbols(module, _scope_entries(module))
     symbols = module.symbols
     alone = _alone(symbols, scopes.symbol)

@@ -29,9 +29,9 @@ class Frames(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """Whose code a range is: the innermost scope, or the function symbol where no scope reaches. Number 0 is nobody; then
-    scopes; then function symbols. ``name``, ``linkage_name`` (0 where it is the same) and ``file`` are string numbers,
-    ``parent`` an owner; file, line and column say where an inlined scope was called."""
+    """Whose code a range is: the innermost scope, or the function symbol where no scope reaches. Number 0 is nobody;
+    then scopes; then function symbols. ``name``, ``linkage_name`` (0 where it is the same) and ``file`` are string
+    numbers, ``parent`` an owner; file, line and column say where an inlined scope was called."""
 
     name: Column
     linkage_name: Column
@@ -43,8 +43,8 @@ class Owners(NamedTuple):
 
 
 class ModuleRanges(NamedTuple):
-    """``start`` holds the linear positions where ranges begin; ``line`` (0: none), ``column`` and ``reason`` are equally
-    long. From each entry of ``run``, a range, to the next the frame is that of ``run_frame``."""
+    """``start`` holds the linear positions where ranges begin; ``line`` (0: none), ``column`` and ``reason`` are
+    equally long. From each entry of ``run``, a range, to the next the frame is that of ``run_frame``."""
 
     start: Column
     line: U32
@@ -182,8 +182,8 @@ class _Pieces:
         self.column, self.file = _of_rows(rows.column, row), _of_rows(rows.file, row)
 
     def _approximated(self, row: NDArray[np.int32], none: I64, areas: _Areas) -> I64:
-        """Of the pieces without a line, ``none``, those whose row says line 0 are given the nearest earlier row of their
-        group that has a line; those that got one."""
+        """Of the pieces without a line, ``none``, those whose row says line 0 are given the nearest earlier row of
+        their group that has a line; those that got one."""
         unknown = row[none] >= 0
         if not np.any(unknown):
             return none[:0]

@@ -29,8 +29,8 @@ _RANGES_AN_ADDRESS = 4
 
 
 class KernelStart(NamedTuple):
-    """The first byte of a kernel: its text section, the offset in it, the position in the linear space, and how many bytes
-    there are to the end of the section."""
+    """The first byte of a kernel: its text section, the offset in it, the position in the linear space, and how many
+    bytes there are to the end of the section."""
 
     section: TextSection
     offset: int
@@ -39,7 +39,8 @@ class KernelStart(NamedTuple):
 
 
 class KernelEntry(NamedTuple):
-    """A kernel in the index: ``section`` is the number of its text section, ``offset`` counts from that section's start."""
+    """A kernel in the index: ``section`` is the number of its text section, ``offset`` counts from that section's
+    start."""
 
     name: str
     section: int
@@ -223,8 +224,8 @@ class Index:
         return (self._ranges(section, offset) + self.derived.first_range).astype(np.uint32)
 
     def located(self, section: Column, offset: Column) -> tuple[U32, Locations]:
-        """(the location at each (text section number, offset in it), the table that these are numbers in): a batch that is
-        small for the index has a table of its own, large ones share that of all locations."""
+        """(the location at each (text section number, offset in it), the table that these are numbers in): a batch that
+        is small for the index has a table of its own, large ones share that of all locations."""
         ranges, derived = self._ranges(section, offset), self.derived
         if len(ranges) * _RANGES_AN_ADDRESS > len(derived.ranges):
             return np.add(ranges, derived.first_range, dtype=np.uint32, casting="unsafe"), self.locations
@@ -246,8 +247,8 @@ class Index:
         return int(self.columns.section_size.item(section))
 
     def chosen_sections(self, path: str | None) -> Column:
-        """The section numbers that a query may mean: those of the object at ``path``, or of all objects. SPIR-V inside a
-        container is what the machine code was made from: it is meant only when it is named."""
+        """The section numbers that a query may mean: those of the object at ``path``, or of all objects. SPIR-V inside
+        a container is what the machine code was made from: it is meant only when it is named."""
         code_object = self.columns.section_object
         if path is not None:
             return np.flatnonzero(code_object == self._object_numbers[path])

@@ -59,7 +59,8 @@ def described(
 
 
 def _object_summary(item: DecodedObject, digest: str | None) -> ObjectSummary:
-    """``digest`` of the object's bytes, where it is known already. Facts and warnings that nobody looked at yet stay so."""
+    """``digest`` of the object's bytes, where it is known already. Facts and warnings that nobody looked at yet stay
+    so."""
     code, debug = item.code, item.debug
     notes = debug.warnings if isinstance(debug, DebugInfo) else ()
     if isinstance(debug, SymdError):

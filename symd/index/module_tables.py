@@ -1,5 +1,5 @@
-"""All code objects of a module side by side: their columns end to end, in one linear space of text and with one numbering
-of strings, scopes and symbols, so that what follows is done once for all of them."""
+"""All code objects of a module side by side: their columns end to end, in one linear space of text and with one
+numbering of strings, scopes and symbols, so that what follows is done once for all of them."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ class TextSections(NamedTuple):
     decoded: Column
 
     def linear(self, section: Column, offset: Column) -> Column:
-        """Text sections by number (-1: none) and offsets in them as linear positions, clipped to the sections; what is in no
-        text is at 0."""
+        """Text sections by number (-1: none) and offsets in them as linear positions, clipped to the sections; what is
+        in no text is at 0."""
         base, size = (np.append(column, column.dtype.type(0)) for column in (self.base, self.size))
         position: Column = base[section] + np.minimum(offset, size[section]).astype(base.dtype)
         return position
 
 
 class NamedRanges(NamedTuple):
-    """Kernels or function symbols. ``name`` is a string number, ``section`` -1 where one is in no text; [start, stop) is
-    linear."""
+    """Kernels or function symbols. ``name`` is a string number, ``section`` -1 where one is in no text; [start, stop)
+    is linear."""
 
     object: Column
     name: Column
@@ -101,8 +101,8 @@ class ScopeTable(NamedTuple):
 
 
 class ModuleTables(NamedTuple):
-    """A module. ``no_debug_reason`` has for each object the ``Reason`` why it has no lines, or 0; ``files`` the (object,
-    string number) of every source file."""
+    """A module. ``no_debug_reason`` has for each object the ``Reason`` why it has no lines, or 0; ``files`` the
+    (object, string number) of every source file."""
 
     texts: TextSections
     kernels: NamedRanges
@@ -195,8 +195,8 @@ class _SectionNumbers:
         self._table[at] = np.arange(len(at))
 
     def text_sections(self, columns: Sequence[Column]) -> I64:
-        """The text section of each entry of the objects' columns of section numbers: -1 for what is no text, and one entry
-        alone where all are the same."""
+        """The text section of each entry of the objects' columns of section numbers: -1 for what is no text, and one
+        entry alone where all are the same."""
         if len(columns) == 1:
             section = columns[0]
             same = len(section) and section.min() == section.max()

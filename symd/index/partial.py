@@ -31,8 +31,8 @@ MAX_DECODED = 8
 
 
 class PartialIndex:
-    """The code objects of a module, some of them decoded; with ``units`` also some units of large ones. Safe to use from
-    several threads."""
+    """The code objects of a module, some of them decoded; with ``units`` also some units of large ones. Safe to use
+    from several threads."""
 
     def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary, *, units: bool) -> None:
         self.summary = summary

@@ -24,8 +24,8 @@ _REASONS = {int(reason): reason for reason in Reason}
 class PointLookup:
     """The ranges of an index as single questions read them. Safe to use from several threads.
 
-    ``columns`` are those of an index file that is whole; numbers in it may still contradict each other, which ends as an
-    IndexError."""
+    ``columns`` are those of an index file that is whole; numbers in it may still contradict each other, which ends as
+    an IndexError."""
 
     __slots__ = (
         "_derived", "_frame_file", "_frame_kernel", "_frame_owner", "_kept", "_last_slot", "_owner_column", "_owner_file",

@@ -1,5 +1,5 @@
-"""Where can a breakpoint for this source line go? One address for each function and each inlined copy that has the line, or
-the name of the reason why there is none."""
+"""Where can a breakpoint for this source line go? One address for each function and each inlined copy that has the
+line, or the name of the reason why there is none."""
 
 from __future__ import annotations
 
@@ -200,8 +200,8 @@ def _last_at_address(index: Index, rows: I64) -> I64:
 
 
 def _frames(index: Index, rows: I64, leaf: I64) -> I64:
-    """The frame that each row belongs to: the innermost at its address that stands at the row's position. A row that the
-    next one at its address covers up can be the call of what is inlined there; else the innermost frame has it."""
+    """The frame that each row belongs to: the innermost at its address that stands at the row's position. A row that
+    the next one at its address covers up can be the call of what is inlined there; else the innermost frame has it."""
     locations = index.locations
     file, line = index.rows.file[rows], index.rows.line[rows]
     frame, at = leaf.copy(), leaf

@@ -1,5 +1,5 @@
-"""The readable part of a mangled C++ name: namespaces, classes and the function, without template arguments and parameters,
-so that functions are found as people call them (Itanium C++ ABI, section 5.1)."""
+"""The readable part of a mangled C++ name: namespaces, classes and the function, without template arguments and
+parameters, so that functions are found as people call them (Itanium C++ ABI, section 5.1)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _OPENING, _CLOSING = "INJFX", "E"
 
 
 def qualified_name(mangled: str) -> str | None:
-    """``shading::march`` for ``_ZN7shading5marchIfEET_S1_i``; None for what is not mangled, or has parts in its name that
-    are not understood: operators, local entities, substitutions."""
+    """``shading::march`` for ``_ZN7shading5marchIfEET_S1_i``; None for what is not mangled, or has parts in its name
+    that are not understood: operators, local entities, substitutions."""
     if not mangled.startswith("_Z") or len(mangled) > _LONGEST:
         return None
     reader = _Reader(mangled)

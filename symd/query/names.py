@@ -1,5 +1,5 @@
-"""Which functions, kernels and source files have this name? By the whole name, its beginning or a pattern; functions also by
-their linkage names and as people write those."""
+"""Which functions, kernels and source files have this name? By the whole name, its beginning or a pattern; functions
+also by their linkage names and as people write those."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ LONGEST = 1000
 
 
 def find_names(index: Index, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
-    """Kernels, then functions, then files, each in the order of the module; a function that is a kernel is given as one.
+    """Kernels, then functions, then files, each in the order of the module; a function that is a kernel is given as
+    one.
 
-    ``path`` restricts to one code object. The entries are made when they are looked at. Raises ``BadQuery`` for a pattern
-    that is empty or too long, ``ObjectNotFound`` for a path that is none.
+    ``path`` restricts to one code object. The entries are made when they are looked at. Raises ``BadQuery`` for a
+    pattern that is empty or too long, ``ObjectNotFound`` for a path that is none.
     """
     if not wanted.pattern or len(wanted.pattern) > LONGEST:
         raise BadQuery(f"a pattern has 1 to {LONGEST} characters", hint="look for * to see all names")
@@ -132,8 +133,8 @@ def _matcher(wanted: NameQuery) -> Callable[[str, str], bool]:
 
 
 def spellings(name: str, linkage: str) -> set[str]:
-    """Everything that a function may be called: its name, its linkage name, the qualified name that this stands for, and
-    each without what stands in front of the last "::" and without template arguments."""
+    """Everything that a function may be called: its name, its linkage name, the qualified name that this stands for,
+    and each without what stands in front of the last "::" and without template arguments."""
     names = {name, linkage, qualified_name(linkage) or "", qualified_name(name) or ""} - {""}
     bare = {_without_arguments(each) for each in names} | names
     return bare | {each.rpartition("::")[2] for each in bare if "<" not in each and "(" not in each}

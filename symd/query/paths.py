@@ -1,5 +1,5 @@
-"""Source paths as people and compilers write them: the same file under several spellings, files by the end of their path,
-and rules that say where the compiler's folders lie on this machine."""
+"""Source paths as people and compilers write them: the same file under several spellings, files by the end of their
+path, and rules that say where the compiler's folders lie on this machine."""
 
 from __future__ import annotations
 

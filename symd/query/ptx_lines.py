@@ -26,8 +26,8 @@ def ptx_tables(objects: Sequence[CodeObject], path: str | None) -> Iterator[Line
 
 
 def ptx_table(code: CodeObject) -> LineTable | None:
-    """The table with the text of each PTX line; None when the code object has no such level. ``file`` is the name of the
-    section that holds the PTX. Raises Malformed, Unsupported."""
+    """The table with the text of each PTX line; None when the code object has no such level. ``file`` is the name of
+    the section that holds the PTX. Raises Malformed, Unsupported."""
     lines = ptx_lines.read(code, layout.assign(code))
     if lines is None or not len(lines.rows):
         return None

@@ -1,6 +1,6 @@
 """What is the text of this source file? From the module itself where it carries it, else from disk: through path rules,
-inside allowed folders only, and only the very file that the compiler read where its MD5 is known. Files are opened by the
-reader that the caller gives; nothing here touches the disk."""
+inside allowed folders only, and only the very file that the compiler read where its MD5 is known. Files are opened by
+the reader that the caller gives; nothing here touches the disk."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from symd.query.paths import normal, remapped
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Which files may be read: those below ``roots`` (absolute folders), found under the paths that ``rules`` make of the
-    compiler's."""
+    """Which files may be read: those below ``roots`` (absolute folders), found under the paths that ``rules`` make of
+    the compiler's."""
 
     roots: tuple[str, ...] = ()
     rules: tuple[PathRule, ...] = ()

@@ -1,5 +1,5 @@
-"""Which variables are in scope at an address, of what type, and where does each live? The place is found in the index; the
-debug data about variables, which no index holds, is read from the code object itself."""
+"""Which variables are in scope at an address, of what type, and where does each live? The place is found in the index;
+the debug data about variables, which no index holds, is read from the code object itself."""
 
 from __future__ import annotations
 

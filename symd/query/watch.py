@@ -1,4 +1,5 @@
-"""Breakpoints that wait: each module that is there or arrives is asked for their lines, and what it answers is an event."""
+"""Breakpoints that wait: each module that is there or arrives is asked for their lines, and what it answers is an
+event."""
 
 from __future__ import annotations
 

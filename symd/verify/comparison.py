@@ -23,8 +23,8 @@ class Mismatch(NamedTuple):
 def mismatches(
     ours: Sequence[Record], theirs: Sequence[Record], same: Callable[[Record, Record], bool]
 ) -> Iterator[Mismatch]:
-    """What differs between two lists. What is equal at their beginnings and at their ends is set aside; between, number is
-    compared with number, so that one missing record is one mismatch and not one for each that follows."""
+    """What differs between two lists. What is equal at their beginnings and at their ends is set aside; between, number
+    is compared with number, so that one missing record is one mismatch and not one for each that follows."""
     pairs = zip(ours, theirs, strict=False)
     first = next((number for number, pair in enumerate(pairs) if not same(*pair)), min(len(ours), len(theirs)))
     last = 0

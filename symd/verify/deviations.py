@@ -1,4 +1,5 @@
-"""What pyelftools 0.33 is known to do otherwise than DWARF says: each by name, read around where it is met, and counted."""
+"""What pyelftools 0.33 is known to do otherwise than DWARF says: each by name, read around where it is met, and
+counted."""
 
 from __future__ import annotations
 

@@ -18,8 +18,9 @@ class Line(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """A function or an inlined call. ``parent`` is a number in the list of all scopes; None for a function. ``call_file``
-    is a path or its end; None where nothing names a file. ``ranges`` are linear addresses ``[start, end)``."""
+    """A function or an inlined call. ``parent`` is a number in the list of all scopes; None for a function.
+    ``call_file`` is a path or its end; None where nothing names a file. ``ranges`` are linear addresses ``[start,
+    end)``."""
 
     parent: int | None
     name: str
@@ -40,8 +41,8 @@ class LocationEntry(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable or parameter: ``offset`` is where its DIE begins and ``scope`` where the DIE around it does. ``type`` is
-    the chain of the types it is made from, such as ("const_type", "pointer_type", "float"): each a tag without
+    """A variable or parameter: ``offset`` is where its DIE begins and ``scope`` where the DIE around it does. ``type``
+    is the chain of the types it is made from, such as ("const_type", "pointer_type", "float"): each a tag without
     "DW_TAG_", the last its name, if it has one."""
 
     offset: int
@@ -58,7 +59,8 @@ Kind = Literal["object", "row", "scope", "variable"]
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One thing that symd (``ours``) and pyelftools (``theirs``) read differently in the code object at ``path``; None
-    where a reader has nothing there. ``where`` is a section and an offset in it, and a number of rows or scopes after."""
+    where a reader has nothing there. ``where`` is a section and an offset in it, and a number of rows or scopes after.
+    """
 
     path: str
     kind: Kind
@@ -69,8 +71,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """Something that pyelftools is known to do otherwise, by name, with the reason why it does not count; ``count`` is how
-    often it was met in the code object at ``path``."""
+    """Something that pyelftools is known to do otherwise, by name, with the reason why it does not count; ``count`` is
+    how often it was met in the code object at ``path``."""
 
     path: str
     name: str

@@ -1,5 +1,5 @@
-"""Line rows, scopes and variables as pyelftools reads them, one value at a time, from relocated debug sections by their ELF
-names. What it is known to do otherwise stands in ``deviations``."""
+"""Line rows, scopes and variables as pyelftools reads them, one value at a time, from relocated debug sections by their
+ELF names. What it is known to do otherwise stands in ``deviations``."""
 
 from __future__ import annotations
 

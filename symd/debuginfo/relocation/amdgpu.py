@@ -1,5 +1,5 @@
-"""Relocatable AMDGPU objects: every address and every offset in their debug sections is a relocation, SHT_RELA as a rule.
-With one section a function all line sequences begin at 0, and only the relocation's symbol says whose they are.
+"""Relocatable AMDGPU objects: every address and every offset in their debug sections is a relocation, SHT_RELA as a
+rule. With one section a function all line sequences begin at 0, and only the relocation's symbol says whose they are.
 
 Source: LLVM's AMDGPU usage guide, "Relocation Records"."""
 
@@ -40,9 +40,9 @@ _WIDTHS: Mapping[int, int] = {
 
 
 def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
-    """Debug sections with S + A stored at every relocated place; S is a linear address of the layout for a symbol in text,
-    an offset for one in another section. Debug sections that share a name (one a COMDAT group) are put end to end, and
-    offsets into them moved along. Raises Malformed and Unsupported rather than leave a relocation out."""
+    """Debug sections with S + A stored at every relocated place; S is a linear address of the layout for a symbol in
+    text, an offset for one in another section. Debug sections that share a name (one a COMDAT group) are put end to
+    end, and offsets into them moved along. Raises Malformed and Unsupported rather than leave a relocation out."""
     debug = [section for section in code.sections if section.name.startswith(".debug_")]
     starts, sizes = _starts(debug)
     values = _symbol_values(code, layout, starts)

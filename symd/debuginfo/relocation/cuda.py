@@ -1,5 +1,6 @@
-"""Relocation of cubins. Every function starts at 0, in final images too; REL tables (addend in place) and RELA tables stand
-side by side, in any order, and say which function an address of .debug_line, .debug_info or .debug_loc belongs to.
+"""Relocation of cubins. Every function starts at 0, in final images too; REL tables (addend in place) and RELA tables
+stand side by side, in any order, and say which function an address of .debug_line, .debug_info or .debug_loc belongs
+to.
 
 A sequence without a relocation is a function that the linker stripped: it keeps its low address and falls on no
 section. Type numbers and names as cuobjdump prints them."""
@@ -47,7 +48,8 @@ PTX_LINES = ".nv_debug_line_sass"
 
 def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
     """The .debug_* sections and .nv_debug_line_sass by name, with text addresses of ``layout``; references into other
-    debug sections are offsets in those. Shadow sections (.nv.merc.*) are not looked at. Raises Malformed, Unsupported."""
+    debug sections are offsets in those. Shadow sections (.nv.merc.*) are not looked at. Raises Malformed, Unsupported.
+    """
     symbols = _symbol_values(code, layout)
     return {
         section.name: _relocated(code, section, symbols)

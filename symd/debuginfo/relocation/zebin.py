@@ -1,7 +1,7 @@
-"""Zebins, relocatable and as drivers return them. Their symbols cannot be trusted: the section they name is the one that
-holds the relocation, names may be missing or differ from run to run, and a driver that met a missing name leaves that
-kernel's addresses at 0. The addends are right, with every kernel at 0; so each unit's kernel is found, and everything is
-redone from the addends.
+"""Zebins, relocatable and as drivers return them. Their symbols cannot be trusted: the section they name is the one
+that holds the relocation, names may be missing or differ from run to run, and a driver that met a missing name leaves
+that kernel's addresses at 0. The addends are right, with every kernel at 0; so each unit's kernel is found, and
+everything is redone from the addends.
 
 Source: compute-runtime's zebin documentation, "Gen Relocation Type".
 """
@@ -52,7 +52,8 @@ def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
 
 
 def _check_types(name: str, table: entries.Relocations) -> None:
-    """R_ZE_SYM_ADDR_32_HI (3) and R_PER_THREAD_PAYLOAD_OFFSET_32 (4) are of code; nothing says what they mean in debug data."""
+    """R_ZE_SYM_ADDR_32_HI (3) and R_PER_THREAD_PAYLOAD_OFFSET_32 (4) are of code; nothing says what they mean in debug
+    data."""
     strange = table.type[(table.type != _NONE) & (table.type != _TEXT_ADDRESS) & (table.type != _SECTION_OFFSET)]
     if len(strange):
         raise Unsupported(f"relocation type {int(strange[0])} is not known in debug data (1 and 2 are)", where=name)

@@ -20,8 +20,8 @@ _DESCRIBING = (*_PARENT, Debug.Function, Debug.FunctionDefinition, Debug.Inlined
 
 
 class DebugData:
-    """``by_id`` holds the instructions that describe files, functions and scopes; ``definitions`` maps a function's id to
-    the id of its DebugFunction."""
+    """``by_id`` holds the instructions that describe files, functions and scopes; ``definitions`` maps a function's id
+    to the id of its DebugFunction."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
@@ -118,10 +118,10 @@ def _operand(item: DebugInstruction | None, table: dict[Debug, int]) -> int | No
 
 
 class InstructionOffsets:
-    """Where statements take effect: ``offset`` is the byte offset of every instruction (and of the end, after the last),
-    ``governed`` the number of the first instruction from each on that is no location statement. ``lines`` are the numbers
-    of DebugLine and DebugNoLine, of which ``beginning`` marks the former (the literal sets have neither); ``scopes`` are
-    DebugScope and DebugNoScope."""
+    """Where statements take effect: ``offset`` is the byte offset of every instruction (and of the end, after the
+    last), ``governed`` the number of the first instruction from each on that is no location statement. ``lines`` are
+    the numbers of DebugLine and DebugNoLine, of which ``beginning`` marks the former (the literal sets have neither);
+    ``scopes`` are DebugScope and DebugNoScope."""
 
     def __init__(self, words: Words) -> None:
         self.words = words

@@ -27,8 +27,8 @@ _END, _LINE, _DEBUG = 0, 1, 2
 
 
 def read(code: CodeObject) -> DebugInfo:
-    """Rows and scopes of a SPIR-V module, section 0. Raises Malformed where the module does not split into instructions;
-    whatever is wrong with debug operands only leaves out what they would have said."""
+    """Rows and scopes of a SPIR-V module, section 0. Raises Malformed where the module does not split into
+    instructions; whatever is wrong with debug operands only leaves out what they would have said."""
     module = parsed_module(code)
     words = module.words
     data = DebugData(words)

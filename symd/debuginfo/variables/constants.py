@@ -16,8 +16,8 @@ _SIGNED = frozenset({"signed", "signed_char", ""})
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the bytes of a value are read: a base type's encoding and size, "address" for pointers, "bytes" for what is no
-    single number, "" where nothing is known."""
+    """How the bytes of a value are read: a base type's encoding and size, "address" for pointers, "bytes" for what is
+    no single number, "" where nothing is known."""
 
     encoding: str
     size: int | None = None

@@ -16,8 +16,8 @@ MOST_TYPE_STEPS = 16
 
 
 class Declared(NamedTuple):
-    """A variable's DIE, and the one around it. ``expression`` holds everywhere, or ``entries`` do where their ranges say;
-    None and none where no location is stated."""
+    """A variable's DIE, and the one around it. ``expression`` holds everywhere, or ``entries`` do where their ranges
+    say; None and none where no location is stated."""
 
     die: Die
     around: Die
@@ -26,8 +26,8 @@ class Declared(NamedTuple):
 
 
 def declared(dies: DieReader, lists: ListReader) -> Iterator[Declared]:
-    """Every variable of every unit, in the order of the trees. Raises Malformed where a tree cannot be followed, and what
-    ``ListReader`` raises."""
+    """Every variable of every unit, in the order of the trees. Raises Malformed where a tree cannot be followed, and
+    what ``ListReader`` raises."""
     for unit in dies.units.units:
         top = dies.top(unit)
         levels = [] if top is None else [(top, dies.children(top))]

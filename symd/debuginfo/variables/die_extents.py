@@ -23,8 +23,8 @@ class DieExtents:
     ``.debug_info``.
 
     ``at`` is where each begins, ``end`` where its subtree ends (``at`` itself where it has no children), ``attributes``
-    where its attributes begin; ``abbreviation`` is its abbreviation's number, ``unit`` its unit's number, ``parent`` the row of the DIE
-    around it, or -1. ``notes`` name units that were left out.
+    where its attributes begin; ``abbreviation`` is its abbreviation's number, ``unit`` its unit's number, ``parent``
+    the row of the DIE around it, or -1. ``notes`` name units that were left out.
     """
 
     at: I64
@@ -88,7 +88,8 @@ def _closings(unit: Unit, dies: DieColumns, u8: U8) -> tuple[I64, I64]:
 
 
 def _ends(at: I64, depth: I64, closed_end: I64, closed_level: I64, last: int) -> I64:
-    """Where the subtree of every DIE with children ends: on its level, the null entry that closes it is what comes next."""
+    """Where the subtree of every DIE with children ends: on its level, the null entry that closes it is what comes
+    next."""
     count = len(at)
     place = np.concatenate([at, closed_end - 1])
     level = np.concatenate([depth, closed_level])

@@ -1,5 +1,5 @@
-"""DIEs read one at a time, with whatever attribute is asked for: for a question about a single address. The bulk decoder's
-units, abbreviations and tree splitting say where they are."""
+"""DIEs read one at a time, with whatever attribute is asked for: for a question about a single address. The bulk
+decoder's units, abbreviations and tree splitting say where they are."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class DieReader:
         return self.at(unit.dies)
 
     def children(self, die: Die, tags: frozenset[int] | None = None) -> Iterator[Die]:
-        """The DIEs directly below ``die``, in order; only those with one of ``tags`` where these are given, which passes
-        over the others without reading them."""
+        """The DIEs directly below ``die``, in order; only those with one of ``tags`` where these are given, which
+        passes over the others without reading them."""
         if not die.has_children:
             return
         cursor = Cursor(self._data, self.sections.info.name, die.end, die.unit.end)

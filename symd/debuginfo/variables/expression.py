@@ -19,16 +19,16 @@ UNKNOWN_LANES = 32
 
 
 class LaneLocation(NamedTuple):
-    """Where a variable is for one lane: its pieces, lowest bits first, and why they are not all there ("" when they are).
-    No pieces and no reason: it is nowhere."""
+    """Where a variable is for one lane: its pieces, lowest bits first, and why they are not all there ("" when they
+    are). No pieces and no reason: it is nowhere."""
 
     pieces: tuple[Piece, ...]
     error: str = ""
 
 
 def evaluate(expression: bytes, context: ExpressionContext, lanes: int | None) -> list[LaneLocation]:
-    """The location for each lane, or one alone where it is the same for all, as the expression does not ask for the lane.
-    ``lanes`` None: not known, taken for 32."""
+    """The location for each lane, or one alone where it is the same for all, as the expression does not ask for the
+    lane. ``lanes`` None: not known, taken for 32."""
     first, uses_lane = _one(expression, context, 0)
     if not uses_lane:
         return [first]

@@ -1,4 +1,5 @@
-"""One lane's place as text with gaps: what may differ from lane to lane (a register, an offset) is a leaf, all else is text."""
+"""One lane's place as text with gaps: what may differ from lane to lane (a register, an offset) is a leaf, all else is
+text."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What SIMD lanes have in common: the lanes are cut into runs, in which every leaf of the text stays or grows by a fixed
-step from lane to lane."""
+"""What SIMD lanes have in common: the lanes are cut into runs, in which every leaf of the text stays or grows by a
+fixed step from lane to lane."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from symd.debuginfo.variables.lane_template import LaneTemplate, Leaf
 
 
 class Rule(NamedTuple):
-    """How a leaf goes on from lane to lane: by ``step``, which counts bits, registers or what its number counts; 0 where
-    it stays. ``registers`` says that each lane has a register of its own."""
+    """How a leaf goes on from lane to lane: by ``step``, which counts bits, registers or what its number counts; 0
+    where it stays. ``registers`` says that each lane has a register of its own."""
 
     step: int
     registers: bool = False
 
 
 def runs(templates: Sequence[LaneTemplate]) -> list[tuple[int, int]]:
-    """The lanes as consecutive runs ``[start, end)``: each, from the first on, as long as one rule for every leaf lasts."""
+    """The lanes as consecutive runs ``[start, end)``: each, from the first on, as long as one rule for every leaf
+    lasts."""
     found = []
     start = 0
     while start < len(templates):
@@ -42,7 +43,8 @@ def rule_of(column: Sequence[Leaf]) -> Rule | None:
 
 
 def _longest(templates: Sequence[LaneTemplate]) -> int:
-    """How many from the first on follow one rule. The start of a regular run is regular, so doubling and halving find it."""
+    """How many from the first on follow one rule. The start of a regular run is regular, so doubling and halving find
+    it."""
     good, bad = 1, 2
     while bad <= len(templates) and _regular(templates[:bad]):
         good, bad = bad, 2 * bad

@@ -14,8 +14,8 @@ from symd.errors import LimitExceeded
 
 
 class ListEntry(NamedTuple):
-    """``[start, end)`` in the linear address space, and the expression that holds there. ``default`` marks the entry for
-    every address that no other covers; it has no range."""
+    """``[start, end)`` in the linear address space, and the expression that holds there. ``default`` marks the entry
+    for every address that no other covers; it has no range."""
 
     start: int
     end: int
@@ -42,8 +42,8 @@ class ListEntryBudget:
 
 
 def read(sections: DebugSections, unit: ListUnit, offset: int, budget: ListEntryBudget) -> list[ListEntry]:
-    """The entries of the list at ``offset`` of the unit's section, in order, empty ranges left out. Raises Malformed for
-    a list that does not end or holds an unknown entry, LimitExceeded when the budget is spent."""
+    """The entries of the list at ``offset`` of the unit's section, in order, empty ranges left out. Raises Malformed
+    for a list that does not end or holds an unknown entry, LimitExceeded when the budget is spent."""
     section = sections.location_lists if unit.version >= 5 else sections.locations
     data = section.data
     cursor = Cursor(data, section.name, offset, len(data))

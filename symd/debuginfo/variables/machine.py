@@ -31,9 +31,9 @@ class StepBudget:
 class ExpressionContext:
     """What an expression may refer to besides its own bytes.
 
-    ``address`` gives entries of ``.debug_addr``; ``frame_base`` and ``called`` give the expressions of the function's frame base
-    and of the DIE at an offset of ``.debug_info``; ``name_of`` that DIE's name; ``text_at`` names a linear address of code. ``unit`` is where
-    the unit begins.
+    ``address`` gives entries of ``.debug_addr``; ``frame_base`` and ``called`` give the expressions of the function's
+    frame base and of the DIE at an offset of ``.debug_info``; ``name_of`` that DIE's name; ``text_at`` names a linear
+    address of code. ``unit`` is where the unit begins.
     """
 
     vendor: Vendor
@@ -161,8 +161,8 @@ class Machine:
         return Deref(term)
 
     def rest(self) -> list[Piece]:
-        """What the stack says when the expression ends: its top. Intel's compiler leaves one entry for each element of a
-        vector, first one lowest."""
+        """What the stack says when the expression ends: its top. Intel's compiler leaves one entry for each element of
+        a vector, first one lowest."""
         if self.context.vendor is Vendor.INTEL and not self.pieces:
             return [Piece(self.place(term)) for term in self.stack]
         return [Piece(self.place(self.stack[-1]))] if self.stack else []

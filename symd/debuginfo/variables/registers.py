@@ -1,7 +1,7 @@
 """Register numbers of DWARF as people write the registers, by vendor.
 
-Intel: the compiler's own numbering, 16 + n for general register n. AMD: LLVM's AMDGPU usage guide, "Register Identifier".
-NVIDIA: the number is the ASCII text of the PTX register's name.
+Intel: the compiler's own numbering, 16 + n for general register n. AMD: LLVM's AMDGPU usage guide, "Register
+Identifier". NVIDIA: the number is the ASCII text of the PTX register's name.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _SPACES: Mapping[Vendor, Mapping[int, str]] = {
         10: "texture", 11: "sampler", 12: "generic", 13: "param", 14: "param", 15: "frame",
     },
 }  # fmt: skip
-"""Address spaces and classes. AMD: Clang's numbers are 1 and 2 for private and local, those of LLVM's newer proposal 5, 6
-and 3. NVIDIA: PTX storage classes; 2 is a register, which is no memory."""
+"""Address spaces and classes. AMD: Clang's numbers are 1 and 2 for private and local, those of LLVM's newer proposal 5,
+6 and 3. NVIDIA: PTX storage classes; 2 is a register, which is no memory."""
 NVIDIA_REGISTER_CLASS = 2
 
 

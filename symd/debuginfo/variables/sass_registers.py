@@ -1,7 +1,7 @@
 """Where the PTX registers of a CUDA debug build are in the machine's registers: ``.nv_debug_info_reg_sass``.
 
-For each function: its name and NUL, u32 count, then records of u32 piece, PTX register name and NUL, u32 location (class
-in the high byte: 5 general, 2 predicate), u32 first and u32 last code offset.
+For each function: its name and NUL, u32 count, then records of u32 piece, PTX register name and NUL, u32 location
+(class in the high byte: 5 general, 2 predicate), u32 first and u32 last code offset.
 """
 
 from __future__ import annotations

@@ -70,11 +70,11 @@ class ScopeFinder:
     def around(self, address: int) -> list[Scope]:
         """The scopes that hold a linear address, innermost first, up to the function.
 
-        The innermost function or inlined call is the one that an index has there: ``debuginfo.overlaps`` has the rule for
-        ranges that contradict each other. Where that gives an address to nobody although functions say that they hold it,
-        the one whose range begins last has it here, of several the last in the tree: frames must not guess a function's
-        name, but what it says of its variables is still so. Blocks count in that function only. What stands around it in
-        the tree counts, whether its ranges hold the address or not.
+        The innermost function or inlined call is the one that an index has there: ``debuginfo.overlaps`` has the rule
+        for ranges that contradict each other. Where that gives an address to nobody although functions say that they
+        hold it, the one whose range begins last has it here, of several the last in the tree: frames must not guess a
+        function's name, but what it says of its variables is still so. Blocks count in that function only. What stands
+        around it in the tree counts, whether its ranges hold the address or not.
         """
         held = self._held(address)
         function = self._function_at(address) or next((die for die in held if die.tag in _FUNCTIONS), None)
@@ -87,7 +87,8 @@ class ScopeFinder:
         return [] if function is None else self._chain(function)
 
     def _overlapping(self, address: int) -> NDArray[np.int64]:
-        """The rows of function ranges that hold the address, overlap one that does, and so on; in the order of the tree."""
+        """The rows of function ranges that hold the address, overlap one that does, and so on; in the order of the
+        tree."""
         start, end = self._scopes.start, self._scopes.end
         low, high = np.uint64(address), np.uint64(address + 1)
         while True:

@@ -1,5 +1,5 @@
-"""What a location expression computes, kept symbolic: registers are not read here, so a value is a number, the bits of a
-register, or an operation on such. Numbers wrap at the size of an address."""
+"""What a location expression computes, kept symbolic: registers are not read here, so a value is a number, the bits of
+a register, or an operation on such. Numbers wrap at the size of an address."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """A type's C spelling, as llvm-dwarfdump prints it after DW_AT_type: a name with its scopes, qualifiers where they are
-written, declarators around what they apply to. What LLVM abbreviates ("structure ", "restrict ") is abbreviated alike."""
+written, declarators around what they apply to. What LLVM abbreviates ("structure ", "restrict ") is abbreviated alike.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The variables that are visible at an address: those of the scopes around it, innermost first, then its unit's globals."""
+"""The variables that are visible at an address: those of the scopes around it, innermost first, then its unit's
+globals."""
 
 from __future__ import annotations
 
@@ -41,8 +42,9 @@ def visible_at(code: CodeObject, section: int, offset: int) -> Visible:
 class VariableReader:
     """The debug data of one code object, opened to be asked about several addresses.
 
-    What cannot be read is left out and named in the notes of the answers. Raises Malformed and Unsupported where none of
-    the debug data can be trusted, LimitExceeded where it overlaps itself without end. Not for several threads at once.
+    What cannot be read is left out and named in the notes of the answers. Raises Malformed and Unsupported where none
+    of the debug data can be trusted, LimitExceeded where it overlaps itself without end. Not for several threads at
+    once.
     """
 
     def __init__(self, code: CodeObject) -> None:
