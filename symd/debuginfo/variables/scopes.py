@@ -80,7 +80,10 @@ class ScopeFinder:
         function = self._function_at(address) or next((die for die in held if die.tag in _FUNCTIONS), None)
         blocks = (die for die in held if die.tag not in _FUNCTIONS)
         chains = (self._chain(die) for die in islice(blocks, MOST_BLOCKS))
-        inside = (chain for chain in chains if function is None or chain[0].function is function)
+        # a chain that is cut off before it reaches a function, by MOST_SCOPES, belongs to the one that holds the address
+        inside = (
+            chain for chain in chains if function is None or chain[0].function is None or chain[0].function is function
+        )
         block = next(inside, None)
         if block is not None:
             return block
