@@ -57,7 +57,9 @@ class Columns:
 
     section_object = Spec("text section", "narrowest", "its code object")
     section_name = Spec("text section", "narrowest", "string: its name")
-    section_number = Spec("text section", "narrowest", "its number in the code object")
+    section_number = Spec(
+        "text section", "narrowest", "its number in the section table of its code object (the ELF section index)"
+    )
     section_address = Spec("text section", "narrowest", "its address in the code object")
     section_size = Spec("text section", "narrowest", "its bytes")
     section_base = Spec(
