@@ -151,14 +151,14 @@ def test_a_link_out_of_the_allowed_folder_is_not_followed(tmp_path: Path):
     files = Files([tmp_path], Limits())
     for uri in (f"file://{tmp_path}/link.co", f"file://{tmp_path}/../{tmp_path.name}x/k.co", "file:///dev/zero"):
         with pytest.raises(InvalidInput, match="--allow"):
-            files.load(uri)
+            files.read(uri)
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(InvalidInput, match="none of data"):
-        files.load(f"file://{tmp_path}/fifo")
+        files.read(f"file://{tmp_path}/fifo")
     with pytest.raises(Unsupported, match="running process"):
-        files.load("memory://1#offset=1&size=2")
+        files.read("memory://1#offset=1&size=2")
     (tmp_path / "host").write_bytes(b"ab" + AMD.read_bytes() + b"cd")
-    cut = files.load(f"file://{tmp_path}/host#offset=0x2&size={AMD.stat().st_size}")
+    cut = files.read(f"file://{tmp_path}/host#offset=0x2&size={AMD.stat().st_size}")
     assert cut == AMD.read_bytes()
 
 
