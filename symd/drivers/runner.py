@@ -19,6 +19,7 @@ from symd.child.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
 from symd.child.process import ProcessLimits
 from symd.child.run import Ended, run
 from symd.config import Limits
+from symd.containers.khronos import spirv
 from symd.drivers import simulate
 from symd.drivers.apis import APIS
 from symd.drivers.request import DriverRequest, write_request
@@ -45,7 +46,6 @@ main(int(sys.argv[2]))
 """
 _COMPILING: Final = ("zeModuleCreate", "clCreateProgramWithIL", "clCreateProgramWithBinary", "clBuildProgram")
 """Calls that read the module, so that a bad one may end the process."""
-_SPIRV_MAGIC: Final = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
 _ANSWER_BYTES_BESIDE_THE_MODULE: Final = 1 << 20
 """Kernel names, the build log."""
 _OUTPUT_IN_METADATA: Final = 4096
@@ -135,7 +135,7 @@ def _check(request: GrabRequest, limits: Limits) -> None:
         raise InvalidInput(f"{api.title} does not build from {request.kind!r}", hint=hint)
     if not request.data:
         raise InvalidInput("an empty module", hint="give its bytes")
-    if request.kind == "spirv" and request.data[:4] not in _SPIRV_MAGIC:
+    if request.kind == "spirv" and not spirv.claims(request.data):
         raise InvalidInput("not SPIR-V: it does not start with SPIR-V's magic number", hint="choose another kind")
     if len(request.data) > limits.module_size:
         raise LimitExceeded(f"{len(request.data)} bytes are more than module_size, {limits.module_size}")
