@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from symd.api import Host
 from symd.config import Config
 from symd.errors import Unavailable
+from symd.service.installed_disassemblers import InstalledDisassemblers
 from symd.service.stream_limiter import StreamLimiter
 from symd.service.watches import Watches
 from symd.wire.kept_tables import NamedTables
@@ -27,6 +28,7 @@ class ServiceContext:
     services: tuple[str, ...]
     """The full names of the services that are served."""
     tables: NamedTables = field(default_factory=NamedTables)
+    disassemblers: InstalledDisassemblers = field(default_factory=InstalledDisassemblers)
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the daemon is asked to end: streams end after the batch at hand."""
 

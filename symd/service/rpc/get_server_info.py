@@ -6,7 +6,6 @@ import grpc
 
 from symd import __version__
 from symd.containers import FORMATS
-from symd.disasm import DISASSEMBLERS
 from symd.index import VERSION
 from symd.service.paging import MAX_SIZE
 from symd.service.service_context import MAX_REQUEST, ServiceContext
@@ -26,7 +25,9 @@ def handle(
         formats=[reader.NAME for reader in FORMATS],
         apis=APIS.values(),
         drivers=sorted(config.drivers),
-        disassemblers=[DisassemblerInfo(name=each.NAME, installed=each.installed()) for each in DISASSEMBLERS],
+        disassemblers=[
+            DisassemblerInfo(name=name, installed=here) for name, here in service.disassemblers.by_name().items()
+        ],
         reads_source_files=bool(config.source_roots),
         max_module_bytes=limits.module_size,
         max_chunk_bytes=limits.upload_chunk,
