@@ -24,6 +24,7 @@ from symd.model.columns import U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
 from symd.model.device import DeviceAnswers
 from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.identities import ObjectPath, checked_digest
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.names import NamedItem, NameQuery
@@ -91,7 +92,6 @@ from symd.wire.names import from_item
 from symd.wire.names import to_request as to_names_request
 from symd.wire.queries import Column, add_query, write_column
 from symd.wire.resource_names import (
-    checked_digest,
     checked_module_name,
     context_id,
     context_name,
@@ -300,7 +300,9 @@ class Client:
         rules: Sequence[PathRule] = (),
     ) -> Located:
         """The addresses for a breakpoint at a source line, fetched page by page."""
-        asked = to_breakpoint(Breakpoint("", where, every_address, path, tuple(rules)))
+        asked = to_breakpoint(
+            Breakpoint("", where, every_address, None if path is None else ObjectPath(path), tuple(rules))
+        )
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
         pages = list(self._pages(self._breakpoints.ResolveBreakpoint, request))
         return from_locations(where, (each for page in pages for each in page.locations), pages[0].refusal)

@@ -182,6 +182,12 @@ class ModuleNotFound(NotFound):
 class ObjectNotFound(NotFound):
     reason = "UNKNOWN_OBJECT"
 
+    @classmethod
+    def at(cls, path: str, where: str = "") -> ObjectNotFound:
+        """The error for a path at which the module has no code object."""
+        hint = "symd info FILE and ListCodeObjects list them"
+        return cls(f"there is no code object {path[:200]!r}", where=where, hint=hint, metadata={"path": path[:200]})
+
 
 class KernelNotFound(NotFound):
     reason = "UNKNOWN_KERNEL"

@@ -42,6 +42,7 @@ from symd.index.module_tables import DecodedObject
 from symd.index.partial import MIN_OBJECTS, PartialIndex
 from symd.model.addresses import ByKernel, Query
 from symd.model.code import CodeObject
+from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Indexes:
         for code in self.code_objects(digest):
             if code.path == path:
                 return code
-        raise ObjectNotFound(f"there is no code object {path!r}", where=digest, metadata={"path": path})
+        raise ObjectNotFound.at(path, digest)
 
     def close(self) -> None:
         """Forget all. Indexes that are being read stay readable."""
@@ -228,7 +229,7 @@ class Indexes:
         if len(unpacked.objects) < MIN_OBJECTS:
             return None
         undecoded = [DecodedObject(code, None) for code in unpacked.objects]
-        return PartialIndex(unpacked.objects, described(data, digest, unpacked, undecoded), units=False)
+        return PartialIndex(unpacked.objects, described(data, Digest(digest), unpacked, undecoded), units=False)
 
     def _build_meanwhile(self, digest: str) -> None:
         """What goes wrong is remembered, or met again by whoever asks next."""

@@ -17,6 +17,7 @@ from symd.cli.options import demangle_option, example, file_verb, object_option,
 from symd.cli.output import write_line
 from symd.config import Limits
 from symd.errors import NoDebugData
+from symd.model.identities import ObjectPath
 from symd.model.listings import Listing, ListingPart
 from symd.model.sources import PathRule, SourceText
 from symd.query.source_text import Allowed, completed
@@ -75,7 +76,7 @@ def command(
     Needs the disassembler of the code's vendor, here or where the daemon is: symd doctor says what to install.
     """
     allowed = _allowed(roots, rules)
-    part = ListingPart(path, kernel, target)
+    part = ListingPart(None if path is None else ObjectPath(path), kernel, target)
     with open_module(file, server, limits) as module:
         found = -1
         for found, listing in enumerate(module.symbolizer.listing(module.digest, part)):

@@ -14,6 +14,7 @@ from symd.index.module import keep_freed_memory
 from symd.indexes import FileIndex
 from symd.model.addresses import Query
 from symd.model.answers import Answers
+from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 from symd.query.symbolize import symbolize
 
@@ -29,7 +30,7 @@ class OneFile:
                 unpacked = containers.unpack(data, limits)
         except SymdError as error:
             raise error.prefix_where("standard input" if file == "-" else file) from None
-        self._index = FileIndex(unpacked.objects, ModuleSummary("", len(data), unpacked.format))
+        self._index = FileIndex(unpacked.objects, ModuleSummary(Digest(""), len(data), unpacked.format))
 
     def symbolize(self, queries: Sequence[Query], path: str | None = None) -> Answers:
         """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them."""

@@ -17,6 +17,7 @@ from symd.containers.llvm import compressed_bundle, offload_binary, offload_bund
 from symd.containers.nvidia import cubin, fatbin
 from symd.errors import LimitExceeded, SymdError, UnknownFormat
 from symd.model.code import CodeObject
+from symd.model.identities import ObjectPath
 from symd.model.summaries import ContainerSummary
 
 __all__ = ("FORMATS", "OpenedModule", "identify", "unpack")
@@ -87,7 +88,9 @@ class _Opener:
         form = contents.format or module.NAME
         if contents.code_object is None:
             self.budget.count_elements("/".join(path))
-            self.containers.append(ContainerSummary("/".join(path), form, len(element.data), contents.facts))
+            self.containers.append(
+                ContainerSummary(ObjectPath("/".join(path)), form, len(element.data), contents.facts)
+            )
         self._take(contents, path)
         for name, child in _uniquely_named(contents.elements):
             self._child(child, (*path, name), depth + 1)
@@ -98,7 +101,7 @@ class _Opener:
         self.notes += [f"{place}: {note}" if place else note for note in contents.notes]
         if contents.code_object is not None:
             self.budget.count_elements(place)
-            self.objects.append(replace(contents.code_object, path=place))
+            self.objects.append(replace(contents.code_object, path=ObjectPath(place)))
 
     def _child(self, element: Element, path: tuple[str, ...], depth: int) -> None:
         try:

@@ -27,6 +27,7 @@ from symd.model.answers import Reason
 from symd.model.columns import I64, U64
 from symd.model.contexts import AddressForm
 from symd.model.device import DeviceAnswers, DeviceCandidate
+from symd.model.identities import Digest
 from symd.query.symbolize import Part, symbolize_parts
 
 WORK = 1 << 26
@@ -83,10 +84,10 @@ def _found(timeline: Timeline, width: int, addresses: U64, times: I64, form: Add
 
 def _answer(
     timeline: Timeline, found: Found, held: I64, batch: Gathered, opener: Callable[[str], Index]
-) -> tuple[list[str], I64]:
+) -> tuple[list[Digest], I64]:
     """Answer what is held by a module, module after module; the modules, and for each question its number plus one."""
     targets = timeline.targets_of(found.row[held])
-    modules: dict[str, list[tuple[Target, I64]]] = {}
+    modules: dict[Digest, list[tuple[Target, I64]]] = {}
     for number, where in in_groups(targets):
         target = timeline.targets[number]
         modules.setdefault(target.module, []).append((target, where))

@@ -15,7 +15,7 @@ from symd.errors import BadQuery, InvalidInput, KernelNotFound, ObjectNotFound
 from symd.index import Index
 from symd.model.addresses import ByAddress, ByKernel, BySection, DeviceAddress, ObjectAddress, Query
 from symd.model.contexts import Context, Load, Segment, Unload
-from symd.model.identities import is_digest
+from symd.model.identities import ObjectPath, is_digest
 
 LARGEST = 1 << 32
 """Bytes of a segment."""
@@ -99,7 +99,7 @@ def _check_text(text: str) -> None:
         raise BadQuery(f"a key or name has {len(text)} characters, at most {MAX_TEXT} are taken")
 
 
-def _named(segment: Segment, path: str | None) -> Segment:
+def _named(segment: Segment, path: ObjectPath | None) -> Segment:
     return replace(segment, path=path) if segment.path is None and path is not None else segment
 
 
@@ -174,7 +174,7 @@ class _TextSections(NamedTuple):
 
 def _check_object(index: Index, path: str | None) -> None:
     if path is not None and not index.has_object(path):
-        raise ObjectNotFound(f"there is no code object {path!r}", hint="symd info FILE lists them")
+        raise ObjectNotFound.at(path)
 
 
 def _check_segments(segments: Sequence[Segment], width: int, module: str) -> None:

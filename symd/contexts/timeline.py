@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from symd.contexts.intervals import NONE, Best, Run
 from symd.model.answers import Reason
 from symd.model.columns import I64, U8, U64
+from symd.model.identities import Digest, ObjectPath
 
 FOREVER = (1 << 63) - 1
 """The end of a load that was not unloaded; every time is below it."""
@@ -33,8 +34,8 @@ STEPS = 1 << 16
 class Target(NamedTuple):
     """What a mapped segment is part of: a kernel, a section, or (neither given) a code object by its addresses."""
 
-    module: str
-    path: str | None = None
+    module: Digest
+    path: ObjectPath | None = None
     kernel: str | None = None
     section: str | int | None = None
 

@@ -43,7 +43,7 @@ class Owners(NamedTuple):
 
 
 class ModuleRanges(NamedTuple):
-    """``start`` holds the linear positions where ranges begin; ``line`` (0: none), ``column`` and ``reason`` are
+    """``start`` holds the text positions where ranges begin; ``line`` (0: none), ``column`` and ``reason`` are
     equally long. From each entry of ``run``, a range, to the next the frame is that of ``run_frame``."""
 
     start: Column
@@ -87,8 +87,8 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
 
 
 def _row_spans(rows: RowTables, texts: TextSections) -> tuple[Column, Column]:
-    """Linear [start, stop) of each row, up to the next row of its sequence; end_sequence rows are empty."""
-    start = texts.linear(rows.section, rows.offset)
+    """The text positions [start, stop) of each row, up to the next row of its sequence; end_sequence rows are empty."""
+    start = texts.positions(rows.section, rows.offset)
     stop = start.copy()
     np.maximum(start[1:], start[:-1], out=stop[:-1])
     closed = (rows.flags & RowFlag.END_SEQUENCE) != 0

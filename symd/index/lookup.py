@@ -18,6 +18,7 @@ from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer, Candidate, Locations, TextSection
 from symd.model.columns import U32, U64
+from symd.model.identities import ObjectPath
 from symd.model.summaries import ModuleSummary
 
 _RANGE_BYTES = 35
@@ -29,8 +30,8 @@ _RANGES_AN_ADDRESS = 4
 
 
 class KernelStart(NamedTuple):
-    """The first byte of a kernel: its text section, the offset in it, the position in the linear space, and how many
-    bytes there are to the end of the section."""
+    """The first byte of a kernel: its text section, the offset in it, its text position, and how many bytes there are to
+    the end of the section."""
 
     section: TextSection
     offset: int
@@ -51,8 +52,8 @@ class KernelEntry(NamedTuple):
 class Index:
     """Columns of one module, mapped or in memory. Immutable, and safe to use from several threads.
 
-    ``columns`` are those of the file, ``derived`` is what follows from them, ``points`` answers for one position of the
-    linear space. What single questions need is in slots, where it takes one look less.
+    ``columns`` are those of the file, ``derived`` is what follows from them, ``points`` answers for one text
+    position. What single questions need is in slots, where it takes one look less.
     """
 
     __slots__ = ("__dict__", "_kernel_starts", "points")
@@ -93,9 +94,9 @@ class Index:
         return _OBJECT_BYTES + self.size + ranges * _RANGE_BYTES + min(ranges, KEPT_ANSWERS) * ANSWER_BYTES
 
     @cached_property
-    def objects(self) -> list[str]:
+    def objects(self) -> list[ObjectPath]:
         """Nesting paths, by object number."""
-        return [self.strings[number] for number in self.columns.numbers(Columns.object_path).tolist()]
+        return [ObjectPath(self.strings[number]) for number in self.columns.numbers(Columns.object_path).tolist()]
 
     @cached_property
     def targets(self) -> list[str | None]:
@@ -205,7 +206,7 @@ class Index:
 
     @cached_property
     def bases(self) -> memoryview:
-        """Where in the linear space each section begins."""
+        """The text position at which each section begins."""
         return self._bases.data
 
     @cached_property

@@ -13,6 +13,7 @@ from symd.index.builder import build
 from symd.index.module_tables import DecodedObject
 from symd.model.code import CodeObject
 from symd.model.debug_info import DebugInfo
+from symd.model.identities import Digest
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 
 _KEPT_BYTES = 24 << 20
@@ -45,7 +46,7 @@ def decoded_objects(objects: Sequence[CodeObject]) -> list[DecodedObject]:
 
 
 def described(
-    data: bytes, digest: str, unpacked: containers.OpenedModule, indexed: Sequence[DecodedObject]
+    data: bytes, digest: Digest, unpacked: containers.OpenedModule, indexed: Sequence[DecodedObject]
 ) -> ModuleSummary:
     """The module's summary; ``digest`` is that of ``data``."""
     return ModuleSummary(
@@ -58,7 +59,7 @@ def described(
     )
 
 
-def _object_summary(item: DecodedObject, digest: str | None) -> ObjectSummary:
+def _object_summary(item: DecodedObject, digest: Digest | None) -> ObjectSummary:
     """``digest`` of the object's bytes, where it is known already. Facts and warnings that nobody looked at yet stay
     so."""
     code, debug = item.code, item.debug
@@ -83,7 +84,7 @@ def _object_summary(item: DecodedObject, digest: str | None) -> ObjectSummary:
     )
 
 
-def _digest(data: bytes) -> str:
+def _digest(data: bytes) -> Digest:
     import hashlib  # noqa: PLC0415 - slow to load, and one question of one file needs no digest
 
-    return hashlib.sha256(data).hexdigest()
+    return Digest(hashlib.sha256(data).hexdigest())

@@ -1,4 +1,4 @@
-"""All code objects of a module side by side: their columns end to end, in one linear space of text and with one
+"""All code objects of a module side by side: their columns end to end, in one space of text positions and with one
 numbering of strings, scopes and symbols, so that what follows is done once for all of them."""
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class DecodedObject(NamedTuple):
 
 
 class TextSections(NamedTuple):
-    """Text sections, in the order of their objects. ``number`` is the section's own, ``base`` where one starts in the
-    linear space, ``name`` a string number, ``decoded`` whether somebody tried to decode what is in it."""
+    """Text sections, in the order of their objects. ``number`` is the section's own, ``base`` the text position where one
+    starts, ``name`` a string number, ``decoded`` whether somebody tried to decode what is in it."""
 
     object: Column
     name: Column
@@ -42,8 +42,8 @@ class TextSections(NamedTuple):
     base: Column
     decoded: Column
 
-    def linear(self, section: Column, offset: Column) -> Column:
-        """Text sections by number (-1: none) and offsets in them as linear positions, clipped to the sections; what is
+    def positions(self, section: Column, offset: Column) -> Column:
+        """Text sections by number (-1: none) and offsets in them as text positions, clipped to the sections; what is
         in no text is at 0."""
         base, size = (np.append(column, column.dtype.type(0)) for column in (self.base, self.size))
         position: Column = base[section] + np.minimum(offset, size[section]).astype(base.dtype)
@@ -52,7 +52,7 @@ class TextSections(NamedTuple):
 
 class NamedRanges(NamedTuple):
     """Kernels or function symbols. ``name`` is a string number, ``section`` -1 where one is in no text; [start, stop)
-    is linear."""
+    are text positions."""
 
     object: Column
     name: Column
@@ -77,7 +77,7 @@ class RowTables(NamedTuple):
 
 
 class ScopeRanges(NamedTuple):
-    """The ranges of scopes: ``offset`` and ``end`` in ``section`` (-1: in no text), and the same linear."""
+    """The ranges of scopes: ``offset`` and ``end`` in ``section`` (-1: in no text), and the same as text positions."""
 
     scope: Column
     section: I64
@@ -210,7 +210,7 @@ class _SectionNumbers:
 
 
 def _text_sections(objects: Sequence[DecodedObject], strings: Interner) -> tuple[TextSections, _SectionNumbers]:
-    """Linear positions are 32 bits wide where they fit."""
+    """Text positions are 32 bits wide where they fit."""
     texts = [[section for section in item.code.sections if section.executable] for item in objects]
     every = list(chain.from_iterable(texts))
     code_object = np.repeat(np.arange(len(texts)), [len(each) for each in texts])
@@ -247,8 +247,8 @@ def _named_ranges(
         section=section,
         offset=offset,
         size=size,
-        start=texts.linear(section, offset),
-        stop=texts.linear(section, offset + size),
+        start=texts.positions(section, offset),
+        stop=texts.positions(section, offset + size),
     )
 
 
@@ -297,6 +297,6 @@ def _ranges(every: Sequence[Scopes], firsts: I64, texts: TextSections, sections:
         section=section,
         offset=offset,
         end=end,
-        start=texts.linear(section, offset),
-        stop=texts.linear(section, end),
+        start=texts.positions(section, offset),
+        stop=texts.positions(section, end),
     )

@@ -50,7 +50,7 @@ class PointLookup:
         self._kept: dict[int, RangeAnswer] = {}
 
     def at(self, position: int) -> RangeAnswer:
-        """What holds at a position of the linear space; positions before the first start belong to range 0."""
+        """What holds at a text position; positions before the first start belong to range 0."""
         if self._last_slot < 0:
             number = max(bisect_right(self._start_sorted, position) - 1, 0)
         else:

@@ -62,9 +62,7 @@ class Columns:
     )
     section_address = Spec("text section", "narrowest", "its address in the code object")
     section_size = Spec("text section", "narrowest", "its bytes")
-    section_base = Spec(
-        "text section", "narrowest", "where it starts in the module's linear space: the sum of the sizes before it"
-    )
+    section_base = Spec("text section", "narrowest", "its first text position: the sum of the sizes before it")
 
     kernel_object = Spec("kernel", "narrowest", "its code object")
     kernel_name = Spec("kernel", "narrowest", "string: its name")

@@ -9,6 +9,7 @@ from typing import NamedTuple, overload
 
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.columns import U8, U32, U64
+from symd.model.identities import ObjectPath
 
 
 class Reason(IntEnum):
@@ -54,7 +55,7 @@ class Frame(NamedTuple):
 class Candidate(NamedTuple):
     """One of several places that an ambiguous query could mean."""
 
-    path: str
+    path: ObjectPath
     section: str | None
     section_index: int
     section_offset: SectionOffset
@@ -66,7 +67,7 @@ class Answer(NamedTuple):
     ``path``, ``section`` and the rest are None."""
 
     reason: Reason
-    path: str | None = None
+    path: ObjectPath | None = None
     kernel: str | None = None
     section: str | None = None
     section_index: int | None = None
@@ -79,7 +80,7 @@ class Answer(NamedTuple):
 class TextSection(NamedTuple):
     """A section of a code object, as answers name it."""
 
-    path: str
+    path: ObjectPath
     section: str | None
     section_index: int
     address: int

@@ -10,6 +10,7 @@ from typing import Self
 
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.identities import Digest, ObjectPath
 from symd.model.sources import PathRule
 
 
@@ -42,7 +43,7 @@ class BreakpointLocation:
     """An address at which a source line begins. ``line`` is where it really is: that which was asked for, the one it
     slid to, or the first after the prologue of the function that the line opens."""
 
-    path: str
+    path: ObjectPath
     kernel: str | None
     function: str | None
     section: str | None
@@ -75,7 +76,7 @@ class Breakpoint:
     id: str
     where: SourceLine
     every_address: bool = False
-    path: str | None = None
+    path: ObjectPath | None = None
     rules: tuple[PathRule, ...] = ()
 
 
@@ -84,7 +85,7 @@ class Resolved:
     """What the module ``digest`` answers to the breakpoint ``id``: places, or why there are none."""
 
     id: str
-    digest: str
+    digest: Digest
     answer: Located
 
 

@@ -10,6 +10,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from symd.model.identities import ObjectPath
+
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -120,7 +122,7 @@ class CodeObject:
     of the function at the start of its text.
     """
 
-    path: str
+    path: ObjectPath
     format: str
     target: str | None
     data: bytes = field(repr=False)

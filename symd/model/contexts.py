@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from symd.model.addresses import DeviceAddress, Query
 from symd.model.columns import I64
+from symd.model.identities import Digest, ObjectPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Segment:
     address: DeviceAddress
     size: int
     start: Query
-    path: str | None = None
+    path: ObjectPath | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,11 @@ class Load:
     ``unload_time`` is when it was unloaded, where that is known already.
     """
 
-    module: str
+    module: Digest
     time: int
     segments: tuple[Segment, ...] = ()
     load_base: int | None = None
-    path: str | None = None
+    path: ObjectPath | None = None
     key: str = ""
     unload_time: int | None = None
 
@@ -81,8 +82,8 @@ class Alias:
 
     kind: str
     key: str
-    module: str
-    path: str | None = None
+    module: Digest
+    path: ObjectPath | None = None
     context: str = ""
 
 

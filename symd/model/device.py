@@ -9,6 +9,7 @@ from typing import overload
 from symd.model.addresses import DeviceAddress, Query
 from symd.model.answers import Answer, Answers
 from symd.model.columns import U32, U64
+from symd.model.identities import Digest, ObjectPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +17,8 @@ class DeviceCandidate:
     """What an ambiguous device address could mean: the whole ``address``, and the ``query`` for the place in a module that was there."""
 
     address: DeviceAddress
-    module: str
-    path: str | None
+    module: Digest
+    path: ObjectPath | None
     query: Query
 
 
@@ -28,7 +29,7 @@ class DeviceAnswer:
     them; candidates within the one module are the answer's own."""
 
     answer: Answer
-    module: str | None
+    module: Digest | None
     address: DeviceAddress
     candidates: tuple[DeviceCandidate, ...] = ()
 
@@ -41,7 +42,7 @@ class DeviceAnswers(Sequence[DeviceAnswer]):
     answers: Answers
     module: U32
     address: U64
-    modules: Sequence[str]
+    modules: Sequence[Digest]
     candidates: Mapping[int, tuple[DeviceCandidate, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -1,7 +1,8 @@
 """How modules and code objects are named: a module by the SHA-256 of its bytes, a code object by its path in the module.
 
-The verbs of ``api`` take plain text for both, so that nobody who calls them need wrap a name. A digest is checked once, at the
-door of the room that uses it, and is a ``Digest`` from there on: the store's files and rows are named by nothing else."""
+What symd gives out are a ``Digest`` and an ``ObjectPath``. The verbs of ``api`` take plain text for both, so that nobody who has
+one from elsewhere need wrap it: a digest is checked once, behind the verb, and is a ``Digest`` from there on; a path names a
+code object or nothing, which whoever looks for it finds out."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ from typing import NewType, TypeGuard
 from symd.errors import BadQuery
 
 Digest = NewType("Digest", str)
-"""64 lower-case hexadecimal digits."""
+"""A module's name: the SHA-256 of its bytes in 64 lower-case hexadecimal digits."""
+ObjectPath = NewType("ObjectPath", str)
+"""A code object's name in its module: what the containers around it call their elements, joined by "/"; "" where the module
+is the code object."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MODULES = "modules/"

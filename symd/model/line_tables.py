@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from symd.model.answers import TextSection
 from symd.model.columns import U8, U32, U64
+from symd.model.identities import ObjectPath
 
 
 class LineLevel(StrEnum):
@@ -27,7 +28,7 @@ class LineTable:
     which only the PTX level has, indexes ``strings`` too: the line itself.
     """
 
-    path: str
+    path: ObjectPath
     target: str | None
     text_section: U32
     offset: U64

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from symd.model.answers import Answers
 from symd.model.columns import U32, U64
+from symd.model.identities import ObjectPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class ListingPart:
     """What of a module to list: the code object at ``path`` (None: all but the SPIR-V that machine code was made from),
     and in it ``kernel`` (None: everything). ``target`` is the device of code objects that do not say theirs."""
 
-    path: str | None = None
+    path: ObjectPath | None = None
     kernel: str | None = None
     target: str | None = None
 
@@ -49,7 +50,7 @@ class Listing:
     disassembler's. Where there are none, ``problem`` says why.
     """
 
-    path: str
+    path: ObjectPath
     target: str | None
     disassembler: str
     answers: Answers

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from symd.model.identities import ObjectPath
+
 
 class NameKind(IntEnum):
     """What a name is of, in the order of answers. The numbers travel on the wire."""
@@ -44,7 +46,7 @@ class NamedItem:
 
     kind: NameKind
     name: str
-    path: str
+    path: ObjectPath
     linkage_name: str | None = None
     section: str | None = None
     section_index: int | None = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from symd.model.code import NO_FACTS, CodeKind
+from symd.model.identities import Digest, ObjectPath
 
 
 class KernelSummary(NamedTuple):
@@ -23,11 +24,11 @@ class KernelSummary(NamedTuple):
 class ObjectSummary(NamedTuple):
     """A code object described, without its bytes. ``notes`` are warnings a reader should see."""
 
-    path: str
+    path: ObjectPath
     format: str
     target: str | None
     size: int
-    sha256: str
+    sha256: Digest
     debug: str
     kernels: tuple[KernelSummary, ...] = ()
     facts: Mapping[str, Any] = NO_FACTS
@@ -43,7 +44,7 @@ class ContainerSummary(NamedTuple):
     """A container that was opened on the way to the code objects: its nesting ``path`` ("" for the module itself), its
     ``size`` in bytes, and what it says of itself, such as the ``entries`` of a fat binary, those without code included."""
 
-    path: str
+    path: ObjectPath
     format: str
     size: int
     facts: Mapping[str, Any] = NO_FACTS
@@ -52,7 +53,7 @@ class ContainerSummary(NamedTuple):
 class ModuleSummary(NamedTuple):
     """A module described. ``sha256`` is its name; ``format`` is the outermost container's."""
 
-    sha256: str
+    sha256: Digest
     size: int
     format: str
     objects: tuple[ObjectSummary, ...] = ()
@@ -64,7 +65,7 @@ class ModuleRecord(NamedTuple):
     """A line of the module catalogue. ``label`` is what the one who brought it called it; ``create_time`` is seconds since
     the epoch; ``failure`` is the remembered reason why it cannot be read ("" when it can, or was not tried)."""
 
-    sha256: str
+    sha256: Digest
     size: int
     format: str
     label: str

@@ -48,9 +48,7 @@ def locate(
     ``every_address`` all statement addresses of just this line. Paths are given after ``rules``. Raises ObjectNotFound.
     """
     if path is not None and path not in index.objects:
-        raise ObjectNotFound(
-            f"there is no code object {path!r}", hint="symd info FILE lists them", metadata={"path": path}
-        )
+        raise ObjectNotFound.at(path)
     files = _Files(index, path)
     found = matching(files.paths, wanted.file, rules)
     if len(found) != 1:

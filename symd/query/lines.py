@@ -18,7 +18,7 @@ def lines(index: Index, path: str | None = None) -> Iterator[LineTable]:
     """A table for each code object that has rows, in module order; only the one at ``path`` when it is given.
     SPIR-V inside a container has its table only when it is named."""
     if path is not None and path not in index.objects:
-        raise ObjectNotFound(f"there is no code object {path!r}", hint="symd info FILE lists them")
+        raise ObjectNotFound.at(path)
     ends = np.cumsum(index.columns.object_rows, dtype=np.int64).tolist()
     chosen = index.columns.section_object[index.chosen_sections(path)]
     for number in np.unique(chosen).tolist():

@@ -25,7 +25,7 @@ def chosen(codes: Sequence[CodeObject], part: ListingPart) -> list[CodeObject]:
     """The code objects to disassemble. Raises ObjectNotFound, KernelNotFound."""
     found = [code for code in codes if code.path == part.path or (part.path is None and not code.is_compiler_input)]
     if part.path is not None and not found:
-        raise ObjectNotFound(f"there is no code object {part.path!r}", hint="symd info FILE lists them")
+        raise ObjectNotFound.at(part.path)
     if part.kernel is not None:
         found = [code for code in found if any(each.name == part.kernel for each in code.kernels)]
         if not found:

@@ -30,9 +30,7 @@ def find_names(index: Index, wanted: NameQuery, path: str | None = None) -> Sequ
     if not wanted.pattern or len(wanted.pattern) > LONGEST:
         raise BadQuery(f"a pattern has 1 to {LONGEST} characters", hint="look for * to see all names")
     if path is not None and path not in index.objects:
-        raise ObjectNotFound(
-            f"there is no code object {path!r}", hint="symd info FILE lists them", metadata={"path": path}
-        )
+        raise ObjectNotFound.at(path)
     search = _Search(index, wanted, path)
     return _Found(index, [entry for kind in NameKind for entry in search.entries(kind)])
 

@@ -15,7 +15,7 @@ from symd.model.debug_info import RowFlag
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A function with code of its own: its name and its first and last byte, as linear positions (``section_base`` plus
+    """A function with code of its own: its name and its first and last byte, as text positions (``section_base`` plus
     offset), the last excluded."""
 
     name: str | None
@@ -38,7 +38,7 @@ class Owners:
         self._owner = owner[self._rows]
 
     def position(self, section: Column, offset: Column) -> I64:
-        """Linear positions of offsets in text sections."""
+        """Text positions of offsets in text sections."""
         return self._index.columns.section_base.astype(np.int64)[section] + offset.astype(np.int64)
 
     def of(self, locations: I64, position: I64) -> I64:

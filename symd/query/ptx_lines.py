@@ -20,8 +20,8 @@ from symd.model.line_tables import LineTable
 def ptx_tables(objects: Sequence[CodeObject], path: str | None) -> Iterator[LineTable]:
     """The tables of all ``objects`` that have this level, or of the one at ``path``. Raises ``ObjectNotFound``."""
     chosen = [code for code in objects if path in (None, code.path)]
-    if not chosen:
-        raise ObjectNotFound(f"there is no code object {path!r}", hint="symd info FILE lists them")
+    if path is not None and not chosen:
+        raise ObjectNotFound.at(path)
     return (table for table in map(ptx_table, chosen) if table is not None)
 
 

@@ -32,7 +32,7 @@ Reader = Callable[[str, str], bytes | None]
 def from_module(codes: Sequence[CodeObject], files: Iterable[str], path: str | None = None) -> list[SourceText]:
     """What the module, or its code object at ``path``, carries of each file. Raises ObjectNotFound."""
     if path is not None and not any(code.path == path for code in codes):
-        raise ObjectNotFound(f"there is no code object {path!r}", hint="symd info FILE lists them")
+        raise ObjectNotFound.at(path)
     wanted = set(files)
     known: dict[str, EmbeddedSource] = {}
     for code in codes:

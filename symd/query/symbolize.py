@@ -92,9 +92,7 @@ def _value(query: Query) -> int:
 
 def _check_object(index: Index, path: str | None) -> None:
     if path is not None and not index.has_object(path):
-        raise ObjectNotFound(
-            f"there is no code object {path!r}", hint="symd info FILE lists them", metadata={"path": path}
-        )
+        raise ObjectNotFound.at(path)
 
 
 class _Batch:

@@ -29,7 +29,7 @@ def variables(index: Index, query: Query, codes: CodeObjects, path: str | None =
         return InScope(at)
     code = next((code for code in codes() if code.path == at.path), None)
     if code is None:
-        raise ObjectNotFound(f"there is no code object {at.path!r}", metadata={"path": at.path or ""})
+        raise ObjectNotFound.at(at.path or "")
     try:
         return InScope(at, visible_at(code, at.section_index, at.section_offset))
     except SymdError as error:

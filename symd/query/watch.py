@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from symd.errors import InvalidInput, LimitExceeded, NotFound, ObjectNotFound, Unsupported
 from symd.index import Index
 from symd.model.breakpoints import Breakpoint, Event, Refusal, Resolved, Watching
+from symd.model.identities import Digest
 from symd.query.breakpoints import locate
 from symd.store.arrivals import Listener
 
 
 def events(
-    breakpoints: Sequence[Breakpoint], there: Iterable[str], news: Listener, opener: Callable[[str], Index]
+    breakpoints: Sequence[Breakpoint], there: Iterable[Digest], news: Listener, opener: Callable[[str], Index]
 ) -> Iterator[Event]:
     """Events of the modules that are ``there``, then ``Watching``, then those of modules that arrive, until ``news`` is
     closed. What arrives while the first are gone through is told once. ``opener`` opens the index of a digest."""
@@ -31,7 +32,7 @@ def events(
         overlap -= 1
 
 
-def _resolved(opener: Callable[[str], Index], digest: str, breakpoints: Sequence[Breakpoint]) -> Iterator[Event]:
+def _resolved(opener: Callable[[str], Index], digest: Digest, breakpoints: Sequence[Breakpoint]) -> Iterator[Event]:
     """A module that is gone again or cannot be read answers nothing."""
     try:
         index = opener(digest)
@@ -40,7 +41,7 @@ def _resolved(opener: Callable[[str], Index], digest: str, breakpoints: Sequence
     yield from resolved(index, digest, breakpoints)
 
 
-def resolved(index: Index, digest: str, breakpoints: Sequence[Breakpoint]) -> Iterator[Resolved]:
+def resolved(index: Index, digest: Digest, breakpoints: Sequence[Breakpoint]) -> Iterator[Resolved]:
     """The answers of one module that say something: a module without the file says nothing."""
     for each in breakpoints:
         try:

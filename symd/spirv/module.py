@@ -9,6 +9,7 @@ from typing import Any
 from symd.elf.constants import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
+from symd.model.identities import ObjectPath
 from symd.spirv.functions import Body, EntryPoint, SpirvModule
 from symd.spirv.grammar import Op
 from symd.spirv.kernels import KernelFacts
@@ -36,7 +37,7 @@ def code_object(data: bytes, name: str = "") -> CodeObject:
     _refuse_cut_off(words, points)
     major, minor = words.version
     return CodeObject(
-        path="",
+        path=ObjectPath(""),
         format="spirv",
         target=f"spirv{major}.{minor}",
         data=data,

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from symd.errors import LimitExceeded
+from symd.model.identities import Digest
 
 BACKLOG = 10_000
 """Arrivals that may wait for one listener."""
@@ -21,7 +22,7 @@ class Arrivals:
         self._lock = threading.Lock()
         self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
 
-    def announce(self, digest: str) -> None:
+    def announce(self, digest: Digest) -> None:
         """Tell all who listen now."""
         with self._lock:
             listeners = tuple(self._listeners)
@@ -53,7 +54,7 @@ class Listener:
     def __init__(self, arrivals: Arrivals) -> None:
         self._arrivals = arrivals
         self._news = threading.Condition()
-        self._waiting: deque[str] = deque()
+        self._waiting: deque[Digest] = deque()
         self._lost = False
         self._closed = False
 
@@ -74,7 +75,7 @@ class Listener:
         with self._news:
             return len(self._waiting)
 
-    def tell(self, digest: str) -> None:
+    def tell(self, digest: Digest) -> None:
         with self._news:
             if len(self._waiting) < BACKLOG:
                 self._waiting.append(digest)
@@ -82,7 +83,7 @@ class Listener:
                 self._lost = True
             self._news.notify_all()
 
-    def take(self) -> str | None:
+    def take(self) -> Digest | None:
         """The next digest, as soon as there is one; None when the listener was closed.
 
         Raises ``LimitExceeded`` after the last before one was lost because too many were waiting.

@@ -28,6 +28,7 @@ from symd.model.addresses import (
     SectionOffset,
 )
 from symd.model.contexts import Context, ContextRecord, Load, Segment, Unload
+from symd.model.identities import Digest, ObjectPath
 from symd.store.catalogue import Catalogue
 
 PAGE = 50_000
@@ -55,12 +56,12 @@ class Row(NamedTuple):
 
     sequence: int
     key: str
-    module: str
+    module: Digest
     loaded: int
     unloaded: int | None
     address: int
     size: int
-    path: str | None
+    path: ObjectPath | None
     kernel: str | None
     section: str | int | None
     offset: int

@@ -193,7 +193,7 @@ class Store:
         with self._changing(digest) as connection:
             connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
         if tell:
-            self.arrivals.announce(digest)
+            self.arrivals.announce(checked_digest(digest))
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
         """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""

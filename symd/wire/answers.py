@@ -12,6 +12,7 @@ from symd.errors import Malformed
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, Reason, TextSection
 from symd.model.columns import U32, U64
+from symd.model.identities import ObjectPath
 from symd.model.locations import subset
 from symd.v1 import answer_pb2, location_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeResponse
@@ -69,7 +70,9 @@ def _encodable(answer: Answer) -> Answer:
         for frame in answer.frames
     )
     texts = utf8(answer.path), utf8(answer.kernel), utf8(answer.section)
-    return answer._replace(path=texts[0], kernel=texts[1], section=texts[2], frames=frames)
+    return answer._replace(
+        path=answer.path and ObjectPath(utf8(answer.path)), kernel=texts[1], section=texts[2], frames=frames
+    )
 
 
 def from_answer(message: answer_pb2.Answer) -> Answer:
@@ -82,7 +85,7 @@ def from_answer(message: answer_pb2.Answer) -> Answer:
         return Answer(reason, kernel=kernel, frames=frames, candidates=candidates)
     offset, address = SectionOffset(message.section_offset), ObjectAddress(message.address)
     section, number = message.section or None, message.section_index
-    return Answer(reason, message.path, kernel, section, number, offset, address, frames, candidates)
+    return Answer(reason, ObjectPath(message.path), kernel, section, number, offset, address, frames, candidates)
 
 
 def from_frame(message: location_pb2.Frame) -> Frame:
@@ -108,7 +111,7 @@ def to_candidate(candidate: Candidate) -> answer_pb2.Candidate:
 
 def from_candidate(message: answer_pb2.Candidate) -> Candidate:
     return Candidate(
-        message.path,
+        ObjectPath(message.path),
         message.section if message.HasField("section") else None,
         message.section_index,
         SectionOffset(message.section_offset),
@@ -127,7 +130,7 @@ def to_text_section(section: TextSection) -> location_pb2.TextSection:
 
 def from_text_section(message: location_pb2.TextSection) -> TextSection:
     section = message.section if message.HasField("section") else None
-    return TextSection(message.path, section, message.section_index, message.address)
+    return TextSection(ObjectPath(message.path), section, message.section_index, message.address)
 
 
 def to_columns(answers: Answers, values: U64 | None = None) -> answer_pb2.AnswerColumns:

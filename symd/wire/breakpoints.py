@@ -17,6 +17,7 @@ from symd.model.breakpoints import (
     SourceLine,
     Watching,
 )
+from symd.model.identities import ObjectPath
 from symd.model.sources import PathRule
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.wire.fields import bad_field
@@ -87,7 +88,7 @@ def to_location(location: BreakpointLocation) -> pb.BreakpointLocation:
 
 def from_location(message: pb.BreakpointLocation) -> BreakpointLocation:
     return BreakpointLocation(
-        message.path,
+        ObjectPath(message.path),
         message.kernel if message.HasField("kernel") else None,
         message.function if message.HasField("function") else None,
         message.section if message.HasField("section") else None,

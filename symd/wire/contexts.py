@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from symd.errors import BadQuery
 from symd.model.addresses import DeviceAddress
 from symd.model.contexts import Context, ContextRecord, Load, Segment, Unload
@@ -16,8 +14,8 @@ from symd.wire.fields import bad_field
 from symd.wire.queries import from_query, to_query
 from symd.wire.resource_names import context_id, context_name, module_digest, module_name, optional_path
 from symd.wire.text import utf8
+from symd.wire.times import from_time, to_timestamp
 
-NANO = 1_000_000_000
 Message = TypeVar("Message")
 
 
@@ -49,13 +47,12 @@ def from_context(message: context_pb2.Context) -> Context:
 def to_context_record(record: ContextRecord) -> context_pb2.Context:
     message = to_context(record.context)
     message.name = context_name(record.id)
-    seconds, nanos = divmod(round(record.create_time * NANO), NANO)
-    message.create_time.CopyFrom(Timestamp(seconds=seconds, nanos=nanos))
+    message.create_time.CopyFrom(to_timestamp(record.create_time))
     return message
 
 
 def from_context_record(message: context_pb2.Context) -> ContextRecord:
-    create_time = message.create_time.seconds + message.create_time.nanos / NANO
+    create_time = from_time(message.create_time)
     return ContextRecord(context_id(message.name), from_context(message), create_time)
 
 

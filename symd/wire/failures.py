@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from google.protobuf import any_pb2
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from symd import errors
 from symd.errors import SymdError
 from symd.wire.fields import FIELD
+from symd.wire.times import to_duration
 
 DOMAIN = "symd"
-NANO = 1_000_000_000
 
 # Trailers must stay below the 8 KiB that gRPC libraries accept by default. There the status message is percent-encoded,
 # which makes it three times as long at worst, and details are in base64.
@@ -48,9 +47,7 @@ def to_status(error: SymdError) -> status_pb2.Status:
     if error.status == "INVALID_ARGUMENT":
         details.append(_packed(_bad_request(error)))
     if error.retry_seconds is not None:
-        seconds, rest = divmod(error.retry_seconds, 1)
-        delay = Duration(seconds=int(seconds), nanos=round(rest * NANO))
-        details.append(_packed(error_details_pb2.RetryInfo(retry_delay=delay)))
+        details.append(_packed(error_details_pb2.RetryInfo(retry_delay=to_duration(error.retry_seconds))))
     return status_pb2.Status(code=code_pb2.Code.Value(error.status), message=clip(str(error), TEXT), details=details)
 
 

@@ -13,6 +13,7 @@ from symd.v1 import module_service_pb2 as pb
 from symd.wire.fields import wrong_field
 from symd.wire.modules import to_module
 from symd.wire.text import utf8, utf8s
+from symd.wire.times import from_time, to_duration
 
 APIS = {"level-zero": pb.DRIVER_API_LEVEL_ZERO, "opencl": pb.DRIVER_API_OPENCL}
 KINDS = {
@@ -22,7 +23,6 @@ KINDS = {
 }
 USUAL_SECONDS = 60.0
 """What a driver gets when nobody says how long."""
-NANO = 1_000_000_000
 LONGEST = 315_576_000_000
 """Seconds that a Duration holds at most."""
 LOG = 1 << 18
@@ -73,7 +73,7 @@ def from_grab_request(message: pb.GrabModuleRequest, remaining: float | None) ->
 
 def _seconds(message: pb.GrabModuleRequest, remaining: float | None) -> float:
     """What the driver gets: what was asked, but not beyond the call's own deadline."""
-    asked = message.timeout.seconds + message.timeout.nanos / NANO or USUAL_SECONDS
+    asked = from_time(message.timeout) or USUAL_SECONDS
     if asked < 0:
         raise wrong_field("timeout", f"the timeout is {asked:g} s", "give 0 or more")
     return asked if remaining is None else min(asked, remaining)
@@ -83,8 +83,7 @@ def _duration(seconds: float) -> Duration:
     """Raises ``InvalidInput`` for what is no time."""
     if not 0 <= seconds <= LONGEST:
         raise wrong_field("timeout", f"the timeout is {seconds:g} s", "give seconds")
-    whole, nanos = divmod(round(seconds * NANO), NANO)
-    return Duration(seconds=whole, nanos=nanos)
+    return to_duration(seconds)
 
 
 def to_result(record: ModuleRecord, module: ModuleSummary, grabbed: Grabbed) -> pb.GrabResult:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import Malformed
+from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable
 from symd.v1 import line_table_pb2, location_pb2, symbol_service_pb2
 from symd.wire.answers import from_text_section, to_text_section
@@ -109,7 +110,7 @@ def _table(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> LineTab
     if not chunks[0].HasField("header") or len(columns["offset"]) != header.row_count:
         raise Malformed("the rows of a line table are not as many as its header says")
     return LineTable(
-        path=header.path,
+        path=ObjectPath(header.path),
         target=header.target if header.HasField("target") else None,
         text_sections=[from_text_section(section) for chunk in chunks for section in chunk.text_sections][1:],
         strings=[string for chunk in chunks for string in chunk.strings],

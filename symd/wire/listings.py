@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from symd.errors import Malformed
 from symd.model.answers import Answers
+from symd.model.identities import ObjectPath
 from symd.model.listings import Listing, ListingPart
 from symd.v1 import listing_service_pb2 as pb
 from symd.wire.answers import from_columns, to_columns
@@ -96,7 +97,7 @@ def _listing(chunks: Sequence[pb.GetListingResponse]) -> Listing:
     if not chunks[0].HasField("header") or not len(answers) == len(text) == header.instruction_count:
         raise Malformed("the instructions of a listing are not as many as its header says")
     return Listing(
-        path=header.path,
+        path=ObjectPath(header.path),
         target=header.target if header.HasField("target") else None,
         disassembler=header.disassembler,
         answers=answers,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, DebugScheme
+from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.v1 import module_pb2
 from symd.v1.module_service_pb2 import UpdateModuleRequest
@@ -17,8 +16,8 @@ from symd.wire.failures import reason_status, status_reason, to_status
 from symd.wire.fields import wrong_field
 from symd.wire.resource_names import module_digest, module_name
 from symd.wire.text import utf8, utf8s
+from symd.wire.times import from_time, to_timestamp
 
-NANO = 1_000_000_000
 _KINDS = {CodeKind.MACHINE: module_pb2.CODE_KIND_MACHINE, CodeKind.SPIRV: module_pb2.CODE_KIND_SPIRV}
 _DEBUG_SCHEMES = {str(each): getattr(module_pb2, f"DEBUG_SCHEME_{each.name}") for each in DebugScheme}
 _DEBUG_WORDS = {number: word for word, number in _DEBUG_SCHEMES.items()}
@@ -26,15 +25,13 @@ _DEBUG_WORDS = {number: word for word, number in _DEBUG_SCHEMES.items()}
 
 def to_module(record: ModuleRecord, summary: ModuleSummary | None = None) -> module_pb2.Module:
     """The module as the catalogue has it, and where ``summary`` says what is inside, with its contents."""
-    whole = int(record.create_time)
-    carry, nanos = divmod(round((record.create_time - whole) * NANO), NANO)
     return module_pb2.Module(
         name=module_name(record.sha256),
         sha256=record.sha256,
         size_bytes=record.size,
         format=record.format,
         label=utf8(record.label),
-        create_time=Timestamp(seconds=whole + carry, nanos=nanos),
+        create_time=to_timestamp(record.create_time),
         contents=_contents(summary) if summary else None,
         failure=reason_status(record.failure) if record.failure else None,
     )
@@ -58,9 +55,9 @@ def to_unreadable_module(record: ModuleRecord, error: SymdError) -> module_pb2.M
 
 def from_record(module: module_pb2.Module) -> ModuleRecord:
     """What the catalogue says of the module."""
-    create_time = module.create_time.seconds + module.create_time.nanos / NANO
+    create_time = from_time(module.create_time)
     failure = status_reason(module.failure) if module.HasField("failure") else ""
-    return ModuleRecord(module.sha256, module.size_bytes, module.format, module.label, create_time, failure)
+    return ModuleRecord(Digest(module.sha256), module.size_bytes, module.format, module.label, create_time, failure)
 
 
 def from_update_request(request: UpdateModuleRequest) -> tuple[str, str]:
@@ -82,7 +79,7 @@ def from_module(
     parts = tuple(from_code_object(code_object, remaining) for code_object in objects)
     around = tuple(map(from_container, containers))
     notes = tuple(module.contents.notes)
-    return ModuleSummary(module.sha256, module.size_bytes, module.format, parts, notes, around)
+    return ModuleSummary(Digest(module.sha256), module.size_bytes, module.format, parts, notes, around)
 
 
 def to_container(container: ContainerSummary) -> module_pb2.Container:
@@ -95,7 +92,7 @@ def to_container(container: ContainerSummary) -> module_pb2.Container:
 
 
 def from_container(message: module_pb2.Container) -> ContainerSummary:
-    return ContainerSummary(message.path, message.format, message.size_bytes, from_facts(message.facts))
+    return ContainerSummary(ObjectPath(message.path), message.format, message.size_bytes, from_facts(message.facts))
 
 
 def to_code_object(code_object: ObjectSummary) -> module_pb2.CodeObject:
@@ -116,11 +113,11 @@ def to_code_object(code_object: ObjectSummary) -> module_pb2.CodeObject:
 def from_code_object(message: module_pb2.CodeObject, kernels: Iterator[module_pb2.Kernel]) -> ObjectSummary:
     """A code object, which takes its kernels from ``kernels``."""
     return ObjectSummary(
-        message.path,
+        ObjectPath(message.path),
         message.format,
         message.target if message.HasField("target") else None,
         message.size_bytes,
-        message.sha256,
+        Digest(message.sha256),
         _from_debug(message),
         tuple(from_kernel(kernel) for kernel in islice(kernels, message.kernel_count)),
         from_facts(message.facts),

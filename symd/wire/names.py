@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from symd.model.identities import ObjectPath
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
 from symd.v1 import name_service_pb2 as pb
 from symd.wire.facts import from_facts, to_facts
@@ -55,7 +56,7 @@ def from_item(message: pb.NamedItem) -> NamedItem:
     return NamedItem(
         NameKind(message.kind),
         message.name,
-        message.path,
+        ObjectPath(message.path),
         known.get("linkage_name"),
         known.get("section"),
         known.get("section_index"),

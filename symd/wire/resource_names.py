@@ -6,8 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from symd.errors import BadQuery
-from symd.model.identities import is_digest, named_digest
+from symd.model.identities import Digest, ObjectPath, checked_digest, named_digest
 from symd.wire.fields import bad_field
 
 CONTEXT = re.compile(r"contexts/([0-9a-f]{32})\Z")
@@ -27,7 +26,7 @@ def checked_module_name(digest: str) -> str:
 
 
 @lru_cache(RECENT)
-def module_digest(name: str, field: str = "name") -> str:
+def module_digest(name: str, field: str = "name") -> Digest:
     """The digest in a module's name, which stands in the request's ``field``. Raises ``BadQuery``."""
     digest = named_digest(name)
     if digest is None:
@@ -39,15 +38,15 @@ def module_digest(name: str, field: str = "name") -> str:
     return digest
 
 
-def digest_and_path(request: Any) -> tuple[str, str | None]:
+def digest_and_path(request: Any) -> tuple[Digest, ObjectPath | None]:
     """The module that a request's ``name`` means, and the one code object that its ``path`` restricts it to, if any. Raises
     ``BadQuery``."""
     return module_digest(request.name), optional_path(request)
 
 
-def optional_path(message: Any) -> str | None:
+def optional_path(message: Any) -> ObjectPath | None:
     """The ``path`` of a message that may have one: "" names the module itself, None stands for any code object."""
-    return message.path if message.HasField("path") else None
+    return ObjectPath(message.path) if message.HasField("path") else None
 
 
 def context_name(context: str) -> str:
@@ -69,10 +68,3 @@ def context_id(name: str, field: str = "name") -> str:
 def optional_context_id(name: str, field: str = "context") -> str:
     """The same where the name may be empty; "" then."""
     return context_id(name, field) if name else ""
-
-
-def checked_digest(digest: str) -> str:
-    """``digest`` itself. Raises ``BadQuery`` when it is not a lower-case hexadecimal SHA-256."""
-    if not is_digest(digest):
-        raise BadQuery(f"{digest[:100]!r} is not a SHA-256", hint="write it as 64 lower-case hexadecimal digits")
-    return digest

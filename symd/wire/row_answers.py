@@ -9,6 +9,7 @@ import numpy as np
 
 from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
 from symd.model.columns import U32, U64
+from symd.model.identities import ObjectPath
 
 
 class RowAnswers(Answers):
@@ -79,7 +80,7 @@ def as_columns(answers: Sequence[Answer]) -> Answers:
 
 def _text_section(answer: Answer) -> TextSection:
     start = (answer.address or 0) - (answer.section_offset or 0)
-    return TextSection(answer.path or "", answer.section, answer.section_index or 0, start)
+    return TextSection(answer.path or ObjectPath(""), answer.section, answer.section_index or 0, start)
 
 
 class _Table:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from google.protobuf.duration_pb2 import Duration
-
 from symd.config import Limits
 from symd.v1 import server_service_pb2 as pb
+from symd.wire.times import to_duration
 
-NANO = 1_000_000_000
 _SECONDS = "_seconds"
 """How the names of limits of time end."""
 
@@ -23,5 +21,4 @@ def to_limits(limits: Limits, further: Mapping[str, int]) -> list[pb.Limit]:
 def _to_limit(name: str, value: float) -> pb.Limit:
     if not name.endswith(_SECONDS):
         return pb.Limit(name=name, amount=int(value))
-    seconds, nanos = divmod(round(value * NANO), NANO)
-    return pb.Limit(name=name, time=Duration(seconds=seconds, nanos=nanos))
+    return pb.Limit(name=name, time=to_duration(value))

@@ -130,7 +130,14 @@ def test_linked_images_say_which_units_ptx_a_line_is_of(run: Run):
     assert len({row["file"] for row in rows}) == 2
 
 
-@pytest.mark.parametrize("file", [CUDA / "saxpy.sm_90.none.cubin", ROOT / "samples/kernels/bin/vadd/dg2-opt.dbg"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        CUDA / "saxpy.sm_90.none.cubin",
+        CUDA / "saxpy.ptx.fatbin",  # a module without any code object
+        ROOT / "samples/kernels/bin/vadd/dg2-opt.dbg",
+    ],
+)
 def test_what_has_no_ptx_lines_says_so(run: Run, file: Path):
     outcome = run("lines", "--level", "ptx", file)
     assert (outcome.code, outcome.out) == (1, "")

@@ -29,6 +29,7 @@ from symd.elf.constants import (
 )
 from symd.errors import Malformed
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
+from symd.model.identities import ObjectPath
 
 NAME = "amdgpu"
 _OSABI = {ELFOSABI_AMDGPU_HSA: "amdhsa", ELFOSABI_AMDGPU_PAL: "amdpal", ELFOSABI_AMDGPU_MESA3D: "mesa3d"}
@@ -51,7 +52,7 @@ def read(element: Element, budget: Budget) -> Contents:
     if not symbols.code:
         warnings.append("holds no symbol of any code: neither kernels nor functions can be named")
     code = CodeObject(
-        path="",
+        path=ObjectPath(""),
         format=NAME,
         target=_target(image, version, notes) or element.target,
         data=element.data,

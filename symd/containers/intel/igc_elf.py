@@ -14,6 +14,7 @@ from symd.containers.intel.targets import FUNCTIONS_ONLY
 from symd.elf.constants import ELFCLASS64, ELFDATA2LSB, EM_INTEL182, EM_X86_64, ET_REL
 from symd.errors import Malformed
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
+from symd.model.identities import ObjectPath
 
 NAME = "igc-elf"
 _SIMD_WIDTH = b"\x80\x48"
@@ -40,7 +41,7 @@ def read(element: Element, budget: Budget) -> Contents:
     name = element.kernel or text.name.removeprefix(".text.").removeprefix(".text")
     kernels = (Kernel(name, text.index, 0, text.size),) if name and name != FUNCTIONS_ONLY else ()
     code = CodeObject(
-        path="",
+        path=ObjectPath(""),
         format=NAME,
         target=element.target,
         data=element.data,

@@ -34,6 +34,7 @@ from symd.elf.constants import (
 )
 from symd.errors import SymdError
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Section, Vendor
+from symd.model.identities import ObjectPath
 
 NAME = "zebin"
 DEBUG_NAME = "debug-zebin"
@@ -63,7 +64,7 @@ def read(element: Element, budget: Budget) -> Contents:
     texts = [section for section in image.sections if section.executable and section.name.startswith(".text.")]
     functions = _functions(image, notes)
     code = CodeObject(
-        path="",
+        path=ObjectPath(""),
         format=DEBUG_NAME if image.header.type == ET_EXEC and image.header.machine == EM_INTELGT else NAME,
         target=element.target or _target(image, facts),
         data=element.data,

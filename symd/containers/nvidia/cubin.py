@@ -33,6 +33,7 @@ from symd.elf.constants import (
 )
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Vendor
+from symd.model.identities import ObjectPath
 
 if TYPE_CHECKING:
     from symd.containers.nvidia import cubin_facts
@@ -59,7 +60,7 @@ def read(element: Element, budget: Budget) -> Contents:
     described = cubin_facts.describe(image, warnings)
     functions = tuple(_functions(image, symbols, warnings))
     code = CodeObject(
-        path="",
+        path=ObjectPath(""),
         format=NAME,
         target=_target(image, tools, described.accelerated, element.target),
         data=element.data,

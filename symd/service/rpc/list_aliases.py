@@ -7,6 +7,7 @@ from itertools import islice
 import grpc
 
 from symd.model.contexts import Alias
+from symd.model.identities import Digest
 from symd.service.paging import bad_token, from_token, page_size, to_token
 from symd.service.service_context import ServiceContext
 from symd.v1.alias_service_pb2 import ListAliasesRequest, ListAliasesResponse
@@ -23,7 +24,7 @@ def handle(service: ServiceContext, request: ListAliasesRequest, _call: grpc.Ser
     return ListAliasesResponse(aliases=map(to_alias, page[:size]), next_page_token=token)
 
 
-def _after(digest: str, position: list[str]) -> Alias | None:
+def _after(digest: Digest, position: list[str]) -> Alias | None:
     """The last alias seen, None at the beginning. Raises ``BadQuery``."""
     match position:
         case []:

@@ -26,5 +26,5 @@ def handle(service: ServiceContext, request: ListKernelsRequest, _call: grpc.Ser
 def _kernels(module: ModuleSummary, path: str | None) -> Sequence[tuple[str, KernelSummary]]:
     objects = [each for each in module.objects if path in (None, each.path)]
     if path is not None and not objects:
-        raise ObjectNotFound(f"no code object {path[:100]!r} in this module", hint="list its code objects")
+        raise ObjectNotFound.at(path)
     return [(each.path, kernel) for each in objects for kernel in each.kernels]

@@ -10,12 +10,12 @@ import grpc
 from symd.api import Receiving
 from symd.config import Limits
 from symd.errors import HashMismatch, LimitExceeded
+from symd.model.identities import checked_digest
 from symd.service.guard import check_deadline
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import UploadHeader, UploadModuleRequest, UploadModuleResponse
 from symd.wire.fields import wrong_field
 from symd.wire.modules import to_module
-from symd.wire.resource_names import checked_digest
 
 
 def handle(
