@@ -19,6 +19,8 @@ PRODUCTS: Final = ("skl", "tgllp", "dg2", "pvc")
 """What the older generation (Debian 12) simulates."""
 NEWER_PRODUCTS: Final = ("tgllp", "dg2", "pvc", "bmg", "ptl", "lnl", "mtl", "dg1", "adl-s")
 """What the newer generation simulates."""
+SIMULATED_PRODUCTS: Final = tuple(dict.fromkeys((*PRODUCTS, *NEWER_PRODUCTS)))
+"""What at least one of the two simulates."""
 
 _FIRST_NEWER_BUILD: Final = 31000
 """Compute runtime build (the last number of its version) from which the old products are gone."""

@@ -492,6 +492,7 @@ def test_the_daemon_tells_its_limits(channel):
     assert {"symd.v1.SymbolService", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"} <= {*info.services}
     assert {"zebin", "amdgpu", "cubin", "spirv"} <= {*info.formats}
     assert list(info.apis) == [m.DRIVER_API_LEVEL_ZERO, m.DRIVER_API_OPENCL]
+    assert {"skl", "dg2", "bmg"} <= {*info.simulated_products}
     assert [each.name for each in info.disassemblers] == ["IGA", "LLVM", "nvdisasm"]
     limits = {each.name: each for each in info.limits}
     assert {*limits} == {each.name for each in fields(LIMITS)} | {"streams", "watches"}

@@ -6,6 +6,7 @@ import grpc
 
 from symd import __version__
 from symd.containers import FORMATS
+from symd.drivers.simulate import SIMULATED_PRODUCTS
 from symd.index import VERSION
 from symd.service.paging import MAX_SIZE
 from symd.service.service_context import MAX_REQUEST, ServiceContext
@@ -25,6 +26,7 @@ def handle(
         formats=[reader.NAME for reader in FORMATS],
         apis=APIS.values(),
         drivers=sorted(config.drivers),
+        simulated_products=SIMULATED_PRODUCTS,
         disassemblers=[
             DisassemblerInfo(name=name, installed=here) for name, here in service.disassemblers.by_name().items()
         ],
