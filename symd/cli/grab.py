@@ -172,9 +172,9 @@ def _grab(
 ) -> tuple[str | None, Grabbed]:
     """What the driver gave, and the module's name when a daemon keeps it."""
     if server is None:
-        from symd.drivers import grab  # noqa: PLC0415 - needed without a server only
+        from symd.drivers import Confinement, grab  # noqa: PLC0415 - needed without a server only
 
-        return None, grab(request, limits, drivers)
+        return None, grab(request, limits, drivers, Confinement.NONE)  # the user's own files and flags
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
     with Client(server) as client:

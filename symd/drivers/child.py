@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from symd.child.frames import BYTES, CALL, ERROR, JSON, MEMORY, write_frame
 from symd.drivers import simulate
+from symd.drivers.confinement import confine
 from symd.drivers.driver import Announce, Device, Driver
 from symd.drivers.level_zero import LevelZero
 from symd.drivers.opencl import OpenCL
 from symd.drivers.request import read_input, read_request
-from symd.errors import InvalidInput, SymdError, described
+from symd.errors import FailedPrecondition, InvalidInput, SymdError, described
 
 PR_SET_PDEATHSIG: Final = 1
 """prctl(2)."""
@@ -41,7 +42,10 @@ def main(descriptor: int) -> None:
     os.set_inheritable(descriptor, False)
     _die_with_the_parent()
     try:
-        value, byte_strings = _answer(read_request(), lambda call: write_frame(descriptor, CALL, call.encode()))
+        request = read_request()
+        if request["confined"]:
+            _confine(request["root"])
+        value, byte_strings = _answer(request, lambda call: write_frame(descriptor, CALL, call.encode()))
     except SymdError as error:
         write_frame(descriptor, ERROR, json.dumps(described(error)).encode())
     except MemoryError:
@@ -51,6 +55,17 @@ def main(descriptor: int) -> None:
             write_frame(descriptor, BYTES, each)
         write_frame(descriptor, JSON, json.dumps(value).encode())
     os._exit(0)  # the driver's own exit handlers are of no use any more, and may crash
+
+
+def _confine(root: str | None) -> None:
+    """Raises FailedPrecondition where it does not work: then no driver is loaded."""
+    try:
+        confine(root)
+    except OSError as error:
+        raise FailedPrecondition(
+            f"the driver's process cannot be confined: {error}",
+            hint="symd serve --grab-unconfined runs drivers without",
+        ) from error
 
 
 def _answer(request: Mapping[str, Any], announce: Announce) -> Answer:

@@ -31,8 +31,8 @@ class DriverRequest:
     device: int = 0
 
 
-def write_request(folder: Path, request: DriverRequest) -> None:
-    """What the child needs to know, and the module."""
+def write_request(folder: Path, request: DriverRequest, *, confined: bool) -> None:
+    """What the child needs to know, whether it must confine itself, and the module."""
     fields = {
         "verb": request.verb,
         "api": request.api.name,
@@ -40,13 +40,15 @@ def write_request(folder: Path, request: DriverRequest) -> None:
         "kind": request.kind,
         "build_flags": request.build_flags,
         "device": request.device,
+        "root": request.root,
+        "confined": confined,
     }
     (folder / _REQUEST).write_text(json.dumps(fields), encoding="utf-8")
     (folder / _INPUT).write_bytes(request.data)
 
 
 def read_request() -> Mapping[str, Any]:
-    """The fields of ``DriverRequest`` of those names, ``api`` by its name; for the child, in its working directory."""
+    """The fields of ``DriverRequest`` of those names, ``api`` by its name, and ``confined``; for the child, in its working directory."""
     fields: dict[str, Any] = json.loads(Path(_REQUEST).read_text(encoding="utf-8"))
     return fields
 

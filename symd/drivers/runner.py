@@ -22,8 +22,10 @@ from symd.config import Limits
 from symd.containers.khronos import spirv
 from symd.drivers import simulate
 from symd.drivers.apis import APIS
+from symd.drivers.confinement import Confinement, inherited, strongest
 from symd.drivers.request import DriverRequest, write_request
 from symd.errors import (
+    BuildFailed,
     DriverCrashed,
     DriverFailed,
     DriverNotConfigured,
@@ -48,25 +50,35 @@ _COMPILING: Final = ("zeModuleCreate", "clCreateProgramWithIL", "clCreateProgram
 """Calls that read the module, so that a bad one may end the process."""
 _ANSWER_BYTES_BESIDE_THE_MODULE: Final = 1 << 20
 """Kernel names, the build log."""
+_MISSING_FILE: Final = ("file not found", "cannot open file")
+"""Clang's words for an #include that leads nowhere, and for one that leads to what it may not read."""
+_NO_FILES: Final = "the driver's process sees no file but the driver's own: send the source with what it includes"
 _OUTPUT_IN_METADATA: Final = 4096
 """Characters of what the driver printed that go along with an error."""
 _SYSTEM_DRIVER_ALONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-def grab(request: GrabRequest, limits: Limits, drivers: Mapping[str, str] = _SYSTEM_DRIVER_ALONE) -> Grabbed:
+def grab(
+    request: GrabRequest,
+    limits: Limits,
+    drivers: Mapping[str, str] = _SYSTEM_DRIVER_ALONE,
+    confinement: Confinement | None = None,
+) -> Grabbed:
     """Build a module with a real driver in a process of its own and take its debug data, native binary and names.
 
-    ``drivers`` are the folders of driver generations beside the system's, by the names that requests know them by. An empty
-    ``debug_data`` means that the driver has none. Raises InvalidInput (BuildFailed with the whole build log,
+    ``drivers`` are the folders of driver generations beside the system's, by the names that requests know them by;
+    ``confinement`` None is the strongest that this kernel has. An empty ``debug_data`` means that the driver has none. Raises InvalidInput (BuildFailed with the whole build log,
     DriverNotConfigured), LimitExceeded, DriverMissing, DriverTimeout, DriverFailed (DriverCrashed); each names the module as
     ``where``.
     """
-    value, byte_strings = ask(_driver_request(request, limits, drivers), limits)
+    value, byte_strings = ask(_driver_request(request, limits, drivers), limits, confinement or strongest())
     debug_data, native = byte_strings
     return Grabbed(debug_data, native, tuple(value["kernels"]), value["build_log"], value["driver"], value["device"])
 
 
-def ask(request: DriverRequest, limits: Limits) -> tuple[dict[str, Any], list[bytes]]:
+def ask(
+    request: DriverRequest, limits: Limits, confinement: Confinement = Confinement.NONE
+) -> tuple[dict[str, Any], list[bytes]]:
     """Answer the request in a child process; its value and byte strings. Raises as ``grab`` does."""
     answer_size = 2 * limits.module_size + _ANSWER_BYTES_BESIDE_THE_MODULE
     process_limits = ProcessLimits(request.seconds, limits.driver_memory, answer_size)
@@ -74,15 +86,22 @@ def ask(request: DriverRequest, limits: Limits) -> tuple[dict[str, Any], list[by
         command = child_command(request)
         with tempfile.TemporaryDirectory(prefix="symd-driver-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            write_request(folder, request)
-            environment = simulate.environment(os.environ, request.simulate, request.root) | {"TMPDIR": name}
+            write_request(folder, request, confined=confinement is Confinement.FULL)
+            base = inherited(os.environ, confinement, folder)
+            environment = simulate.environment(base, request.simulate, request.root)
             ended = run(command, process_limits, folder=folder, environment=environment, own_pipe=True)
         return _understood(ended, request, limits)
     except OSError as error:
         raise DriverFailed(f"the driver's process cannot be started: {error}", where=request.where) from error
     except SymdError as error:
         error.where = error.where or request.where
+        if confinement is Confinement.FULL and isinstance(error, BuildFailed):
+            error.hint = error.hint or _advice_on_files(error.build_log)
         raise
+
+
+def _advice_on_files(build_log: str) -> str:
+    return _NO_FILES if any(words in build_log for words in _MISSING_FILE) else ""
 
 
 def child_command(request: DriverRequest) -> list[str]:

@@ -48,7 +48,7 @@ ONLY_IN = {
     "grpc_status": {"service", "client"},
     "google": {"v1", "wire", "service", "client"},
     "elftools": {"verify"},
-    "ctypes": {"drivers", "disasm"},
+    "ctypes": {"child", "drivers", "disasm"},
     "socket": {"service", "client", "cli"},
     "sqlite3": {"store"},
     "subprocess": {"child"},

@@ -17,7 +17,7 @@ from typing import NoReturn
 import pytest
 
 from symd.config import Limits
-from symd.drivers import PRODUCTS, grab, survey
+from symd.drivers import PRODUCTS, Confinement, grab, survey
 from symd.drivers.discover import DriverReport
 from symd.model.grabs import Grabbed, GrabRequest
 from tests.tools import require
@@ -57,10 +57,18 @@ class Target:
         """The name of the generation among ``DRIVERS``; "" for the system's."""
         return "" if self.root is None else "newer"
 
-    def grab(self, api: str, kind: str, data: bytes, build_flags: str = "-g", **more: object) -> Grabbed:
-        """Grab with this target's real driver."""
+    def grab(
+        self,
+        api: str,
+        kind: str,
+        data: bytes,
+        build_flags: str = "-g",
+        confinement: Confinement | None = None,
+        **more: object,
+    ) -> Grabbed:
+        """Grab with this target's real driver, confined as a daemon does it where nothing else is asked for."""
         fields = {"simulate": self.product, "driver": self.driver, **more}
-        return grab(GrabRequest(api, kind, data, build_flags, **fields), Limits(), DRIVERS)  # type: ignore[arg-type]
+        return grab(GrabRequest(api, kind, data, build_flags, **fields), Limits(), DRIVERS, confinement)  # type: ignore[arg-type]
 
     def compile(self, source: Path, folder: Path, options: str = "-g", *, product: str | None = None) -> Built:
         """Compile OpenCL C with this generation's own ocloc, for this or another product."""

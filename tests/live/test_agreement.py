@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from symd.drivers import Confinement
 from symd.model.grabs import Grabbed
 from tests.agreement.comparison import FUNCTIONS_ONLY, compare_container, compare_zebin
 from tests.agreement.samples import KERNELS
@@ -36,4 +37,4 @@ def test_opencl_debug_data_agrees_with_llvm(target: Target, source: str, level: 
     demand(target, "opencl")
     text = (KERNELS / f"{source}.cl").read_bytes()
     flags = f"-g -I {KERNELS / 'include'}{LEVELS[level][1]}"
-    compare(target, target.grab("opencl", "source", text, flags), tmp_path)
+    compare(target, target.grab("opencl", "source", text, flags, Confinement.NONE), tmp_path)
