@@ -40,6 +40,22 @@ class Limits:
     """Address space of the process that indexes."""
     open_indexes: int = 1024 * MIB
     """Indexes kept open together; the least recently used are closed."""
+    store_size: int = 65536 * MIB
+    """Modules and their indexes in the store, together; beyond it the least recently used are removed (``store.eviction``)."""
+    label_length: int = 1024
+    """Characters of a module's label."""
+    alias_kind_length: int = 64
+    """Characters of an alias's kind."""
+    alias_key_length: int = 1024
+    """Characters of an alias's key."""
+    module_aliases: int = 10_000
+    """Aliases of one module, those of contexts included."""
+    aliases: int = 100_000
+    """Aliases in one store."""
+    contexts: int = 10_000
+    """Contexts in one store."""
+    loads: int = 1_000_000
+    """Loads and unloads that one context may be told, over all time."""
     mappings: int = 4_000_000
     """Mapped segments that one context may have, over all time; each takes about 150 bytes while it is asked about."""
     driver_seconds: float = 120.0

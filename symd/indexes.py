@@ -96,6 +96,8 @@ class Indexes:
         """The open index of a module, or None: the cache's own method, because single questions ask nothing else."""
         self._partials: dict[str, PartialIndex] = {}
         self._building: dict[str, threading.Lock] = {}
+        store.usage.follow(self._cache.asked, self._cache.__contains__)
+        store.departures.listen(self._forget)
 
     def whole(self, digest: str) -> Index:
         """The whole index, from the first layer that has it. Raises what is remembered of the module, or building it."""
@@ -154,6 +156,12 @@ class Indexes:
     def close(self) -> None:
         """Forget all. Indexes that are being read stay readable."""
         self._cache.clear()
+
+    def _forget(self, digests: Sequence[str] | None) -> None:
+        """Let go of modules that are gone; None: of all."""
+        for digest in self._cache.digests() if digests is None else digests:
+            self._partials.pop(digest, None)
+            self._cache.forget(digest)
 
     def _admitted(self, digest: str, data: bytes | None, *, new: bool) -> ModuleSummary:
         """``data``: the bytes of a module that was not there before, where they are in memory."""

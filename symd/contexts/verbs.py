@@ -101,8 +101,8 @@ class StoredAliases:
 
     def add(self, aliases: Sequence[Alias]) -> None:
         for each in aliases:
-            if not each.kind or not each.key or max(len(each.kind), len(each.key), len(each.path or "")) > MAX_TEXT:
-                raise BadQuery(f"an alias has a kind and a key of 1 to {MAX_TEXT} characters")
+            if not each.kind or not each.key or len(each.path or "") > MAX_TEXT:
+                raise BadQuery(f"an alias has a kind and a key, and a path of at most {MAX_TEXT} characters")
         for context in {each.context for each in aliases} - {""}:
             self._context_log.context(context)
         self._aliases.add(aliases)

@@ -20,6 +20,13 @@ class IndexCache:
         self._oldest: list[tuple[int, str]] = []
         self._turns = count()
         self._held = 0
+        self._noted = -1
+
+    def asked(self) -> list[str]:
+        """The modules whose indexes were asked for since this was called last."""
+        with self._lock:
+            since, self._noted = self._noted, next(self._turns)
+            return [digest for digest, held in self._items.items() if held.used > since]
 
     def get(self, digest: str) -> Index | None:
         held = self._items.get(digest)
@@ -37,6 +44,10 @@ class IndexCache:
             heappush(self._oldest, (turn, digest))
             self._held += item.weight
             self._shrink()
+
+    def digests(self) -> tuple[str, ...]:
+        """The modules whose indexes are open."""
+        return tuple(self._items)
 
     def forget(self, digest: str) -> None:
         """Let go of a module's index."""
@@ -67,6 +78,10 @@ class IndexCache:
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def __contains__(self, digest: str) -> bool:
+        """Without counting as a use."""
+        return digest in self._items
 
 
 class _Held:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from symd.config import Limits
 from symd.errors import AliasNotFound
 from symd.model.contexts import Alias
 from symd.model.identities import checked_digest
+from symd.store import budgets
 from symd.store import catalogue as rows
 from symd.store.catalogue import Catalogue
 from symd.store.paths import not_found
 
 _COLUMNS = "SELECT kind, key, sha256, object, context FROM aliases "
 _REMOVE = "DELETE FROM aliases WHERE context = ? AND kind = ? AND key = ?"
+_ADD = (
+    "INSERT INTO aliases (context, kind, key, sha256, object) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (context, kind, key) DO UPDATE SET sha256 = excluded.sha256, object = excluded.object"
+)
 _ONE = _COLUMNS + "WHERE context = ? AND kind = ? AND key = ?"
 _PAGE = _COLUMNS + "WHERE sha256 = ? AND (context, kind, key) > (?, ?, ?) ORDER BY context, kind, key LIMIT ?"
 
@@ -21,15 +27,19 @@ _PAGE = _COLUMNS + "WHERE sha256 = ? AND (context, kind, key) > (?, ?, ?) ORDER 
 class Aliases:
     """The aliases in one catalogue. Safe to use from several threads."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, limits: Limits) -> None:
         self._catalogue = catalogue
+        self._limits = limits
 
-    def add(self, aliases: Iterable[Alias]) -> None:
+    def add(self, aliases: Sequence[Alias]) -> None:
         """All of them or, on an error, none; of one kind and key in one context the last one told wins. Raises
-        ``ModuleNotFound``."""
+        ``ModuleNotFound``, and ``LimitExceeded`` for names that are too long or too many."""
+        for alias in aliases:
+            budgets.check_alias(alias, self._limits)
         with self._catalogue.writing() as connection:
             for alias in aliases:
                 _add(connection, alias)
+            budgets.check_alias_counts(connection, {alias.module for alias in aliases}, self._limits)
 
     def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
         """What the name means in the context with that id, or else everywhere; None when nobody told."""
@@ -59,4 +69,4 @@ def _add(connection: sqlite3.Connection, alias: Alias) -> None:
     if not rows.exists(connection, checked_digest(alias.module)):
         raise not_found(alias.module)
     values = (alias.context, alias.kind, alias.key, alias.module, alias.path)
-    connection.execute("INSERT OR REPLACE INTO aliases VALUES (?, ?, ?, ?, ?)", values)
+    connection.execute(_ADD, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import weakref
 from collections import deque
@@ -19,15 +20,20 @@ class Arrivals:
     """Tells listeners the digest of each module that arrives. Safe to use from several threads."""
 
     def __init__(self) -> None:
+        self.writer = secrets.token_hex(8)
+        """Tells this process's own arrivals from those that it hears of."""
         self._lock = threading.Lock()
         self._listeners: weakref.WeakSet[Listener] = weakref.WeakSet()
 
     def announce(self, digest: Digest) -> None:
         """Tell all who listen now."""
-        with self._lock:
-            listeners = tuple(self._listeners)
-        for listener in listeners:
+        for listener in self._all():
             listener.tell(digest)
+
+    def lose(self) -> None:
+        """Tell all who listen now that there were arrivals nobody knows any more."""
+        for listener in self._all():
+            listener.lose()
 
     def listen(self) -> Listener:
         """A listener that hears everything from now on, until it is closed."""
@@ -42,10 +48,12 @@ class Arrivals:
 
     def close(self) -> None:
         """Close every listener."""
-        with self._lock:
-            listeners = tuple(self._listeners)
-        for listener in listeners:
+        for listener in self._all():
             listener.close()
+
+    def _all(self) -> tuple[Listener, ...]:
+        with self._lock:
+            return tuple(self._listeners)
 
 
 class Listener:
@@ -81,6 +89,11 @@ class Listener:
                 self._waiting.append(digest)
             else:
                 self._lost = True
+            self._news.notify_all()
+
+    def lose(self) -> None:
+        with self._news:
+            self._lost = True
             self._news.notify_all()
 
     def take(self) -> Digest | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
@@ -98,6 +98,53 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE scoped_aliases RENAME TO aliases;
     CREATE INDEX aliases_by_module ON aliases (sha256, context, kind, key);
     """,
+    # 3: what the budgets count, when a module was used last, and what other processes are to hear
+    """
+    ALTER TABLE modules ADD COLUMN used REAL NOT NULL DEFAULT 0;
+    UPDATE modules SET used = added;
+    CREATE INDEX modules_by_use ON modules (used, sha256);
+    CREATE TABLE indexes (
+        sha256 TEXT NOT NULL REFERENCES modules ON DELETE CASCADE,
+        version INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        PRIMARY KEY (sha256, version)
+    ) WITHOUT ROWID;
+    ALTER TABLE contexts ADD COLUMN events INTEGER NOT NULL DEFAULT 0;
+    UPDATE contexts SET events = (SELECT count(*) FROM loads WHERE context = number)
+                               + (SELECT count(*) FROM unloads WHERE context = number);
+    CREATE INDEX loads_by_module ON loads (module);
+    CREATE TABLE totals (bytes INTEGER NOT NULL, aliases INTEGER NOT NULL, contexts INTEGER NOT NULL);
+    INSERT INTO totals SELECT (SELECT coalesce(sum(size), 0) FROM modules), (SELECT count(*) FROM aliases),
+                              (SELECT count(*) FROM contexts);
+    CREATE TRIGGER module_added AFTER INSERT ON modules BEGIN
+        UPDATE totals SET bytes = bytes + NEW.size; END;
+    CREATE TRIGGER module_resized AFTER UPDATE OF size ON modules BEGIN
+        UPDATE totals SET bytes = bytes + NEW.size - OLD.size; END;
+    CREATE TRIGGER index_added AFTER INSERT ON indexes BEGIN
+        UPDATE totals SET bytes = bytes + NEW.size; END;
+    CREATE TRIGGER index_resized AFTER UPDATE OF size ON indexes BEGIN
+        UPDATE totals SET bytes = bytes + NEW.size - OLD.size; END;
+    CREATE TRIGGER index_removed AFTER DELETE ON indexes BEGIN
+        UPDATE totals SET bytes = bytes - OLD.size; END;
+    CREATE TRIGGER alias_added AFTER INSERT ON aliases BEGIN
+        UPDATE totals SET aliases = aliases + 1; END;
+    CREATE TRIGGER alias_removed AFTER DELETE ON aliases BEGIN
+        UPDATE totals SET aliases = aliases - 1; END;
+    CREATE TRIGGER context_added AFTER INSERT ON contexts BEGIN
+        UPDATE totals SET contexts = contexts + 1; END;
+    CREATE TRIGGER context_removed AFTER DELETE ON contexts BEGIN
+        UPDATE totals SET contexts = contexts - 1; END;
+    CREATE TABLE changes (
+        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+        sha256 TEXT NOT NULL,
+        writer TEXT
+    );
+    CREATE TRIGGER module_removed AFTER DELETE ON modules BEGIN
+        UPDATE totals SET bytes = bytes - OLD.size;
+        INSERT INTO changes (sha256) VALUES (OLD.sha256); END;
+    CREATE TRIGGER change_added AFTER INSERT ON changes BEGIN
+        DELETE FROM changes WHERE sequence <= NEW.sequence - 10000; END;
+    """,
 )
 """Step n takes a catalogue of schema n (SQLite's user_version) to n + 1. Steps are only ever appended."""
 
@@ -123,7 +170,7 @@ class Catalogue:
         self._durable = durable
         self._idle: list[sqlite3.Connection] = []
         self._turn = Lock()
-        with disk(path), locked(path.with_name("catalogue.lock")), self._translated():
+        with disk(path), locked(path.with_name("catalogue.lock")), self.translated():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
             self._migrate()
 
@@ -134,13 +181,13 @@ class Catalogue:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection for queries."""
-        with self._translated(), self._borrowed() as connection:
+        with self.translated(), self._borrowed() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that no other writer, in this process or another, runs beside; rolled back on an error."""
-        with self._turn, self._translated(), self._borrowed() as connection:
+        with self._turn, self.translated(), self._borrowed() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -156,7 +203,7 @@ class Catalogue:
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = self._connect()
+            connection = self.connect()
         try:
             yield connection
         except sqlite3.Error:
@@ -167,7 +214,8 @@ class Catalogue:
             raise
         self._idle.append(connection)
 
-    def _connect(self) -> sqlite3.Connection:
+    def connect(self) -> sqlite3.Connection:
+        """A connection of the caller's own, to be closed by it; what goes wrong with it is ``translated``."""
         connection = sqlite3.connect(
             self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
         )
@@ -178,7 +226,8 @@ class Catalogue:
         return connection
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
+        """What SQLite refuses inside becomes ``DataLoss`` or ``StoreUnavailable``."""
         try:
             yield
         except sqlite3.Error as error:
@@ -194,7 +243,7 @@ class Catalogue:
         return StoreUnavailable(f"the catalogue refused: {error}", where=where, hint=hint, metadata=metadata)
 
     def _migrate(self) -> None:
-        with closing(self._connect()) as connection:
+        with closing(self.connect()) as connection:
             schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
             if schema > len(MIGRATIONS):
                 raise FailedPrecondition(
@@ -213,6 +262,11 @@ class Catalogue:
     def digests(self) -> set[Digest]:
         with self.reading() as connection:
             return {row[0] for row in connection.execute("SELECT sha256 FROM modules")}
+
+    def indexes(self) -> set[tuple[Digest, int]]:
+        """Digest and format version of every index."""
+        with self.reading() as connection:
+            return set(connection.execute("SELECT sha256, version FROM indexes"))
 
     def record(self, digest: Digest) -> ModuleRecord | None:
         with self.reading() as connection:
@@ -234,14 +288,14 @@ class Catalogue:
 def insert(connection: sqlite3.Connection, record: ModuleRecord) -> None:
     """Add a module's row; one that is there already stays as it is, but for a size that was wrong."""
     connection.execute(
-        "INSERT INTO modules (sha256, size, format, label, added) VALUES (?, ?, ?, ?, ?)"
+        "INSERT INTO modules (sha256, size, format, label, added, used) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (sha256) DO UPDATE SET size = excluded.size",
-        (record.sha256, record.size, record.format, record.label, record.create_time),
+        (record.sha256, record.size, record.format, record.label, record.create_time, record.create_time),
     )
 
 
 def delete(connection: sqlite3.Connection, digests: Iterable[Digest]) -> None:
-    """Drop modules with their failures and aliases."""
+    """Drop modules with their failures, aliases and the rows of their indexes; other processes are told (``changes``)."""
     keys = [(digest,) for digest in digests]
     connection.executemany("DELETE FROM modules WHERE sha256 = ?", keys)
     connection.executemany("DELETE FROM failures WHERE sha256 = ?", keys)
@@ -249,6 +303,39 @@ def delete(connection: sqlite3.Connection, digests: Iterable[Digest]) -> None:
 
 def exists(connection: sqlite3.Connection, digest: str) -> bool:
     return connection.execute("SELECT 1 FROM modules WHERE sha256 = ?", (digest,)).fetchone() is not None
+
+
+def keep_index(connection: sqlite3.Connection, digest: Digest, version: int, size: int) -> None:
+    """Note an index file of ``size`` bytes; failures remembered up to ``version`` are forgotten."""
+    connection.execute(
+        "INSERT INTO indexes (sha256, version, size) VALUES (?, ?, ?)"
+        " ON CONFLICT (sha256, version) DO UPDATE SET size = excluded.size",
+        (digest, version, size),
+    )
+    connection.execute("DELETE FROM failures WHERE sha256 = ? AND version <= ?", (digest, version))
+
+
+def forget_indexes(connection: sqlite3.Connection, which: Iterable[tuple[Digest, int]]) -> None:
+    """Drop the rows of index files that are gone."""
+    connection.executemany("DELETE FROM indexes WHERE sha256 = ? AND version = ?", which)
+
+
+def index_size(connection: sqlite3.Connection, digest: Digest, version: int) -> int:
+    """Bytes of an index file, 0 where there is none."""
+    query = "SELECT size FROM indexes WHERE sha256 = ? AND version = ?"
+    row = connection.execute(query, (digest, version)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def touch(connection: sqlite3.Connection, times: Mapping[str, float]) -> None:
+    """Note when modules were used last; times only ever advance."""
+    update = "UPDATE modules SET used = max(used, ?) WHERE sha256 = ?"
+    connection.executemany(update, [(at, digest) for digest, at in times.items()])
+
+
+def tell_arrival(connection: sqlite3.Connection, digest: str, writer: str) -> None:
+    """Let other processes hear of a module that was admitted; ``writer`` knows already."""
+    connection.execute("INSERT INTO changes (sha256, writer) VALUES (?, ?)", (digest, writer))
 
 
 def remember(connection: sqlite3.Connection, digest: Digest, version: int, reason: str, error: str) -> None:

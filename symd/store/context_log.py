@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from symd.config import Limits
-from symd.errors import BadQuery, ContextNotFound, LimitExceeded
+from symd.errors import BadQuery, ContextNotFound
 from symd.model.addresses import (
     ByAddress,
     ByKernel,
@@ -29,6 +29,7 @@ from symd.model.addresses import (
 )
 from symd.model.contexts import Context, ContextRecord, Load, Segment, Unload
 from symd.model.identities import Digest, ObjectPath
+from symd.store import budgets
 from symd.store.catalogue import Catalogue
 
 PAGE = 50_000
@@ -93,7 +94,8 @@ class ContextLog:
         self._limits = limits
 
     def add(self, context: Context) -> str:
-        """Make a context known and return its id; one that is known already stays as it is."""
+        """Make a context known and return its id; one that is known already stays as it is. Raises ``LimitExceeded`` when
+        there are too many."""
         description = describe(context)
         name = hashlib.sha256(description.encode()).hexdigest()[:32]
         with self._catalogue.writing() as connection:
@@ -101,6 +103,7 @@ class ContextLog:
                 "INSERT OR IGNORE INTO contexts (id, description, added, revision, segments) VALUES (?, ?, ?, 0, 0)",
                 (name, description, time.time()),
             )
+            budgets.check_contexts(connection, self._limits)
         return name
 
     def context(self, name: str) -> ContextRecord:
@@ -129,35 +132,29 @@ class ContextLog:
     def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
         """Keep events, all or on an error none, and return the key of each. One that was told before changes nothing.
 
-        Loads must have their segments. Raises ``LimitExceeded`` when the context would have too many of them.
+        Loads must have their segments. Raises ``LimitExceeded`` when the context would have too many of them, or of
+        loads and unloads.
         """
         with self._catalogue.writing() as connection:
-            number, revision, segments = _number(connection, name)
+            number, revision, segments, told = _number(connection, name)
             writer = _Writer(connection, number, revision + 1)
             keys = [writer.unload(event) if isinstance(event, Unload) else writer.load(event) for event in events]
-            self._check_room(segments + writer.segments)
+            segments, told = segments + writer.segments, told + writer.events
+            budgets.check_context(segments, told, self._limits)
             connection.execute(
-                "UPDATE contexts SET revision = ?, segments = ? WHERE number = ?",
-                (revision + 1, segments + writer.segments, number),
+                "UPDATE contexts SET revision = ?, segments = ?, events = ? WHERE number = ?",
+                (revision + 1, segments, told, number),
             )
         return keys
-
-    def _check_room(self, segments: int) -> None:
-        if segments > self._limits.mappings:
-            raise LimitExceeded(
-                f"the context would have {segments} segments, at most {self._limits.mappings} are kept",
-                hint="begin another context, or raise the limit mappings",
-                metadata={"limit": "mappings", "value": str(self._limits.mappings)},
-            )
 
     def changes(self, name: str, last: Changes = NOTHING) -> Changes:
         """What happened since the answer ``last``; without it, everything."""
         with self._catalogue.reading() as connection:
-            number, now, _ = _number(connection, name)
+            number, now, *_ = _number(connection, name)
         if (number, now) == (last.number, last.revision) and last.whole:
             return Changes(number, now, last.sequence)
         with self._reading_at_once() as connection:
-            number, now, _ = _number(connection, name)
+            number, now, *_ = _number(connection, name)
             revision, sequence = (last.revision, last.sequence) if number == last.number else (0, 0)
             ended = connection.execute(_ENDED, (number, revision, sequence)).fetchall()
             until = connection.execute(_UNTIL, (number, sequence, PAGE)).fetchone()[0] or sequence
@@ -193,6 +190,8 @@ class _Writer:
         self._revision = revision
         self.segments = 0
         """Segments that were new."""
+        self.events = 0
+        """Loads and unloads that were."""
 
     def load(self, load: Load) -> str:
         event = _event(load)
@@ -201,6 +200,7 @@ class _Writer:
         until = self._connection.execute(_LATER, at).fetchone()[0]
         row = self._connection.execute(_NEW, {**at, "event": event, "module": load.module, "until": until})
         if row.rowcount:
+            self.events += 1
             self._connection.execute(_CLOSE, at)
             self._add_segments(row.lastrowid or 0, load.segments)
         if load.unload_time is not None:
@@ -209,7 +209,8 @@ class _Writer:
 
     def unload(self, unload: Unload) -> str:
         at = {"c": self._context, "k": unload.key, "t": unload.time, "r": self._revision}
-        self._connection.execute("INSERT OR IGNORE INTO unloads VALUES (:c, :k, :t)", at)
+        row = self._connection.execute("INSERT OR IGNORE INTO unloads VALUES (:c, :k, :t)", at)
+        self.events += row.rowcount
         self._connection.execute(_CLOSE, at)
         return unload.key
 
@@ -240,11 +241,11 @@ def _record(row: tuple[str, str, float]) -> ContextRecord:
     return ContextRecord(row[0], Context(**json.loads(row[1])), row[2])
 
 
-def _number(connection: sqlite3.Connection, name: str) -> tuple[int, int, int]:
-    """(number, revision, segments) of a context."""
-    query = "SELECT number, revision, segments FROM contexts WHERE id = ?"
+def _number(connection: sqlite3.Connection, name: str) -> tuple[int, int, int, int]:
+    """(number, revision, segments, loads and unloads) of a context."""
+    query = "SELECT number, revision, segments, events FROM contexts WHERE id = ?"
     _check_id(name)
-    row: tuple[int, int, int] | None = connection.execute(query, (name,)).fetchone()
+    row: tuple[int, int, int, int] | None = connection.execute(query, (name,)).fetchone()
     if row is None:
         raise unknown(name)
     return row

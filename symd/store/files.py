@@ -74,6 +74,11 @@ class IncomingFile:
         while view.nbytes:
             view = view[os.write(self._handle, view) :]
 
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return os.fstat(self._handle).st_size
+
     def sync(self) -> None:
         """Bring the bytes to the disk; the slow part, best done before any lock is taken."""
         if self._durable:

@@ -52,6 +52,7 @@ class StorePaths:
         """The digests that have a module file."""
         return {path.name for path in self._modules.glob("??/*") if is_digest(path.name)}
 
-    def all_indexes(self) -> Iterator[tuple[Path, str]]:
-        """Every index file with the digest that it belongs to."""
-        return ((path, path.stem) for path in self._index.glob("*/??/*.idx"))
+    def all_indexes(self) -> set[tuple[Digest, int]]:
+        """Digest and format version of every index file."""
+        found = ((path.stem, path.parts[-3]) for path in self._index.glob("*/??/*.idx"))
+        return {(digest, int(version)) for digest, version in found if is_digest(digest) and version.isdecimal()}

@@ -32,7 +32,7 @@ def recover(paths: StorePaths, catalogue: Catalogue) -> Recovery:
     strangers = sorted(files - known)
     damaged = tuple(digest for digest in strangers if not _adopt(paths, catalogue, digest))
     dropped = _drop_rows(paths, catalogue, known - files)
-    _remove_stray_indexes(paths, catalogue)
+    _reconcile_indexes(paths, catalogue)
     return Recovery(leftovers, dropped, damaged)
 
 
@@ -64,11 +64,18 @@ def _drop_rows(paths: StorePaths, catalogue: Catalogue, digests: set[Digest]) ->
     return len(gone)
 
 
-def _remove_stray_indexes(paths: StorePaths, catalogue: Catalogue) -> None:
-    known = catalogue.digests()
-    strays = [(path, digest) for path, digest in paths.all_indexes() if digest not in known]
-    if not strays:
+def _reconcile_indexes(paths: StorePaths, catalogue: Catalogue) -> None:
+    """Remove index files of modules that are not there, and note in the catalogue those that are."""
+    files, known, noted = paths.all_indexes(), catalogue.digests(), catalogue.indexes()
+    if files == noted and all(digest in known for digest, _ in files):
         return
     with catalogue.writing() as connection:
-        for path in [path for path, digest in strays if not rows.exists(connection, digest)]:
-            path.unlink(missing_ok=True)
+        for digest, version in sorted(files - noted):
+            path = paths.index(digest, version)
+            size = size_of(path)
+            if not rows.exists(connection, digest):
+                path.unlink(missing_ok=True)
+            elif size is not None:
+                rows.keep_index(connection, digest, version, size)
+        gone = [key for key in noted - files if size_of(paths.index(*key)) is None]
+        rows.forget_indexes(connection, gone)

@@ -7,26 +7,31 @@ import sqlite3
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from symd.config import Limits
-from symd.errors import DataLoss, SymdError
+from symd.errors import DataLoss, LimitExceeded, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import catalogue as rows
 from symd.store import failures
 from symd.store.aliases import Aliases
 from symd.store.arrivals import Arrivals
+from symd.store.budgets import check_label, check_size
 from symd.store.catalogue import Catalogue
 from symd.store.context_log import ContextLog
-from symd.store.files import IncomingFile, disk, mapped, size_of, sync_folder
+from symd.store.departures import Departures
+from symd.store.eviction import make_room, remove_modules
+from symd.store.files import IncomingFile, disk, mapped, size_of
+from symd.store.housekeeping import Housekeeping
 from symd.store.paths import StorePaths, digest_of, not_found
 from symd.store.recovery import recover
-from symd.store.upload import Upload, check_size
+from symd.store.upload import Upload
+from symd.store.usage import Usage
 
 OLDEST = (float("-inf"), "")
 
@@ -54,15 +59,22 @@ class Store:
         with disk(root):
             self._paths.create(durable=durable)
         self._catalogue = Catalogue(self._paths.catalogue, durable=durable)
-        self.aliases = Aliases(self._catalogue)
+        self.aliases = Aliases(self._catalogue, self._limits)
         """Other names of modules."""
         self.context_log = ContextLog(self._catalogue, self._limits)
         """Contexts, and what was loaded in them when."""
         self.arrivals = Arrivals()
-        """Word of modules that are admitted."""
+        """Word of modules that are admitted, here or by another process."""
+        self.departures = Departures()
+        """Word of modules that are removed, here or by another process."""
+        self.usage = Usage()
+        """When modules were used, and which are in use."""
         with disk(root):
             self.recovery = recover(self._paths, self._catalogue)
             """What this start found and mended."""
+        self._housekeeping: Housekeeping | None = None
+        if durable:
+            self._keep_house()
 
     @classmethod
     def temporary(cls, limits: Limits | None = None) -> Store:
@@ -81,9 +93,17 @@ class Store:
     def root(self) -> Path:
         return self._paths.root
 
+    def _keep_house(self) -> None:
+        housekeeping = Housekeeping(self._catalogue, self.usage, self.arrivals, self.departures)
+        housekeeping.begin()
+        weakref.finalize(self, housekeeping.end)
+        self._housekeeping = housekeeping
+
     def close(self) -> None:
         """Give the connections back; who listens hears no more. Harmless when repeated; mapped bytes stay readable."""
         self.arrivals.close()
+        if self._housekeeping is not None:
+            self._housekeeping.end()
         self._catalogue.close()
         if self._removed_at_close:
             shutil.rmtree(self.root, ignore_errors=True)
@@ -100,7 +120,10 @@ class Store:
         """Those of ``digests`` that are not in the store, in the order given."""
         checked = [checked_digest(digest) for digest in digests]
         sizes = self._catalogue.sizes(checked)
-        return [digest for digest in checked if not self._whole(digest, sizes.get(digest))]
+        missing: list[str] = [digest for digest in checked if not self._whole(digest, sizes.get(digest))]
+        for digest in set(checked).difference(missing):
+            self.usage.note(digest)  # who asks will count on it
+        return missing
 
     def state(self, digest: str, version: int) -> ModuleState:
         """Whether the module is in the store, and how indexing it under ``version`` failed."""
@@ -135,6 +158,7 @@ class Store:
                 raise not_found(digest) from None
         if view.nbytes != size:
             raise _damaged(digest, path, f"the file has {view.nbytes} bytes, the module had {size}")
+        self.usage.note(digest)
         return view
 
     def index(self, digest: str, version: int) -> memoryview | None:
@@ -142,25 +166,35 @@ class Store:
         path = self._paths.index(digest, version)
         with disk(path):
             try:
-                return mapped(path)
+                view = mapped(path)
             except FileNotFoundError:
                 return None
+        self.usage.note(digest)
+        return view
 
     def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
-        """Keep an index, in place of an older one, and give it back as ``index`` does; failures remembered up to
-        ``version`` are forgotten."""
+        """Keep an index, in place of an older one, and give it back as ``index`` does: None where the store has no room
+        for it. Failures remembered up to ``version`` are forgotten."""
         path = self._paths.index(digest, version)
         with disk(path):
             file = self._incoming()
             try:
                 file.write(data)
-                file.sync()
-                with self._changing(digest) as connection:
-                    file.publish(path)
-                    connection.execute("DELETE FROM failures WHERE sha256 = ? AND version <= ?", (digest, version))
+                self._publish_index(file, checked_digest(digest), version)
             finally:
                 file.discard()
         return self.index(digest, version)
+
+    def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
+        """Nothing changes where there is no room."""
+        file.sync()
+        size = file.size
+        with (
+            suppress(LimitExceeded),
+            self._adding(digest, lambda connection: _further_bytes(connection, digest, version, size)) as connection,
+        ):
+            file.publish(self._paths.index(digest, version))
+            rows.keep_index(connection, digest, version, size)
 
     def failure(self, digest: str, version: int) -> SymdError | None:
         """The error that indexing this module under ``version`` ends with, if one is remembered."""
@@ -192,6 +226,8 @@ class Store:
         """Record the outermost format of a module that could be opened; ``tell`` those who listen that it is there."""
         with self._changing(digest) as connection:
             connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
+            if tell:
+                rows.tell_arrival(connection, digest, self.arrivals.writer)
         if tell:
             self.arrivals.announce(checked_digest(digest))
 
@@ -201,7 +237,8 @@ class Store:
         self.remember_failure(digest, version, error)
 
     def relabel(self, digest: str, label: str) -> None:
-        """Give the module another label. Raises ``ModuleNotFound``."""
+        """Give the module another label. Raises ``ModuleNotFound``, and ``LimitExceeded`` for one that is too long."""
+        check_label(label, self._limits)
         with self._changing(digest) as connection:
             connection.execute("UPDATE modules SET label = ? WHERE sha256 = ?", (label, digest))
 
@@ -209,12 +246,8 @@ class Store:
         """Remove a module with its indexes, failures and aliases. Raises ``ModuleNotFound``."""
         path = self._paths.module(digest)
         with disk(path), self._changing(digest) as connection:
-            for index in self._paths.indexes(digest):
-                index.unlink(missing_ok=True)
-            path.unlink(missing_ok=True)
-            if self._durable and path.parent.is_dir():
-                sync_folder(path.parent)
-            rows.delete(connection, [checked_digest(digest)])
+            remove_modules(connection, self._paths, [checked_digest(digest)], durable=self._durable)
+        self.departures.tell([digest])
 
     def _incoming(self) -> IncomingFile:
         return IncomingFile(self._paths.incoming, durable=self._durable)
@@ -228,18 +261,31 @@ class Store:
         """Publish a whole file and then its row; when the row is refused the file goes again."""
         path = self._paths.module(digest)
         try:
-            with disk(path), self._catalogue.writing() as connection:
+            with (
+                disk(path),
+                self._adding(digest, lambda connection: _new_bytes(connection, digest, size)) as connection,
+            ):
                 file.publish(path)
                 rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
         except SymdError:
             self._withdraw(digest)
             raise
+        self.usage.note(digest)
 
     def _withdraw(self, digest: Digest) -> None:
         """Remove a file whose row was refused; where even that fails the next start adopts it."""
         with suppress(SymdError, OSError), self._catalogue.writing() as connection:
             if not rows.exists(connection, digest):
                 self._paths.module(digest).unlink(missing_ok=True)
+
+    @contextmanager
+    def _adding(self, digest: Digest, needed: Callable[[sqlite3.Connection], int]) -> Iterator[sqlite3.Connection]:
+        """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where there
+        can be none."""
+        with self._catalogue.writing() as connection:
+            evicted = make_room(connection, self._paths, self.usage, self._limits, needed(connection), digest)
+            yield connection
+        self.departures.tell(evicted.modules)
 
     @contextmanager
     def _changing(self, digest: str) -> Iterator[sqlite3.Connection]:
@@ -249,6 +295,18 @@ class Store:
             if not rows.exists(connection, digest):
                 raise not_found(digest)
             yield connection
+
+
+def _new_bytes(connection: sqlite3.Connection, digest: Digest, size: int) -> int:
+    """What a module's file adds to the store."""
+    return 0 if rows.exists(connection, digest) else size
+
+
+def _further_bytes(connection: sqlite3.Connection, digest: Digest, version: int, size: int) -> int:
+    """What an index file adds to the store. Raises ``ModuleNotFound``."""
+    if not rows.exists(connection, digest):
+        raise not_found(digest)
+    return size - rows.index_size(connection, digest, version)
 
 
 def _damaged(digest: str, path: Path, what: str) -> DataLoss:

@@ -8,8 +8,9 @@ from types import TracebackType
 from typing import Self
 
 from symd.config import Limits
-from symd.errors import HashMismatch, LimitExceeded
+from symd.errors import HashMismatch
 from symd.model.identities import Digest, checked_digest
+from symd.store.budgets import check_label, check_size
 from symd.store.files import IncomingFile, disk
 
 Accept = Callable[[IncomingFile, Digest, int, str, str], None]
@@ -43,9 +44,10 @@ class Upload:
 
     def commit(self, expected_digest: str = "", label: str = "", format: str = "") -> Digest:  # noqa: A002 - the word of ModuleRecord
         """Take the module into the store and return its digest. Where that is not ``expected_digest`` (when one is
-        given) raises ``HashMismatch``; after any error the store is as it was before the upload."""
+        given) raises ``HashMismatch``; ``LimitExceeded`` for a label that is too long or where the store has no room; after any error the store is as it was before the upload."""
         digest = self.digest
         try:
+            check_label(label, self._limits)
             if expected_digest and digest != checked_digest(expected_digest):
                 raise _mismatch(digest, expected_digest)
             with disk(self._file.path):
@@ -67,16 +69,6 @@ class Upload:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.abort()
-
-
-def check_size(size: int, limits: Limits) -> None:
-    """Raises ``LimitExceeded`` when a module of ``size`` bytes is more than this store takes."""
-    if size > limits.module_size:
-        raise LimitExceeded(
-            f"the module is larger than {limits.module_size} bytes",
-            hint="raise the limit module_size",
-            metadata={"limit": "module_size", "value": str(limits.module_size)},
-        )
 
 
 def _mismatch(digest: str, expected: str) -> HashMismatch:

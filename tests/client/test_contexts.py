@@ -307,9 +307,11 @@ def test_names_lead_to_modules_and_back(symd, context):
             symd.aliases.remove(kind, key, where)
     symd.aliases.remove("handle", context, context)
     assert here not in set(symd.aliases.of(vadd))
-    for wrong in (Alias("", "1", vadd), Alias("build-id", "", vadd), Alias("build-id", "x" * 5000, vadd)):
+    for wrong in (Alias("", "1", vadd), Alias("build-id", "", vadd), Alias("build-id", "1", vadd, "x" * 5000)):
         with pytest.raises(BadQuery):
             symd.aliases.add([wrong])
+    with pytest.raises(LimitExceeded, match="alias_key_length"):
+        symd.aliases.add([Alias("build-id", "x" * 8192, vadd)])
 
 
 TOP = 1 << 64

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from symd.config import Limits
 from symd.errors import StoreUnavailable
 from symd.store import Store
 
@@ -98,7 +99,7 @@ def test_a_full_disk_leaves_the_store_as_before_and_it_goes_on_once_there_is_roo
 def test_a_catalogue_without_room_takes_its_file_back(small_disk: Path):
     root = small_disk / "store"
     refused = 0
-    with Store(root) as store:
+    with Store(root, Limits(label_length=4000)) as store:
         for number in range(2000):
             try:
                 store.put(b"%d" % number, label="x" * 4000)

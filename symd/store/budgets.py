@@ -1,0 +1,86 @@
+"""What a store keeps at most, beside the bytes of modules: each budget is a field of ``Limits`` and is named in its error."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+from symd.config import Limits
+from symd.errors import LimitExceeded
+from symd.model.contexts import Alias
+
+_OF_MODULE = "SELECT count(*) FROM aliases WHERE sha256 = ?"
+
+
+class Totals(NamedTuple):
+    """What is in a catalogue: bytes of modules and indexes, numbers of aliases and contexts."""
+
+    bytes: int
+    aliases: int
+    contexts: int
+
+
+def totals(connection: sqlite3.Connection) -> Totals:
+    """Kept by triggers: nothing is counted to know them."""
+    return Totals._make(connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone())
+
+
+def check_size(size: int, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` when a module of ``size`` bytes is more than this store takes."""
+    if size > limits.module_size:
+        raise exceeded(limits, "module_size", f"the module is larger than {limits.module_size} bytes")
+
+
+def check_label(label: str, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` for a label that is too long."""
+    _check_length(label, "label_length", "the label", limits)
+
+
+def check_alias(alias: Alias, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` for a kind or key that is too long."""
+    _check_length(alias.kind, "alias_kind_length", "an alias's kind", limits)
+    _check_length(alias.key, "alias_key_length", "an alias's key", limits)
+
+
+def check_alias_counts(connection: sqlite3.Connection, digests: set[str], limits: Limits) -> None:
+    """Raises ``LimitExceeded`` when the store, or one of the modules, has more aliases than it may."""
+    if totals(connection).aliases > limits.aliases:
+        what = f"the store would have more than {limits.aliases} aliases"
+        raise exceeded(limits, "aliases", what, "delete aliases, contexts or modules")
+    for digest in sorted(digests):
+        if connection.execute(_OF_MODULE, (digest,)).fetchone()[0] > limits.module_aliases:
+            what = f"module {digest} would have more than {limits.module_aliases} aliases"
+            raise exceeded(limits, "module_aliases", what, "delete some of them")
+
+
+def check_contexts(connection: sqlite3.Connection, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` when the store has more contexts than it may."""
+    if totals(connection).contexts > limits.contexts:
+        what = f"the store would have more than {limits.contexts} contexts"
+        raise exceeded(limits, "contexts", what, "delete those that have ended")
+
+
+def check_context(segments: int, events: int, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` when a context was told more than it may be."""
+    if segments > limits.mappings:
+        what = f"the context would have {segments} segments, at most {limits.mappings} are kept"
+        raise exceeded(limits, "mappings", what, "begin another context")
+    if events > limits.loads:
+        what = f"the context would have {events} loads and unloads, at most {limits.loads} are kept"
+        raise exceeded(limits, "loads", what, "begin another context")
+
+
+def exceeded(limits: Limits, name: str, what: str, instead: str = "") -> LimitExceeded:
+    """The error of the limit ``name``: what is too much, and what may be done instead of raising it."""
+    hint = f"raise the limit {name}"
+    return LimitExceeded(
+        what,
+        hint=f"{instead}, or {hint}" if instead else hint,
+        metadata={"limit": name, "value": str(getattr(limits, name))},
+    )
+
+
+def _check_length(text: str, name: str, whose: str, limits: Limits) -> None:
+    most = getattr(limits, name)
+    if len(text) > most:
+        raise exceeded(limits, name, f"{whose} has {len(text)} characters, at most {most} are taken", "shorten it")

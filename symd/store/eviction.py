@@ -1,0 +1,127 @@
+"""What goes when the store is full: ``Limits.store_size`` bounds the bytes of modules and indexes together.
+
+First go indexes of formats that a newer one has replaced. Then whole modules, each with its indexes, the least recently
+used first: those that no alias and no load in a context names and whose index is not open; those whose index is open,
+which is closed; at last, when nothing else is left, those that are named, in the same order. Their aliases go with them,
+and loads of them answer UNKNOWN_MODULE until they are added again. A module that is being added, indexed or read at this
+moment is never removed. Where all that does not make room, nothing goes and what asked for it is refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from symd.config import Limits
+from symd.model.identities import Digest
+from symd.store import catalogue as rows
+from symd.store.budgets import exceeded, totals
+from symd.store.files import sync_folder
+from symd.store.paths import StorePaths
+from symd.store.usage import Usage
+
+_REPLACED = """
+    SELECT sha256, version, size FROM indexes WHERE version < (SELECT max(version) FROM indexes) ORDER BY version, sha256
+"""
+_BY_USE = """
+    SELECT sha256, size + (SELECT coalesce(sum(size), 0) FROM indexes WHERE indexes.sha256 = modules.sha256)
+    FROM modules
+    WHERE :named = (EXISTS (SELECT 1 FROM aliases WHERE aliases.sha256 = modules.sha256)
+                    OR EXISTS (SELECT 1 FROM loads WHERE loads.module = modules.sha256))
+    ORDER BY used, sha256
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """What went: whole modules, and the indexes (digest, version) of replaced formats."""
+
+    modules: Sequence[Digest] = ()
+    indexes: Sequence[tuple[Digest, int]] = ()
+
+
+NOTHING = Evicted()
+
+
+def make_room(
+    connection: sqlite3.Connection, paths: StorePaths, usage: Usage, limits: Limits, needed: int, kept: str = ""
+) -> Evicted:
+    """Within a transaction, remove what must go so that ``needed`` more bytes fit, but not the module ``kept``. Files go
+    before their rows: a kill between leaves rows without a file, which the next start drops.
+
+    Raises ``LimitExceeded``, and removes nothing, where that many bytes cannot be had.
+    """
+    excess = totals(connection).bytes + needed - limits.store_size
+    if excess <= 0:
+        return NOTHING
+    rows.touch(connection, usage.take())
+    evicted = _chosen(connection, usage, excess, kept)
+    if evicted is None:
+        what = f"the store may have {limits.store_size} bytes, and what is in use leaves no room for {needed} more"
+        raise exceeded(limits, "store_size", what, "try again later")
+    remove_indexes(connection, paths, evicted.indexes)
+    remove_modules(connection, paths, evicted.modules)
+    return evicted
+
+
+def replaced_indexes(connection: sqlite3.Connection) -> list[tuple[Digest, int]]:
+    """The indexes of formats that a newer one has replaced."""
+    return [(digest, version) for digest, version, _ in connection.execute(_REPLACED)]
+
+
+def remove_indexes(connection: sqlite3.Connection, paths: StorePaths, which: Sequence[tuple[Digest, int]]) -> None:
+    """Index files, then their rows."""
+    for digest, version in which:
+        paths.index(digest, version).unlink(missing_ok=True)
+    rows.forget_indexes(connection, which)
+
+
+def remove_modules(
+    connection: sqlite3.Connection, paths: StorePaths, which: Sequence[Digest], *, durable: bool = True
+) -> None:
+    """Module files with their indexes, then their rows."""
+    for digest in which:
+        for index in paths.indexes(digest):
+            index.unlink(missing_ok=True)
+        path = paths.module(digest)
+        path.unlink(missing_ok=True)
+        if durable and path.parent.is_dir():
+            sync_folder(path.parent)
+    rows.delete(connection, which)
+
+
+def _chosen(connection: sqlite3.Connection, usage: Usage, excess: int, kept: str) -> Evicted | None:
+    """What makes ``excess`` bytes free; None where all that may go does not."""
+    indexes: list[tuple[Digest, int]] = []
+    freed: Counter[str] = Counter()
+    for digest, version, size in connection.execute(_REPLACED):
+        if excess <= 0:
+            break
+        indexes.append((digest, version))
+        freed[digest] += size
+        excess -= size
+    modules: list[Digest] = []
+    unnamed = _candidates(connection, usage, kept, named=False)
+    for digest, size in chain(unnamed, _candidates(connection, usage, kept, named=True)):
+        if excess <= 0:
+            break
+        modules.append(digest)
+        excess -= size - freed[digest]
+    return Evicted(modules, indexes) if excess <= 0 else None
+
+
+def _candidates(
+    connection: sqlite3.Connection, usage: Usage, kept: str, *, named: bool
+) -> Iterator[tuple[Digest, int]]:
+    """Modules that may go and their bytes, in the order in which they go."""
+    closed_last: list[tuple[Digest, int]] = []
+    for digest, size in connection.execute(_BY_USE, {"named": named}):
+        if digest == kept or usage.is_held(digest):
+            continue
+        if usage.is_open(digest):
+            closed_last.append((digest, size))
+        else:
+            yield digest, size
+    yield from closed_last

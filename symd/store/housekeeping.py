@@ -1,0 +1,91 @@
+"""What is done for an open store now and then, by one thread: other processes' changes are told to those who listen, and
+the times at which modules were used come to the catalogue."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from symd.errors import SymdError
+from symd.store import catalogue as rows
+from symd.store.arrivals import Arrivals
+from symd.store.catalogue import Catalogue
+from symd.store.changes import Changes
+from symd.store.departures import Departures
+from symd.store.usage import Usage
+
+log = logging.getLogger("symd.store")
+
+PERIOD = 0.25
+"""Seconds between two looks for changes: one number in shared memory is read."""
+USES_PERIOD = 30.0
+"""Seconds between two writes of when modules were used."""
+
+
+class Housekeeping:
+    """The thread, from ``begin`` to ``end``."""
+
+    def __init__(self, catalogue: Catalogue, usage: Usage, arrivals: Arrivals, departures: Departures) -> None:
+        self._catalogue = catalogue
+        self._usage = usage
+        self._arrivals = arrivals
+        self._departures = departures
+        self._changes = Changes(catalogue)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="symd-store", daemon=True)
+        self._complaint = ""
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """No more after this; uses are written once more. Harmless when repeated."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+        self._changes.close()
+        self._attempt(self._write_uses)
+
+    def _run(self) -> None:
+        written = time.monotonic()
+        while not self._ended.wait(PERIOD):
+            self._attempt(self._tell_changes)
+            if time.monotonic() - written >= USES_PERIOD:
+                self._attempt(self._write_uses)
+                written = time.monotonic()
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """Do it, or log once why not: the next time may do."""
+        try:
+            work()
+        except SymdError as error:
+            if str(error) != self._complaint:
+                log.info("looking after the store: %s", error)
+            self._complaint = str(error)
+        else:
+            self._complaint = ""
+
+    def _tell_changes(self) -> None:
+        changes, lost = self._changes.news()
+        if lost:
+            self._arrivals.lose()
+            self._departures.tell(None)
+        self._departures.tell([change.digest for change in changes if change.writer is None])
+        for change in changes:
+            if change.writer not in (None, self._arrivals.writer):
+                self._arrivals.announce(change.digest)
+
+    def _write_uses(self) -> None:
+        times = self._usage.take()
+        if not times:
+            return
+        try:
+            with self._catalogue.writing() as connection:
+                rows.touch(connection, times)
+        except BaseException:
+            self._usage.give_back(times)
+            raise

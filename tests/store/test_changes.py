@@ -1,0 +1,114 @@
+"""Several processes with one store: each hears what another adds and removes."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from symd.errors import LimitExceeded
+from symd.store import Store
+
+ANOTHER = """
+import sys
+from pathlib import Path
+from symd.store import Store
+with Store(Path(sys.argv[1])) as store:
+    for line in sys.stdin:
+        verb, text = line.split()
+        if verb == "add":
+            store.admit(store.put(text.encode()), "format", tell=True)
+        else:
+            store.remove(text)
+        print("done", flush=True)
+"""
+LONG = 30.0
+"""Seconds after which a word that does not come is given up."""
+
+
+@pytest.fixture
+def another(root: Path):
+    """A process that does to the same store what a line tells it."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ANOTHER, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+
+        def tell(verb: str, text: str) -> None:
+            child.stdin.write(f"{verb} {text}\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == "done\n"
+
+        yield tell
+        child.stdin.close()
+        assert child.wait(LONG) == 0
+
+
+def taken(store: Store, count: int, act) -> list[str]:
+    """The arrivals that a listener hears while ``act`` runs and after."""
+    found = []
+    with store.arrivals.listen() as news:
+        timer = threading.Timer(LONG, news.close)
+        timer.start()
+        act()
+        while len(found) < count and (digest := news.take()) is not None:
+            found.append(digest)
+        timer.cancel()
+    return found
+
+
+def test_a_module_that_another_process_adds_is_heard_of_once(root: Path, store: Store, another):
+    heard = taken(store, 2, lambda: (another("add", "one"), another("add", "two")))
+    assert heard == [record.sha256 for record in store.records()]
+
+
+def test_a_module_of_ones_own_is_heard_of_once(store: Store, another):
+    def act() -> None:
+        store.admit(store.put(b"mine"), "format", tell=True)
+        another("add", "theirs")
+
+    heard = taken(store, 2, act)
+    assert [store.data(digest) for digest in heard] == [b"mine", b"theirs"]
+
+
+def test_a_module_that_another_process_removes_is_let_go(store: Store, another):
+    digest = store.put(b"abc")
+    gone = threading.Event()
+    store.departures.listen(lambda digests: gone.set() if digests == [digest] else None)
+    another("remove", digest)
+    assert gone.wait(LONG)
+
+
+def test_news_that_nobody_has_any_more_is_said_to_be_lost(root: Path, store: Store, monkeypatch):
+    everything = threading.Event()
+    store.departures.listen(lambda digests: everything.set() if digests is None else None)
+    with store.arrivals.listen() as news, Store(root) as other:
+        with other._catalogue.writing() as connection:
+            connection.executemany(
+                "INSERT INTO changes (sha256, writer) VALUES (?, 'w')",
+                [(f"{number:064x}",) for number in range(10_005)],
+            )
+        assert everything.wait(LONG)
+        for _ in range(len(news)):
+            news.take()
+        with pytest.raises(LimitExceeded, match="watch again"):
+            news.take()
+
+
+def test_a_store_hears_nothing_of_what_was_before(root: Path):
+    with Store(root) as first:
+        first.admit(first.put(b"abc"), "format", tell=True)
+        with Store(root) as second, second.arrivals.listen() as news:
+            first.admit(first.put(b"def"), "format", tell=True)
+            assert second.data(news.take()) == b"def"
+
+
+def test_a_store_that_is_given_up_ends_its_thread(root: Path):
+    def threads() -> set[str]:
+        return {thread.name for thread in threading.enumerate() if thread.name == "symd-store"}
+
+    assert not threads()
+    store = Store(root)
+    assert threads()
+    del store
+    assert not threads()

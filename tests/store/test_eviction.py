@@ -1,0 +1,160 @@
+"""A full store: what goes, what stays, and what is refused."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from symd.config import Limits
+from symd.errors import LimitExceeded, ModuleNotFound
+from symd.model.addresses import ByKernel
+from symd.model.contexts import Alias, Context, Load, Segment
+from symd.store import Store
+
+SIZE = 1000
+
+
+@pytest.fixture
+def store(root: Path):
+    with Store(root, Limits(store_size=4 * SIZE)) as opened:
+        yield opened
+
+
+def put(store: Store, name: str, size: int = SIZE) -> str:
+    """A module of that many bytes; each comes a moment after the one before."""
+    return store.put(name.encode() * size)
+
+
+def there(store: Store) -> list[str]:
+    return [record.sha256 for record in store.records()]
+
+
+def test_the_least_recently_used_go_and_no_more_than_needed(store: Store, root: Path):
+    a, b, c, d = (put(store, name) for name in "abcd")
+    store.data(a)
+    store.missing([b])
+    e = put(store, "e")
+    assert there(store) == [a, b, d, e]
+    f = put(store, "f", 2 * SIZE)
+    assert there(store) == [b, e, f]
+    assert {path.name for path in (root / "modules").glob("??/*")} == set(there(store))
+    with pytest.raises(ModuleNotFound):
+        store.data(c)
+
+
+def test_a_use_outlives_a_restart(root: Path):
+    limits = Limits(store_size=2 * SIZE)
+    with Store(root, limits) as store:
+        a, b = put(store, "a"), put(store, "b")
+        store.data(a)
+    with Store(root, limits) as store:
+        c = put(store, "c")
+        assert there(store) == [a, c]
+        assert b not in there(store)
+
+
+def test_indexes_count_and_go_with_their_module(store: Store, root: Path):
+    a = put(store, "a")
+    assert store.put_index(a, 1, bytes(2 * SIZE)) is not None
+    b = put(store, "b")
+    c = put(store, "c")
+    assert there(store) == [b, c]
+    assert not list((root / "index").rglob("*.idx"))
+
+
+def test_an_index_that_finds_no_room_is_not_kept_and_nothing_goes(store: Store):
+    a, b = put(store, "a"), put(store, "b")
+    assert store.put_index(a, 1, bytes(4 * SIZE)) is None
+    assert there(store) == [a, b]
+    assert store.put_index(a, 1, bytes(3 * SIZE)) is not None
+    assert there(store) == [a]
+
+
+def test_an_index_written_again_counts_once(store: Store):
+    a, b = put(store, "a"), put(store, "b")
+    for _ in range(5):
+        assert store.put_index(a, 1, bytes(2 * SIZE)) is not None
+    assert there(store) == [a, b]
+
+
+def test_indexes_of_replaced_formats_go_first(store: Store):
+    a, b = put(store, "a"), put(store, "b")
+    store.put_index(a, 1, bytes(SIZE))
+    store.put_index(b, 2, bytes(SIZE // 2))
+    c = put(store, "c", SIZE // 2 + 1)
+    assert there(store) == [a, b, c]
+    assert store.index(a, 1) is None
+    assert store.index(b, 2) is not None
+
+
+def test_a_module_that_could_never_fit_is_refused_and_nothing_goes(store: Store, root: Path):
+    a = put(store, "a")
+    with pytest.raises(LimitExceeded, match="raise the limit store_size") as caught:
+        put(store, "b", 4 * SIZE + 1)
+    assert caught.value.metadata == {"limit": "store_size", "value": "4000"}
+    assert there(store) == [a]
+    assert not list((root / "incoming").iterdir())
+
+
+def test_what_is_in_use_stays_and_the_newcomer_is_refused(store: Store):
+    held = [put(store, name) for name in "abcd"]
+    with store.usage.held(held[0]), store.usage.held(held[1]), store.usage.held(held[2]):
+        e = put(store, "e")
+        assert there(store) == [*held[:3], e]
+        with store.usage.held(e), pytest.raises(LimitExceeded, match="store_size"):
+            put(store, "f")
+    put(store, "f")
+
+
+def test_what_is_open_goes_after_what_is_not_and_is_closed(store: Store):
+    forgotten: list[str] = []
+    a, b, c, d = (put(store, name) for name in "abcd")
+    store.usage.follow(list, {a, b}.__contains__)
+    store.departures.listen(lambda digests: forgotten.extend(digests or ()))
+    e = put(store, "e", 2 * SIZE)
+    assert (there(store), forgotten) == ([a, b, e], [c, d])
+    put(store, "f", 3 * SIZE)
+    assert forgotten == [c, d, e, a]
+
+
+def test_what_aliases_and_contexts_name_goes_last(store: Store):
+    a, b, *_ = (put(store, name) for name in "abcd")
+    store.aliases.add([Alias("build-id", "1", a)])
+    context = store.context_log.add(Context())
+    store.context_log.record(context, [Load(b, 1, (Segment(0x1000, 16, ByKernel("k", 0)),))])
+    e = put(store, "e", 2 * SIZE)
+    assert there(store) == [a, b, e]
+    f = put(store, "f", 3 * SIZE)
+    assert there(store) == [b, f]
+    assert store.aliases.resolve("build-id", "1") is None
+    put(store, "g", 4 * SIZE)
+    assert [load.module for _, load in store.context_log.loads(context)] == [b], "it is found again when it comes again"
+
+
+def test_a_question_about_an_open_index_writes_nothing_and_counts(store: Store):
+    a, b = put(store, "a"), put(store, "b")
+    asked = [a]
+    store.usage.follow(lambda: asked, lambda _: False)
+    put(store, "c", 3 * SIZE)
+    assert a in there(store)
+    assert b not in there(store)
+
+
+def test_uploads_at_the_same_time_never_pass_the_limit(root: Path):
+    limits = Limits(store_size=10 * SIZE)
+    with Store(root, limits) as store:
+        over = []
+
+        def work(first: int) -> None:
+            for number in range(first, first + 10):
+                store.put(b"%04d" % number * (SIZE // 4))
+                over.append(sum(record.size for record in store.records()) > limits.store_size)
+
+        threads = [threading.Thread(target=work, args=(10 * number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(over) == 40
+        assert not any(over)
+        assert len(there(store)) == 10
