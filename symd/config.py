@@ -30,6 +30,8 @@ class Limits:
     """Bytes that compressed parts of one module may expand to, all together."""
     expansion_ratio: int = 1000
     """Bytes that one compressed part may expand to, a stored byte."""
+    inline_depth: int = 1000
+    """Functions and inlined calls inside each other in one code object's debug data: as many frames an address may have."""
     upload_chunk: int = MIB
     """One chunk of an upload."""
     batch: int = 4_000_000
@@ -113,6 +115,10 @@ def _path(text: str) -> Path:
     from pathlib import Path  # noqa: PLC0415 - likewise
 
     return Path(text)
+
+
+DEFAULT_LIMITS = Limits()
+"""The limits of somebody who sets none."""
 
 
 @dataclass(frozen=True, slots=True)

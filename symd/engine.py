@@ -31,7 +31,7 @@ from symd.query.lines import lines
 from symd.query.listing import Disassemble, chosen, listings
 from symd.query.names import find_names
 from symd.query.ptx_lines import ptx_tables
-from symd.query.source_text import from_module
+from symd.query.source_text import from_module, with_named
 from symd.query.symbolize import symbolize, symbolize_column
 from symd.query.variables import variables
 from symd.query.watch import events
@@ -183,7 +183,8 @@ class Engine:
         return listings(self._indexes.whole(digest), codes, self._disassemble(codes, part.kernel, self.limits))
 
     def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
-        return from_module(self._indexes.code_objects(digest), files, path)
+        found = from_module(self._indexes.code_objects(digest), files, path)
+        return with_named(found, self._indexes.whole(digest), path)
 
 
 class _Arriving:

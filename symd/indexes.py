@@ -62,8 +62,8 @@ _OPEN_PARTIALS = 4
 class FileIndex:
     """The index of one opened module in a process without a store: partial, then whole."""
 
-    def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary) -> None:
-        self._objects = objects
+    def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary, limits: Limits) -> None:
+        self._objects, self._limits = objects, limits
         self._summary = summary
 
     def for_queries(self, queries: Sequence[Query]) -> Index:
@@ -74,11 +74,11 @@ class FileIndex:
 
     @cached_property
     def _partial(self) -> PartialIndex:
-        return PartialIndex(self._objects, self._summary, units=True)
+        return PartialIndex(self._objects, self._summary, units=True, limits=self._limits)
 
     @cached_property
     def _whole(self) -> Index:
-        return Index(build(decoded_objects(self._objects), self._summary))
+        return Index(build(decoded_objects(self._objects, self._limits), self._summary))
 
 
 class Indexes:
@@ -237,7 +237,9 @@ class Indexes:
         if len(unpacked.objects) < MIN_OBJECTS:
             return None
         undecoded = [DecodedObject(code, None) for code in unpacked.objects]
-        return PartialIndex(unpacked.objects, described(data, Digest(digest), unpacked, undecoded), units=False)
+        return PartialIndex(
+            unpacked.objects, described(data, Digest(digest), unpacked, undecoded), units=False, limits=self._limits
+        )
 
     def _build_meanwhile(self, digest: str) -> None:
         """What goes wrong is remembered, or met again by whoever asks next."""

@@ -30,7 +30,7 @@ class OneFile:
                 unpacked = containers.unpack(data, limits)
         except SymdError as error:
             raise error.prefix_where("standard input" if file == "-" else file) from None
-        self._index = FileIndex(unpacked.objects, ModuleSummary(Digest(""), len(data), unpacked.format))
+        self._index = FileIndex(unpacked.objects, ModuleSummary(Digest(""), len(data), unpacked.format), limits)
 
     def symbolize(self, queries: Sequence[Query], path: str | None = None) -> Answers:
         """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them."""

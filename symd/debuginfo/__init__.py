@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from symd import dwarf
+from symd.config import DEFAULT_LIMITS, Limits
+from symd.debuginfo.depth import check_depth
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import LinearLayout, assign
 from symd.debuginfo.relocation import relocated
@@ -24,9 +26,15 @@ from symd.model.debug_info import DebugInfo, LineRows, Scopes
 __all__ = ("PartialDebugInfo", "read", "read_each", "read_part")
 
 
-def read(code: CodeObject) -> DebugInfo:
-    """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted; what
-    can be left out becomes a warning."""
+def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS) -> DebugInfo:
+    """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
+    LimitExceeded; what can be left out becomes a warning."""
+    debug = _read(code)
+    check_depth(debug.scopes, limits)
+    return debug
+
+
+def _read(code: CodeObject) -> DebugInfo:
     if code.debug is DebugScheme.NONE:
         return DebugInfo(LineRows.empty(), Scopes.empty())
     if code.debug is DebugScheme.SPIRV:
@@ -38,15 +46,17 @@ def read(code: CodeObject) -> DebugInfo:
     return _decoded(code, layout, sections, dwarf.read_units(sections))
 
 
-def read_each(objects: Sequence[CodeObject]) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
+def read_each(
+    objects: Sequence[CodeObject], limits: Limits = DEFAULT_LIMITS
+) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
     """Each code object with everything decoded from it, or why it cannot be; kernels that only the debug data names are
     added to it."""
-    return [_read_or_refused(code) for code in objects]
+    return [_read_or_refused(code, limits) for code in objects]
 
 
-def _read_or_refused(code: CodeObject) -> tuple[CodeObject, DebugInfo | SymdError]:
+def _read_or_refused(code: CodeObject, limits: Limits) -> tuple[CodeObject, DebugInfo | SymdError]:
     try:
-        debug = read(code)
+        debug = read(code, limits)
     except SymdError as error:
         return code, error
     return named(code, debug), debug
@@ -60,7 +70,7 @@ class PartialDebugInfo(NamedTuple):
     text: TextRanges
 
 
-def read_part(code: CodeObject, section: U32, offset: U64) -> PartialDebugInfo | None:
+def read_part(code: CodeObject, section: U32, offset: U64, limits: Limits = DEFAULT_LIMITS) -> PartialDebugInfo | None:
     """Decode only the units of ``.debug_info`` that hold these places (section numbers and offsets in them). None where
     all must be read: few units, units without rows, places in no function of theirs, debug data that names the kernels
     or has its inlined calls in the line table. Raises what ``read`` raises."""
@@ -75,6 +85,7 @@ def read_part(code: CodeObject, section: U32, offset: U64) -> PartialDebugInfo |
     debug = _decoded(code, layout, sections, chosen.units)
     if debug.rows.context is not None or not len(debug.rows):
         return None
+    check_depth(debug.scopes, limits)
     number, start, found = layout.section_of(chosen.start)
     spans = TextRanges(number[found], start[found], (start + (chosen.end - chosen.start))[found])
     held = _functions(code, debug.scopes).inside(spans)

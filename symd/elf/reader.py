@@ -26,6 +26,8 @@ from symd.elf.constants import (
     PN_XNUM,
     PT_LOAD,
     PT_NOTE,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
     SHN_XINDEX,
     SHT_NOBITS,
     SHT_NOTE,
@@ -45,6 +47,7 @@ FILE_HEADER_64 = struct.Struct("<HHIQQQIHHHHHH")
 """Behind the 16 bytes of e_ident."""
 FILE_HEADER_32 = struct.Struct("<HHIIIIIHHHHHH")
 _IDENT_SIZE = 16
+_ADDRESS_SPACE_BYTES = 1 << 64
 _OVERLAP = 8
 """Times the size of the file that all sections together may have."""
 
@@ -247,6 +250,8 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
         _, kind, flags, address, offset, size, link, info, _, entry_size = fields
         place = f"{where}: section {number} {name}".rstrip()
         extent = _extent(data, kind, offset, size, place)
+        if flags & (SHF_ALLOC | SHF_EXECINSTR):
+            _check_addresses(address, size, place)
         held += extent.stop - extent.start
         if held > _OVERLAP * len(data):
             raise Malformed("sections overlap so much that they hold eight times the file", where=place)
@@ -265,6 +270,12 @@ def _extent(data: bytes, kind: int, offset: int, size: int, where: str) -> slice
     return slice(offset, offset + size)
 
 
+def _check_addresses(address: int, size: int, where: str) -> None:
+    """The end of what is loaded must be an address too: nobody further down need think of numbers that wrap."""
+    if address + size >= _ADDRESS_SPACE_BYTES:
+        raise Malformed(f"{size} bytes at address {address:#x} pass the end of the 64-bit address space", where=where)
+
+
 def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where: str) -> tuple[Segment, ...]:
     offset, entry_size, count = header.phoff, header.phentsize, header.phnum
     if count == PN_XNUM and sections:
@@ -279,5 +290,10 @@ def _segments(data: bytes, header: Header, sections: tuple[Section, ...], where:
         )
     rows = (layout.unpack_from(data, offset + number * entry_size) for number in range(count))
     if header.bits == 64:
-        return tuple(Segment(t, f, off, addr, fsz, msz, align) for t, f, off, addr, _, fsz, msz, align in rows)
-    return tuple(Segment(t, f, off, addr, fsz, msz, align) for t, off, addr, _, fsz, msz, f, align in rows)
+        segments = tuple(Segment(t, f, off, addr, fsz, msz, align) for t, f, off, addr, _, fsz, msz, align in rows)
+    else:
+        segments = tuple(Segment(t, f, off, addr, fsz, msz, align) for t, off, addr, _, fsz, msz, f, align in rows)
+    for number, segment in enumerate(segments):
+        if segment.type == PT_LOAD:
+            _check_addresses(segment.address, segment.memory_size, f"{where}: program header {number}")
+    return segments

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from symd import containers, debuginfo
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import SymdError
 from symd.index.builder import build
 from symd.index.module_tables import DecodedObject
@@ -28,7 +28,7 @@ def build_index(data: bytes, limits: Limits) -> bytes:
     if len(data) > _LARGE:
         keep_freed_memory()
     unpacked = containers.unpack(data, limits)
-    indexed = decoded_objects(unpacked.objects)
+    indexed = decoded_objects(unpacked.objects, limits)
     return build(indexed, described(data, _digest(data), unpacked, indexed))
 
 
@@ -40,9 +40,9 @@ def keep_freed_memory() -> None:
     )  # Freed at once: that raises glibc's dynamic mmap threshold (mallopt(3)) to this size.
 
 
-def decoded_objects(objects: Sequence[CodeObject]) -> list[DecodedObject]:
+def decoded_objects(objects: Sequence[CodeObject], limits: Limits = DEFAULT_LIMITS) -> list[DecodedObject]:
     """All of each code object decoded, or why it cannot be."""
-    return [DecodedObject(code, debug) for code, debug in debuginfo.read_each(objects)]
+    return [DecodedObject(code, debug) for code, debug in debuginfo.read_each(objects, limits)]
 
 
 def described(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from symd import debuginfo
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo import text_ranges
 from symd.debuginfo.text_ranges import TextRanges
 from symd.errors import SymdError
@@ -34,10 +35,17 @@ class PartialIndex:
     """The code objects of a module, some of them decoded; with ``units`` also some units of large ones. Safe to use
     from several threads."""
 
-    def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary, *, units: bool) -> None:
+    def __init__(
+        self,
+        objects: Sequence[CodeObject],
+        summary: ModuleSummary,
+        *,
+        units: bool,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
         self.summary = summary
         self._units = units
-        self._items = [_Item(code) for code in objects]
+        self._items = [_Item(code, limits) for code in objects]
         self._text_names = _TextNames(objects)
         self._count = 0
         self._lock = threading.Lock()
@@ -131,8 +139,8 @@ class _TextNames:
 class _Item:
     """A code object and what of it is decoded, or indexed."""
 
-    def __init__(self, code: CodeObject) -> None:
-        self.code = code
+    def __init__(self, code: CodeObject, limits: Limits) -> None:
+        self.code, self._limits = code, limits
         self.indexed = DecodedObject(code, None)
         self._part: debuginfo.PartialDebugInfo | None = None
         self._ranges: TextRanges | None = None
@@ -154,7 +162,9 @@ class _Item:
         """Decode what these places and those before them need; False, and nothing changes, where that is all."""
         section, offset = zip(*self._places, *places, strict=True)
         try:
-            part = debuginfo.read_part(self.code, np.array(section, np.uint32), np.array(offset, np.uint64))
+            part = debuginfo.read_part(
+                self.code, np.array(section, np.uint32), np.array(offset, np.uint64), self._limits
+            )
         except SymdError:
             return False
         self._part = part or self._part
@@ -173,5 +183,5 @@ class _Item:
             self.indexed = DecodedObject(*text_ranges.narrowed(self.code, debug, self._ranges, self._kernels))
 
     def decode(self) -> bool:
-        self._part, self._ranges, self.indexed = None, None, decoded_objects([self.code])[0]
+        self._part, self._ranges, self.indexed = None, None, decoded_objects([self.code], self._limits)[0]
         return True

@@ -29,7 +29,8 @@ class SourceText:
     """What is known of one source file.
 
     ``file`` is its name in frames; ``path`` where it was read from on disk; ``md5`` what the compiler says of the file
-    that it read (16 bytes), None where it says nothing; ``problem`` why there is no text ("" when there is).
+    that it read (16 bytes), None where it says nothing; ``problem`` why there is no text ("" when there is). ``named`` is
+    False for a file that no code object of the module names: it is looked for nowhere.
     """
 
     file: str
@@ -38,6 +39,7 @@ class SourceText:
     path: str | None = None
     md5: bytes | None = None
     problem: str = ""
+    named: bool = True
 
     @property
     def verified(self) -> bool:

@@ -9,8 +9,11 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from symd.debuginfo.embedded_sources import EmbeddedSource, embedded_sources
 from symd.errors import ObjectNotFound
+from symd.index import Index
 from symd.model.code import CodeObject
 from symd.model.sources import Origin, PathRule, SourceText
 from symd.query.paths import normal, remapped
@@ -41,6 +44,22 @@ def from_module(codes: Sequence[CodeObject], files: Iterable[str], path: str | N
     return [_known(file, known.get(file, EmbeddedSource())) for file in files]
 
 
+def with_named(sources: Iterable[SourceText], index: Index, path: str | None = None) -> list[SourceText]:
+    """The same, with those marked that neither the line tables and scopes of the module, or of its code object at ``path``,
+    name nor the module carries: whoever asks for a file must not get any other file of the disk."""
+    objects, names = index.columns.file_object, index.columns.file_name
+    if path is not None:
+        names = names[np.isin(objects, [number for number, each in enumerate(index.objects) if each == path])]
+    named = {index.strings[number] for number in names.tolist()}
+    unnamed = "no code object of the module names this file"
+    return [
+        source
+        if source.file in named or source.text is not None or source.md5 is not None
+        else replace(source, named=False, problem=unnamed)
+        for source in sources
+    ]
+
+
 def _merge(known: dict[str, EmbeddedSource], more: Mapping[str, EmbeddedSource]) -> None:
     """Of several code objects the first that has a text, and the first that has a sum, is heard."""
     for file, entry in more.items():
@@ -57,7 +76,7 @@ def _known(file: str, entry: EmbeddedSource) -> SourceText:
 
 def completed(source: SourceText, allowed: Allowed, read: Reader) -> SourceText:
     """The same with a text from disk, where the module has none and an allowed file is the right one."""
-    if source.text is not None:
+    if source.text is not None or not source.named:
         return source
     if not allowed.roots:
         return replace(source, problem=f"{source.problem}, and no folder is allowed to be read")

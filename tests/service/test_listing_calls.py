@@ -121,6 +121,32 @@ def test_no_name_makes_the_daemon_read_elsewhere(both, config):
     assert not known.verified
 
 
+def test_a_file_in_an_allowed_folder_that_the_module_does_not_name_is_not_read(both, config):
+    _, client = both
+    shade, raycast = client.add(SHADE).sha256, client.add(RAYCAST).sha256
+    Path(config.source_roots[0], "keys.txt").write_text("secret")
+    for name in (
+        "/src/keys.txt",
+        "keys.txt",
+        f"{config.source_roots[0]}/keys.txt",
+        "/src/shade.cl",
+        "/src/./raycast.cl",
+    ):
+        (found,) = client.sources(raycast, [name])
+        assert found.text is None
+        assert "names this file" in found.problem
+    assert client.sources(shade, ["/src/shade.cl"])[0].text is not None
+
+
+def test_every_file_that_a_line_table_names_is_named(both):
+    engine, client = both
+    digest = client.add(PARTICLES).sha256
+    for table in engine.lines(digest):
+        files = [table.strings[number] for number in set(table.file.tolist()) if number]
+        for path in (None, table.path):
+            assert not [each for each in client.sources(digest, files, path) if "names this file" in each.problem]
+
+
 def test_without_allowed_folders_the_daemon_reads_nothing(config):
     bare = replace(config, source_roots=(), source_map=config.source_map)
     for _, client in served(bare):
@@ -133,8 +159,11 @@ def test_without_allowed_folders_the_daemon_reads_nothing(config):
 def test_large_files_are_left_out_and_many_names_are_asked_for_in_parts(both, config, monkeypatch):
     _, client = both
     digest = client.add(RAYCAST).sha256
-    Path(config.source_roots[0], "large.cl").write_bytes(bytes(100_001))
-    assert client.sources(digest, ["large.cl"])[0].text is None
+    raycast = Path(config.source_roots[0], "raycast.cl")
+    raycast.write_bytes(bytes(100_001))
+    assert client.sources(digest, ["/tmp/symd-opencl/raycast.cl"])[0].text is None
+    raycast.write_bytes(bytes(100_000))
+    assert client.sources(digest, ["/tmp/symd-opencl/raycast.cl"])[0].text is not None
     monkeypatch.setattr("symd.client.FILES", 2)
     assert [each.file for each in client.sources(digest, list("abcde"))] == list("abcde")
     monkeypatch.setattr("symd.wire.sources.FILES", 1)
