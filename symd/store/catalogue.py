@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from threading import Lock
 
@@ -149,6 +150,8 @@ MIGRATIONS: tuple[str, ...] = (
 """Step n takes a catalogue of schema n (SQLite's user_version) to n + 1. Steps are only ever appended."""
 
 BUSY_SECONDS = 30.0
+DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+"""How the names of SQLite's errors begin that say that a file's bytes are wrong."""
 MAX_FAILURES = 100_000
 """So many of the youngest failures are remembered: whoever sends malformed modules for ever cannot fill the disk."""
 _RECORD = """
@@ -162,21 +165,53 @@ _PAGE = _RECORD + "WHERE (added, sha256) > (?, ?) ORDER BY added, sha256 LIMIT ?
 _SIZES = "SELECT sha256, size FROM modules WHERE sha256 IN (SELECT value FROM json_each(?))"
 
 
-class Catalogue:
-    """Connections to one catalogue file; safe to use from several threads."""
+LOCK = "catalogue.lock"
+"""Held shared by each who writes, alone by who makes or replaces the file."""
+_NAME = re.compile(r"catalogue(?:-([1-9][0-9]*))?\.sqlite")
 
-    def __init__(self, path: Path, *, durable: bool = True) -> None:
-        self.path = path
+
+def newest(root: Path) -> Path:
+    """The catalogue of a store: the last of those that replaced a damaged one (``rebuild``)."""
+    numbers = {int(match[1] or 1) for path in root.iterdir() if (match := _NAME.fullmatch(path.name))}
+    return _numbered(root, max(numbers, default=1))
+
+
+def successor(path: Path) -> Path:
+    """The file that replaces the catalogue ``path``."""
+    match = _NAME.fullmatch(path.name)
+    return _numbered(path.parent, int(match[1] or 1) + 1 if match else 1)
+
+
+def _numbered(root: Path, number: int) -> Path:
+    return root / ("catalogue.sqlite" if number == 1 else f"catalogue-{number}.sqlite")
+
+
+class Catalogue:
+    """Connections to the newest catalogue in the folder ``root``; safe to use from several threads."""
+
+    def __init__(self, root: Path, *, durable: bool = True) -> None:
+        self.path = newest(root)
+        self.damaged: Path | None = None
+        """The file that was found to be damaged, if one was."""
+        self._lock = root / LOCK
         self._durable = durable
         self._idle: list[sqlite3.Connection] = []
         self._turn = Lock()
-        with disk(path), locked(path.with_name("catalogue.lock")), self.translated():
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
-            self._migrate()
+        with disk(self.path), locked(self._lock), self.translated():
+            self.renew()
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+            with closing(self.connect()) as connection:
+                migrate(connection, self.path)
 
     def close(self) -> None:
         while self._idle:
             self._idle.pop().close()
+
+    def renew(self) -> None:
+        """Turn to the file that has replaced this one, if one has."""
+        if successor(self.path).exists():
+            self.path = newest(self.path.parent)
+            self.close()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -187,7 +222,7 @@ class Catalogue:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that no other writer, in this process or another, runs beside; rolled back on an error."""
-        with self._turn, self.translated(), self._borrowed() as connection:
+        with self._turn, self._not_replaced(), self.translated(), self._borrowed() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -198,8 +233,19 @@ class Catalogue:
                 raise
 
     @contextmanager
+    def _not_replaced(self) -> Iterator[None]:
+        """The newest file stays the newest inside."""
+        with ExitStack() as stack:
+            with disk(self._lock):
+                stack.enter_context(locked(self._lock, shared=True))
+                self.renew()
+            yield
+
+    @contextmanager
     def _borrowed(self) -> Iterator[sqlite3.Connection]:
-        """One of the idle connections or a new one; after a database error it is closed instead of reused."""
+        """One of the idle connections or a new one; after a database error, and when the file was replaced meanwhile, it
+        is closed instead of reused."""
+        path = self.path
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -210,15 +256,20 @@ class Catalogue:
             connection.close()
             raise
         except BaseException:
-            self._idle.append(connection)
+            self._give_back(connection, path)
             raise
-        self._idle.append(connection)
+        self._give_back(connection, path)
+
+    def _give_back(self, connection: sqlite3.Connection, path: Path) -> None:
+        if path == self.path:
+            self._idle.append(connection)
+        else:
+            connection.close()
 
     def connect(self) -> sqlite3.Connection:
         """A connection of the caller's own, to be closed by it; what goes wrong with it is ``translated``."""
-        connection = sqlite3.connect(
-            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
-        )
+        self.renew()
+        connection = existing(self.path)
         mode = "WAL" if self._durable else "MEMORY"
         connection.execute(f"PRAGMA journal_mode={mode}")
         connection.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'OFF'}")
@@ -236,23 +287,11 @@ class Catalogue:
     def _refusal(self, error: sqlite3.Error) -> SymdError:
         where, name = str(self.path), getattr(error, "sqlite_errorname", "")
         metadata = {"file": where, "sqlite": name}
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            hint = "remove this file: the next start makes it again from the modules beside it"
-            return DataLoss("the catalogue is damaged", where=where, hint=hint, metadata=metadata)
+        if name.startswith(DAMAGE):
+            self.damaged = self.path
+            return damage(self.path, name)
         hint = "look whether the disk is full, the folder can be written and no other process holds the store"
         return StoreUnavailable(f"the catalogue refused: {error}", where=where, hint=hint, metadata=metadata)
-
-    def _migrate(self) -> None:
-        with closing(self.connect()) as connection:
-            schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
-            if schema > len(MIGRATIONS):
-                raise FailedPrecondition(
-                    f"the catalogue has schema {schema}, this symd knows {len(MIGRATIONS)}",
-                    where=str(self.path),
-                    hint="use a newer symd or another store folder",
-                )
-            for number, step in enumerate(MIGRATIONS[schema:], schema + 1):
-                connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
 
     def sizes(self, digests: Sequence[Digest]) -> dict[str, int]:
         """Catalogued size of each of ``digests`` that has a row."""
@@ -283,6 +322,42 @@ class Catalogue:
         with self.reading() as connection:
             row = connection.execute(query, (digest, version)).fetchone()
         return str(row[0]) if row else None
+
+
+def existing(path: Path) -> sqlite3.Connection:
+    """A connection to a file that is there: none is made."""
+    where = f"{path.absolute().as_uri()}?mode=rw"
+    return sqlite3.connect(
+        where, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
+    )
+
+
+def damage(path: Path, name: str) -> DataLoss:
+    """The error of a catalogue that is damaged; ``name`` is SQLite's word for what it met."""
+    return DataLoss(
+        "the catalogue is damaged",
+        where=str(path),
+        hint="symd store repair makes it again from what can be read of it and the modules beside it",
+        metadata={"file": str(path), "sqlite": name},
+    )
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Take a catalogue to the newest schema. Raises ``FailedPrecondition`` for one that is newer, ``DataLoss``."""
+    schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if schema > len(MIGRATIONS):
+        raise FailedPrecondition(
+            f"the catalogue has schema {schema}, this symd knows {len(MIGRATIONS)}",
+            where=str(path),
+            hint="use a newer symd or another store folder",
+        )
+    for number, step in enumerate(MIGRATIONS[schema:], schema + 1):
+        try:
+            connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname == "SQLITE_ERROR":  # a table is there already, or not: the file lies about itself
+                raise damage(path, error.sqlite_errorname) from error
+            raise
 
 
 def insert(connection: sqlite3.Connection, record: ModuleRecord) -> None:

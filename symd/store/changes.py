@@ -40,8 +40,7 @@ class Changes:
         self._catalogue = catalogue
         self._connection: sqlite3.Connection | None = None
         self._version = 0
-        with catalogue.reading() as connection:
-            self._last = int(connection.execute(_LAST).fetchone()[0])
+        self._begin_again()
 
     def close(self) -> None:
         if self._connection is not None:
@@ -57,7 +56,17 @@ class Changes:
                 self.close()
                 raise
 
+    def _begin_again(self) -> News:
+        """Another catalogue has replaced the one that was read: what happened meanwhile is not known."""
+        self.close()
+        self._path = self._catalogue.path
+        with self._catalogue.reading() as connection:
+            self._last = int(connection.execute(_LAST).fetchone()[0])
+        return News([], lost=True)
+
     def _news(self) -> News:
+        if self._path != self._catalogue.path:
+            return self._begin_again()
         if self._connection is None:
             self._connection = self._catalogue.connect()
             self._version = 0

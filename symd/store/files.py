@@ -135,11 +135,11 @@ def _remove_if_abandoned(path: Path) -> bool:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file ``path`` against every other process and thread."""
+def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold the lock file ``path`` against every other process and thread, or only against who does not share it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)

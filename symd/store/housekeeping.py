@@ -1,5 +1,5 @@
-"""What is done for an open store now and then, by one thread: other processes' changes are told to those who listen, and
-the times at which modules were used come to the catalogue."""
+"""What is done for an open store now and then, by one thread: other processes' changes are told to those who listen,
+the times at which modules were used come to the catalogue, and a catalogue that turns out to be damaged is replaced."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from collections.abc import Callable
 from symd.errors import SymdError
 from symd.store import catalogue as rows
 from symd.store.arrivals import Arrivals
-from symd.store.catalogue import Catalogue
+from symd.store.catalogue import Catalogue, newest
 from symd.store.changes import Changes
 from symd.store.departures import Departures
+from symd.store.files import disk
+from symd.store.paths import StorePaths
+from symd.store.rebuild import faults, rebuild
+from symd.store.recovery import recover
 from symd.store.usage import Usage
 
 log = logging.getLogger("symd.store")
@@ -27,7 +31,10 @@ USES_PERIOD = 30.0
 class Housekeeping:
     """The thread, from ``begin`` to ``end``."""
 
-    def __init__(self, catalogue: Catalogue, usage: Usage, arrivals: Arrivals, departures: Departures) -> None:
+    def __init__(
+        self, paths: StorePaths, catalogue: Catalogue, usage: Usage, arrivals: Arrivals, departures: Departures
+    ) -> None:
+        self._paths = paths
         self._catalogue = catalogue
         self._usage = usage
         self._arrivals = arrivals
@@ -53,6 +60,7 @@ class Housekeeping:
     def _run(self) -> None:
         written = time.monotonic()
         while not self._ended.wait(PERIOD):
+            self._attempt(self._replace_damaged)
             self._attempt(self._tell_changes)
             if time.monotonic() - written >= USES_PERIOD:
                 self._attempt(self._write_uses)
@@ -68,6 +76,19 @@ class Housekeeping:
             self._complaint = str(error)
         else:
             self._complaint = ""
+
+    def _replace_damaged(self) -> None:
+        """A catalogue that turned out to be damaged is made anew, or was by another process."""
+        damaged = self._catalogue.damaged
+        if damaged is not None:
+            here = damaged == newest(self._paths.root) and faults(damaged)
+            rebuilt = rebuild(self._paths, damaged) if here else None
+            self._catalogue.damaged = None
+            self._catalogue.renew()
+            if rebuilt is not None:
+                with disk(self._paths.root):
+                    recover(self._paths, self._catalogue)
+        self._catalogue.renew()
 
     def _tell_changes(self) -> None:
         changes, lost = self._changes.news()

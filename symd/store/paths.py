@@ -23,12 +23,11 @@ def digest_of(data: bytes | bytearray | memoryview) -> Digest:
 
 
 class StorePaths:
-    """``modules/ab/<sha256>``, ``index/<format version>/ab/<sha256>.idx``, ``catalogue.sqlite``; ``incoming/`` holds
-    files being written and ``damaged/`` those whose bytes were not what their name says."""
+    """``modules/ab/<sha256>``, ``index/<format version>/ab/<sha256>.idx``, the catalogue beside them; ``incoming/`` holds
+    files being written and ``damaged/`` those whose bytes were not what they should be."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.catalogue = root / "catalogue.sqlite"
         self.incoming = root / "incoming"
         self.damaged = root / "damaged"
         self._modules = root / "modules"

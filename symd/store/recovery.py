@@ -13,6 +13,7 @@ from symd.store import catalogue as rows
 from symd.store.catalogue import Catalogue
 from symd.store.files import make_folder, sha256_of, size_of, sweep
 from symd.store.paths import StorePaths
+from symd.store.rebuild import Rebuilt
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Recovery:
     leftovers: int = 0
     dropped: int = 0
     damaged: tuple[str, ...] = ()
+    rebuilt: Rebuilt | None = None
+    """The catalogue that was damaged, and what was kept of it."""
 
 
 def recover(paths: StorePaths, catalogue: Catalogue) -> Recovery:

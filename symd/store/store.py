@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -29,7 +30,8 @@ from symd.store.eviction import make_room, remove_modules
 from symd.store.files import IncomingFile, disk, mapped, size_of
 from symd.store.housekeeping import Housekeeping
 from symd.store.paths import StorePaths, digest_of, not_found
-from symd.store.recovery import recover
+from symd.store.rebuild import Rebuilt, rebuild
+from symd.store.recovery import Recovery, recover
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 
@@ -58,7 +60,7 @@ class Store:
         self._paths = StorePaths(root)
         with disk(root):
             self._paths.create(durable=durable)
-        self._catalogue = Catalogue(self._paths.catalogue, durable=durable)
+        self._catalogue, self.recovery = self._opened()
         self.aliases = Aliases(self._catalogue, self._limits)
         """Other names of modules."""
         self.context_log = ContextLog(self._catalogue, self._limits)
@@ -69,9 +71,6 @@ class Store:
         """Word of modules that are removed, here or by another process."""
         self.usage = Usage()
         """When modules were used, and which are in use."""
-        with disk(root):
-            self.recovery = recover(self._paths, self._catalogue)
-            """What this start found and mended."""
         self._housekeeping: Housekeeping | None = None
         if durable:
             self._keep_house()
@@ -93,8 +92,22 @@ class Store:
     def root(self) -> Path:
         return self._paths.root
 
+    def _opened(self) -> tuple[Catalogue, Recovery]:
+        """The catalogue, in step with the files, and what was mended for that. One that is damaged is made anew; two in a
+        row are not believed."""
+        try:
+            return self._in_step(None)
+        except DataLoss as error:
+            rebuilt = rebuild(self._paths, Path(error.metadata["file"]), durable=self._durable)
+            return self._in_step(rebuilt)
+
+    def _in_step(self, rebuilt: Rebuilt | None) -> tuple[Catalogue, Recovery]:
+        catalogue = Catalogue(self.root, durable=self._durable)
+        with disk(self.root):
+            return catalogue, replace(recover(self._paths, catalogue), rebuilt=rebuilt)
+
     def _keep_house(self) -> None:
-        housekeeping = Housekeeping(self._catalogue, self.usage, self.arrivals, self.departures)
+        housekeeping = Housekeeping(self._paths, self._catalogue, self.usage, self.arrivals, self.departures)
         housekeeping.begin()
         weakref.finalize(self, housekeeping.end)
         self._housekeeping = housekeeping

@@ -308,15 +308,3 @@ def test_a_catalogue_of_a_newer_symd_is_left_alone(root: Path):
         connection.execute("PRAGMA user_version = 999")
     with pytest.raises(FailedPrecondition, match="999"):
         Store(root)
-
-
-def test_a_destroyed_catalogue_is_named_and_can_be_made_again(root: Path):
-    with Store(root) as store:
-        store.put(b"abc")
-    catalogue = root / "catalogue.sqlite"
-    catalogue.write_bytes(b"no database at all" * 100)
-    with pytest.raises(DataLoss, match="remove this file"):
-        Store(root)
-    catalogue.unlink()
-    with Store(root) as store:
-        assert [record.sha256 for record in store.records()] == [ABC]

@@ -1,0 +1,92 @@
+"""A damaged catalogue is replaced by one that has what could be read of it; modules that it does not have then are found
+by their files (``store.recovery``).
+
+The fresh one has a file name of its own (``catalogue-2.sqlite`` after ``catalogue.sqlite``), because SQLite forbids to put
+another file in the place of one that some process has open. Writers hold ``catalogue.lock`` shared and look for a newer
+file before each transaction, so that nothing is written to one that was replaced. The damaged one goes to ``damaged/``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from symd.errors import StoreUnavailable
+from symd.store.catalogue import DAMAGE, LOCK, existing, migrate, newest, successor
+from symd.store.files import FILE_MODE, disk, locked, make_folder, sync_folder
+from symd.store.paths import StorePaths
+from symd.store.salvage import Salvage, salvage
+
+log = logging.getLogger("symd.store")
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """Where the damaged catalogue stands now, and what was kept of it."""
+
+    damaged: Path
+    salvage: Salvage
+
+    def __str__(self) -> str:
+        return f"the catalogue was damaged; it is {self.damaged} now, and of it were {self.salvage}"
+
+
+def rebuild(paths: StorePaths, damaged: Path, *, durable: bool = True) -> Rebuilt | None:
+    """Replace the catalogue ``damaged``; None where another process has done so. Raises ``StoreUnavailable``."""
+    with disk(paths.root), locked(paths.root / LOCK):
+        if newest(paths.root) != damaged:
+            return None
+        fresh = paths.root / "catalogue.fresh"
+        found = _filled(fresh, damaged)
+        fresh.rename(successor(damaged))
+        if durable:
+            sync_folder(paths.root)
+        rebuilt = Rebuilt(_moved_aside(damaged, paths), found)
+    log.error("%s", rebuilt)
+    return rebuilt
+
+
+def _filled(fresh: Path, damaged: Path) -> Salvage:
+    """Make the file ``fresh``, with what can be read of ``damaged``."""
+    fresh.unlink(missing_ok=True)
+    os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
+    try:
+        with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA foreign_keys=ON")
+            migrate(connection, fresh)
+            connection.execute("BEGIN")
+            found = salvage(damaged, connection)
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        hint = "look whether the disk is full"
+        raise StoreUnavailable(f"no fresh catalogue could be made: {error}", where=str(fresh), hint=hint) from error
+    return found
+
+
+def _moved_aside(damaged: Path, paths: StorePaths) -> Path:
+    """Where the damaged file stands from now on, with what SQLite keeps beside it."""
+    make_folder(paths.damaged)
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    aside = paths.damaged / f"{damaged.stem}-{stamp}.sqlite"
+    for suffix in ("-wal", "-shm", ""):
+        file = damaged.with_name(damaged.name + suffix)
+        if file.exists():
+            file.replace(aside.with_name(aside.name + suffix))
+    return aside
+
+
+def faults(path: Path) -> list[str]:
+    """What SQLite finds wrong with a catalogue: at most a hundred lines. Raises ``StoreUnavailable``."""
+    try:
+        with closing(existing(path)) as connection:
+            found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(100)")]
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "").startswith(DAMAGE):
+            return [str(error)]
+        raise StoreUnavailable(f"the catalogue refused: {error}", where=str(path)) from error
+    return [] if found == ["ok"] else found

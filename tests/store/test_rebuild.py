@@ -1,0 +1,180 @@
+"""A damaged catalogue is replaced by what can be read of it and by the modules themselves."""
+
+import logging
+import random
+import shutil
+import sqlite3
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from symd.errors import ContextNotFound, DataLoss, ModuleNotFound, StoreUnavailable
+from symd.model.addresses import ByKernel
+from symd.model.contexts import Alias, Context, Load, Segment, Unload
+from symd.store import Store
+from symd.store.catalogue import newest
+from symd.store.rebuild import faults, rebuild
+
+LONG = 30.0
+PAGE = 4096
+
+
+def load(time: int) -> Load:
+    return Load("ab" * 32, time, (Segment(0x1000, 16, ByKernel("k", 0)),), key=f"k{time}")
+
+
+class Filled:
+    """A store with something of everything, closed; what it was told."""
+
+    def __init__(self, root: Path, count: int = 60) -> None:
+        self.modules, self.aliases, self.contexts = {}, [], {}
+        with Store(root) as store:
+            for number in range(count):
+                digest = store.put(b"%d" % number * 50, f"label {number} " + "x" * 200)
+                self.modules[digest] = f"label {number} " + "x" * 200
+                self.aliases += [Alias("build-id", f"{number}-{at}", digest) for at in range(5)]
+            for number in range(8):
+                name = store.context_log.add(Context(process=number))
+                events = [load(at) for at in range(1, 40)] + [Unload(f"k{at}", at + 5) for at in range(1, 40)]
+                store.context_log.record(name, events)
+                self.contexts[name] = store.context_log.loads(name)
+            store.aliases.add(self.aliases)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory) -> tuple[Path, Filled]:
+    root = tmp_path_factory.mktemp("filled") / "store"
+    return root, Filled(root)
+
+
+def assert_right(store: Store, expected: Filled) -> tuple[int, int, int]:
+    """What is there is as it was told; how many labels, aliases and contexts are."""
+    records = store.records(limit=10_000)
+    assert {record.sha256 for record in records} == set(expected.modules), "no module is lost"
+    labels = [record for record in records if record.label]
+    assert all(record.label == expected.modules[record.sha256] for record in labels)
+    resolved = [(each, store.aliases.resolve(each.kind, each.key)) for each in expected.aliases]
+    assert all(found in (None, each) for each, found in resolved)
+    contexts = {record.id: store.context_log.loads(record.id) for record in store.context_log.contexts()}
+    assert all(loads == expected.contexts[name] for name, loads in contexts.items())
+    return len(labels), sum(found is not None for _, found in resolved), len(contexts)
+
+
+def test_bytes_that_are_no_catalogue_are_moved_aside_and_the_modules_found(filled, root: Path, caplog):
+    shutil.copytree(filled[0], root)
+    (root / "catalogue.sqlite").write_bytes(b"no database at all" * 100)
+    with caplog.at_level(logging.ERROR), Store(root) as store:
+        assert assert_right(store, filled[1]) == (0, 0, 0)
+        rebuilt = store.recovery.rebuilt
+        assert rebuilt.damaged.read_bytes().startswith(b"no database")
+        assert rebuilt.damaged.parent == root / "damaged"
+        assert set(rebuilt.salvage.lost) >= {"modules", "aliases", "contexts"}
+    assert "the catalogue was damaged" in caplog.text
+    with Store(root) as store:
+        assert store.recovery.rebuilt is None
+        assert len(store.records()) == len(filled[1].modules)
+
+
+def pages(root: Path) -> int:
+    with closing(sqlite3.connect(root / "catalogue.sqlite")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return (root / "catalogue.sqlite").stat().st_size // PAGE
+
+
+def test_whichever_page_is_damaged_no_module_is_lost_and_nothing_is_wrong(filled, tmp_path: Path):
+    count, dice, kept = pages(filled[0]), random.Random(7), []
+    assert count > 40
+    for page in [*range(12), *dice.sample(range(12, count), 12)]:
+        root = tmp_path / str(page)
+        shutil.copytree(filled[0], root)
+        with (root / "catalogue.sqlite").open("r+b") as file:
+            file.seek(page * PAGE)
+            file.write(dice.randbytes(PAGE))
+        if faults(newest(root)):
+            rebuild(_paths(root), newest(root))
+        with Store(root) as store:
+            kept.append(assert_right(store, filled[1]))
+            assert faults(newest(root)) == []
+    assert sum(labels for labels, _, _ in kept) > 15 * len(filled[1].modules), "most pages cost few labels"
+    assert sum(contexts for _, _, contexts in kept) > 10 * len(filled[1].contexts)
+
+
+def _paths(root: Path):
+    with Store.temporary() as store:
+        return type(store._paths)(root)
+
+
+def test_damage_that_is_met_while_a_store_is_open_is_mended_without_a_restart(filled, root: Path):
+    shutil.copytree(filled[0], root)
+    count = pages(root)
+    with Store(root) as store:
+        with (root / "catalogue.sqlite").open("r+b") as file:
+            file.seek(PAGE)
+            file.write(bytes((count - 1) * PAGE))
+        store._catalogue.close()  # what a connection has read it may keep
+        with pytest.raises(DataLoss, match="symd store repair"):
+            store.records(limit=1000)
+        for _ in range(int(LONG * 20)):
+            with suppress(DataLoss, StoreUnavailable):
+                if len(store.records()) == len(filled[1].modules):
+                    break
+            time.sleep(0.05)
+        assert newest(root).name == "catalogue-2.sqlite"
+        assert_right(store, filled[1])
+        assert store.record(store.put(b"new", "new")).label == "new"
+    assert (root / "damaged").is_dir()
+
+
+def test_who_has_the_damaged_one_open_writes_to_the_new_one(filled, root: Path):
+    shutil.copytree(filled[0], root)
+    with Store(root) as old:
+        old.records()
+        rebuild(_paths(root), newest(root))
+        digest = old.put(b"written after", "label")
+        with Store(root) as new:
+            assert new.record(digest).label == "label"
+            assert new.recovery == type(new.recovery)()
+            new.remove(digest)
+            with pytest.raises(ModuleNotFound):
+                old.record(digest)
+    with Store(root) as store:
+        assert assert_right(store, filled[1]) == (60, 300, 8)
+
+
+def test_two_who_find_the_same_damage_replace_it_once(filled, root: Path):
+    shutil.copytree(filled[0], root)
+    damaged = newest(root)
+    assert rebuild(_paths(root), damaged) is not None
+    assert rebuild(_paths(root), damaged) is None
+    assert len(list((root / "damaged").glob("*.sqlite"))) == 1
+
+
+def test_a_context_that_is_not_whole_is_forgotten_with_its_aliases(filled, root: Path):
+    shutil.copytree(filled[0], root)
+    victim, other, *_ = filled[1].contexts
+    module = next(iter(filled[1].modules))
+    with Store(root) as store:
+        store.aliases.add([Alias("handle", "1", module, context=victim), Alias("handle", "1", module, context=other)])
+    with closing(sqlite3.connect(root / "catalogue.sqlite")) as connection:
+        connection.execute("DELETE FROM unloads WHERE key = 'k3' AND context = 1")
+        connection.commit()
+    rebuilt = rebuild(_paths(root), newest(root))
+    assert rebuilt.salvage.contexts_lost == 1
+    with Store(root) as store:
+        with pytest.raises(ContextNotFound):
+            store.context_log.loads(victim)
+        assert store.aliases.resolve("handle", "1", victim) is None
+        assert store.aliases.resolve("handle", "1", other) is not None
+        changes = store.context_log.changes(store.context_log.add(Context(process=0)))
+        assert changes.number > 1_000_000, "a number that a running daemon may remember means nothing else"
+
+
+def test_what_a_rebuild_that_was_killed_left_is_not_in_the_way(filled, root: Path):
+    shutil.copytree(filled[0], root)
+    (root / "catalogue.fresh").write_bytes(b"half a file")
+    (root / "catalogue.sqlite").write_bytes(b"no database at all" * 100)
+    with Store(root) as store:
+        assert len(store.records()) == len(filled[1].modules)
+    assert not (root / "catalogue.fresh").exists()
