@@ -219,6 +219,10 @@ class Receiving(Protocol):
 class Host(Symbolizer, Protocol):
     """A symbolizer that a service may stand on: it also takes modules piece by piece."""
 
+    def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+        """What ``symbolize_one`` answers, where that is a search in memory; None where it may take longer."""
+        ...
+
     def receive(self, label: str = "") -> Receiving:
         """Begin to take a module."""
         ...

@@ -74,6 +74,32 @@ class Limits:
     """Address space of the demangler's process."""
     source_size: int = 16 * MIB
     """The largest source file shown."""
+    message_seconds: float = 30.0
+    """The longest a call may take to send its message after its headers, or the first message of a stream."""
+    idle_seconds: float = 300.0
+    """The longest a stream may be silent while the daemon waits for its next message."""
+    write_seconds: float = 60.0
+    """The longest a client may take to take a message of a stream."""
+    waiting_calls: int = 1024
+    """Calls that may wait for their message at a time. Beyond, the one that has waited longest is ended."""
+    queued_calls: int = 1024
+    """Calls of one kind that may wait for a thread."""
+    batches: int = 2
+    """Large batches answered at a time."""
+    uploads: int = 16
+    """Uploads open at a time."""
+    grabs: int = 4
+    """Grabs from drivers at a time."""
+    calls_per_connection: int = 256
+    """Calls open at a time on one connection; a client keeps further ones until another has ended."""
+    connections: int = 1024
+    """Connections open at a time; further ones are closed."""
+    connection_idle_seconds: float = 1800.0
+    """How long a connection may be without a call before it is closed; a client opens another when it needs one."""
+    handshake_seconds: float = 10.0
+    """The longest a new connection may take to say that it speaks HTTP/2, encryption included."""
+    keepalive_seconds: float = 60.0
+    """How long a connection may be silent before the daemon asks whether the client is there, and then for the answer."""
 
 
 def default_socket() -> Path:
@@ -134,11 +160,11 @@ class Config:
     addresses: tuple[str, ...] = ()
     """Where the daemon listens instead, when that is several places: a Unix socket and TCP, say."""
     workers: int = 8
-    """Threads that answer requests."""
+    """Threads that answer questions."""
     builders: int = 2
     """Processes that index modules, started when they are needed."""
     streams: int = 32
-    """Uploads and streams open at a time; each holds a thread of its own."""
+    """Streams open at a time; each that has sent something holds a thread of its own."""
     watches: int = 64
     """Watches of breakpoints open at a time; each holds a thread that sleeps."""
     grace: float = 5.0

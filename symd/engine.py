@@ -140,6 +140,10 @@ class Engine:
         index = self._open_index(digest) or self._indexes.for_queries(digest, (query,))
         return index.answer(query, path) or symbolize(index, (query,), path)[0]
 
+    def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
+        index = self._open_index(digest)
+        return index.answer(query, path) if index else None
+
     def symbolize_column(
         self,
         digest: str,

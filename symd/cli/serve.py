@@ -55,7 +55,7 @@ def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: 
     type=click.IntRange(1, 1024),
     default=_DEFAULTS.streams,
     show_default=True,
-    help="Uploads and streams open at a time.",
+    help="Streams open at a time.",
 )
 @click.option(
     "--grace",

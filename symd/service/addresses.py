@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import grpc
-
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
+from symd.service.event_loop import Server
 
 UNIX = "unix:"
 LONGEST_PATH = 107
@@ -21,7 +20,7 @@ LONGEST_PATH = 107
 
 
 @contextmanager
-def listening(server: grpc.Server, address: str) -> Iterator[str]:
+def listening(server: Server, address: str) -> Iterator[str]:
     """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end.
 
     Raises ``InvalidInput`` for what is no address, ``FailedPrecondition`` when somebody else answers there, and
@@ -54,7 +53,7 @@ def is_local(address: str) -> bool:
     return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
 
 
-def _listen_tcp(server: grpc.Server, address: str) -> str:
+def _listen_tcp(server: Server, address: str) -> str:
     host, colon, port = address.rpartition(":")
     if not (colon and host and port.isdecimal() and int(port) < 1 << 16):
         raise InvalidInput(
@@ -70,7 +69,7 @@ def _listen_tcp(server: grpc.Server, address: str) -> str:
         ) from error
 
 
-def _listen_unix(server: grpc.Server, path: Path) -> os.stat_result:
+def _listen_unix(server: Server, path: Path) -> os.stat_result:
     """Bind under a lock on the folder, so that of two daemons starting at once only one wins."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -109,7 +108,7 @@ def _answers(path: Path) -> bool:
     return code not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
-def _bind(server: grpc.Server, path: Path) -> os.stat_result:
+def _bind(server: Server, path: Path) -> os.stat_result:
     """Bind with a mode that never is wider than 0600.
 
     gRPC removes the path that it was given when it ends, whoever's socket is there by then; so it is given another

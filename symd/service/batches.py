@@ -10,6 +10,23 @@ from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 from symd.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, write_columns
 from symd.wire.batches import Batch, from_request
 
+QUERIES_AT_ONCE = 4
+"""Queries that may be answered on the event loop."""
+
+
+def answer_at_once(service: ServiceContext, request: SymbolizeRequest) -> SymbolizeResponse | None:
+    """The answers to a few queries where each is one search in an open index; None where it may take longer."""
+    digest, path, queries, column, as_columns, _ = from_request(request, service.config.limits.batch)
+    if column is not None or as_columns or len(queries) > QUERIES_AT_ONCE:
+        return None
+    response, one = SymbolizeResponse(), service.engine.answer_at_once
+    for query in queries:
+        found = one(digest, query, path)
+        if found is None:
+            return None
+        add_answer(response.answers, found)
+    return response if queries else None
+
 
 def answer(service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, sent: set[bytes]) -> None:
     """Write the answers into the empty ``response``, in the form that was asked for. ``sent`` names the tables that the

@@ -1,63 +1,48 @@
-"""The one place where an error becomes a status: each handler runs inside a guard for its kind of call, which also refuses a
-call whose deadline has passed before work begins."""
+"""The one place where an error becomes a status: each call runs inside a guard, which also refuses a call whose deadline has
+passed before work begins."""
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any
 
-import grpc
+from grpc.aio import BaseError
 from grpc_status import rpc_status
 
 from symd.errors import DeadlineExceeded, SymdError
-from symd.service.service_context import ServiceContext
+from symd.service.call import Call, CallEnded
 from symd.wire.failures import to_status
 
 log = logging.getLogger("symd.service")
 
-Handler = Callable[[ServiceContext, Any, grpc.ServicerContext], Any]
-"""Takes the service's context, the request (or an iterator of them) and the call; returns the response (or an iterator)."""
+Answer = Callable[[Any, Call], Awaitable[Any]]
+"""Takes what grpc.aio gives a handler and the call; returns the response's bytes, or None where it has sent them."""
 
 
-def unary(handler: Handler, service: ServiceContext) -> Callable[[Any, grpc.ServicerContext], Any]:
-    """A handler that returns one response."""
+def guarded(method: str, answer: Answer) -> Callable[[Any, Any], Awaitable[Any]]:
+    """The handler that grpc.aio calls when the headers of a call come, its message not yet."""
 
-    def guarded(request: Any, call: grpc.ServicerContext) -> Any:
+    async def handle(_requests: Any, context: Any) -> Any:
+        call = Call(method, context.peer(), context.time_remaining())
         try:
-            check_deadline(call)
-            return handler(service, request, call)
+            return await answer(context, call)
         except SymdError as error:
-            fail(call, error)
-        except grpc.RpcError:
+            await fail(context, error)
+        except (BaseError, CallEnded):
             raise  # the caller is gone; gRPC knows
         except Exception as error:  # noqa: BLE001 - the last guard: logged whole, and the caller gets its id
-            fail(call, defect(error))
+            await fail(context, defect(error))
+        finally:
+            call.end()
 
-    return guarded
-
-
-def streaming(handler: Handler, service: ServiceContext) -> Callable[[Any, grpc.ServicerContext], Iterator[Any]]:
-    """A handler that returns an iterator of responses."""
-
-    def guarded(request: Any, call: grpc.ServicerContext) -> Iterator[Any]:
-        try:
-            check_deadline(call)
-            yield from handler(service, request, call)
-        except SymdError as error:
-            fail(call, error)
-        except grpc.RpcError:
-            raise  # the caller is gone; gRPC knows
-        except Exception as error:  # noqa: BLE001 - as above
-            fail(call, defect(error))
-
-    return guarded
+    return handle
 
 
-def fail(call: grpc.ServicerContext, error: SymdError) -> NoReturn:
+async def fail(context: Any, error: SymdError) -> None:
     """End the call with the error's status and details."""
-    call.abort_with_status(rpc_status.to_status(to_status(error)))
+    await context.abort_with_status(rpc_status.to_status(to_status(error)))
     raise AssertionError("abort returned")
 
 
@@ -70,14 +55,14 @@ def defect(error: Exception) -> SymdError:
     )
 
 
-def check_deadline(call: grpc.ServicerContext) -> None:
+def check_deadline(call: Call) -> None:
     """Raises ``DeadlineExceeded`` when nobody can be waiting any more: cheap, and done before work begins."""
     remaining = call.time_remaining()
     if remaining is not None and remaining <= 0:
         raise DeadlineExceeded("the deadline passed before the work began", hint="allow more time")
 
 
-def while_wanted(items: Iterable[Any], call: grpc.ServicerContext) -> Iterator[Any]:
+def while_wanted(items: Iterable[Any], call: Call) -> Iterator[Any]:
     """The items, as long as the caller is there and has time left."""
     for item in items:
         if not call.is_active():

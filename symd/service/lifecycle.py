@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from types import FrameType
 
@@ -30,33 +30,50 @@ def serve(config: Config, engine: Host | None = None, ready: Ready | None = None
     Calls that run when the signal comes get ``config.grace`` seconds; a second signal does not wait.
     """
     with ExitStack() as stack:
-        stop = stack.enter_context(_signals())
+        signals = stack.enter_context(closing(_Signals()))
         daemon = build_daemon(engine or stack.enter_context(_opened(config)), config)
         wanted = dict.fromkeys(config.addresses or (config.address,))
         addresses = [stack.enter_context(listening(daemon.server, address)) for address in wanted]
         daemon.server.start()
         for address in addresses:
             _announce(address, ready)
-        stop.wait()
+        signals.wait()
         log.info("stopping; running calls have %g s", config.grace)
         daemon.stop(config.grace)
     return 0
 
 
-@contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """An event that the first SIGTERM or SIGINT sets; after that the signals mean what they meant before."""
-    stop = threading.Event()
-    before: dict[int, object] = {}
+class _Signals:
+    """SIGTERM and SIGINT, waited for. The system may hand a signal to any thread, or to the main one just before that begins to
+    sleep, and nothing wakes it then; so what is waited for is the byte that Python writes for each signal that comes."""
 
-    def note(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-        for number, handler in before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type] # it came from signal.signal
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._before_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._before = {number: signal.signal(number, self._note) for number in _ENDING}
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        before[number] = signal.signal(number, note)
-    yield stop
+    def wait(self) -> None:
+        """Return when one has come. After that they mean what they meant before."""
+        while os.read(self._read, 1)[0] not in _ENDING:
+            pass
+        self._restore()
+
+    def close(self) -> None:
+        self._restore()
+        signal.set_wakeup_fd(self._before_fd)
+        os.close(self._read)
+        os.close(self._write)
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        """The byte is enough."""
+
+    def _restore(self) -> None:
+        while self._before:
+            signal.signal(*self._before.popitem())
+
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager

@@ -7,11 +7,17 @@ messages are the same bytes (github.com/grpc/grpc-proto, grpc/reflection/v1/refl
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-import grpc
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message import DecodeError
+from grpc.aio import EOF
 from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from symd.errors import Malformed
+from symd.service.call import Call
+from symd.service.waiting import WaitingCalls
 
 PACKAGE = "grpc.reflection.v1"
 SERVICE = f"{PACKAGE}.ServerReflection"
@@ -19,18 +25,25 @@ REFLECTION = (reflection.SERVICE_NAME, SERVICE)
 """The full names of both services."""
 
 
-def enable_reflection(server: grpc.Server, names: Iterable[str]) -> None:
-    """Let the server tell of the services with these full names, in both versions."""
-    _describe()
-    reflection.enable_server_reflection(names, server)
-    handler = grpc.stream_stream_rpc_method_handler(
-        reflection.ReflectionServicer(names).ServerReflectionInfo,
-        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
-        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
-    )
-    methods = {"ServerReflectionInfo": handler}
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
-    server.add_registered_method_handlers(SERVICE, methods)
+class Reflection:
+    """Tells of the services with these full names, in both versions."""
+
+    def __init__(self, names: Iterable[str], waiting: WaitingCalls) -> None:
+        _describe()
+        self._servicer = reflection.ReflectionServicer(names)
+        self._waiting = waiting
+
+    async def answer(self, context: Any, call: Call) -> None:
+        """Each question in its turn. A question is a look into tables, answered on the event loop."""
+        data = await self._waiting.first_message(context, call)
+        while data is not EOF:
+            try:
+                request = reflection_pb2.ServerReflectionRequest.FromString(data)
+            except DecodeError as error:
+                raise Malformed(f"not a reflection request: {error}", where="the request") from None
+            for response in self._servicer.ServerReflectionInfo(iter((request,)), None):
+                await context.write(response.SerializeToString())
+            data = await self._waiting.first_message(context, call)
 
 
 def _describe() -> None:

@@ -9,7 +9,8 @@ from symd.api import Host
 from symd.config import Config
 from symd.errors import Unavailable
 from symd.service.installed_disassemblers import InstalledDisassemblers
-from symd.service.stream_limiter import StreamLimiter
+from symd.service.lanes import Lanes
+from symd.service.waiting import WaitingCalls
 from symd.service.watches import Watches
 from symd.wire.kept_tables import NamedTables
 
@@ -23,7 +24,8 @@ class ServiceContext:
 
     engine: Host
     config: Config
-    streams: StreamLimiter
+    lanes: Lanes
+    waiting: WaitingCalls
     watches: Watches
     services: tuple[str, ...]
     """The full names of the services that are served."""

@@ -1,19 +1,27 @@
-"""The routing table: every RPC and its module, by its name. A new RPC is one module; a new service is one line here."""
+"""The routing table: every RPC and its module, by its name. A new RPC is one module; a new service is one line here.
+
+A module of ``service/rpc`` has ``handle``. Where it is neither a question nor a stream like others, ``WORK`` says what kind of
+work it is (``service/lanes.py``); where some requests can be answered at once, ``at_once`` does (``service/answering.py``).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import grpc
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor, ServiceDescriptor
-from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
-from symd.errors import Malformed
-from symd.service.guard import Handler, streaming, unary
+from symd.service.answering import Method, answer_one, answer_stream
+from symd.service.guard import Answer, guarded
+from symd.service.health import Health
+from symd.service.lanes import Work
+from symd.service.reflection import REFLECTION, Reflection
 from symd.service.service_context import ServiceContext
 from symd.v1 import (
     alias_service_pb2,
@@ -51,55 +59,38 @@ def module_name(method: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", method).lower()
 
 
-def _handler(method: MethodDescriptor) -> Handler:
-    handle: Handler = import_module(f"symd.service.rpc.{module_name(method.name)}").handle
-    return handle
+def _method(method: MethodDescriptor) -> Method:
+    module = import_module(f"symd.service.rpc.{module_name(method.name)}")
+    many = method.client_streaming, method.server_streaming
+    work = getattr(module, "WORK", Work.STREAM if any(many) else Work.QUESTION)
+    request = GetMessageClass(method.input_type)
+    return Method(method.full_name, module.handle, request, work, getattr(module, "at_once", None), *many)
 
 
-HANDLERS: Mapping[str, Handler] = {
-    method.full_name: _handler(method) for service in services() for method in service.methods
+METHODS: Mapping[str, Method] = {
+    method.full_name: _method(method) for service in services() for method in service.methods
 }
-"""Every method of every service and the function that answers it; one without a module fails here."""
+"""Every method of every service and how it is answered; one without a module fails here."""
 
 
-def register(server: grpc.Server, service_context: ServiceContext) -> None:
-    """Let the server route every method of every service to its handler."""
-    for service in services():
-        methods = {method.name: _routed(method, service_context) for method in service.methods}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, methods),))
-        server.add_registered_method_handlers(service.full_name, methods)
+class Router(grpc.GenericRpcHandler):
+    """Every path of HTTP/2 that is served and its handler. To gRPC every request is a stream, whatever the protos say, which
+    on the wire is the same: so that the handler begins with the headers, and waits for the message itself."""
 
+    def __init__(self, service: ServiceContext, health: Health, reflection: Reflection) -> None:
+        self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        for method in METHODS.values():
+            way = answer_stream if method.many_requests or method.many_responses else answer_one
+            self._add(method.name, partial(way, method, service), many=method.many_responses)
+        self._add(f"{HEALTH}.Check", health.check, many=False)
+        self._add(f"{HEALTH}.Watch", health.watch, many=True)
+        for name in REFLECTION:
+            self._add(f"{name}.ServerReflectionInfo", reflection.answer, many=True)
 
-def _routed(method: MethodDescriptor, service_context: ServiceContext) -> grpc.RpcMethodHandler[Any, Any]:
-    guard = streaming if method.server_streaming else unary
-    request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
-    call = guard(_reading(HANDLERS[method.full_name], request, many=method.client_streaming), service_context)
-    make = _MAKERS[method.client_streaming, method.server_streaming]
-    return make(call, response_serializer=response.SerializeToString)
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+        return self._handlers.get(handler_call_details.method)
 
-
-def _reading(handler: Handler, kind: type[Message], *, many: bool) -> Handler:
-    """The handler, given messages for bytes. Were gRPC to read them, invalid bytes would be a traceback in the log,
-    the status INTERNAL, and in a stream a call that the server's end waits for."""
-
-    def read(data: bytes) -> Message:
-        try:
-            return kind.FromString(data)
-        except DecodeError as error:
-            raise Malformed(f"not a {kind.DESCRIPTOR.full_name}: {error}", where="the request") from None
-
-    def handle_one(service: ServiceContext, request: bytes, call: grpc.ServicerContext) -> Any:
-        return handler(service, read(request), call)
-
-    def handle_many(service: ServiceContext, requests: Iterator[bytes], call: grpc.ServicerContext) -> Any:
-        return handler(service, map(read, requests), call)
-
-    return handle_many if many else handle_one
-
-
-_MAKERS = {
-    (False, False): grpc.unary_unary_rpc_method_handler,
-    (False, True): grpc.unary_stream_rpc_method_handler,
-    (True, False): grpc.stream_unary_rpc_method_handler,
-    (True, True): grpc.stream_stream_rpc_method_handler,
-}
+    def _add(self, method: str, answer: Answer, *, many: bool) -> None:
+        make = grpc.stream_stream_rpc_method_handler if many else grpc.stream_unary_rpc_method_handler
+        service, _, name = method.rpartition(".")
+        self._handlers[f"/{service}/{name}"] = make(guarded(method, answer))

@@ -19,6 +19,7 @@ from symd.model.breakpoints import Breakpoint, Refusal, Resolved, SourceLine, Wa
 from symd.model.names import Match, NameKind, NameQuery
 from symd.model.sources import PathRule
 from symd.service.addresses import listening
+from symd.service.lanes import Work
 from symd.service.server import Daemon, build_daemon
 from symd.store import Store
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest
@@ -44,7 +45,7 @@ class Both:
         """Whether no watch is left, which may take a moment after one is cancelled."""
         until = time.monotonic() + 5
         while time.monotonic() < until:
-            if not self.daemon.watches.count_open and not list(self.engine.store.arrivals._listeners):
+            if not self.daemon.lanes[Work.WATCH].running and not list(self.engine.store.arrivals._listeners):
                 return True
             time.sleep(0.01)
         return False

@@ -204,6 +204,9 @@ class FakeEngine:
     def symbolize_one(self, digest, query, path=None):
         return self.symbolize(digest, [query], path)[0]
 
+    def answer_at_once(self, digest, query, path=None):
+        return self.symbolize_one(digest, query, path) if self.hold.is_set() else None
+
     def symbolize_column(self, digest, values, *, kernel=None, section=None, path=None):
         if kernel is not None:
             return self.symbolize(digest, [ByKernel(kernel, int(v)) for v in values], path)

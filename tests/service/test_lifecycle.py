@@ -162,6 +162,22 @@ def test_a_signal_ends_it_well_while_a_stream_is_open(path, number):
         assert not path.exists()
 
 
+def test_a_signal_ends_it_whichever_thread_gets_it(path):
+    """The system chooses a thread; the one that waits for the signal may be another."""
+    code = (
+        "import signal, sys, threading\n"
+        "from tests.service import daemon\n"
+        "from symd.service import lifecycle\n"
+        "def end():\n"
+        "    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)\n"
+        "def announced(address, ready):\n"
+        "    threading.Timer(0.5, end).start()\n"
+        "lifecycle._announce = announced\n"
+        f"raise SystemExit(daemon.main('unix:{path}'))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 0
+
+
 def test_a_stream_that_goes_on_is_told_that_the_daemon_stops(path):
     with daemon(f"unix:{path}", "5") as (process, address), grpc.insecure_channel(address) as channel:
 

@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_tools import protoc
 
-from symd.service.table import HANDLERS, services
+from symd.service.table import METHODS, services
 from tests.service.fakes import GOOD
 
 PROTOS = Path(__file__).parents[2] / "protos"
@@ -103,7 +103,7 @@ def test_reflection_tells_every_service_and_every_method(reflected):
         if name.startswith("symd")
         for method in pool.FindServiceByName(name).methods
     }
-    assert told == set(HANDLERS)
+    assert told == set(METHODS)
 
 
 def test_reflection_is_served_in_version_1_and_describes_itself(channel, reflected):

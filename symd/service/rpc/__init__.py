@@ -1,11 +1,13 @@
 """One module an RPC, called as its method in snake_case. Each has ``handle``, which decodes, asks the engine and encodes, and
 nothing that another one needs:
 
+    from symd.service.call import Call
     from symd.service.service_context import ServiceContext
 
-    def handle(service: ServiceContext, request: GetThingRequest, call: grpc.ServicerContext) -> GetThingResponse:
+    def handle(service: ServiceContext, request: GetThingRequest, call: Call) -> GetThingResponse:
         return to_response(service.engine.thing(*from_request(request)))
 
-``service`` is what the daemon consists of, ``call`` is gRPC's own (named ``_call`` where nobody needs it). A method that
-streams takes or returns an iterator of messages. Whatever is raised becomes a status in ``service/guard.py``.
+``service`` is what the daemon consists of, ``call`` says who asks and whether they still wait (named ``_call`` where nobody needs
+it). It runs in a thread of the method's lane. A method that streams takes or returns an iterator of messages. Whatever is raised
+becomes a status in ``service/guard.py``.
 """

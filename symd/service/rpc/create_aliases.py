@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, CreateAliasesResponse
 from symd.wire.aliases import from_create_request
 
 
-def handle(
-    service: ServiceContext, request: CreateAliasesRequest, _call: grpc.ServicerContext
-) -> CreateAliasesResponse:
+def handle(service: ServiceContext, request: CreateAliasesRequest, _call: Call) -> CreateAliasesResponse:
     service.engine.aliases.add(from_create_request(request))
     return CreateAliasesResponse()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.alias_service_pb2 import DeleteAliasRequest, DeleteAliasResponse
 from symd.wire.aliases import from_key
 
 
-def handle(service: ServiceContext, request: DeleteAliasRequest, _call: grpc.ServicerContext) -> DeleteAliasResponse:
+def handle(service: ServiceContext, request: DeleteAliasRequest, _call: Call) -> DeleteAliasResponse:
     service.engine.aliases.remove(*from_key(request))
     return DeleteAliasResponse()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import DeleteContextRequest, DeleteContextResponse
 from symd.wire.resource_names import context_id
 
 
-def handle(
-    service: ServiceContext, request: DeleteContextRequest, _call: grpc.ServicerContext
-) -> DeleteContextResponse:
+def handle(service: ServiceContext, request: DeleteContextRequest, _call: Call) -> DeleteContextResponse:
     service.engine.contexts.remove(context_id(request.name))
     return DeleteContextResponse()

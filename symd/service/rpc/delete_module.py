@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import DeleteModuleRequest, DeleteModuleResponse
 from symd.wire.resource_names import module_digest
 
 
-def handle(service: ServiceContext, request: DeleteModuleRequest, _call: grpc.ServicerContext) -> DeleteModuleResponse:
+def handle(service: ServiceContext, request: DeleteModuleRequest, _call: Call) -> DeleteModuleResponse:
     service.engine.remove(module_digest(request.name))
     return DeleteModuleResponse()

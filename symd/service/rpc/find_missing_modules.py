@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import FindMissingModulesRequest, FindMissingModulesResponse
 from symd.wire.resource_names import module_digest, module_name
 
 
-def handle(
-    service: ServiceContext, request: FindMissingModulesRequest, _call: grpc.ServicerContext
-) -> FindMissingModulesResponse:
+def handle(service: ServiceContext, request: FindMissingModulesRequest, _call: Call) -> FindMissingModulesResponse:
     digests = [module_digest(name, "names") for name in request.names]
     missing = service.engine.missing(digests)
     return FindMissingModulesResponse(names=map(module_name, missing))

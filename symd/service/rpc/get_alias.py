@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import grpc
-
 from symd.errors import AliasNotFound
+from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.alias_service_pb2 import GetAliasRequest, GetAliasResponse
 from symd.wire.aliases import from_key, to_alias
 
 
-def handle(service: ServiceContext, request: GetAliasRequest, _call: grpc.ServicerContext) -> GetAliasResponse:
+def handle(service: ServiceContext, request: GetAliasRequest, _call: Call) -> GetAliasResponse:
     kind, key, context = from_key(request)
     found = service.engine.aliases.resolve(kind, key, context)
     if found is None:

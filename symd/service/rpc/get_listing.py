@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.guard import while_wanted
 from symd.service.service_context import ServiceContext
 from symd.v1.listing_service_pb2 import GetListingRequest, GetListingResponse
 from symd.wire.listings import from_request, to_chunks
 
 
-def handle(
-    service: ServiceContext, request: GetListingRequest, call: grpc.ServicerContext
-) -> Iterator[GetListingResponse]:
-    with service.streams.opened():
-        for listing in service.engine.listing(*from_request(request)):
-            yield from while_wanted(to_chunks(listing), call)
+def handle(service: ServiceContext, request: GetListingRequest, call: Call) -> Iterator[GetListingResponse]:
+    for listing in service.engine.listing(*from_request(request)):
+        yield from while_wanted(to_chunks(listing), call)

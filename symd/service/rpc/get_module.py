@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import grpc
-
 from symd.errors import InvalidInput, LimitExceeded, Unsupported
+from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import GetModuleRequest, GetModuleResponse
 from symd.wire.modules import to_module, to_unreadable_module
 from symd.wire.resource_names import module_digest
 
 
-def handle(service: ServiceContext, request: GetModuleRequest, _call: grpc.ServicerContext) -> GetModuleResponse:
+def handle(service: ServiceContext, request: GetModuleRequest, _call: Call) -> GetModuleResponse:
     record = service.engine.record(module_digest(request.name))
     try:
         return GetModuleResponse(module=to_module(record, service.engine.module(record.sha256)))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import grpc
-
 from symd import __version__
 from symd.containers import FORMATS
 from symd.drivers.simulate import SIMULATED_PRODUCTS
 from symd.index import VERSION
+from symd.service.call import Call
 from symd.service.paging import MAX_SIZE
 from symd.service.service_context import MAX_REQUEST, ServiceContext
 from symd.v1.server_service_pb2 import DisassemblerInfo, GetServerInfoRequest, GetServerInfoResponse, ServerInfo
@@ -15,9 +14,7 @@ from symd.wire.grabs import APIS
 from symd.wire.server_info import to_limits
 
 
-def handle(
-    service: ServiceContext, _request: GetServerInfoRequest, _call: grpc.ServicerContext
-) -> GetServerInfoResponse:
+def handle(service: ServiceContext, _request: GetServerInfoRequest, _call: Call) -> GetServerInfoResponse:
     config, limits = service.config, service.config.limits
     info = ServerInfo(
         version=__version__,

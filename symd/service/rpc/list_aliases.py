@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from itertools import islice
 
-import grpc
-
 from symd.model.contexts import Alias
 from symd.model.identities import Digest
+from symd.service.call import Call
 from symd.service.paging import bad_token, from_token, page_size, to_token
 from symd.service.service_context import ServiceContext
 from symd.v1.alias_service_pb2 import ListAliasesRequest, ListAliasesResponse
@@ -15,7 +14,7 @@ from symd.wire.aliases import to_alias
 from symd.wire.resource_names import module_digest
 
 
-def handle(service: ServiceContext, request: ListAliasesRequest, _call: grpc.ServicerContext) -> ListAliasesResponse:
+def handle(service: ServiceContext, request: ListAliasesRequest, _call: Call) -> ListAliasesResponse:
     digest, of = module_digest(request.parent, "parent"), f"{request.parent}/aliases"
     size, after = page_size(request.page_size), _after(digest, from_token(request.page_token, of, list, []))
     page = list(islice(service.engine.aliases.of(digest, after), size + 1))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.paging import slice_page
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListCodeObjectsRequest, ListCodeObjectsResponse
@@ -11,9 +10,7 @@ from symd.wire.modules import to_code_object
 from symd.wire.resource_names import module_digest
 
 
-def handle(
-    service: ServiceContext, request: ListCodeObjectsRequest, _call: grpc.ServicerContext
-) -> ListCodeObjectsResponse:
+def handle(service: ServiceContext, request: ListCodeObjectsRequest, _call: Call) -> ListCodeObjectsResponse:
     objects = service.engine.module(module_digest(request.parent, "parent")).objects
     page, token = slice_page(objects, f"{request.parent}/objects", request.page_size, request.page_token)
     return ListCodeObjectsResponse(code_objects=map(to_code_object, page), next_page_token=token)

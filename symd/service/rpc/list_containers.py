@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.paging import slice_page
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListContainersRequest, ListContainersResponse
@@ -11,9 +10,7 @@ from symd.wire.modules import to_container
 from symd.wire.resource_names import module_digest
 
 
-def handle(
-    service: ServiceContext, request: ListContainersRequest, _call: grpc.ServicerContext
-) -> ListContainersResponse:
+def handle(service: ServiceContext, request: ListContainersRequest, _call: Call) -> ListContainersResponse:
     containers = service.engine.module(module_digest(request.parent, "parent")).containers
     page, token = slice_page(containers, f"{request.parent}/containers", request.page_size, request.page_token)
     return ListContainersResponse(containers=map(to_container, page), next_page_token=token)

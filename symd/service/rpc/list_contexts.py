@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import dropwhile, islice
 
-import grpc
-
 from symd.errors import ContextNotFound
 from symd.model.contexts import ContextRecord
+from symd.service.call import Call
 from symd.service.paging import bad_token, from_token, page_size, to_token
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import ListContextsRequest, ListContextsResponse
@@ -17,7 +16,7 @@ from symd.wire.contexts import to_context_record
 LIST = "contexts"
 
 
-def handle(service: ServiceContext, request: ListContextsRequest, _call: grpc.ServicerContext) -> ListContextsResponse:
+def handle(service: ServiceContext, request: ListContextsRequest, _call: Call) -> ListContextsResponse:
     size = page_size(request.page_size)
     page = list(islice(_after(service, from_token(request.page_token, LIST, list, [])), size + 1))
     last = page[size - 1] if len(page) > size else None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import grpc
-
 from symd.errors import ObjectNotFound
 from symd.model.summaries import KernelSummary, ModuleSummary
+from symd.service.call import Call
 from symd.service.paging import slice_page
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListKernelsRequest, ListKernelsResponse
@@ -15,7 +14,7 @@ from symd.wire.modules import to_kernel
 from symd.wire.resource_names import module_digest, optional_path
 
 
-def handle(service: ServiceContext, request: ListKernelsRequest, _call: grpc.ServicerContext) -> ListKernelsResponse:
+def handle(service: ServiceContext, request: ListKernelsRequest, _call: Call) -> ListKernelsResponse:
     module = service.engine.module(module_digest(request.parent, "parent"))
     path = optional_path(request)
     kernels = _kernels(module, path)

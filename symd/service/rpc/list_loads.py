@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.paging import bad_token, from_token, page_size, to_token
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import KnownLoad, ListLoadsRequest, ListLoadsResponse
@@ -15,7 +14,7 @@ from symd.wire.resource_names import context_id
 TOP = 1 << 63
 
 
-def handle(service: ServiceContext, request: ListLoadsRequest, _call: grpc.ServicerContext) -> ListLoadsResponse:
+def handle(service: ServiceContext, request: ListLoadsRequest, _call: Call) -> ListLoadsResponse:
     size, of = page_size(request.page_size), f"{request.parent}/loads"
     after = from_token(request.page_token, of, int, 0)
     if not 0 <= after < TOP:

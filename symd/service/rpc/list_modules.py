@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import dropwhile, islice
 
-import grpc
-
 from symd.model.summaries import ModuleRecord
+from symd.service.call import Call
 from symd.service.paging import bad_token, from_token, page_size, to_token
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListModulesRequest, ListModulesResponse
@@ -15,7 +14,7 @@ from symd.wire.modules import to_module
 LIST = "modules"
 
 
-def handle(service: ServiceContext, request: ListModulesRequest, _call: grpc.ServicerContext) -> ListModulesResponse:
+def handle(service: ServiceContext, request: ListModulesRequest, _call: Call) -> ListModulesResponse:
     size = page_size(request.page_size)
     last = _key(request.page_token)
     rest = dropwhile(lambda record: (record.create_time, record.sha256) <= last, service.engine.modules())

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import grpc
-
 from symd.model.sources import PathRule
 from symd.query.source_text import Allowed, completed
+from symd.service.call import Call
 from symd.service.guard import while_wanted
 from symd.service.service_context import ServiceContext
 from symd.store.source_files import read_below
@@ -16,13 +15,10 @@ from symd.v1.listing_service_pb2 import ReadSourcesRequest, ReadSourcesResponse
 from symd.wire.sources import from_request, to_chunks
 
 
-def handle(
-    service: ServiceContext, request: ReadSourcesRequest, call: grpc.ServicerContext
-) -> Iterator[ReadSourcesResponse]:
+def handle(service: ServiceContext, request: ReadSourcesRequest, call: Call) -> Iterator[ReadSourcesResponse]:
     digest, files, path = from_request(request)
     read = partial(read_below, largest=service.config.limits.source_size)
     rules = tuple(PathRule(prefix, here) for prefix, here in service.config.source_map)
     allowed = Allowed(service.config.source_roots, rules)
-    with service.streams.opened():
-        for source in service.engine.sources(digest, files, path):
-            yield from while_wanted(to_chunks(completed(source, allowed, read)), call)
+    for source in service.engine.sources(digest, files, path):
+        yield from while_wanted(to_chunks(completed(source, allowed, read)), call)

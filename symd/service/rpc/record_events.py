@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import RecordEventsRequest, RecordEventsResponse
 from symd.wire.contexts import from_record_request
 
 
-def handle(service: ServiceContext, request: RecordEventsRequest, _call: grpc.ServicerContext) -> RecordEventsResponse:
+def handle(service: ServiceContext, request: RecordEventsRequest, _call: Call) -> RecordEventsResponse:
     keys = service.engine.contexts.record(*from_record_request(request))
     return RecordEventsResponse(keys=keys)

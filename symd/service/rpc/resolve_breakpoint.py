@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.paging import slice_page
 from symd.service.service_context import ServiceContext
 from symd.v1.breakpoint_service_pb2 import ResolveBreakpointRequest, ResolveBreakpointResponse
 from symd.wire.breakpoints import from_resolve_request, to_location, to_refusal
 
 
-def handle(
-    service: ServiceContext, request: ResolveBreakpointRequest, _call: grpc.ServicerContext
-) -> ResolveBreakpointResponse:
+def handle(service: ServiceContext, request: ResolveBreakpointRequest, _call: Call) -> ResolveBreakpointResponse:
     digest, asked = from_resolve_request(request)
     answer = service.engine.locate(
         digest, asked.where, asked.path, every_address=asked.every_address, rules=asked.rules

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import grpc
-
-from symd.service.batches import answer
+from symd.service.batches import answer, answer_at_once
+from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 
+at_once = answer_at_once
 
-def handle(service: ServiceContext, request: SymbolizeRequest, _call: grpc.ServicerContext) -> SymbolizeResponse:
+
+def handle(service: ServiceContext, request: SymbolizeRequest, _call: Call) -> SymbolizeResponse:
     response = SymbolizeResponse()
     answer(service, request, response, set())
     return response

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import grpc
-
+from symd.service.call import Call
+from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import SymbolizeAddressesRequest, SymbolizeAddressesResponse
 from symd.wire.device import from_request, to_device_columns
 
+WORK = Work.BATCH
 
-def handle(
-    service: ServiceContext, request: SymbolizeAddressesRequest, _call: grpc.ServicerContext
-) -> SymbolizeAddressesResponse:
+
+def handle(service: ServiceContext, request: SymbolizeAddressesRequest, _call: Call) -> SymbolizeAddressesResponse:
     answers = service.engine.contexts.symbolize(*from_request(request, service.config.limits.batch))
     return SymbolizeAddressesResponse(answers=to_device_columns(answers))

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import grpc
-
 from symd.errors import SymdError
 from symd.service.batches import answer
+from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeStreamRequest, SymbolizeStreamResponse
 from symd.wire.failures import to_status
 
 
 def handle(
-    service: ServiceContext, requests: Iterator[SymbolizeStreamRequest], call: grpc.ServicerContext
+    service: ServiceContext, requests: Iterator[SymbolizeStreamRequest], call: Call
 ) -> Iterator[SymbolizeStreamResponse]:
     sent: set[bytes] = set()
-    with service.streams.opened():
-        for request in requests:
-            yield _outcome(service, request, sent)
-            service.check_running()
-            if not call.is_active():
-                return
+    for request in requests:
+        yield _outcome(service, request, sent)
+        service.check_running()
+        if not call.is_active():
+            return
 
 
 def _outcome(service: ServiceContext, request: SymbolizeStreamRequest, sent: set[bytes]) -> SymbolizeStreamResponse:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import grpc
-
+from symd.service.call import Call
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import UpdateModuleRequest, UpdateModuleResponse
 from symd.wire.modules import from_update_request, to_module
 
 
-def handle(service: ServiceContext, request: UpdateModuleRequest, _call: grpc.ServicerContext) -> UpdateModuleResponse:
+def handle(service: ServiceContext, request: UpdateModuleRequest, _call: Call) -> UpdateModuleResponse:
     digest, label = from_update_request(request)
     return UpdateModuleResponse(module=to_module(service.engine.relabel(digest, label)))

@@ -5,29 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import grpc
-
 from symd.api import Receiving
 from symd.config import Limits
 from symd.errors import HashMismatch, LimitExceeded
 from symd.model.identities import checked_digest
+from symd.service.call import Call
 from symd.service.guard import check_deadline
+from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import UploadHeader, UploadModuleRequest, UploadModuleResponse
 from symd.wire.fields import wrong_field
 from symd.wire.modules import to_module
 
+WORK = Work.UPLOAD
 
-def handle(
-    service: ServiceContext, requests: Iterator[UploadModuleRequest], call: grpc.ServicerContext
-) -> UploadModuleResponse:
-    with service.streams.opened():
-        header = _header(requests, service.config.limits)
-        with service.engine.receive(header.label) as arriving:
-            _receive(requests, header, arriving, service.config.limits)
-            check_deadline(call)
-            service.check_running()
-            module = arriving.commit(header.sha256)
+
+def handle(service: ServiceContext, requests: Iterator[UploadModuleRequest], call: Call) -> UploadModuleResponse:
+    header = _header(requests, service.config.limits)
+    with service.engine.receive(header.label) as arriving:
+        _receive(requests, header, arriving, service.config.limits)
+        check_deadline(call)
+        service.check_running()
+        module = arriving.commit(header.sha256)
     return UploadModuleResponse(module=to_module(service.engine.record(module.sha256), module))
 
 

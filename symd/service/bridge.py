@@ -1,0 +1,123 @@
+"""Messages between the event loop and a handler's thread, both ways, a few at a time: whoever is faster waits.
+
+The handler is plain: it iterates over the requests and gives responses. The loop reads a message ahead, and no further.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from queue import SimpleQueue
+from typing import Final, Self
+
+from grpc.aio import EOF, BaseError
+
+from symd.service.call import CallEnded
+
+AHEAD = 2
+"""Responses that may be made before the first of them is sent."""
+
+
+class Requests:
+    """The messages of a stream, ``first`` the one that came already (``EOF``: none will). An iterator for a handler's thread."""
+
+    def __init__(self, first: object) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._arrived: SimpleQueue[object] = SimpleQueue()
+        self._taken = asyncio.Event()
+        self._ended = False
+        self._last = first is EOF
+        self.awaited_since: float | None = None
+        """When the handler began to wait for the client, by the loop's clock; None while it works."""
+        self._arrived.put(first)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        if self._arrived.empty():
+            self.awaited_since = self._loop.time()
+        message = self._arrived.get()
+        self.awaited_since = None
+        if message is _ENDED:
+            self._arrived.put(message)
+            raise CallEnded
+        if message is EOF:
+            self._arrived.put(message)
+            raise StopIteration
+        self._loop.call_soon_threadsafe(self._taken.set)
+        assert isinstance(message, bytes)  # noqa: S101 - what gRPC gives
+        return message
+
+    async def receive(self, read: Callable[[], Awaitable[object]]) -> None:
+        """Put messages where the handler takes them until there are no more, or the call has ended."""
+        while not (self._last or self._ended):
+            await self._taken.wait()
+            self._taken.clear()
+            try:
+                message = await read()
+            except BaseError:
+                return self.end()  # gRPC says that the call has ended
+            self._last = message is EOF
+            self._arrived.put(message)
+        return None
+
+    def end(self) -> None:
+        """Let the handler's thread end when it asks for the next message."""
+        self._ended = True
+        self._arrived.put(_ENDED)
+        self._taken.set()
+
+
+class Responses:
+    """The messages that a handler's thread makes, to be sent on the event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._room = threading.Semaphore(AHEAD)
+        self._made: deque[bytes] = deque()
+        self._changed = asyncio.Event()
+        self._closed = False
+        self._ended = False
+        self.stalled_since: float | None = None
+        """When the message at hand was given to gRPC, by the loop's clock; None while there is none."""
+
+    def put(self, message: bytes) -> None:
+        """Send a message, when there is room. Raises ``CallEnded``. For the handler's thread."""
+        self._room.acquire()
+        if self._ended:
+            raise CallEnded
+        self._loop.call_soon_threadsafe(self._append, message)
+
+    async def send(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        """Send what is made until ``close``."""
+        while await self._something():
+            self.stalled_since = self._loop.time()
+            await write(self._made.popleft())
+            self.stalled_since = None
+            self._room.release()
+
+    def close(self) -> None:
+        """Say that nothing more is made."""
+        self._closed = True
+        self._changed.set()
+
+    def end(self) -> None:
+        """Let the handler's thread end when it makes the next message."""
+        self._ended = True
+        self._room.release()
+
+    async def _something(self) -> bool:
+        while not (self._made or self._closed):
+            self._changed.clear()
+            await self._changed.wait()
+        return bool(self._made)
+
+    def _append(self, message: bytes) -> None:
+        self._made.append(message)
+        self._changed.set()
+
+
+_ENDED: Final = object()

@@ -1,0 +1,50 @@
+"""One call as its handler sees it: who asks, how long they wait, and whether they still do. It is symd's own, so that handlers
+know nothing of the server underneath, and may be used from any thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+
+class CallEnded(Exception):
+    """Raised in a handler's thread when it asks for a message or sends one and the call has ended."""
+
+
+class Call:
+    """``method`` is the full name, ``client`` is where the call comes from. ``seconds`` are left; None: no deadline."""
+
+    __slots__ = ("_callbacks", "_deadline", "_ended", "_lock", "begun", "client", "method")
+
+    def __init__(self, method: str, client: str, seconds: float | None) -> None:
+        self.method = method
+        self.client = client
+        self.begun = time.monotonic()
+        self._deadline = None if seconds is None else self.begun + seconds
+        self._ended = False
+        self._callbacks: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def time_remaining(self) -> float | None:
+        """Seconds until nobody waits any more; None where the caller waits as long as it takes."""
+        return None if self._deadline is None else max(self._deadline - time.monotonic(), 0.0)
+
+    def is_active(self) -> bool:
+        """Whether somebody still waits for the answer."""
+        return not self._ended
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        """Let ``callback`` be called when the call ends, on the event loop: it must not wait. False: it has ended already."""
+        with self._lock:
+            if not self._ended:
+                self._callbacks.append(callback)
+            return not self._ended
+
+    def end(self) -> None:
+        """Say that the call has ended. Saying it again changes nothing."""
+        with self._lock:
+            self._ended = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()

@@ -1,0 +1,77 @@
+"""The standard health service (github.com/grpc/grpc-proto, grpc/health/v1/health.proto), answered on the event loop, so that
+no amount of other work keeps it from answering."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from grpc.aio import EOF
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+from symd.errors import Busy, InvalidInput, Malformed, NotFound
+from symd.service.call import Call
+from symd.service.waiting import WaitingCalls
+
+SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
+
+WATCHES = 64
+"""Health watches open at a time."""
+
+
+class Health:
+    """What is served, by the services' full names; "" is all of it. Its coroutines and ``set`` belong on one event loop."""
+
+    def __init__(self, names: Iterable[str], waiting: WaitingCalls) -> None:
+        self._waiting = waiting
+        self._status = dict.fromkeys(("", *names), SERVING)
+        self._watches: set[asyncio.Event] = set()
+
+    def set(self, status: HealthCheckResponse.ServingStatus, names: Iterable[str] | None = None) -> None:
+        """Say a status of the services with these names, or of all."""
+        self._status.update(dict.fromkeys(tuple(self._status if names is None else names), status))
+        for changed in self._watches:
+            changed.set()
+
+    async def check(self, context: Any, call: Call) -> bytes:
+        """The status of one service now. Raises ``NotFound``."""
+        name = await self._asked(context, call)
+        status = self._status.get(name)
+        if status is None:
+            raise NotFound(f"no service {name[:100]!r} is served here", hint='ask for the service "": all of them')
+        response: bytes = HealthCheckResponse(status=status).SerializeToString()
+        return response
+
+    async def watch(self, context: Any, call: Call) -> None:
+        """The status of one service now and whenever it changes, until the call ends. Raises ``Busy``."""
+        name = await self._asked(context, call)
+        if len(self._watches) >= WATCHES:
+            raise Busy(
+                f"{WATCHES} health watches are open already",
+                hint="close one, or ask with Check",
+                metadata={"limit": "health_watches", "value": str(WATCHES)},
+            )
+        changed, told = asyncio.Event(), None
+        self._watches.add(changed)
+        try:
+            while True:
+                changed.clear()
+                status = self._status.get(name, HealthCheckResponse.SERVICE_UNKNOWN)
+                if status != told:
+                    await context.write(HealthCheckResponse(status=status).SerializeToString())
+                told = status
+                await changed.wait()
+        finally:
+            self._watches.discard(changed)
+
+    async def _asked(self, context: Any, call: Call) -> str:
+        data = await self._waiting.first_message(context, call)
+        if data is EOF:
+            raise InvalidInput("the call has no message", hint="send one")
+        try:
+            name: str = HealthCheckRequest.FromString(data).service
+        except DecodeError as error:
+            raise Malformed(f"not a health request: {error}", where="the request") from None
+        return name
