@@ -21,10 +21,10 @@ Answer = Callable[[Any, Call], Awaitable[Any]]
 """Takes what grpc.aio gives a handler and the call; returns the response's bytes, or None where it has sent them."""
 
 
-def guarded(method: str, answer: Answer) -> Callable[[Any, Any], Awaitable[Any]]:
+def guard(method: str, answer: Answer) -> Callable[[Any, Any], Awaitable[Any]]:
     """The handler that grpc.aio calls when the headers of a call come, its message not yet."""
 
-    async def handle(_requests: Any, context: Any) -> Any:
+    async def guarded(_requests: Any, context: Any) -> Any:
         call = Call(method, context.peer(), context.time_remaining())
         try:
             return await answer(context, call)
@@ -37,7 +37,7 @@ def guarded(method: str, answer: Answer) -> Callable[[Any, Any], Awaitable[Any]]
         finally:
             call.end()
 
-    return handle
+    return guarded
 
 
 async def fail(context: Any, error: SymdError) -> None:

@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.service.answering import Method, answer_one, answer_stream
-from symd.service.guard import Answer, guarded
+from symd.service.guard import Answer, guard
 from symd.service.health import Health
 from symd.service.lanes import Work
 from symd.service.reflection import REFLECTION, Reflection
@@ -93,4 +93,4 @@ class Router(grpc.GenericRpcHandler):
     def _add(self, method: str, answer: Answer, *, many: bool) -> None:
         make = grpc.stream_stream_rpc_method_handler if many else grpc.stream_unary_rpc_method_handler
         service, _, name = method.rpartition(".")
-        self._handlers[f"/{service}/{name}"] = make(guarded(method, answer))
+        self._handlers[f"/{service}/{name}"] = make(guard(method, answer))

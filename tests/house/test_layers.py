@@ -129,6 +129,7 @@ BROAD = {"Exception", "BaseException"}
 ENDS_OF_THE_LINE = {
     ("cli/__init__.py", "_invoke"): "prints the traceback and exits with the code for a defect",
     ("service/guard.py", "guarded"): "logs the traceback and ends the call with a SymdError that carries its id",
+    ("service/lanes.py", "_attempt"): "hands it from the lane's thread to the call that waits, where it is raised",
 }
 """Functions that may handle every exception without raising one, and what they do instead: nothing stands above them."""
 
