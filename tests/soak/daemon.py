@@ -38,9 +38,13 @@ class Daemon:
     def usage(self) -> Usage:
         process = Path("/proc") / str(self.process.pid)
         status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
-        children = (process / "task" / str(self.process.pid) / "children").read_text().split()
         memory = int(status["RssAnon"].split()[0]) << 10
-        return Usage(int(status["Threads"]), len(list((process / "fd").iterdir())), memory, len(children))
+        return Usage(int(status["Threads"]), len(list((process / "fd").iterdir())), memory, len(self.children()))
+
+    def children(self) -> list[int]:
+        """The processes that it started and that are there now."""
+        listed = (Path("/proc") / str(self.process.pid) / "task" / str(self.process.pid) / "children").read_text()
+        return [int(number) for number in listed.split()]
 
     def stored(self) -> dict[str, int]:
         """Every file of modules and indexes with its size."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.soak import abuse
 from tests.soak.run import soak
 
 
@@ -12,3 +13,10 @@ def test_a_daemon_under_mixed_clients_answers_as_the_engine_does_and_leaks_nothi
     assert outcome.problems == []
     assert outcome.done["add"]
     assert outcome.catalogued
+
+
+def test_many_clients_get_no_wrong_answer_while_the_daemon_is_abused(tmp_path: Path) -> None:
+    outcome = abuse.run(tmp_path, 6, clients=16)
+    assert outcome.problems == []
+    assert outcome.done["answered"] > 50
+    assert outcome.flipped
