@@ -43,4 +43,6 @@ class Budget:
     @staticmethod
     def _over(name: str, value: int, where: str) -> LimitExceeded:
         hint = f"raise the limit {name} if the file is to be trusted"
-        return LimitExceeded(f"passes the limit {name} = {value}", where=where, hint=hint, metadata={"limit": name})
+        return LimitExceeded(
+            f"passes the limit {name} = {value}", where=where, hint=hint, metadata={"limit": name, "value": str(value)}
+        )

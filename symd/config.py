@@ -38,8 +38,14 @@ class Limits:
     """Addresses in one request."""
     build_seconds: float = 120.0
     """Time to index one module."""
+    question_seconds: float = 30.0
+    """Time for a question that is answered from a module's bytes: variables, code for a listing, sources, a code object."""
     build_memory: int = 4096 * MIB
-    """Address space of the process that indexes."""
+    """Address space of a process that reads modules."""
+    index_size: int = 2048 * MIB
+    """The largest index file."""
+    answer_size: int = 128 * MIB
+    """The largest answer to a question that is answered from a module's bytes, such as one code object."""
     open_indexes: int = 1024 * MIB
     """Indexes kept open together; the least recently used are closed."""
     store_size: int = 65536 * MIB
@@ -162,7 +168,9 @@ class Config:
     workers: int = 8
     """Threads that answer questions."""
     builders: int = 2
-    """Processes that index modules, started when they are needed."""
+    """Processes that index large modules, and do what takes long; one is started ahead."""
+    readers: int = 2
+    """Processes that index small modules and answer questions about modules' bytes; they are started ahead."""
     streams: int = 32
     """Streams open at a time; each that has sent something holds a thread of its own."""
     watches: int = 64

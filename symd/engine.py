@@ -13,8 +13,7 @@ from symd.api import AliasVerbs, ContextVerbs, Receiving
 from symd.config import Limits
 from symd.contexts.verbs import Contexts, StoredAliases
 from symd.errors import DriverMissing, InvalidInput, LimitExceeded, NoDebugData, NotFound, ToolMissing, Unsupported
-from symd.index.module import build_index
-from symd.indexes import Builder, Indexes
+from symd.indexes import Indexes
 from symd.model.addresses import ByKernel, KernelOffset, Query
 from symd.model.answers import Answer, Answers
 from symd.model.breakpoints import Breakpoint, Located, SourceLine, Watch, check_breakpoints
@@ -25,16 +24,17 @@ from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.names import NamedItem, NameQuery
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
-from symd.model.variables import InScope
+from symd.model.variables import InScope, Visible
 from symd.query.breakpoints import locate
 from symd.query.lines import lines
-from symd.query.listing import Disassemble, chosen, listings
+from symd.query.listing import Disassemble, listings
 from symd.query.names import find_names
-from symd.query.ptx_lines import ptx_tables
-from symd.query.source_text import from_module, with_named
+from symd.query.source_text import with_named
 from symd.query.symbolize import symbolize, symbolize_column
 from symd.query.variables import variables
 from symd.query.watch import events
+from symd.reading.questions import CarriedSources, ListedCode, ObjectBytes, PtxLines, VariablesAt
+from symd.reading.reader import InProcessReader, Reader
 from symd.store import Store, Upload
 
 Grabber = Callable[[GrabRequest, Limits], Grabbed]
@@ -45,8 +45,8 @@ class Engine:
     is indexed once (``symd.indexes``).
 
     ``grab`` is the function that drives real drivers (``symd.drivers.grab``); without one the verb of that name is
-    refused. ``disassemble`` runs disassemblers (``symd.disasm.disassemble``); likewise. ``build`` indexes modules that
-    are not small, elsewhere than in the thread that asks where it can (``symd.service.building``).
+    refused. ``disassemble`` runs disassemblers (``symd.disasm.disassemble``); likewise. ``reader`` reads modules' bytes:
+    without one this process does; a daemon has other processes do it (``symd.service.workers``).
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class Engine:
         limits: Limits | None = None,
         grab: Grabber | None = None,
         disassemble: Disassemble | None = None,
-        build: Builder = build_index,
+        reader: Reader | None = None,
     ) -> None:
         self.store = store
         self.limits = limits or Limits()
         self._grab = grab
         self._disassemble = disassemble
-        self._indexes = Indexes(store, self.limits, build)
+        self._indexes = Indexes(store, self.limits, reader or InProcessReader(self.limits))
         self._open_index = self._indexes.get_open
         self.contexts: ContextVerbs = Contexts(store.context_log, self._indexes.whole)
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
@@ -127,11 +127,11 @@ class Engine:
         return self._indexes.whole(digest).summary
 
     def object_data(self, digest: str, path: str) -> bytes:
-        return self._indexes.code_object(digest, path).data
+        return self._indexes.ask(digest, ObjectBytes(path))
 
     def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
         index = self._indexes.whole(digest)
-        return ptx_tables(self._indexes.code_objects(digest), path) if level is LineLevel.PTX else lines(index, path)
+        return iter(self._indexes.ask(digest, PtxLines(path))) if level is LineLevel.PTX else lines(index, path)
 
     def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
         return symbolize(self._indexes.for_queries(digest, queries), queries, path)
@@ -178,16 +178,19 @@ class Engine:
         return find_names(self._indexes.whole(digest), wanted, path)
 
     def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
-        return variables(self._indexes.whole(digest), query, lambda: self._indexes.code_objects(digest), path)
+        def read(within: str, section: int, offset: int) -> Visible | str:
+            return self._indexes.ask(digest, VariablesAt(within, section, offset))
+
+        return variables(self._indexes.whole(digest), query, read, path)
 
     def listing(self, digest: str, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
         if self._disassemble is None:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
-        codes = chosen(self._indexes.code_objects(digest), part)
+        codes = self._indexes.ask(digest, ListedCode(part))
         return listings(self._indexes.whole(digest), codes, self._disassemble(codes, part.kernel, self.limits))
 
     def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
-        found = from_module(self._indexes.code_objects(digest), files, path)
+        found = self._indexes.ask(digest, CarriedSources(tuple(files), path))
         return with_named(found, self._indexes.whole(digest), path)
 
 

@@ -26,6 +26,7 @@ SymdError                   INTERNAL             a defect of symd itself
 +-- Unavailable             UNAVAILABLE          an outside part failed; trying again may help
 |   +-- ServerUnavailable                        no daemon answers at that address
 |   +-- StoreUnavailable                         the disk refused
+|   +-- WorkerDied                               the process that read the module died; says of which signal
 +-- DriverFailed            INTERNAL             a driver call returned an error code
 |   +-- DriverCrashed                            a driver died of a signal or an abort
 +-- ToolFailed              INTERNAL             an outside program or library ran and refused; its exit code, its last words
@@ -70,6 +71,7 @@ __all__ = (
     "Unavailable",
     "UnknownFormat",
     "Unsupported",
+    "WorkerDied",
     "by_reason",
     "described",
     "from_description",
@@ -240,6 +242,12 @@ class ServerUnavailable(Unavailable):
 
 class StoreUnavailable(Unavailable):
     reason = "STORE_UNAVAILABLE"
+
+
+class WorkerDied(Unavailable):
+    """``metadata`` has ``signal``, its name, where it died of one."""
+
+    reason = "WORKER_DIED"
 
 
 class DriverFailed(SymdError):

@@ -14,13 +14,23 @@ is answered by the first that can:
 3. *Stored*: the index file that the store has under the module's digest and ``format.VERSION``. One that is damaged, or
    is not what the schema says, is made anew.
 4. *Built*: made from the module's bytes and put into the store. Whoever asks first builds; others who ask for the same
-   module wait. Small modules are built in the thread that asks, others by ``build``, which may go to another process. A
-   process that has no store keeps what it built for as long as it lives.
+   module wait.
+
+Whoever reads a module's bytes is a ``Reader``: in a daemon another process, for large modules and for small. What it
+makes of them comes back as an index file, which is checked before anything of it is believed.
 
 *Failures* are answers too. That bytes are malformed, unsupported or beyond a limit is the same every time: the store
 keeps the error under digest and version (``store.failures`` says which kinds last), and it is raised again without
-another look at the bytes. A module that was just added and cannot be indexed is taken out of the store again; what is
-remembered stays. A new ``format.VERSION`` forgets indexes and failures alike, because both are kept under it.
+another look at the bytes, unless the limit that it names has been raised since. A module that was just added and cannot
+be indexed is taken out of the store again; what is remembered stays. A new ``format.VERSION`` forgets indexes and failures
+alike, because both are kept under it.
+
+*Attempts* are counted before they begin, so that bytes which end the process that reads them, or this one, do so
+``MAX_ATTEMPTS`` times and not for ever: then the module is malformed, and that is remembered. An answer or an error
+forgets the count.
+
+*Damage*: where the bytes of a stored module are not those of its digest any more, its file is set aside. Its index, which
+has a checksum of its own, goes on answering, and adding the same bytes again mends the rest.
 
 *Admission*: ``add``, ``keep`` and ``admit`` take a module whose bytes are at hand through the layers once, so that what
 is in the catalogue with a format has been opened, and tell those who listen that it is there."""
@@ -28,35 +38,40 @@ is in the catalogue with a format has been opened, and tell those who listen tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from symd import containers
 from symd.config import Limits
 from symd.elf.constants import MAGIC
-from symd.errors import DataLoss, ObjectNotFound, SymdError
+from symd.errors import DataLoss, DeadlineExceeded, Malformed, SymdError, WorkerDied
 from symd.index import VERSION, Index, build
-from symd.index.module import build_index, decoded_objects, described
-from symd.index.module_tables import DecodedObject
-from symd.index.partial import MIN_OBJECTS, PartialIndex
+from symd.index.module import decoded_objects
+from symd.index.partial import PartialIndex
+from symd.index.summary import unpack
 from symd.model.addresses import ByKernel, Query
 from symd.model.code import CodeObject
-from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
+from symd.reading.module_file import ModuleFile
+from symd.reading.questions import IndexFor, MakeIndex, Outline, Question
+from symd.reading.reader import Reader
 
 if TYPE_CHECKING:
     from symd.store import Store, Upload
 
-Builder = Callable[[bytes, Limits], bytes]
+T = TypeVar("T")
 MAX_PARTIAL_QUERIES = 64
 """Queries about one file that a partial index may answer; more need most of the file anyway."""
+MAX_ATTEMPTS = 3
+"""So often a module may end whoever indexes it."""
+MAX_COPIED_INDEX = 64 << 20
+"""An index of fewer bytes is read into memory, so that nothing that becomes of its file afterwards changes an answer; a
+larger one is mapped."""
 _SMALL_MODULE_BYTES = 1 << 16
-"""A module of so many bytes is indexed in the thread that asks."""
-_COPIED_INDEX_BYTES = 1 << 18
-"""An index of fewer bytes is read rather than mapped: a mapping holds a file descriptor."""
+"""A module of so many bytes has its whole index as soon as a part of it."""
 _OPEN_PARTIALS = 4
-"""Modules of many code objects that are kept open while their indexes are made."""
+"""Modules of many code objects that are answered for in part while their indexes are made."""
 
 
 class FileIndex:
@@ -81,23 +96,32 @@ class FileIndex:
         return Index(build(decoded_objects(self._objects, self._limits), self._summary))
 
 
+class _Outlined(NamedTuple):
+    """A module whose whole index is not made yet: its summary, and the last index that was made for some queries."""
+
+    summary: ModuleSummary
+    queries: frozenset[Query] = frozenset()
+    some: Index | None = None
+
+
 class Indexes:
     """The indexes of the modules in a store. Safe to use from several threads; a module that several ask for at once is
-    indexed once. ``build`` makes an index file of a module's bytes."""
+    indexed once. ``reader`` reads modules' bytes."""
 
-    def __init__(self, store: Store, limits: Limits, build: Builder = build_index) -> None:
+    def __init__(self, store: Store, limits: Limits, reader: Reader) -> None:
         from symd.index.cache import IndexCache  # noqa: PLC0415 - whoever reads one file needs none
 
         self._store = store
         self._limits = limits
-        self._build = build
+        self._reader = reader
         self._cache = IndexCache(limits.open_indexes)
         self.get_open = self._cache.get
         """The open index of a module, or None: the cache's own method, because single questions ask nothing else."""
-        self._partials: dict[str, PartialIndex] = {}
+        self._outlined: dict[str, _Outlined] = {}
         self._building: dict[str, threading.Lock] = {}
         store.usage.follow(self._cache.asked, self._cache.__contains__)
         store.departures.listen(self._forget)
+        self._attempted: set[str] = set()
 
     def whole(self, digest: str) -> Index:
         """The whole index, from the first layer that has it. Raises what is remembered of the module, or building it."""
@@ -107,24 +131,23 @@ class Indexes:
         """An index that answers ``queries``; where these name kernels, not the whole one when that is not made yet."""
         found = self.get_open(digest)
         if found is None and queries and all(isinstance(query, ByKernel) for query in queries):
-            partial = self._partial(digest, None)
-            found = partial.index(queries) if partial else None
+            outlined = self._outline(digest, None)
+            found = self._for_some(digest, outlined, frozenset(queries)) if outlined else None
         return found or self.whole(digest)
 
     def add(self, digest: str, data: bytes, label: str) -> ModuleSummary:
         """Put a module into the store and index it. Where it is there already nothing changes."""
         state = self._store.state(digest, VERSION)
         if not state.present:
-            if state.failure is not None:
-                raise state.failure
+            self._refuse(state.failure)
             self._store.put(data, label)
         return self._admitted(digest, data, new=not state.present)
 
     def keep(self, upload: Upload, digest: str, label: str) -> ModuleSummary:
         """The same for bytes that came piece by piece. ``digest`` is what they should have."""
         state = self._store.state(digest, VERSION)
-        if state.failure is not None and not state.present and upload.digest == digest:
-            raise state.failure
+        if not state.present and upload.digest == digest:
+            self._refuse(state.failure)
         upload.commit(digest, label)
         return self._admitted(digest, None, new=not state.present)
 
@@ -137,30 +160,31 @@ class Indexes:
         with self._building.setdefault(digest, threading.Lock()):
             try:
                 self._store.remove(digest)
-                self._partials.pop(digest, None)
+                self._outlined.pop(digest, None)
                 self._cache.forget(digest)
             finally:
                 self._building.pop(digest, None)
 
-    def code_objects(self, digest: str) -> tuple[CodeObject, ...]:
-        """The code objects themselves, opened anew: no index has their bytes."""
-        return containers.unpack(bytes(self._store.data(digest)), self._limits).objects
-
-    def code_object(self, digest: str, path: str) -> CodeObject:
-        """The one at ``path``. Raises ``ObjectNotFound``."""
-        for code in self.code_objects(digest):
-            if code.path == path:
-                return code
-        raise ObjectNotFound.at(path, digest)
+    def ask(self, digest: str, question: Question[T], data: bytes | None = None) -> T:
+        """A question about the bytes themselves; ``data`` are they, where they are at hand. Where the stored ones turn
+        out to be damaged they are set aside, and ``DataLoss`` is raised."""
+        try:
+            with self._store.usage.held(digest):
+                return self._reader.ask(ModuleFile(digest, str(self._store.file(digest)), data), question)
+        except DataLoss:
+            self._store.set_aside(digest)
+            raise
 
     def close(self) -> None:
-        """Forget all. Indexes that are being read stay readable."""
+        """Forget all. Indexes that are being read stay readable; attempts that this ends are not counted."""
+        for digest in tuple(self._attempted):
+            self._store.forget_attempts(digest, VERSION)
         self._cache.clear()
 
     def _forget(self, digests: Sequence[str] | None) -> None:
         """Let go of modules that are gone; None: of all."""
         for digest in self._cache.digests() if digests is None else digests:
-            self._partials.pop(digest, None)
+            self._outlined.pop(digest, None)
             self._cache.forget(digest)
 
     def _admitted(self, digest: str, data: bytes | None, *, new: bool) -> ModuleSummary:
@@ -168,7 +192,7 @@ class Indexes:
         fresh = data if new else None
         try:
             known = None if new else self.get_open(digest)
-            summary = (known or self._partial(digest, fresh) or self._opened(digest, fresh)).summary
+            summary = (known or self._outline(digest, fresh) or self._opened(digest, fresh)).summary
         except SymdError as error:
             if new:
                 self._store.refuse(digest, VERSION, error)
@@ -185,7 +209,7 @@ class Indexes:
                     stored = None if fresh else self._readable(self._store.index(digest, VERSION))
                     found = stored or self._built(digest, fresh)
                     self._cache.put(digest, found)
-                    self._partials.pop(digest, None)
+                    self._outlined.pop(digest, None)
                 return found
             finally:
                 self._building.pop(digest, None)
@@ -195,25 +219,42 @@ class Indexes:
         if stored is None:
             return None
         try:
-            return Index.checked(bytes(stored) if len(stored) < _COPIED_INDEX_BYTES else stored)
+            return Index.checked(bytes(stored) if len(stored) <= MAX_COPIED_INDEX else stored)
         except DataLoss:
             return None
 
     def _built(self, digest: str, fresh: bytes | None) -> Index:
         if fresh is None:
-            self._refuse_known_failure(digest)
-        data = fresh or bytes(self._store.data(digest))
-        make = self._build if len(data) > _SMALL_MODULE_BYTES else build_index
-        try:
-            built = make(data, self._limits)
-        except SymdError as error:
-            self._store.remember_failure(digest, VERSION, error)
-            raise
-        return self._readable(self._store.put_index(digest, VERSION, built)) or Index(built)
+            self._refuse(self._store.failure(digest, VERSION))
+        with self._attempt(digest), self._store.new_index(digest, VERSION) as file:
+            self.ask(digest, MakeIndex(str(file.path)), fresh)
+            found = self._readable(file.mapped())
+            if found is None:
+                raise DataLoss("the index that was just written does not read", where=digest, hint="try again")
+        return found
 
-    def _partial(self, digest: str, fresh: bytes | None) -> PartialIndex | None:
+    @contextmanager
+    def _attempt(self, digest: str) -> Iterator[None]:
+        """An attempt to index, counted for as long as it has no answer; its error is remembered where it lasts."""
+        before = self._store.begin_attempt(digest, VERSION)
+        self._attempted.add(digest)
+        try:
+            if before.begun >= MAX_ATTEMPTS:
+                raise _given_up(before.begun, before.ending)
+            yield
+        except (DeadlineExceeded, WorkerDied) as error:
+            self._store.note_attempt(digest, VERSION, error.message)
+            raise
+        except SymdError as error:
+            if not self._store.remember_failure(digest, VERSION, error):
+                self._store.forget_attempts(digest, VERSION)
+            raise
+        finally:
+            self._attempted.discard(digest)
+
+    def _outline(self, digest: str, fresh: bytes | None) -> _Outlined | None:
         """The module opened and not decoded; None when it has an index, or is of few code objects."""
-        known = self._partials.get(digest)
+        known = self._outlined.get(digest)
         if known is not None:
             return known
         if fresh is None and self._store.index(digest, VERSION) is not None:
@@ -222,33 +263,55 @@ class Indexes:
         if len(data) <= _SMALL_MODULE_BYTES or data[:4] == MAGIC:
             return None
         if fresh is None:
-            self._refuse_known_failure(digest)
-        made = self._partial_of(digest, bytes(data))
-        if made is not None:
-            while len(self._partials) >= _OPEN_PARTIALS:
-                self._partials.pop(next(iter(self._partials)), None)
-            self._partials[digest] = made
-            if self._build is not build_index:
-                threading.Thread(target=self._build_meanwhile, args=(digest,), daemon=True).start()
+            self._refuse(self._store.failure(digest, VERSION))
+        summary = self.ask(digest, Outline(), fresh)
+        if summary is None:
+            return None
+        made = _Outlined(unpack(summary))
+        self._remember_outlined(digest, made)
+        if self._reader.elsewhere:
+            threading.Thread(target=self._build_meanwhile, args=(digest,), daemon=True).start()
         return made
 
-    def _partial_of(self, digest: str, data: bytes) -> PartialIndex | None:
-        unpacked = containers.unpack(data, self._limits)
-        if len(unpacked.objects) < MIN_OBJECTS:
-            return None
-        undecoded = [DecodedObject(code, None) for code in unpacked.objects]
-        return PartialIndex(
-            unpacked.objects, described(data, Digest(digest), unpacked, undecoded), units=False, limits=self._limits
-        )
+    def _for_some(self, digest: str, outlined: _Outlined, queries: frozenset[Query]) -> Index | None:
+        """An index that answers ``queries`` alone, or None."""
+        if outlined.some is None or not queries <= outlined.queries:
+            file = self.ask(digest, IndexFor(tuple(queries)))
+            if file is None:
+                return None
+            outlined = outlined._replace(some=Index.checked(file), queries=queries)
+            self._remember_outlined(digest, outlined)
+        return outlined.some
+
+    def _remember_outlined(self, digest: str, outlined: _Outlined) -> None:
+        while len(self._outlined) >= _OPEN_PARTIALS and digest not in self._outlined:
+            self._outlined.pop(next(iter(self._outlined)), None)
+        self._outlined[digest] = outlined
 
     def _build_meanwhile(self, digest: str) -> None:
         """What goes wrong is remembered, or met again by whoever asks next."""
-        try:
+        with suppress(SymdError):
             self.whole(digest)
-        except SymdError:
-            return
 
-    def _refuse_known_failure(self, digest: str) -> None:
-        failure = self._store.failure(digest, VERSION)
-        if failure is not None:
+    def _refuse(self, failure: SymdError | None) -> None:
+        """Raises what is remembered of a module, but for a limit that has been raised since."""
+        if failure is not None and not _allowed_now(failure, self._limits):
             raise failure
+
+
+def _given_up(begun: int, ending: str) -> Malformed:
+    last = ending or "the process that asked for it was killed"
+    return Malformed(
+        f"symd cannot read it: {begun} attempts to index it had no end; the last: {last}",
+        hint="delete the module to have it tried again",
+        metadata={"attempts": str(begun)},
+    )
+
+
+def _allowed_now(failure: SymdError, limits: Limits) -> bool:
+    """Whether a failure names a limit and the value that it had, and the limit is higher by now."""
+    name, value = failure.metadata.get("limit", ""), failure.metadata.get("value", "")
+    try:
+        return float(getattr(limits, name)) > float(value)
+    except (AttributeError, ValueError):
+        return False

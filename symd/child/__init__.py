@@ -1,7 +1,7 @@
 """Child processes: the one place where symd starts any.
 
-Drivers, disassemblers, the demangler and indexing read bytes that strangers made, or run code that symd did not write. Each
-runs in a process of its own, so that the worst it can do is to end that process.
+Drivers, disassemblers, the demangler and the readers of modules meet bytes that strangers made, or run code that symd did
+not write. Each runs in a process of its own, so that the worst it can do is to end that process.
 
 What a child may cost stands in ``ProcessLimits``: seconds on the clock, bytes of address space, bytes of answer, and where
 it is asked for, seconds of processor time and bytes of a file. The kernel holds the child to memory, processor time and

@@ -42,6 +42,15 @@ class Ending:
         return f"died of {self.signal}" if self.signal else f"ended with exit status {self.status}"
 
 
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """An exception that is none of symd's, in the child: the name of its class, its text, and the traceback."""
+
+    exception: str
+    message: str
+    traceback: str
+
+
 def limit_of(status: int) -> Limit | None:
     """The limit by which the kernel ended a child with this status: SIGXCPU and SIGXFSZ have no other use (setrlimit(2))."""
     return {-signal.SIGXCPU: Limit.CPU_SECONDS, -signal.SIGXFSZ: Limit.FILE_SIZE}.get(status)

@@ -16,9 +16,13 @@ ERROR: Final = b"E"
 """A SymdError as ``symd.errors.described`` writes it, in JSON."""
 MEMORY: Final = b"M"
 """Empty: the child was refused memory."""
+DEFECT: Final = b"D"
+"""An exception that nobody expected, as the fields of ``ending.Defect`` in JSON."""
+LAST: Final = b"L"
+"""Empty: the frame that follows is the child's last answer, it has become too large to be kept."""
 
 HEAD: Final = struct.Struct("<cQ")
-_KINDS: Final = frozenset((CALL, BYTES, JSON, ERROR, MEMORY))
+_KINDS: Final = frozenset((CALL, BYTES, JSON, ERROR, MEMORY, DEFECT, LAST))
 
 
 def write_frame(descriptor: int, kind: bytes, payload: bytes) -> None:

@@ -4,84 +4,176 @@ from __future__ import annotations
 
 import contextlib
 import json
-import queue
 import subprocess
 import sys
 import threading
-from dataclasses import asdict, dataclass
+from collections import deque
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from symd.child.ending import Ending, Limit, limit_of
-from symd.child.frames import BYTES, ERROR, HEAD, JSON, MEMORY, read_frame
+from symd.child.ending import Defect, Ending, Limit, limit_of
+from symd.child.frames import BYTES, DEFECT, ERROR, HEAD, JSON, LAST, MEMORY, read_frame
 from symd.child.process import ProcessLimits, kill, start
 from symd.config import Limits
-from symd.errors import DataLoss, from_description
+from symd.errors import DataLoss, Unavailable, from_description
 
 _PROGRAM: Final = Path(__file__).with_name("worker.py")
+_SUBJECTS: Final = 4
+"""Of so many things a process is remembered to have worked on them last."""
 
 
 class Pool:
-    """Up to ``count`` processes, started when they are first needed and kept. Safe to use from several threads.
+    """Up to ``count`` processes, kept once they are started. Safe to use from several threads.
 
     ``function`` is "package.module:name"; it is called there as ``name(data: bytes, limits: Limits) -> bytes``.
     """
 
     def __init__(self, function: str, count: int) -> None:
         self._command = (sys.executable, "-P", str(_PROGRAM), function)
+        self._count = count
         self._turns = threading.BoundedSemaphore(count)
-        self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._working: set[_Worker] = set()
+        self._closed = False
+        self._ahead = 0
+        self._ahead_limits: ProcessLimits | None = None
+
+    def start_ahead(self, number: int, process_limits: ProcessLimits) -> None:
+        """Start processes now, so that the first calls need not wait, and from here on in place of each that ends."""
+        self._ahead, self._ahead_limits = min(number, self._count), process_limits
+        self._refill()
 
     def close(self) -> None:
-        """End the processes that wait. One that works ends when its work is done."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._idle.get_nowait().end()
+        """End all processes; calls that they work on end with it, and later ones are refused."""
+        with self._lock:
+            self._closed = True
+            waiting, self._idle = self._idle, []
+            for worker in self._working:
+                kill(worker.process)
+        for worker in waiting:
+            worker.end()
 
-    def call(self, data: bytes, limits: Limits, process_limits: ProcessLimits) -> bytes | Ending:
-        """What the function returns, or how the process ended that should have called it. Time begins to count when a
-        process is free.
+    def call(
+        self, data: bytes, limits: Limits, process_limits: ProcessLimits, subject: str = ""
+    ) -> bytes | Defect | Ending:
+        """What the function returns, or the exception of no class of ours that it raises, or how the process ended that
+        should have called it. Time begins to count when a process is free. A process that worked on ``subject`` before
+        is preferred.
 
-        Raises the SymdError that the function raises, and OSError when no process can be started.
+        Raises the SymdError that the function raises, Unavailable when the pool is closed, and OSError when no process can
+        be started.
         """
         with self._turns:
-            worker = self._take(process_limits)
-            try:
-                answer = worker.ask(data, limits, process_limits)
-            except BaseException:
-                worker.end()
-                raise
-            if isinstance(answer, Ending):
-                return answer
-            self._idle.put(worker)
+            worker = self._take(process_limits, subject)
+            used = bool(worker.subjects)
+            answer = self._asked(worker, data, limits, process_limits, subject)
+            if used and isinstance(answer, Ending) and answer.limit is Limit.MEMORY:
+                worker = self._take(process_limits, subject, fresh=True)  # what it did before took the memory, perhaps
+                answer = self._asked(worker, data, limits, process_limits, subject)
+        if isinstance(answer, Ending):
+            if self._closed:
+                raise Unavailable("the processes that read modules are being ended")
+            return answer
         kind, payload = answer
         if kind == BYTES:
             return payload
+        if kind == DEFECT:
+            return Defect(**json.loads(payload))
         error = from_description(json.loads(payload))
         raise error or DataLoss("the child failed for a reason that this version does not know")
 
-    def _take(self, process_limits: ProcessLimits) -> _Worker:
-        """A process that waits and was started with as much memory, or a new one."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                worker = self._idle.get_nowait()
-                if worker.memory == process_limits.memory and worker.process.poll() is None:
-                    return worker
+    def _asked(
+        self, worker: _Worker, data: bytes, limits: Limits, process_limits: ProcessLimits, subject: str
+    ) -> tuple[bytes, bytes] | Ending:
+        worker.subjects.append(subject)
+        kept = False
+        try:
+            answer = worker.ask(data, limits, process_limits)
+            kept = not isinstance(answer, Ending) and not worker.leaving
+        finally:
+            with self._lock:
+                self._working.discard(worker)
+                kept = kept and not self._closed
+                if kept:
+                    self._idle.append(worker)
+            if not kept:
                 worker.end()
-        process = start(self._command, process_limits, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        return _Worker(process, process_limits.memory)
+                self._refill()
+        return answer
+
+    def _take(self, process_limits: ProcessLimits, subject: str, *, fresh: bool = False) -> _Worker:
+        """A process that waits and was started with as much memory, or a new one."""
+        at_start = _at_start(process_limits)
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise Unavailable("the processes that read modules are being ended")
+                worker = None if fresh else self._chosen(at_start, subject)
+                if worker is not None and worker.process.poll() is None:
+                    self._working.add(worker)
+                    return worker
+            if worker is None:
+                break
+            worker.end()
+        self._end_others(at_start)
+        worker = self._started(at_start)
+        with self._lock:
+            self._working.add(worker)
+        return worker
+
+    def _chosen(self, at_start: ProcessLimits, subject: str) -> _Worker | None:
+        """Of the processes that wait: one that knows the subject, else the one that worked last."""
+        fitting = [worker for worker in self._idle if worker.at_start == at_start]
+        if not fitting:
+            return None
+        chosen = next((worker for worker in fitting if subject and subject in worker.subjects), fitting[-1])
+        self._idle.remove(chosen)
+        return chosen
+
+    def _end_others(self, at_start: ProcessLimits) -> None:
+        """Make room for one more: those that wait and were started with other limits go, and one more where that is not
+        enough."""
+        with self._lock:
+            leaving = [worker for worker in self._idle if worker.at_start != at_start]
+            self._idle = [worker for worker in self._idle if worker.at_start == at_start]
+            while self._idle and len(self._idle) + len(self._working) >= self._count:
+                leaving.append(self._idle.pop(0))
+        for worker in leaving:
+            worker.end()
+
+    def _started(self, at_start: ProcessLimits) -> _Worker:
+        return _Worker(start(self._command, at_start, stdin=subprocess.PIPE, stdout=subprocess.PIPE), at_start)
+
+    def _refill(self) -> None:
+        """Start what is to be there ahead and is not. Where none can be started whoever needs one will say so."""
+        if self._ahead_limits is None:
+            return
+        with self._lock, contextlib.suppress(OSError):
+            while not self._closed and len(self._idle) + len(self._working) < self._ahead:
+                self._idle.insert(0, self._started(_at_start(self._ahead_limits)))
 
 
-@dataclass(frozen=True, slots=True)
+def _at_start(limits: ProcessLimits) -> ProcessLimits:
+    """What a process is held to for all its life. Seconds, of the clock and of the processor, and the answer's size belong
+    to one call."""
+    return replace(limits, seconds=0.0, answer=0, cpu_seconds=None)
+
+
+@dataclass(slots=True, eq=False)
 class _Worker:
-    """One process; ``memory`` is the limit that it was started with."""
+    """One process; ``at_start`` are the limits that it was started with, ``subjects`` what it worked on last. One that is
+    ``leaving`` has given its last answer."""
 
     process: subprocess.Popen[bytes]
-    memory: int
+    at_start: ProcessLimits
+    subjects: deque[str] = field(default_factory=lambda: deque(maxlen=_SUBJECTS))
+    leaving: bool = False
 
     def ask(self, data: bytes, limits: Limits, process_limits: ProcessLimits) -> tuple[bytes, bytes] | Ending:
-        """The frame that it answers with, BYTES or ERROR; how it ended where it did not. When time is up it is killed, which
-        ends the reading here."""
+        """The frame that it answers with: BYTES, ERROR or DEFECT; how it ended where it did not. When time is up it is
+        killed, which ends the reading here."""
         late = threading.Event()
 
         def cut() -> None:
@@ -91,7 +183,7 @@ class _Worker:
         timer = threading.Timer(process_limits.seconds, cut)
         timer.start()
         try:
-            answer, limit = self._exchange(data, limits, process_limits.answer)
+            answer, limit = self._exchange(data, limits, process_limits)
         finally:
             timer.cancel()
             timer.join()
@@ -100,19 +192,25 @@ class _Worker:
         status = self.end()
         return Ending(status, Limit.SECONDS if late.is_set() else limit or limit_of(status))
 
-    def _exchange(self, data: bytes, limits: Limits, largest: int) -> tuple[tuple[bytes, bytes] | None, Limit | None]:
+    def _exchange(
+        self, data: bytes, limits: Limits, process_limits: ProcessLimits
+    ) -> tuple[tuple[bytes, bytes] | None, Limit | None]:
         """The answer or None, and the limit that was passed where that is known."""
-        assert self.process.stdin is not None and self.process.stdout is not None  # noqa: S101, PT018  # asked for in _take
+        assert self.process.stdin is not None and self.process.stdout is not None  # noqa: S101, PT018  # asked for in _started
+        fields = asdict(limits) | {"cpu_seconds": process_limits.cpu_seconds}
         with contextlib.suppress(OSError):  # one that ended before it read all may have said why
-            for kind, payload in ((JSON, json.dumps(asdict(limits)).encode()), (BYTES, data)):
+            for kind, payload in ((JSON, json.dumps(fields).encode()), (BYTES, data)):
                 self.process.stdin.write(HEAD.pack(kind, len(payload)))
                 self.process.stdin.write(payload)
             self.process.stdin.flush()
         try:
-            frame = read_frame(self.process.stdout, largest)
+            frame = read_frame(self.process.stdout, process_limits.answer)
+            if frame is not None and frame[0] == LAST:
+                self.leaving = True
+                frame = read_frame(self.process.stdout, process_limits.answer)
         except ValueError:
             return None, Limit.ANSWER
-        if frame is None or frame[0] not in (BYTES, ERROR):
+        if frame is None or frame[0] not in (BYTES, ERROR, DEFECT):
             return None, Limit.MEMORY if frame is not None and frame[0] == MEMORY else None
         return frame, None
 

@@ -25,11 +25,15 @@ _LARGE = 4 << 20
 def build_index(data: bytes, limits: Limits) -> bytes:
     """Module bytes to index file: opened, decoded, merged. Raises what opening raises; a code object whose debug data
     cannot be decoded is kept with its names, and the reason becomes a note."""
+    return index_of(data, _digest(data), containers.unpack(data, limits), limits)
+
+
+def index_of(data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> bytes:
+    """The same for a module that was opened already; ``digest`` is that of ``data``."""
     if len(data) > _LARGE:
         keep_freed_memory()
-    unpacked = containers.unpack(data, limits)
     indexed = decoded_objects(unpacked.objects, limits)
-    return build(indexed, described(data, _digest(data), unpacked, indexed))
+    return build(indexed, described(data, digest, unpacked, indexed))
 
 
 def keep_freed_memory() -> None:

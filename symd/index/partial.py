@@ -49,11 +49,26 @@ class PartialIndex:
         self._text_names = _TextNames(objects)
         self._count = 0
         self._lock = threading.Lock()
+        self._file: bytes | None = None
         self._index: Index | None = None
 
     def index(self, queries: Sequence[Query]) -> Index | None:
         """An index that answers ``queries`` as the whole one does, and knows sections and kernels alone elsewhere; None
         when the whole one is as good, or must say which kernels there are."""
+        with self._lock:
+            file = self._file_for(queries)
+            if file is None:
+                return None
+            if self._index is None:
+                self._index = Index(file)
+            return self._index
+
+    def file(self, queries: Sequence[Query]) -> bytes | None:
+        """The index file of the same."""
+        with self._lock:
+            return self._file_for(queries)
+
+    def _file_for(self, queries: Sequence[Query]) -> bytes | None:
         kernels = {query.kernel for query in queries if isinstance(query, ByKernel)}
         if kernels and self._text_names.nameless:
             return None
@@ -63,18 +78,17 @@ class PartialIndex:
         for query in queries:
             for position in self._text_names.meant(query):
                 asked.setdefault(position.object, []).append((position.section, position.offset))
-        with self._lock:
-            if not all(self._has(self._items[number], places, kernels) for number, places in asked.items()):
-                return None
-            if self._index is None:
-                self._index = Index(build([item.indexed for item in self._items], self.summary))
-            return self._index
+        if not all(self._has(self._items[number], places, kernels) for number, places in asked.items()):
+            return None
+        if self._file is None:
+            self._file = build([item.indexed for item in self._items], self.summary)
+        return self._file
 
     def _has(self, item: _Item, places: Places, kernels: set[str]) -> bool:
         """Whether the item has what these places need, decoded now if that is not too much."""
         if item.has(places, kernels):
             return True
-        self._index = None
+        self._file = self._index = None
         if not item.part_holds(places):
             self._count += 1
             if self._count > MAX_DECODED:

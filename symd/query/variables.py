@@ -14,11 +14,12 @@ from symd.model.code import CodeObject
 from symd.model.variables import InScope
 from symd.query.symbolize import symbolize
 
-CodeObjects = Callable[[], Sequence[CodeObject]]
-"""Opens the module again; called only when the query names a place."""
+ReadVisible = Callable[[str, int, int], Visible | str]
+"""Reads the module's bytes: the variables in scope in a code object (its path), at a section index and an offset in that
+section; text where its debug data cannot be trusted: why. Called only when the query names a place."""
 
 
-def variables(index: Index, query: Query, codes: CodeObjects, path: str | None = None) -> InScope:
+def variables(index: Index, query: Query, read: ReadVisible, path: str | None = None) -> InScope:
     """The variables in scope at one place; ``path`` restricts the query to one code object.
 
     A query without a place has the reason that ``symbolize`` gives it; debug data that cannot be trusted has MALFORMED,
@@ -27,10 +28,18 @@ def variables(index: Index, query: Query, codes: CodeObjects, path: str | None =
     at = symbolize(index, [query], path)[0]
     if at.section_index is None or at.section_offset is None:
         return InScope(at)
-    code = next((code for code in codes() if code.path == at.path), None)
+    visible = read(at.path or "", at.section_index, at.section_offset)
+    if isinstance(visible, str):
+        return InScope(at._replace(reason=Reason.MALFORMED), Visible(notes=(visible,)))
+    return InScope(at, visible)
+
+
+def visible_in(codes: Sequence[CodeObject], path: str, section: int, offset: int) -> Visible | str:
+    """``ReadVisible`` over code objects that are open. Raises ObjectNotFound."""
+    code = next((code for code in codes if code.path == path), None)
     if code is None:
-        raise ObjectNotFound.at(at.path or "")
+        raise ObjectNotFound.at(path)
     try:
-        return InScope(at, visible_at(code, at.section_index, at.section_offset))
+        return visible_at(code, section, offset)
     except SymdError as error:
-        return InScope(at._replace(reason=Reason.MALFORMED), Visible(notes=(str(error),)))
+        return str(error)

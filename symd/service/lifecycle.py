@@ -14,8 +14,8 @@ from symd.api import Host
 from symd.config import Config
 from symd.engine import Engine
 from symd.service.addresses import UNIX, is_local, listening
-from symd.service.building import Workers
 from symd.service.server import build_daemon
+from symd.service.workers import Workers
 from symd.store import Store
 
 log = logging.getLogger("symd.service")
@@ -85,13 +85,13 @@ def _opened(config: Config) -> Iterator[Host]:
     from symd.drivers import grab  # noqa: PLC0415
 
     with (
-        Workers(config.builders) as workers,
+        Workers(config.limits, config.readers, config.builders) as workers,
         Engine(
             Store(config.store, config.limits),
             config.limits,
             partial(grab, drivers=config.drivers),
             disassemble,
-            workers.build,
+            workers,
         ) as engine,
     ):
         engine.resume()

@@ -146,6 +146,17 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TRIGGER change_added AFTER INSERT ON changes BEGIN
         DELETE FROM changes WHERE sequence <= NEW.sequence - 10000; END;
     """,
+    # 4: attempts to index a module that have not ended yet, or ended without an answer
+    """
+    CREATE TABLE attempts (
+        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+        sha256 TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        ending TEXT NOT NULL,
+        UNIQUE (sha256, version)
+    );
+    """,
 )
 """Step n takes a catalogue of schema n (SQLite's user_version) to n + 1. Steps are only ever appended."""
 
@@ -220,9 +231,12 @@ class Catalogue:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that no other writer, in this process or another, runs beside; rolled back on an error."""
+    def writing(self, *, survives_power_cut: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction that no other writer, in this process or another, runs beside; rolled back on an error. One that
+        need not survive a power cut, only the end of this process, does not wait for the disk."""
+        waiting = ("FULL" if survives_power_cut else "NORMAL") if self._durable else "OFF"
         with self._turn, self._not_replaced(), self.translated(), self._borrowed() as connection:
+            connection.execute(f"PRAGMA synchronous={waiting}")
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -381,13 +395,14 @@ def exists(connection: sqlite3.Connection, digest: str) -> bool:
 
 
 def keep_index(connection: sqlite3.Connection, digest: Digest, version: int, size: int) -> None:
-    """Note an index file of ``size`` bytes; failures remembered up to ``version`` are forgotten."""
+    """Note an index file of ``size`` bytes; failures and attempts remembered up to ``version`` are forgotten."""
     connection.execute(
         "INSERT INTO indexes (sha256, version, size) VALUES (?, ?, ?)"
         " ON CONFLICT (sha256, version) DO UPDATE SET size = excluded.size",
         (digest, version, size),
     )
     connection.execute("DELETE FROM failures WHERE sha256 = ? AND version <= ?", (digest, version))
+    forget_attempts(connection, digest, version)
 
 
 def forget_indexes(connection: sqlite3.Connection, which: Iterable[tuple[Digest, int]]) -> None:
@@ -418,3 +433,30 @@ def remember(connection: sqlite3.Connection, digest: Digest, version: int, reaso
     values = (digest, version, reason, error)
     connection.execute("INSERT OR REPLACE INTO failures (sha256, version, reason, error) VALUES (?, ?, ?, ?)", values)
     connection.execute("DELETE FROM failures WHERE sequence <= last_insert_rowid() - ?", (MAX_FAILURES,))
+
+
+def count_attempt(connection: sqlite3.Connection, digest: Digest, version: int) -> tuple[int, str]:
+    """Count one more attempt at a digest and version; how many there were before, and how the last one ended."""
+    keys = digest, version
+    query = "SELECT count, ending FROM attempts WHERE sha256 = ? AND version = ?"
+    before = connection.execute(query, keys).fetchone() or (0, "")
+    connection.execute(
+        "INSERT INTO attempts (sha256, version, count, ending) VALUES (?, ?, 1, '')"
+        " ON CONFLICT (sha256, version) DO UPDATE SET count = count + 1, ending = ''",
+        keys,
+    )
+    newest = "(SELECT max(sequence) FROM attempts)"
+    connection.execute(f"DELETE FROM attempts WHERE sequence <= {newest} - ?", (MAX_FAILURES,))  # noqa: S608 - a constant
+    return int(before[0]), str(before[1])
+
+
+def forget_attempts(connection: sqlite3.Connection, digest: Digest, version: int) -> None:
+    """The last attempt has ended: with an answer, an error, or for a reason that is not the module's."""
+    connection.execute("DELETE FROM attempts WHERE sha256 = ? AND version <= ?", (digest, version))
+
+
+def forget_outcomes(connection: sqlite3.Connection, digest: Digest) -> bool:
+    """Forget failures and attempts of every version; whether there were any."""
+    failed = connection.execute("DELETE FROM failures WHERE sha256 = ?", (digest,)).rowcount
+    attempted = connection.execute("DELETE FROM attempts WHERE sha256 = ?", (digest,)).rowcount
+    return failed + attempted > 0

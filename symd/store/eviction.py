@@ -87,6 +87,7 @@ def remove_modules(
             index.unlink(missing_ok=True)
         path = paths.module(digest)
         path.unlink(missing_ok=True)
+        (paths.damaged / digest).unlink(missing_ok=True)
         if durable and path.parent.is_dir():
             sync_folder(path.parent)
     rows.delete(connection, which)

@@ -79,6 +79,10 @@ class IncomingFile:
         """Bytes in the file."""
         return os.fstat(self._handle).st_size
 
+    def mapped(self) -> memoryview:
+        """What is in the file, mapped read-only; it stays readable after the file is removed or replaced."""
+        return mapped(self.path)
+
     def sync(self) -> None:
         """Bring the bytes to the disk; the slow part, best done before any lock is taken."""
         if self._durable:

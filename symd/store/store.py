@@ -27,7 +27,7 @@ from symd.store.catalogue import Catalogue
 from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
 from symd.store.eviction import make_room, remove_modules
-from symd.store.files import IncomingFile, disk, mapped, size_of
+from symd.store.files import IncomingFile, disk, make_folder, mapped, sha256_of, size_of
 from symd.store.housekeeping import Housekeeping
 from symd.store.paths import StorePaths, digest_of, not_found
 from symd.store.rebuild import Rebuilt, rebuild
@@ -44,6 +44,14 @@ class ModuleState(NamedTuple):
     present: bool
     failure: SymdError | None
     """What indexing it ends with, where that is remembered."""
+
+
+class Attempts(NamedTuple):
+    """``begun`` attempts to index a module that have no answer; ``ending`` says of the last one how it ended ("": with
+    its process, or it has not ended)."""
+
+    begun: int
+    ending: str
 
 
 class Store:
@@ -174,6 +182,37 @@ class Store:
         self.usage.note(digest)
         return view
 
+    def file(self, digest: str) -> Path:
+        """Where the module's bytes stand. Raises as ``data`` does; the bytes are not looked at."""
+        size = self._catalogue.sizes([checked_digest(digest)]).get(digest)
+        path = self._paths.module(digest)
+        with disk(path):
+            actual = size_of(path)
+        if size is None or actual is None:
+            raise not_found(digest)
+        if actual != size:
+            raise _damaged(digest, path, f"the file has {actual} bytes, the module had {size}")
+        return path
+
+    def set_aside(self, digest: str) -> bool:
+        """Move a module's file to ``damaged/`` where its bytes are not those of its digest. Its row, label, aliases and
+        indexes stay: it is missing until its bytes are added again, and then everything is as it was. False where the
+        bytes are right, or there are none."""
+        path = self._paths.module(digest)
+        with disk(path):
+            try:
+                looked_at = path.stat().st_ino
+                if sha256_of(path) == digest:
+                    return False
+                with self._catalogue.writing():
+                    if path.stat().st_ino != looked_at:
+                        return False  # it was added again meanwhile
+                    make_folder(self._paths.damaged)
+                    path.replace(self._paths.damaged / digest)
+            except FileNotFoundError:
+                return False
+        return True
+
     def index(self, digest: str, version: int) -> memoryview | None:
         """The module's index in format ``version``, mapped read-only; None when there is none."""
         path = self._paths.index(digest, version)
@@ -187,7 +226,7 @@ class Store:
 
     def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
         """Keep an index, in place of an older one, and give it back as ``index`` does: None where the store has no room
-        for it. Failures remembered up to ``version`` are forgotten."""
+        for it. Failures and attempts remembered up to ``version`` are forgotten."""
         path = self._paths.index(digest, version)
         with disk(path):
             file = self._incoming()
@@ -198,16 +237,49 @@ class Store:
                 file.discard()
         return self.index(digest, version)
 
+    @contextmanager
+    def new_index(self, digest: str, version: int) -> Iterator[IncomingFile]:
+        """Keep an index that is written inside, into the empty file that this gives, as ``put_index`` does; after an error
+        inside nothing has changed."""
+        with disk(self._paths.incoming):
+            file = self._incoming()
+        try:
+            yield file
+            with disk(file.path):
+                self._publish_index(file, checked_digest(digest), version)
+        finally:
+            with disk(file.path):
+                file.discard()
+
     def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
-        """Nothing changes where there is no room."""
+        """Where there is no room the index is not kept."""
         file.sync()
         size = file.size
-        with (
-            suppress(LimitExceeded),
-            self._adding(digest, lambda connection: _further_bytes(connection, digest, version, size)) as connection,
-        ):
-            file.publish(self._paths.index(digest, version))
-            rows.keep_index(connection, digest, version, size)
+        try:
+            with self._adding(
+                digest, lambda connection: _further_bytes(connection, digest, version, size)
+            ) as connection:
+                file.publish(self._paths.index(digest, version))
+                rows.keep_index(connection, digest, version, size)
+        except LimitExceeded:
+            self.forget_attempts(digest, version)
+
+    def begin_attempt(self, digest: str, version: int) -> Attempts:
+        """Count an attempt to index the module, before it begins: should it end this process, or the one that does the
+        work, the count is what is left of it. An index or a failure that is kept forgets the count."""
+        with self._catalogue.writing(survives_power_cut=False) as connection:
+            return Attempts(*rows.count_attempt(connection, checked_digest(digest), version))
+
+    def note_attempt(self, digest: str, version: int, ending: str) -> None:
+        """Say how an attempt ended that had no answer."""
+        with self._catalogue.writing(survives_power_cut=False) as connection:
+            query = "UPDATE attempts SET ending = ? WHERE sha256 = ? AND version = ?"
+            connection.execute(query, (ending, checked_digest(digest), version))
+
+    def forget_attempts(self, digest: str, version: int) -> None:
+        """Forget the count: what ended the attempt is no fault of the module's."""
+        with self._catalogue.writing(survives_power_cut=False) as connection:
+            rows.forget_attempts(connection, checked_digest(digest), version)
 
     def failure(self, digest: str, version: int) -> SymdError | None:
         """The error that indexing this module under ``version`` ends with, if one is remembered."""
@@ -221,6 +293,7 @@ class Store:
             return False
         with self._catalogue.writing() as connection:
             rows.remember(connection, checked_digest(digest), version, error.reason, failures.encode(error))
+            rows.forget_attempts(connection, checked_digest(digest), version)
         return True
 
     def record(self, digest: str) -> ModuleRecord:
@@ -246,7 +319,9 @@ class Store:
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
         """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""
-        self.remove(digest)
+        with self._changing(digest) as connection:
+            self._take_out(connection, checked_digest(digest))
+        self.departures.tell([digest])
         self.remember_failure(digest, version, error)
 
     def relabel(self, digest: str, label: str) -> None:
@@ -256,11 +331,18 @@ class Store:
             connection.execute("UPDATE modules SET label = ? WHERE sha256 = ?", (label, digest))
 
     def remove(self, digest: str) -> None:
-        """Remove a module with its indexes, failures and aliases. Raises ``ModuleNotFound``."""
-        path = self._paths.module(digest)
-        with disk(path), self._changing(digest) as connection:
-            remove_modules(connection, self._paths, [checked_digest(digest)], durable=self._durable)
+        """Remove a module with its indexes and aliases, and forget how reading it failed, also of one that was refused.
+        Raises ``ModuleNotFound`` where nothing is known of it."""
+        with self._catalogue.writing() as connection:
+            remembered = rows.forget_outcomes(connection, checked_digest(digest))
+            if not remembered and not rows.exists(connection, digest):
+                raise not_found(digest)
+            self._take_out(connection, checked_digest(digest))
         self.departures.tell([digest])
+
+    def _take_out(self, connection: sqlite3.Connection, digest: Digest) -> None:
+        with disk(self._paths.module(digest)):
+            remove_modules(connection, self._paths, [digest], durable=self._durable)
 
     def _incoming(self) -> IncomingFile:
         return IncomingFile(self._paths.incoming, durable=self._durable)
@@ -279,6 +361,7 @@ class Store:
                 self._adding(digest, lambda connection: _new_bytes(connection, digest, size)) as connection,
             ):
                 file.publish(path)
+                (self._paths.damaged / digest).unlink(missing_ok=True)
                 rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
         except SymdError:
             self._withdraw(digest)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.child.ending import Ending, Limit
+from symd.child.ending import Defect, Ending, Limit
 from symd.child.pool import Pool
 from symd.child.process import ProcessLimits
 from symd.config import Limits
@@ -58,13 +58,21 @@ def test_an_error_comes_back_as_itself_and_costs_no_process(pool: Pool) -> None:
     [
         (b"kill %d" % signal.SIGSEGV, Ending(-signal.SIGSEGV)),
         (b"kill %d" % signal.SIGKILL, Ending(-signal.SIGKILL)),
-        (b"defect", Ending(1)),
     ],
 )
 def test_a_death_is_told_and_the_next_call_has_a_new_process(pool: Pool, request_: bytes, ending: Ending) -> None:
     first = ask(pool, b"pid")
     assert ask(pool, request_) == ending
     assert ask(pool, b"pid") not in (first, ending)
+
+
+def test_an_exception_of_nobodys_is_told_whole_and_costs_no_process(pool: Pool) -> None:
+    first = ask(pool, b"pid")
+    found = ask(pool, b"defect")
+    assert isinstance(found, Defect)
+    assert (found.exception, found.message) == ("RuntimeError", "a defect")
+    assert "tests/child/functions.py" in found.traceback
+    assert ask(pool, b"pid") == first
 
 
 def test_memory_that_is_refused_is_named(pool: Pool) -> None:

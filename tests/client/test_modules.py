@@ -9,15 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import symd.indexes
 from symd import Client
-from symd.config import Config
+from symd.config import Config, Limits
 from symd.engine import Engine
 from symd.errors import ModuleNotFound
-from symd.index.module import build_index
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
 from symd.model.contexts import Alias, Context, Load
+from symd.reading.reader import InProcessReader
 from symd.service.addresses import listening
 from symd.service.server import build_daemon
 from symd.store import Store
@@ -92,16 +91,16 @@ def test_loads_of_a_removed_module_stay_told(both):
     assert asked.contexts.symbolize(context, address)[0] == before
 
 
-def test_a_module_that_is_removed_while_it_is_indexed_does_not_come_back(tmp_path, monkeypatch):
+def test_a_module_that_is_removed_while_it_is_indexed_does_not_come_back(tmp_path):
     begun, go_on = threading.Event(), threading.Event()
 
-    def slow(data, limits):
-        begun.set()
-        assert go_on.wait(20)
-        return build_index(data, limits)
+    class Slow(InProcessReader):
+        def ask(self, module, question):
+            begun.set()
+            assert go_on.wait(20)
+            return super().ask(module, question)
 
-    with Engine(Store(tmp_path, durable=False), build=slow) as engine:
-        monkeypatch.setattr(symd.indexes, "_SMALL_MODULE_BYTES", 0)
+    with Engine(Store(tmp_path, durable=False), reader=Slow(Limits())) as engine:
         digest = engine.store.put(VADD)
         asker = threading.Thread(target=engine.module, args=(digest,))
         asker.start()

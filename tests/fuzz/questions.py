@@ -27,7 +27,7 @@ from symd.query.ptx_lines import ptx_table
 from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize, symbolize_column, symbolize_one
 from symd.query.syntax import parse_query
-from symd.query.variables import variables
+from symd.query.variables import variables, visible_in
 from symd.spirv_check import check
 from symd.split_debug import slim
 
@@ -123,7 +123,7 @@ def _module_again(index: Index, data: bytes) -> None:
         _try(partial(ptx_table, code))
     for query in _sample_queries(index):
         with suppress(NotFound):
-            _try(partial(variables, index, query, lambda: codes))
+            _try(partial(variables, index, query, partial(visible_in, codes)))
 
 
 def _sample_queries(index: Index) -> list[Query]:

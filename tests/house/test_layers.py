@@ -24,6 +24,7 @@ ORDER = (
     "index",
     "store",
     "query",
+    "reading",
     "contexts",
     "spirv_check",
     "child",
@@ -128,6 +129,7 @@ def test_a_module_opens_with_what_it_is(path: Path) -> None:
 BROAD = {"Exception", "BaseException"}
 ENDS_OF_THE_LINE = {
     ("cli/__init__.py", "_invoke"): "prints the traceback and exits with the code for a defect",
+    ("child/worker.py", "_answer"): "tells the other end the exception and its traceback, which logs it under an id",
     ("service/guard.py", "guarded"): "logs the traceback and ends the call with a SymdError that carries its id",
     ("service/lanes.py", "_attempt"): "hands it from the lane's thread to the call that waits, where it is raised",
 }

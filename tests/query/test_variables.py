@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.model.variables import InScope
 from symd.query.symbolize import symbolize
-from symd.query.variables import variables
+from symd.query.variables import variables, visible_in
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 VADD = "kernels/bin/vadd/dg2-opt.dbg"
@@ -31,7 +31,7 @@ def opened(path: str) -> tuple[Index, tuple[CodeObject, ...]]:
 
 def asked(path: str, query, within: str | None = None) -> InScope:
     index, codes = opened(path)
-    return variables(index, query, lambda: codes, within)
+    return variables(index, query, partial(visible_in, codes), within)
 
 
 def kernel(name: str, offset: int) -> ByKernel:
@@ -73,7 +73,7 @@ def test_a_section_offset_and_an_address_mean_the_same_place():
 )
 def test_a_query_without_a_place_has_the_reason_of_symbolize_and_opens_nothing(path, query, reason):
     index, _ = opened(path)
-    found = variables(index, query, lambda: pytest.fail("opened the module"))
+    found = variables(index, query, lambda *_: pytest.fail("opened the module"))
     assert found.at == symbolize(index, [query])[0]
     assert (found.at.reason, found.visible.variables) == (reason, ())
     assert bool(found.at.candidates) == (reason is Reason.AMBIGUOUS)
@@ -95,7 +95,7 @@ def test_a_module_without_debug_data_says_so():
 def test_debug_data_that_cannot_be_trusted_is_malformed_and_the_note_says_why():
     index, codes = opened("amdgpu/bin/v4-gfx900.co")
     broken = [_without_units(code) for code in codes]
-    found = variables(index, kernel("shade", 0), lambda: broken)
+    found = variables(index, kernel("shade", 0), partial(visible_in, broken))
     assert found.at.reason is Reason.MALFORMED
     assert found.at.kernel == "shade"
     assert "no unit can be read" in found.visible.notes[0]

@@ -1,0 +1,17 @@
+"""Which module a question is about, and where its bytes stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFile:
+    """``digest`` is the SHA-256 that the bytes must have, ``path`` the absolute path of the file that holds them.
+
+    ``data`` are the bytes where they are in memory already, just hashed; whoever reads in another process has none.
+    """
+
+    digest: str
+    path: str
+    data: bytes | None = field(default=None, repr=False, compare=False)

@@ -1,0 +1,42 @@
+"""Who answers questions about a module's bytes."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from symd.config import Limits
+from symd.reading.module_file import ModuleFile
+from symd.reading.opened_module import OpenedModules
+from symd.reading.questions import Question
+
+T = TypeVar("T")
+_KEPT_BYTES = 64 << 20
+"""Bytes of modules that a process keeps open for its next question."""
+
+
+class Reader(Protocol):
+    """Whom the engine asks. Safe to use from several threads."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether other processes do the work, so that an index can be made while this one answers."""
+        ...
+
+    def ask(self, module: ModuleFile, question: Question[T]) -> T:
+        """The answer. Raises what the question raises; ``DataLoss`` where the stored bytes are not those of the digest;
+        ``ModuleNotFound`` where they are gone."""
+        ...
+
+
+class InProcessReader:
+    """Reads in this process: for a command that ends soon, and for whoever uses the library on files that he trusts."""
+
+    elsewhere = False
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._opened = OpenedModules(_KEPT_BYTES)
+
+    def ask(self, module: ModuleFile, question: Question[T]) -> T:
+        opened = self._opened.open(module, self._limits)
+        return question.answer(opened)
