@@ -169,8 +169,8 @@ class Indexes:
         """A question about the bytes themselves; ``data`` are they, where they are at hand. Where the stored ones turn
         out to be damaged they are set aside, and ``DataLoss`` is raised."""
         try:
-            with self._store.usage.held(digest):
-                return self._reader.ask(ModuleFile(digest, str(self._store.file(digest)), data), question)
+            with self._store.file(digest) as path:
+                return self._reader.ask(ModuleFile(digest, str(path), data), question)
         except DataLoss:
             self._store.set_aside(digest)
             raise

@@ -182,8 +182,10 @@ class Store:
         self.usage.note(digest)
         return view
 
-    def file(self, digest: str) -> Path:
-        """Where the module's bytes stand. Raises as ``data`` does; the bytes are not looked at."""
+    @contextmanager
+    def file(self, digest: str) -> Iterator[Path]:
+        """Where the module's bytes stand; while they are used the module is not evicted. Raises as ``data`` does; the
+        bytes are not looked at."""
         size = self._catalogue.sizes([checked_digest(digest)]).get(digest)
         path = self._paths.module(digest)
         with disk(path):
@@ -192,7 +194,8 @@ class Store:
             raise not_found(digest)
         if actual != size:
             raise _damaged(digest, path, f"the file has {actual} bytes, the module had {size}")
-        return path
+        with self.usage.held(digest):
+            yield path
 
     def set_aside(self, digest: str) -> bool:
         """Move a module's file to ``damaged/`` where its bytes are not those of its digest. Its row, label, aliases and
