@@ -165,9 +165,8 @@ def _clients(daemon: Daemon, count: int, seed: int, calm: bool) -> subprocess.Po
 
 
 def _heard(process: subprocess.Popen[str], outcome: Outcome) -> None:
-    assert process.stdout is not None
-    text = process.stdout.read()
-    if process.wait(timeout=120) or not text.startswith("{"):
+    text, _ = process.communicate(timeout=120)
+    if process.returncode or not text.startswith("{"):
         outcome.problems.append(f"a client process ended with {process.returncode}: {text[-500:]}")
         return
     told = json.loads(text)
