@@ -3,6 +3,7 @@ passed before work begins."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -30,8 +31,10 @@ def guard(method: str, answer: Answer) -> Callable[[Any, Any], Awaitable[Any]]:
             return await answer(context, call)
         except SymdError as error:
             await fail(context, error)
-        except (BaseError, CallEnded):
-            raise  # the caller is gone; gRPC knows
+        except BaseError:
+            raise  # the call has ended; gRPC knows
+        except CallEnded:
+            raise asyncio.CancelledError from None  # likewise: what ended it has told the caller why
         except Exception as error:  # noqa: BLE001 - the last guard: logged whole, and the caller gets its id
             await fail(context, defect(error))
         finally:

@@ -33,6 +33,7 @@ class Daemon:
     """A server that is not listening yet, and what is needed to stop it."""
 
     server: Server
+    engine: Host
     health: Health
     stopping: threading.Event
     watches: Watches
@@ -67,7 +68,9 @@ def build_daemon(engine: Host, config: Config) -> Daemon:
     context = ServiceContext(engine, config, lanes_of(config), waiting, Watches(), names)
     health = Health(names, waiting)
     router = Router(context, health, Reflection(names, waiting))
-    return Daemon(Server(router, options(config.limits)), health, context.stopping, context.watches, context.lanes)
+    return Daemon(
+        Server(router, options(config.limits)), engine, health, context.stopping, context.watches, context.lanes
+    )
 
 
 def options(limits: Limits) -> Options:

@@ -96,7 +96,7 @@ class WaitingCalls:
             context,
             Busy(
                 f"more than {limit} calls wait for their message, and this one has waited longest",
-                hint="send the message together with the call",
+                hint="send the message together with the call; waiting_calls may be raised where the daemon is started",
                 metadata={"limit": "waiting_calls", "value": str(limit)},
             ),
         )

@@ -1,0 +1,106 @@
+"""HTTP/2 by hand (RFC 9113, RFC 7541): a client that does what no library lets a client do."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
+ACK, END_STREAM, END_HEADERS = 1, 1, 4
+INITIAL_WINDOW_SIZE = 4
+
+
+def literal(name, value):
+    """A header as it is, without index and without Huffman code."""
+    return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+
+
+def message(data, *, compressed=False):
+    """A gRPC message with its prefix."""
+    return struct.pack(">BI", compressed, len(data)) + data
+
+
+class Connection:
+    """To a daemon's Unix socket. ``window`` is how much of each stream the daemon may send unasked."""
+
+    def __init__(self, address, *, window=65535, speak=True):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(10)
+        self.socket.connect(address.removeprefix("unix:"))
+        self.next_stream = 1
+        self.received = b""
+        if speak:
+            self.socket.sendall(PREFACE)
+            self.frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, window))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.socket.close()
+
+    def frame(self, kind, flags, stream, payload=b""):
+        self.socket.sendall(struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload)
+
+    def call(self, method, *further):
+        """Open a call by its headers alone; the stream's number."""
+        stream, self.next_stream = self.next_stream, self.next_stream + 2
+        service, _, name = method.rpartition(".")
+        headers = (
+            (":method", "POST"), (":scheme", "http"), (":path", f"/{service}/{name}"), (":authority", "localhost"),
+            ("content-type", "application/grpc"), ("te", "trailers"), *further,
+        )  # fmt: skip
+        self.frame(HEADERS, END_HEADERS, stream, b"".join(literal(*each) for each in headers))
+        return stream
+
+    def send(self, stream, data, *, end=False):
+        self.frame(DATA, END_STREAM if end else 0, stream, data)
+
+    def read_frame(self, seconds=10):
+        """(kind, flags, stream, payload) of the next frame; None when the daemon has closed. Raises TimeoutError."""
+        self.socket.settimeout(seconds)
+        head = self._read(9)
+        if head is None:
+            return None
+        size = int.from_bytes(head[:3], "big")
+        kind, flags, stream = struct.unpack(">BBI", head[3:])
+        payload = self._read(size) if size else b""
+        if kind == SETTINGS and not flags & ACK:
+            self.frame(SETTINGS, ACK, 0)
+        if kind == PING and not flags & ACK:
+            self.frame(PING, ACK, 0, payload)
+        return kind, flags, stream, payload
+
+    def endings(self, count, seconds=20):
+        """What ``count`` calls end with: the last headers' raw bytes by stream."""
+        found = {}
+        while len(found) < count:
+            frame = self.read_frame(seconds)
+            assert frame is not None, f"the daemon closed after {len(found)} of {count} calls"
+            kind, flags, stream, payload = frame
+            if kind == RST_STREAM:
+                found.setdefault(stream, b"RST")
+            elif kind == HEADERS and flags & END_STREAM:
+                found[stream] = payload
+        return found
+
+    def is_closed(self, seconds=10):
+        """Whether the daemon closes the connection within ``seconds``, whatever it says before."""
+        try:
+            while self.read_frame(seconds) is not None:
+                pass
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            return True
+        return True
+
+    def _read(self, size):
+        while len(self.received) < size:
+            data = self.socket.recv(1 << 16)
+            if not data:
+                return None
+            self.received += data
+        taken, self.received = self.received[:size], self.received[size:]
+        return taken

@@ -1,0 +1,272 @@
+"""Clients that keep the daemon waiting, or send more than they may: they are ended by the name of the limit, and a neighbour is
+answered meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from symd.config import Config, Limits
+from symd.service.addresses import listening
+from symd.service.lanes import Work
+from symd.service.server import build_daemon
+from symd.v1 import query_pb2 as q
+from symd.v1 import symbol_service_pb2 as s
+from symd.v1.module_service_pb2_grpc import ModuleServiceStub
+from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
+from tests.service.fakes import DIGEST, GOOD, FakeEngine
+from tests.service.http2 import Connection, message
+from tests.service.test_calls import refusal, upload
+
+NAME = f"modules/{DIGEST}"
+ONE = s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])
+SYMBOLIZE, STREAM = "symd.v1.SymbolService.Symbolize", "symd.v1.SymbolService.SymbolizeStream"
+UPLOAD, LINES = "symd.v1.ModuleService.UploadModule", "symd.v1.SymbolService.GetLineTable"
+
+
+@contextmanager
+def served(tmp_path, **limits):
+    """(address, daemon) over the fake engine."""
+    config = Config(
+        limits=Limits(**limits), store=tmp_path, address=f"unix:{tmp_path}/s", workers=4, streams=3, grace=1.0
+    )
+    engine = FakeEngine()
+    engine.add(GOOD)
+    daemon = build_daemon(engine, config)
+    with listening(daemon.server, config.address) as address:
+        daemon.server.start()
+        yield address, daemon
+        engine.hold.set()
+        daemon.stop(0.2)
+
+
+@contextmanager
+def neighbour(address):
+    """Another client, which is answered all the time: at the beginning, until the end, and then."""
+    with grpc.insecure_channel(address, (("grpc.use_local_subchannel_pool", 1),)) as channel:
+        symbols, health = SymbolServiceStub(channel), health_pb2_grpc.HealthStub(channel)
+
+        def ask():
+            assert symbols.Symbolize(ONE, timeout=10, wait_for_ready=True).answers[0].frames
+            assert health.Check(health_pb2.HealthCheckRequest(), timeout=10).status == 1
+
+        over, failures = threading.Event(), []
+
+        def go_on():
+            while not over.wait(0.01):
+                try:
+                    ask()
+                except grpc.RpcError as error:
+                    failures.append(error)
+
+        asking = threading.Thread(target=go_on)
+        ask()
+        asking.start()
+        try:
+            yield channel
+        finally:
+            over.set()
+            asking.join()
+        ask()
+        assert failures == []
+
+
+def eventually(true, seconds=20):
+    until = time.monotonic() + seconds
+    while not true() and time.monotonic() < until:
+        time.sleep(0.01)
+    return true()
+
+
+@pytest.mark.parametrize("method", [SYMBOLIZE, STREAM, UPLOAD, "grpc.health.v1.Health.Check"])
+def test_calls_without_a_message_hold_nobody_up_and_are_ended(tmp_path, method):
+    with served(tmp_path, message_seconds=1.0) as (address, _), neighbour(address), ExitStack() as stack:
+        connections = [stack.enter_context(Connection(address)) for _ in range(3)]
+        for connection in connections:
+            for _ in range(100):
+                connection.call(method)
+        endings = [each for connection in connections for each in connection.endings(100).values()]
+        assert all(b"message_seconds" in each for each in endings)
+
+
+def test_of_too_many_calls_without_a_message_the_oldest_are_ended(tmp_path):
+    limits = {"message_seconds": 600.0, "waiting_calls": 50}
+    with served(tmp_path, **limits) as (address, _), neighbour(address), Connection(address) as connection:
+        streams = [connection.call(SYMBOLIZE) for _ in range(200)]
+        endings = connection.endings(150)
+        assert set(endings) <= set(streams[:160])
+        assert all(b"waiting_calls" in each for each in endings.values())
+
+
+def test_a_connection_has_so_many_calls_at_a_time(tmp_path):
+    limits = {"message_seconds": 600.0, "calls_per_connection": 20}
+    with served(tmp_path, **limits) as (address, _), neighbour(address), Connection(address) as connection:
+        connection.read_frame()  # the daemon's settings, and our word that we have seen them
+        connection.read_frame()
+        for _ in range(30):
+            connection.call(SYMBOLIZE)
+        assert set(connection.endings(10).values()) == {b"RST"}
+
+
+def test_idle_streams_leave_room_for_uploads_and_are_ended(tmp_path):
+    with served(tmp_path, idle_seconds=1.0) as (address, daemon), neighbour(address) as channel:
+        modules, symbols = ModuleServiceStub(channel), SymbolServiceStub(channel)
+        over = threading.Event()
+
+        def idle():
+            yield s.SymbolizeStreamRequest(id=1, batch=ONE)
+            over.wait(60)
+
+        calls = [symbols.SymbolizeStream(idle()) for _ in range(3)]
+        assert [next(call).id for call in calls] == [1, 1, 1]
+        assert modules.UploadModule(upload(GOOD)).module.name == NAME
+        for call in calls:
+            code, reason, metadata = refusal(lambda call=call: next(call))
+            assert (code, reason, metadata["limit"]) == (
+                grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED", "idle_seconds",
+            )  # fmt: skip
+        over.set()
+        assert eventually(lambda: daemon.lanes[Work.STREAM].running == 0)
+
+
+def test_a_stream_is_not_idle_while_the_daemon_works(tmp_path):
+    with served(tmp_path, idle_seconds=0.4) as (address, daemon), grpc.insecure_channel(address) as channel:
+        engine = daemon.engine
+
+        def batches():
+            yield s.SymbolizeStreamRequest(id=1, batch=ONE)
+            assert engine.hold.wait(20)
+
+        engine.hold.clear()
+        threading.Timer(1.5, engine.hold.set).start()
+        assert [response.id for response in SymbolServiceStub(channel).SymbolizeStream(batches())] == [1]
+
+
+def test_an_upload_that_stops_half_way_is_ended_and_leaves_its_place(tmp_path):
+    with served(tmp_path, idle_seconds=1.0, uploads=1) as (address, _), neighbour(address) as channel:
+        over = threading.Event()
+
+        def half():
+            yield from list(upload(GOOD, chunk=1000))[:3]
+            over.wait(60)
+
+        modules = ModuleServiceStub(channel)
+        code, _, metadata = refusal(lambda: modules.UploadModule(half()))
+        over.set()
+        assert (code, metadata["limit"]) == (grpc.StatusCode.DEADLINE_EXCEEDED, "idle_seconds")
+        assert modules.UploadModule(upload(GOOD)).module.name == NAME
+
+
+def test_uploads_beyond_the_bound_are_refused_while_streams_go_on(tmp_path):
+    with served(tmp_path, uploads=1) as (address, daemon), neighbour(address) as channel:
+        over = threading.Event()
+
+        def half():
+            yield from list(upload(GOOD, chunk=1000))[:3]
+            over.wait(60)
+            yield from list(upload(GOOD, chunk=1000))[3:]
+
+        modules = ModuleServiceStub(channel)
+        first = modules.UploadModule.future(half())
+        assert eventually(lambda: daemon.lanes[Work.UPLOAD].running == 1)
+        code, reason, metadata = refusal(lambda: modules.UploadModule(upload(GOOD)))
+        assert (code, reason, metadata["limit"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "BUSY", "uploads")
+        stream = SymbolServiceStub(channel).SymbolizeStream(iter([s.SymbolizeStreamRequest(id=7, batch=ONE)]))
+        assert [each.id for each in stream] == [7]
+        over.set()
+        assert first.result(20).module.name == NAME
+
+
+@pytest.mark.parametrize("method", [SYMBOLIZE, "grpc.health.v1.Health.Check"])
+def test_a_message_that_comes_byte_by_byte_is_not_waited_for(tmp_path, method):
+    with served(tmp_path, message_seconds=1.0) as (address, _), neighbour(address), Connection(address) as connection:
+        stream = connection.call(method)
+        data = message(bytes(1 << 20))
+        over = threading.Event()
+
+        def drip():
+            for byte in data:
+                if over.wait(0.1):
+                    return
+                connection.send(stream, bytes([byte]))
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        ending = connection.endings(1)[stream]
+        over.set()
+        dripping.join()
+        assert b"message_seconds" in ending
+
+
+def test_a_client_that_takes_no_response_leaves_its_place(tmp_path):
+    with (
+        served(tmp_path, write_seconds=1.0) as (address, daemon),
+        neighbour(address),
+        Connection(address, window=0) as connection,
+    ):
+        request = message(s.GetLineTableRequest(name=NAME).SerializeToString())
+        for _ in range(3):
+            connection.send(connection.call(LINES), request, end=True)
+        assert eventually(lambda: daemon.lanes[Work.STREAM].running == 3)
+        assert eventually(lambda: daemon.lanes[Work.STREAM].running == 0)
+
+
+def test_a_connection_that_says_nothing_is_closed(tmp_path):
+    with served(tmp_path, handshake_seconds=1.0) as (address, _), neighbour(address), ExitStack() as stack:
+        silent = [stack.enter_context(Connection(address, speak=False)) for _ in range(50)]
+        assert all(each.is_closed() for each in silent)
+
+
+def test_a_connection_without_calls_is_closed(tmp_path):
+    with (
+        served(tmp_path, connection_idle_seconds=1.0) as (address, _),
+        neighbour(address),
+        Connection(address) as connection,
+    ):
+        assert connection.is_closed()
+
+
+def test_connections_beyond_the_bound_are_closed(tmp_path):
+    with served(tmp_path, connections=20) as (address, _), neighbour(address), ExitStack() as stack:
+        connections = [stack.enter_context(Connection(address)) for _ in range(30)]
+        assert eventually(lambda: sum(each.is_closed(0.05) for each in connections) >= 10)
+
+
+def test_a_compressed_message_that_expands_beyond_the_limit_is_refused(tmp_path):
+    options = (("grpc.max_send_message_length", -1),)
+    with served(tmp_path) as (address, _), neighbour(address), grpc.insecure_channel(address, options) as channel:
+        call = channel.unary_unary("/symd.v1.SymbolService/Symbolize")
+        with pytest.raises(grpc.RpcError) as caught:
+            call(bytes(256 << 20), compression=grpc.Compression.Gzip, timeout=60)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "larger than max" in caught.value.details()
+
+
+def test_bytes_that_are_not_http2_close_the_connection(tmp_path):
+    with served(tmp_path) as (address, _), neighbour(address), Connection(address, speak=False) as connection:
+        connection.socket.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+        assert connection.is_closed()
+
+
+def test_a_unary_call_without_a_message_is_an_invalid_request(tmp_path):
+    with served(tmp_path) as (address, _), neighbour(address), Connection(address) as connection:
+        stream = connection.call("symd.v1.ModuleService.ListModules")
+        connection.send(stream, b"", end=True)
+        assert b"no message" in connection.endings(1)[stream]
+
+
+def test_many_questions_beyond_the_queue_are_refused_by_name(tmp_path):
+    with served(tmp_path, queued_calls=5) as (address, daemon), grpc.insecure_channel(address) as channel:
+        daemon.engine.hold.clear()
+        symbols = SymbolServiceStub(channel)
+        calls = [symbols.Symbolize.future(ONE) for _ in range(30)]
+        assert eventually(lambda: sum(call.done() for call in calls) == 21)  # 4 threads have one, 5 wait
+        daemon.engine.hold.set()
+        codes = [call.exception(10) and call.code() for call in calls]
+        assert codes.count(None) == 9
+        assert set(codes) == {None, grpc.StatusCode.RESOURCE_EXHAUSTED}
