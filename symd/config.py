@@ -32,6 +32,10 @@ class Limits:
     """Bytes that one compressed part may expand to, a stored byte."""
     inline_depth: int = 1000
     """Functions and inlined calls inside each other in one code object's debug data: as many frames an address may have."""
+    line_files: int = 2_000_000
+    """Directories and files that the line tables of one code object list, all together."""
+    path_bytes: int = 256 * MIB
+    """Bytes of the paths that these make: a few long directories and many files multiply."""
     upload_chunk: int = MIB
     """One chunk of an upload."""
     batch: int = 4_000_000

@@ -29,12 +29,12 @@ __all__ = ("PartialDebugInfo", "read", "read_each", "read_part")
 def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS) -> DebugInfo:
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
     LimitExceeded; what can be left out becomes a warning."""
-    debug = _read(code)
+    debug = _read(code, limits)
     check_depth(debug.scopes, limits)
     return debug
 
 
-def _read(code: CodeObject) -> DebugInfo:
+def _read(code: CodeObject, limits: Limits) -> DebugInfo:
     if code.debug is DebugScheme.NONE:
         return DebugInfo(LineRows.empty(), Scopes.empty())
     if code.debug is DebugScheme.SPIRV:
@@ -43,7 +43,7 @@ def _read(code: CodeObject) -> DebugInfo:
         return spirv_lines.read(code)
     layout = assign(code)
     sections = relocated(code, layout)
-    return _decoded(code, layout, sections, dwarf.read_units(sections))
+    return _decoded(code, layout, sections, dwarf.read_units(sections), limits)
 
 
 def read_each(
@@ -82,7 +82,7 @@ def read_part(code: CodeObject, section: U32, offset: U64, limits: Limits = DEFA
     chosen = dwarf.units_for_addresses(sections, units, layout.linear(section, offset))
     if chosen is None:
         return None
-    debug = _decoded(code, layout, sections, chosen.units)
+    debug = _decoded(code, layout, sections, chosen.units, limits)
     if debug.rows.context is not None or not len(debug.rows):
         return None
     check_depth(debug.scopes, limits)
@@ -102,8 +102,10 @@ def _functions(code: CodeObject, scopes: Scopes) -> TextRanges:
     )
 
 
-def _decoded(code: CodeObject, layout: LinearLayout, sections: DebugSections, units: Units) -> DebugInfo:
-    lines = dwarf.read_lines(sections, units)
+def _decoded(
+    code: CodeObject, layout: LinearLayout, sections: DebugSections, units: Units, limits: Limits
+) -> DebugInfo:
+    lines = dwarf.read_lines(sections, units, limits)
     scopes = dwarf.read_scopes(sections, lines, units)
     info = DebugInfo(
         _rows(lines, layout), _scopes(scopes, layout), lines.files, scopes.names, (*lines.warnings, *scopes.warnings)

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from symd.config import DEFAULT_LIMITS
 from symd.debuginfo import layout
 from symd.debuginfo.ptx_lines import TEXT, PtxText
 from symd.debuginfo.relocation import relocated
 from symd.debuginfo.spirv.sources import source_texts
 from symd.dwarf import DebugSections, read_units
 from symd.dwarf.line_header import file_details, read_headers
-from symd.dwarf.paths import file_paths
+from symd.dwarf.paths import FilePaths
 from symd.dwarf.strings import StringReader
 from symd.dwarf.warnings import Warnings
 from symd.errors import SymdError
@@ -63,8 +64,9 @@ def _from_line_tables(sections: DebugSections) -> dict[str, EmbeddedSource]:
     folders = {unit.stmt_list: unit.comp_dir for unit in reversed(read_units(sections).units)}
     strings = StringReader(sections)
     found: dict[str, EmbeddedSource] = {}
-    for header in read_headers(sections.lines, strings, frozenset(), Warnings()):
-        paths = file_paths(header, folders.get(header.offset, b""))
+    full = FilePaths(sections.lines.name, DEFAULT_LIMITS)
+    for header in read_headers(sections.lines, strings, frozenset(), Warnings(), DEFAULT_LIMITS):
+        paths = full.of(header, folders.get(header.offset, b""))
         for path, entry in zip(paths, file_details(sections.lines, strings, header), strict=header.version >= 5):
             text = entry.source.decode("utf-8", "replace") if entry.source else None
             md5 = entry.md5 if len(entry.md5) == _MD5_BYTES and any(entry.md5) else None

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from symd.config import Limits
 from symd.dwarf.constants import Form, Lnct
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.sections import DebugSection
 from symd.dwarf.strings import STRING_SECTIONS, StringReader
 from symd.dwarf.warnings import Warnings
-from symd.errors import Malformed, SymdError, Unsupported
+from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
 
 EXTENDED_OPCODE = 0
 """The opcode that begins an extended instruction (6.2.5.3); its own number follows after its length."""
@@ -62,10 +63,12 @@ class FileDetails(NamedTuple):
 
 
 def read_headers(
-    section: DebugSection, strings: StringReader, skipped: frozenset[int], warnings: Warnings
+    section: DebugSection, strings: StringReader, skipped: frozenset[int], warnings: Warnings, limits: Limits
 ) -> Iterator[LineHeader]:
-    """The header of every table that has a readable one and does not begin at one of the ``skipped`` offsets."""
+    """The header of every table that has a readable one and does not begin at one of the ``skipped`` offsets. Raises
+    LimitExceeded where they list more than ``limits.line_files`` directories and files together."""
     data, at = section.data, 0
+    listed = ListedFiles(section.name, limits)
     while at < len(data):
         cursor = Cursor(data, section.name, at, len(data))
         try:
@@ -80,13 +83,34 @@ def read_headers(
         cursor.end = end = cursor.at + length
         try:
             if length and at not in skipped:
-                yield read_header(cursor, strings, at, offset_size)
+                yield read_header(cursor, strings, at, offset_size, listed)
         except (Malformed, Unsupported) as error:
             warnings.add(f"{section.name}+{at:#x}: line table left out: {error}")
         at = end
 
 
-def read_header(cursor: Cursor, strings: StringReader, offset: int, offset_size: int) -> LineHeader:
+class ListedFiles:
+    """Counts the directories and files that an object's line tables list: an entry may take no more than a byte of a
+    section that was compressed, and hundreds of memory."""
+
+    def __init__(self, section: str, limits: Limits) -> None:
+        self._section, self._most, self._count = section, limits.line_files, 0
+
+    def add(self, number: int) -> None:
+        """``number`` more are about to be read. Raises LimitExceeded."""
+        self._count += number
+        if self._count > self._most:
+            raise LimitExceeded(
+                f"line tables list more than {self._most} directories and files",
+                where=self._section,
+                hint="raise the limit line_files if the file is to be trusted",
+                metadata={"limit": "line_files", "value": str(self._most)},
+            )
+
+
+def read_header(
+    cursor: Cursor, strings: StringReader, offset: int, offset_size: int, listed: ListedFiles
+) -> LineHeader:
     """The header of the table at ``offset``, which ends where the cursor does; the cursor is after the length field.
 
     Raises Malformed or Unsupported, which name the place.
@@ -105,10 +129,10 @@ def read_header(cursor: Cursor, strings: StringReader, offset: int, offset_size:
     header = LineHeader(offset, end, program, version, parameters, offset_size, cursor.at)
     cursor.end = program
     if version >= 5:
-        header.directories = [path for path, _ in _names(cursor, strings, offset_size)]
-        header.files = _names(cursor, strings, offset_size)
+        header.directories = [path for path, _ in _names(cursor, strings, offset_size, listed)]
+        header.files = _names(cursor, strings, offset_size, listed)
     else:
-        _read_old_tables(cursor, header)
+        _read_old_tables(cursor, header, listed)
     return header
 
 
@@ -133,13 +157,15 @@ def _parameters(cursor: Cursor, version: int) -> ProgramParameters:
     )
 
 
-def _read_old_tables(cursor: Cursor, header: LineHeader) -> None:
+def _read_old_tables(cursor: Cursor, header: LineHeader, listed: ListedFiles) -> None:
     """include_directories and file_names of DWARF 2-4; four bytes after them are NVIDIA's base of inline names."""
     if cursor.at == cursor.end:
         return
     while path := cursor.text():
+        listed.add(1)
         header.directories.append(path)
     while name := cursor.text():
+        listed.add(1)
         header.files.append((name, file_entry_directory(cursor)))
     if cursor.end - cursor.at == 4:
         header.names_base = cursor.unsigned(4)
@@ -158,7 +184,8 @@ def file_details(section: DebugSection, strings: StringReader, header: LineHeade
     if header.version < 5:
         return []
     cursor = Cursor(section.data, section.name, header.tables, header.program)
-    _entries(cursor, strings, header.offset_size, ())
+    for _ in _entries(cursor, strings, header.offset_size, ()):
+        pass
     found = _entries(cursor, strings, header.offset_size, (_MD5, _LLVM_SOURCE))
     return [FileDetails(_bytes(md5), _bytes(source)) for md5, source in found]
 
@@ -167,15 +194,19 @@ def _bytes(value: bytes | int | None) -> bytes:
     return value if isinstance(value, bytes) else b""
 
 
-def _names(cursor: Cursor, strings: StringReader, offset_size: int) -> list[tuple[bytes, int]]:
+def _names(cursor: Cursor, strings: StringReader, offset_size: int, listed: ListedFiles) -> list[tuple[bytes, int]]:
     """A DWARF 5 directory or file table as (path, directory index)."""
-    found = _entries(cursor, strings, offset_size, (_PATH, _DIRECTORY_INDEX))
+    found = _entries(cursor, strings, offset_size, (_PATH, _DIRECTORY_INDEX), listed)
     return [(_bytes(path), number if isinstance(number, int) else 0) for path, number in found]
 
 
 def _entries(
-    cursor: Cursor, strings: StringReader, offset_size: int, wanted: tuple[int, ...]
-) -> list[list[bytes | int | None]]:
+    cursor: Cursor,
+    strings: StringReader,
+    offset_size: int,
+    wanted: tuple[int, ...],
+    listed: ListedFiles | None = None,
+) -> Iterator[list[bytes | int | None]]:
     """The ``wanted`` columns (DW_LNCT_*) of every entry of a DWARF 5 directory or file table; None where it has no such
     column."""
     formats = [(cursor.uleb(), cursor.uleb()) for _ in range(cursor.unsigned(1))]
@@ -186,7 +217,10 @@ def _entries(
         (wanted.index(content) if content in wanted else -1, _reader(form, strings, offset_size))
         for content, form in formats
     ]
-    found = []
+    if count > cursor.end - cursor.at:
+        raise cursor.fail(f"{count} entries in {cursor.end - cursor.at} bytes")
+    if listed is not None:
+        listed.add(count)
     for _ in range(count):
         start = cursor.at
         entry: list[bytes | int | None] = [None] * (len(wanted) + 1)
@@ -195,8 +229,7 @@ def _entries(
         if cursor.at == start:
             raise cursor.fail(f"{count} entries of no bytes")
         entry.pop()  # the columns that nobody wants
-        found.append(entry)
-    return found
+        yield entry
 
 
 def _reader(form: int, strings: StringReader, offset_size: int) -> Callable[[Cursor], bytes | int | None]:

@@ -9,28 +9,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.dwarf import line_program
 from symd.dwarf.bulk_read import Positions, spread
 from symd.dwarf.columns import LineColumns, first_rows, look_up_files
 from symd.dwarf.line_header import LineHeader, ProgramParameters, read_headers
-from symd.dwarf.paths import file_paths
+from symd.dwarf.paths import FilePaths
 from symd.dwarf.row_table import ProgramGroup, RowTable
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.dwarf.strings import IN_STRINGS, NO_STRING, Names, StringReader, string_key
 from symd.dwarf.units import Unit, Units, read_units
 from symd.dwarf.warnings import Warnings
-from symd.errors import LimitExceeded, Malformed
+from symd.errors import Malformed
 from symd.model.columns import U32, U64
 
-_PATH_BYTES = 256 << 20
-"""Bytes of all joined paths; a few long directories could make them many times as long as the section."""
 _GROUP_BYTES = 256 << 10
 """Bytes of programs that are run together: what is made of them fits the caches."""
 _INTERPRETED_BYTES = 500
 """Programs of the same parameters that are together this short run faster one instruction at a time."""
 
 
-def read_lines(sections: DebugSections, units: Units | None = None) -> LineColumns:
+def read_lines(sections: DebugSections, units: Units | None = None, limits: Limits = DEFAULT_LIMITS) -> LineColumns:
     """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
 
     ``units`` is ``read_units(sections)``, read here when it is not given; it supplies compilation directories (the
@@ -39,12 +38,12 @@ def read_lines(sections: DebugSections, units: Units | None = None) -> LineColum
 
     A table whose header or program contradicts the format is left out whole, and a sequence without an end is left
     out, each with a warning; a table whose length leads out of the section ends the walk. Raises Malformed when there
-    are tables and not one of them can be read.
+    are tables and not one of them can be read, LimitExceeded where they list more files than ``limits`` allow.
     """
     units = read_units(sections) if units is None else units
     strings = StringReader(sections)
     warnings = Warnings()
-    headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings))
+    headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, limits))
     rows = RowTable()
     parts = list(_run(sections.lines, headers, rows))
     for part in parts:
@@ -52,7 +51,7 @@ def read_lines(sections: DebugSections, units: Units | None = None) -> LineColum
     refused = {part.numbers[number] for part in parts for number in part.malformed}
     if warnings and len(refused) == len(headers):
         raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=sections.lines.name)
-    file_maps, files = _files(sections.lines.name, headers, units.units)
+    file_maps, files = _files(FilePaths(sections.lines.name, limits), headers, units.units)
     return _assemble(strings, headers, rows, parts, file_maps, files, warnings)
 
 
@@ -98,7 +97,7 @@ def _warn(section: str, part: ProgramGroup, headers: Sequence[LineHeader], warni
 
 
 def _files(
-    section: str, headers: Sequence[LineHeader], units: Sequence[Unit]
+    full: FilePaths, headers: Sequence[LineHeader], units: Sequence[Unit]
 ) -> tuple[dict[int, U32], tuple[str, ...]]:
     """Every table's map from file register to file number, and the files' full paths."""
     comp_dirs: dict[int, bytes] = {}
@@ -107,12 +106,8 @@ def _files(
             comp_dirs.setdefault(unit.stmt_list, unit.comp_dir)
     numbers: dict[bytes, int] = {b"": 0}
     maps = {}
-    budget = _PATH_BYTES
     for header in headers:
-        paths = list(file_paths(header, comp_dirs.get(header.offset, b"")))
-        budget -= sum(map(len, paths))
-        if budget < 0:
-            raise LimitExceeded(f"file paths take more than {_PATH_BYTES} bytes", where=section)
+        paths = full.of(header, comp_dirs.get(header.offset, b""))
         maps[header.offset] = np.array([numbers.setdefault(path, len(numbers)) for path in paths], np.uint32)
     return maps, tuple(path.decode("utf-8", "replace") for path in numbers)
 

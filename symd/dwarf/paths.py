@@ -6,7 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from symd.config import Limits
 from symd.dwarf.line_header import LineHeader
+from symd.errors import LimitExceeded
 
 _WINDOWS_ROOT = re.compile(rb"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]")
 
@@ -46,3 +48,27 @@ def file_paths(header: LineHeader, comp_dir: bytes) -> Iterator[bytes]:
     for name, number in header.files:
         base = b"" if header.version >= 5 and number == 0 else comp_dir
         yield join(base, directories[number] if 0 <= number < len(directories) else b"", name)
+
+
+class FilePaths:
+    """The paths of an object's line tables, made within ``Limits.path_bytes`` bytes in all. ``section`` is where the tables
+    stand."""
+
+    def __init__(self, section: str, limits: Limits) -> None:
+        self._section, self._most = section, limits.path_bytes
+        self._left = limits.path_bytes
+
+    def of(self, header: LineHeader, comp_dir: bytes) -> list[bytes]:
+        """``file_paths``. Raises LimitExceeded before more is made than may be."""
+        found = []
+        for path in file_paths(header, comp_dir):
+            self._left -= len(path)
+            if self._left < 0:
+                raise LimitExceeded(
+                    f"file paths take more than {self._most} bytes",
+                    where=self._section,
+                    hint="raise the limit path_bytes if the file is to be trusted",
+                    metadata={"limit": "path_bytes", "value": str(self._most)},
+                )
+            found.append(path)
+        return found

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from symd import dwarf
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units, UnitSelection
 
 
@@ -14,8 +15,10 @@ def read_units(sections: Mapping[str, bytes]) -> Units:
     return dwarf.read_units(DebugSections.of(sections))
 
 
-def read_lines(sections: Mapping[str, bytes], units: Units | None = None) -> LineColumns:
-    return dwarf.read_lines(DebugSections.of(sections), units)
+def read_lines(
+    sections: Mapping[str, bytes], units: Units | None = None, limits: Limits = DEFAULT_LIMITS
+) -> LineColumns:
+    return dwarf.read_lines(DebugSections.of(sections), units, limits)
 
 
 def read_scopes(sections: Mapping[str, bytes], lines: LineColumns, units: Units | None = None) -> ScopeColumns:

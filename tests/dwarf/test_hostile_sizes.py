@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from symd.config import Limits
 from symd.dwarf import die_split
 from symd.dwarf.columns import LineColumns
 from symd.errors import LimitExceeded, Malformed
@@ -134,6 +136,41 @@ def test_file_entries_that_share_one_long_name_are_refused():
     data = length.to_bytes(4, "little") + data[4:8] + header.to_bytes(4, "little") + data[12:]
     with pytest.raises(LimitExceeded, match="overlap"):
         read_lines({".debug_line": data, ".debug_line_str": b"d" * MIB + b"\0"})
+
+
+def listing(directory: bytes, names: list[bytes]) -> bytes:
+    """A line table of DWARF 5 with one directory and these files in it, and no rows."""
+    content = bytes((1, 1, 1, 251, 14, 13)) + bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1))
+    content += b"\x01\x01\x08" + uleb(1) + directory + b"\0"
+    content += b"\x02\x01\x08\x02\x0b" + uleb(len(names)) + b"".join(name + b"\0\0" for name in names)
+    rest = b"\x05\x00\x08\x00" + len(content).to_bytes(4, "little") + content
+    return len(rest).to_bytes(4, "little") + rest
+
+
+def test_one_long_directory_and_many_files_are_refused_before_they_multiply():
+    """Gigabytes of paths from three megabytes, which compress to three kilobytes."""
+    data = listing(b"/" + b"d" * (3 * MIB), [b"a"] * 300)
+    with pytest.raises(LimitExceeded) as caught:
+        read_lines({".debug_line": data}, limits=Limits(path_bytes=10 * MIB))
+    assert caught.value.metadata == {"limit": "path_bytes", "value": str(10 * MIB)}
+
+
+def test_more_files_than_are_taken_are_refused_before_they_are_read():
+    data = listing(b"/d", [b"f"] * 1000) * 3
+    limits = Limits(line_files=3003)
+    assert len(read_lines({".debug_line": data}, limits=limits).tables) == 3
+    with pytest.raises(LimitExceeded) as caught:
+        read_lines({".debug_line": data}, limits=replace(limits, line_files=3002))
+    assert caught.value.metadata == {"limit": "line_files", "value": "3002"}
+
+
+def test_a_count_of_files_that_the_table_has_no_bytes_for_leaves_the_table_out():
+    good = listing(b"/d", [b"f"])
+    bad = good.replace(b"\x02\x0b\x01f", b"\x02\x0b\x7ff")
+    assert bad != good
+    lines = read_lines({".debug_line": bad + good})
+    assert len(lines.tables) == 1
+    assert "127 entries in 3 bytes" in lines.warnings[0]
 
 
 def test_many_tiny_tables_are_read():
