@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -12,7 +12,7 @@ from typing import Self
 from symd.api import AliasVerbs, ContextVerbs, Receiving
 from symd.config import Limits
 from symd.contexts.verbs import Contexts, StoredAliases
-from symd.errors import DriverMissing, InvalidInput, LimitExceeded, NoDebugData, NotFound, ToolMissing, Unsupported
+from symd.errors import DriverMissing, NoDebugData, SymdError, ToolMissing, Unavailable, WorkerDied
 from symd.indexes import Indexes
 from symd.model.addresses import ByKernel, KernelOffset, Query
 from symd.model.answers import Answer, Answers
@@ -63,6 +63,7 @@ class Engine:
         self._disassemble = disassemble
         self._indexes = Indexes(store, self.limits, reader or InProcessReader(self.limits))
         self._open_index = self._indexes.get_open
+        self._stopping = threading.Event()
         self.contexts: ContextVerbs = Contexts(store.context_log, self._indexes.whole)
         self.aliases: AliasVerbs = StoredAliases(store.aliases, store.context_log)
 
@@ -90,10 +91,24 @@ class Engine:
         return _Arriving(self.store.writer(), partial(self._indexes.keep, label=label))
 
     def resume(self) -> None:
-        """Admit what a process that was killed had stored and not indexed yet, or take it out again."""
+        """Finish what a process that was killed had begun: give files without a row theirs, and index what was stored and is
+        not indexed yet, or take it out again. May take long, and has no haste: a daemon does it beside its work. Ends early
+        when ``stop_resuming`` is called, or where nothing can be read for now."""
+        self.store.adopt(self._stopping.is_set)
         for record in [record for record in self.modules() if not record.format]:
-            with suppress(InvalidInput, LimitExceeded, Unsupported, NotFound):
+            if self._stopping.is_set():
+                return
+            try:
                 self._indexes.admit(record.sha256)
+            except Unavailable as error:
+                if not isinstance(error, WorkerDied):
+                    return
+            except SymdError:
+                continue  # it is remembered, or counted; whoever asks for the module hears it
+
+    def stop_resuming(self) -> None:
+        """Let ``resume`` end after the module at hand."""
+        self._stopping.set()
 
     def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
         if self._grab is None:

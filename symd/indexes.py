@@ -152,8 +152,16 @@ class Indexes:
         return self._admitted(digest, None, new=not state.present)
 
     def admit(self, digest: str) -> ModuleSummary:
-        """Index a module that is in the store and never was, or take it out again."""
-        return self._admitted(digest, None, new=True)
+        """Index a module that is in the store and never was. It stays where that fails for a reason that may pass, and
+        where it never will it is taken out again."""
+        try:
+            summary = (self._outline(digest, None) or self.whole(digest)).summary
+        except SymdError as error:
+            if self._store.remember_failure(digest, VERSION, error):
+                self._store.refuse(digest, VERSION, error)
+            raise
+        self._store.admit(digest, summary.format, tell=True)
+        return summary
 
     def remove(self, digest: str) -> None:
         """Take a module out of the store and forget its index, also one that is being made. Raises ``ModuleNotFound``."""

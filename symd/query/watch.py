@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from symd.errors import InvalidInput, LimitExceeded, NotFound, ObjectNotFound, Unsupported
+from symd.errors import ObjectNotFound, SymdError
 from symd.index import Index
 from symd.model.breakpoints import Breakpoint, Event, Refusal, Resolved, Watching
 from symd.model.identities import Digest
@@ -33,12 +33,13 @@ def events(
 
 
 def _resolved(opener: Callable[[str], Index], digest: Digest, breakpoints: Sequence[Breakpoint]) -> Iterator[Event]:
-    """A module that is gone again or cannot be read answers nothing."""
+    """A module that is gone again or cannot be read, whatever the reason, answers nothing: the watch is about all others
+    too."""
     try:
-        index = opener(digest)
-    except (NotFound, InvalidInput, LimitExceeded, Unsupported):
+        found = list(resolved(opener(digest), digest, breakpoints))
+    except SymdError:
         return
-    yield from resolved(index, digest, breakpoints)
+    yield from found
 
 
 def resolved(index: Index, digest: Digest, breakpoints: Sequence[Breakpoint]) -> Iterator[Resolved]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -13,6 +14,7 @@ from types import FrameType
 from symd.api import Host
 from symd.config import Config
 from symd.engine import Engine
+from symd.errors import SymdError
 from symd.service.addresses import UNIX, is_local, listening
 from symd.service.server import build_daemon
 from symd.service.workers import Workers
@@ -31,12 +33,17 @@ def serve(config: Config, engine: Host | None = None, ready: Ready | None = None
     """
     with ExitStack() as stack:
         signals = stack.enter_context(closing(_Signals()))
-        daemon = build_daemon(engine or stack.enter_context(_opened(config)), config)
+        recovery = None
+        if engine is None:
+            engine, recovery = stack.enter_context(_opened(config))
+        daemon = build_daemon(engine, config)
         wanted = dict.fromkeys(config.addresses or (config.address,))
         addresses = [stack.enter_context(listening(daemon.server, address)) for address in wanted]
         daemon.server.start()
         for address in addresses:
             _announce(address, ready)
+        if recovery is not None:
+            recovery.start()
         signals.wait()
         log.info("stopping; running calls have %g s", config.grace)
         daemon.stop(config.grace)
@@ -77,25 +84,40 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def _opened(config: Config) -> Iterator[Host]:
-    """The engine over the configured store, with the real drivers and disassemblers."""
+def _opened(config: Config) -> Iterator[tuple[Host, threading.Thread]]:
+    """The engine over the configured store, with the real drivers and disassemblers; and the thread, to be started once
+    calls are answered, that finishes what a daemon that was killed had begun."""
     import zstandard  # noqa: F401, PLC0415 - indexes import it when they first need it: that would be a question's time
 
     from symd.disasm import disassemble  # noqa: PLC0415 - a daemon that is given its engine needs neither
     from symd.drivers import grab  # noqa: PLC0415
 
-    with (
-        Workers(config.limits, config.readers, config.builders) as workers,
-        Engine(
-            Store(config.store, config.limits),
-            config.limits,
-            partial(grab, drivers=config.drivers),
-            disassemble,
-            workers,
-        ) as engine,
-    ):
+    with ExitStack() as stack:
+        workers = stack.enter_context(Workers(config.limits, config.readers, config.builders))
+        store = Store(config.store, config.limits, adopt_later=True)
+        engine = stack.enter_context(
+            Engine(store, config.limits, partial(grab, drivers=config.drivers), disassemble, workers)
+        )
+        recovery = threading.Thread(target=_recover, args=(engine,), name="symd-recovery", daemon=True)
+        stack.callback(_end, engine, workers, recovery)
+        yield engine, recovery
+
+
+def _recover(engine: Engine) -> None:
+    try:
         engine.resume()
-        yield engine
+    except SymdError as error:
+        log.error("recovery ended: %s", error)  # noqa: TRY400 - the error says all
+    else:
+        log.info("recovery is done")
+
+
+def _end(engine: Engine, workers: Workers, recovery: threading.Thread) -> None:
+    """End what modules are read for, before what answers is closed."""
+    engine.stop_resuming()
+    workers.close()
+    if recovery.ident is not None:
+        recovery.join()
 
 
 def _announce(address: str, ready: Ready | None) -> None:

@@ -17,7 +17,7 @@ from symd.store.departures import Departures
 from symd.store.files import disk
 from symd.store.paths import StorePaths
 from symd.store.rebuild import faults, rebuild
-from symd.store.recovery import recover
+from symd.store.recovery import adopt, recover
 from symd.store.usage import Usage
 
 log = logging.getLogger("symd.store")
@@ -87,7 +87,7 @@ class Housekeeping:
             self._catalogue.renew()
             if rebuilt is not None:
                 with disk(self._paths.root):
-                    recover(self._paths, self._catalogue)
+                    adopt(self._paths, self._catalogue, recover(self._paths, self._catalogue))
         self._catalogue.renew()
 
     def _tell_changes(self) -> None:

@@ -51,6 +51,10 @@ class StorePaths:
         """The digests that have a module file."""
         return {path.name for path in self._modules.glob("??/*") if is_digest(path.name)}
 
+    def all_damaged(self) -> set[Digest]:
+        """The digests of which a file was set aside."""
+        return {Digest(path.name) for path in self.damaged.glob("*") if is_digest(path.name)}
+
     def all_indexes(self) -> set[tuple[Digest, int]]:
         """Digest and format version of every index file."""
         found = ((path.stem, path.parts[-3]) for path in self._index.glob("*/??/*.idx"))

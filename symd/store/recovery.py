@@ -5,7 +5,8 @@ Other processes may be at work in the same store, so each change is made under t
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleRecord
@@ -23,20 +24,35 @@ class Recovery:
 
     leftovers: int = 0
     dropped: int = 0
-    damaged: tuple[str, ...] = ()
+    damaged: tuple[Digest, ...] = ()
+    strangers: tuple[Digest, ...] = ()
+    """Module files that have no row yet: nobody has looked whether their bytes are what their names say."""
     rebuilt: Rebuilt | None = None
     """The catalogue that was damaged, and what was kept of it."""
 
 
 def recover(paths: StorePaths, catalogue: Catalogue) -> Recovery:
-    """Adopt files without a row (after hashing them), drop rows without a file, remove everything that is neither."""
+    """Drop rows without a file, remove everything that has neither, and name the files that have no row: to hash them may
+    take long, which is ``adopt``'s part. A row whose file was set aside as damaged stays."""
     leftovers = sweep(paths.incoming)
     files, known = paths.all_modules(), catalogue.digests()
-    strangers = sorted(files - known)
-    damaged = tuple(digest for digest in strangers if not _adopt(paths, catalogue, digest))
-    dropped = _drop_rows(paths, catalogue, known - files)
-    _reconcile_indexes(paths, catalogue)
-    return Recovery(leftovers, dropped, damaged)
+    strangers = files - known
+    dropped = _drop_rows(paths, catalogue, known - files - paths.all_damaged())
+    _reconcile_indexes(paths, catalogue, strangers)
+    return Recovery(leftovers, dropped, strangers=tuple(sorted(strangers)))
+
+
+def adopt(
+    paths: StorePaths, catalogue: Catalogue, found: Recovery, stop: Callable[[], bool] = lambda: False
+) -> Recovery:
+    """Give the files without a row theirs, after hashing them, until there are none or ``stop`` says so."""
+    damaged, left = list(found.damaged), list(found.strangers)
+    while left and not stop():
+        digest = left.pop(0)
+        if not _adopt(paths, catalogue, digest):
+            damaged.append(digest)
+    _reconcile_indexes(paths, catalogue, set(left))
+    return replace(found, damaged=tuple(damaged), strangers=tuple(left))
 
 
 def _adopt(paths: StorePaths, catalogue: Catalogue, digest: Digest) -> bool:
@@ -67,9 +83,11 @@ def _drop_rows(paths: StorePaths, catalogue: Catalogue, digests: set[Digest]) ->
     return len(gone)
 
 
-def _reconcile_indexes(paths: StorePaths, catalogue: Catalogue) -> None:
-    """Remove index files of modules that are not there, and note in the catalogue those that are."""
-    files, known, noted = paths.all_indexes(), catalogue.digests(), catalogue.indexes()
+def _reconcile_indexes(paths: StorePaths, catalogue: Catalogue, strangers: set[Digest]) -> None:
+    """Remove index files of modules that are not there, and note in the catalogue those that are; those of ``strangers``
+    wait."""
+    known, noted = catalogue.digests(), catalogue.indexes()
+    files = {key for key in paths.all_indexes() if key[0] not in strangers}
     if files == noted and all(digest in known for digest, _ in files):
         return
     with catalogue.writing() as connection:

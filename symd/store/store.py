@@ -31,7 +31,7 @@ from symd.store.files import IncomingFile, disk, make_folder, mapped, sha256_of,
 from symd.store.housekeeping import Housekeeping
 from symd.store.paths import StorePaths, digest_of, not_found
 from symd.store.rebuild import Rebuilt, rebuild
-from symd.store.recovery import Recovery, recover
+from symd.store.recovery import Recovery, adopt, recover
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 
@@ -60,15 +60,21 @@ class Store:
     Safe to use from several threads, and several processes may share a folder; connections do not survive ``fork``.
     ``durable`` off gives up safety against power cuts for speed. Every method raises ``StoreUnavailable`` when the
     disk refuses, ``BadQuery`` for an invalid digest, and ``DataLoss`` when the catalogue cannot be read.
+
+    A file without a row is hashed and given one as the store is opened; with ``adopt_later`` not before ``adopt`` is called.
     """
 
-    def __init__(self, root: Path, limits: Limits | None = None, *, durable: bool = True) -> None:
+    def __init__(
+        self, root: Path, limits: Limits | None = None, *, durable: bool = True, adopt_later: bool = False
+    ) -> None:
         self._limits = limits or Limits()
         self._durable = durable
         self._paths = StorePaths(root)
         with disk(root):
             self._paths.create(durable=durable)
         self._catalogue, self.recovery = self._opened()
+        if not adopt_later:
+            self.adopt()
         self.aliases = Aliases(self._catalogue, self._limits)
         """Other names of modules."""
         self.context_log = ContextLog(self._catalogue, self._limits)
@@ -113,6 +119,12 @@ class Store:
         catalogue = Catalogue(self.root, durable=self._durable)
         with disk(self.root):
             return catalogue, replace(recover(self._paths, catalogue), rebuilt=rebuilt)
+
+    def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Give files without a row theirs, after hashing them, until there are none or ``stop`` says so."""
+        if self.recovery.strangers:
+            with disk(self.root):
+                self.recovery = adopt(self._paths, self._catalogue, self.recovery, stop)
 
     def _keep_house(self) -> None:
         housekeeping = Housekeeping(self._paths, self._catalogue, self.usage, self.arrivals, self.departures)
