@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from symd.config import Limits
 from symd.elf.constants import MAGIC
-from symd.errors import DataLoss, DeadlineExceeded, Malformed, SymdError, WorkerDied
+from symd.errors import DataLoss, DeadlineExceeded, Malformed, NotFound, SymdError, WorkerDied
 from symd.index import VERSION, Index, build
 from symd.index.module import decoded_objects
 from symd.index.partial import PartialIndex
@@ -137,19 +137,21 @@ class Indexes:
 
     def add(self, digest: str, data: bytes, label: str) -> ModuleSummary:
         """Put a module into the store and index it. Where it is there already nothing changes."""
-        state = self._store.state(digest, VERSION)
-        if not state.present:
-            self._refuse(state.failure)
-            self._store.put(data, label)
-        return self._admitted(digest, data, new=not state.present)
+        with self._store.usage.held(digest):
+            state = self._store.state(digest, VERSION)
+            if not state.present:
+                self._refuse(state.failure)
+                self._store.put(data, label)
+            return self._admitted(digest, data, new=not state.present)
 
     def keep(self, upload: Upload, digest: str, label: str) -> ModuleSummary:
         """The same for bytes that came piece by piece. ``digest`` is what they should have."""
-        state = self._store.state(digest, VERSION)
-        if not state.present and upload.digest == digest:
-            self._refuse(state.failure)
-        upload.commit(digest, label)
-        return self._admitted(digest, None, new=not state.present)
+        with self._store.usage.held(digest):
+            state = self._store.state(digest, VERSION)
+            if not state.present and upload.digest == digest:
+                self._refuse(state.failure)
+            upload.commit(digest, label)
+            return self._admitted(digest, None, new=not state.present)
 
     def admit(self, digest: str) -> ModuleSummary:
         """Index a module that is in the store and never was. It stays where that fails for a reason that may pass, and
@@ -218,9 +220,19 @@ class Indexes:
                     found = stored or self._built(digest, fresh)
                     self._cache.put(digest, found)
                     self._outlined.pop(digest, None)
+                    if fresh is None:
+                        self._check_there(digest)
                 return found
             finally:
                 self._building.pop(digest, None)
+
+    def _check_there(self, digest: str) -> None:
+        """A module that another process removed while its index was opened is not kept open: nobody else would say so."""
+        try:
+            self._store.record(digest)
+        except NotFound:
+            self._cache.forget(digest)
+            raise
 
     def _readable(self, stored: memoryview | None) -> Index | None:
         """An index file opened; None when there is none or it is damaged, which a new one mends."""

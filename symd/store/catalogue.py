@@ -294,18 +294,20 @@ class Catalogue:
     def translated(self) -> Iterator[None]:
         """What SQLite refuses inside becomes ``DataLoss`` or ``StoreUnavailable``."""
         try:
-            yield
-        except sqlite3.Error as error:
-            raise self._refusal(error) from error
+            with translated(self.path):
+                yield
+        except DataLoss as error:
+            if "sqlite" in error.metadata:
+                self.damaged = self.path
+            raise
 
-    def _refusal(self, error: sqlite3.Error) -> SymdError:
-        where, name = str(self.path), getattr(error, "sqlite_errorname", "")
-        metadata = {"file": where, "sqlite": name}
-        if name.startswith(DAMAGE):
-            self.damaged = self.path
-            return damage(self.path, name)
-        hint = "look whether the disk is full, the folder can be written and no other process holds the store"
-        return StoreUnavailable(f"the catalogue refused: {error}", where=where, hint=hint, metadata=metadata)
+    def compact(self) -> None:
+        """Give pages that hold nothing back to the disk, where they are many; the log of writes is emptied."""
+        with self.translated(), self._borrowed() as connection:
+            free = connection.execute("PRAGMA freelist_count").fetchone()[0]
+            if free * 4 > connection.execute("PRAGMA page_count").fetchone()[0]:
+                connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def sizes(self, digests: Sequence[Digest]) -> dict[str, int]:
         """Catalogued size of each of ``digests`` that has a row."""
@@ -336,6 +338,24 @@ class Catalogue:
         with self.reading() as connection:
             row = connection.execute(query, (digest, version)).fetchone()
         return str(row[0]) if row else None
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """What SQLite refuses inside becomes ``DataLoss`` or ``StoreUnavailable``."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _refusal(path, error) from error
+
+
+def _refusal(path: Path, error: sqlite3.Error) -> SymdError:
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith(DAMAGE):
+        return damage(path, name)
+    hint = "look whether the disk is full, the folder can be written and no other process holds the store"
+    metadata = {"file": str(path), "sqlite": name}
+    return StoreUnavailable(f"the catalogue refused: {error}", where=str(path), hint=hint, metadata=metadata)
 
 
 def existing(path: Path) -> sqlite3.Connection:

@@ -10,7 +10,7 @@ import hashlib
 import mmap
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -123,14 +123,23 @@ def sweep(folder: Path) -> int:
     return sum(_remove_if_abandoned(path) for path in list(folder.iterdir()) if path.name.startswith(_PREFIX))
 
 
+def abandoned(path: Path) -> bool:
+    """Whether a file being written is there and its writer is dead."""
+    return _if_abandoned(path, lambda _: None)
+
+
 def _remove_if_abandoned(path: Path) -> bool:
+    return _if_abandoned(path, lambda found: found.unlink(missing_ok=True))
+
+
+def _if_abandoned(path: Path, act: Callable[[Path], None]) -> bool:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink(missing_ok=True)
+        act(path)
     except BlockingIOError:
         return False
     finally:

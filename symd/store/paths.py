@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from symd.errors import ModuleNotFound
+from symd.errors import InvalidInput, ModuleNotFound
 from symd.model.identities import Digest, checked_digest, is_digest
 from symd.store.files import make_folder
 
@@ -37,8 +37,17 @@ class StorePaths:
         for folder in (self.incoming, self._modules, self._index):
             make_folder(folder, durable=durable)
 
+    def check_store(self) -> None:
+        """Raises ``InvalidInput`` where the folder has not what a store's has."""
+        if not self._modules.is_dir():
+            raise InvalidInput("there is no store", where=str(self.root), hint="give its folder with --store")
+
     def module(self, digest: str) -> Path:
         return self._modules / checked_digest(digest)[:2] / digest
+
+    def aside(self, digest: str) -> Path:
+        """Where a module's file goes that has other bytes than the module."""
+        return self.damaged / checked_digest(digest)
 
     def index(self, digest: str, version: int) -> Path:
         return self._index / str(version) / checked_digest(digest)[:2] / f"{digest}.idx"

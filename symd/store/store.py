@@ -26,7 +26,7 @@ from symd.store.budgets import check_label, check_size
 from symd.store.catalogue import Catalogue
 from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
-from symd.store.eviction import make_room, remove_modules
+from symd.store.eviction import Evicted, make_room, remove_indexes, remove_modules
 from symd.store.files import IncomingFile, disk, make_folder, mapped, sha256_of, size_of
 from symd.store.housekeeping import Housekeeping
 from symd.store.paths import StorePaths, digest_of, not_found
@@ -278,6 +278,21 @@ class Store:
                 rows.keep_index(connection, digest, version, size)
         except LimitExceeded:
             self.forget_attempts(digest, version)
+
+    def drop_index(self, digest: str, version: int) -> None:
+        """Remove an index file; it is made again when it is needed."""
+        with disk(self._paths.root), self._catalogue.writing() as connection:
+            remove_indexes(connection, self._paths, [(checked_digest(digest), version)])
+
+    def collect(self, version: int) -> Evicted:
+        """Remove indexes of formats older than ``version`` and what is beyond ``Limits.store_size``; what went."""
+        with disk(self._paths.root), self._catalogue.writing() as connection:
+            older = [key for key in self._catalogue.indexes() if key[1] < version]
+            remove_indexes(connection, self._paths, older)
+            evicted = make_room(connection, self._paths, self.usage, self._limits, 0)
+        self.departures.tell(evicted.modules)
+        self._catalogue.compact()
+        return Evicted(evicted.modules, [*older, *evicted.indexes])
 
     def begin_attempt(self, digest: str, version: int) -> Attempts:
         """Count an attempt to index the module, before it begins: should it end this process, or the one that does the

@@ -1,0 +1,110 @@
+"""``symd store``: what an operator does for a store's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from symd.cli.options import example, json_option, limit_option
+from symd.cli.output import NO, write_json, write_line
+from symd.config import Limits, default_store
+from symd.store.inspection import Finding, Inspection, inspect
+from symd.store.maintenance import Collected, collect, repair
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+_store_option = click.option(
+    "--store",
+    "root",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=default_store,
+    show_default="$SYMD_STORE or the user's cache",
+    help="The folder that keeps modules and indexes.",
+)
+
+
+@click.group(
+    "store",
+    epilog=example("symd store check --store /var/lib/symd\nsymd store repair\nsymd store gc --limit store_size=8G"),
+)
+def command() -> None:
+    """Check, repair or tidy the folder that keeps modules and indexes; daemons may use it meanwhile."""
+
+
+@command.command("check", epilog=example("symd store check --json"))
+@_store_option
+@json_option
+def check(root: Path, as_json: bool) -> int:
+    """Read every module, every index and the catalogue, and say what is wrong. Exit code 1 when anything is."""
+    found = inspect(root)
+    _write_findings(found.findings, as_json=as_json)
+    if as_json:
+        write_json({**_counts(found), "findings": len(found.findings)})
+    else:
+        counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in _counts(found).items())
+        write_line(f"{counts}: {_verdict(found.findings)}")
+    return NO if found.findings else 0
+
+
+@command.command("repair", epilog=example("symd store repair --store /var/lib/symd"))
+@_store_option
+@limit_option
+@json_option
+def repair_command(root: Path, limits: Limits, as_json: bool) -> int:
+    """Mend what check finds: set damaged modules aside, remove damaged indexes, make a damaged catalogue again. Exit code
+    1 when something is left that only adding modules again mends."""
+    done = repair(root, limits)
+    _write_findings(done.after, as_json=as_json)
+    if as_json:
+        rebuilt = str(done.rebuilt) if done.rebuilt else None
+        write_json({"before": len(done.before), "after": len(done.after), "rebuilt": rebuilt})
+        return NO if done.after else 0
+    if done.rebuilt:
+        write_line(str(done.rebuilt))
+    write_line(f"before: {_verdict(done.before)}; now: {_verdict(done.after)}")
+    return NO if done.after else 0
+
+
+@command.command("gc", epilog=example("symd store gc --limit store_size=8G"))
+@_store_option
+@limit_option
+@click.option("--damaged", is_flag=True, help="Also remove what was set aside because it was damaged.")
+@json_option
+def gc_command(root: Path, limits: Limits, damaged: bool, as_json: bool) -> None:
+    """Remove what dead uploads left, indexes of older formats, and the least recently used modules beyond the limit
+    store_size."""
+    gone = collect(root, limits, damaged=damaged)
+    if as_json:
+        write_json(asdict(gone))
+    else:
+        write_line(_removed(gone))
+
+
+def _removed(gone: Collected) -> str:
+    what = {
+        "leftovers": gone.leftovers,
+        "indexes of older formats": len(gone.indexes),
+        "modules beyond store_size": len(gone.modules),
+        "damaged files": len(gone.damaged),
+    }
+    return "removed " + ", ".join(f"{count} {name}" for name, count in what.items())
+
+
+def _write_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
+    for finding in findings:
+        if as_json:
+            write_json({**asdict(finding), "advice": finding.advice})
+        else:
+            write_line(f"{finding.kind}  {finding.subject}: {finding.problem} ({finding.advice})")
+
+
+def _counts(found: Inspection) -> dict[str, int]:
+    return {name: count for name, count in asdict(found).items() if name != "findings"}
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    return f"{len(findings)} findings" if findings else "nothing is wrong"

@@ -1,0 +1,68 @@
+"""A store mended and tidied, also beside daemons that use it: what ``symd store repair`` and ``symd store gc`` do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from symd.config import Limits
+from symd.index.format import VERSION
+from symd.model.identities import Digest
+from symd.store.catalogue import newest
+from symd.store.files import disk
+from symd.store.inspection import Finding, Kind, inspect
+from symd.store.paths import StorePaths
+from symd.store.rebuild import Rebuilt, rebuild
+from symd.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What was wrong before and what still is; the catalogue that was replaced, if one was."""
+
+    before: Sequence[Finding]
+    after: Sequence[Finding]
+    rebuilt: Rebuilt | None
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What was removed: files that dead writers left, indexes of older formats, modules beyond ``Limits.store_size``, and
+    files that had been set aside because they were damaged."""
+
+    leftovers: int
+    indexes: Sequence[tuple[Digest, int]]
+    modules: Sequence[Digest]
+    damaged: Sequence[str]
+
+
+def repair(root: Path, limits: Limits) -> Repaired:
+    """Mend what can be mended. Raises as ``inspect`` and ``Store`` do."""
+    paths, before, rebuilt = StorePaths(root), inspect(root).findings, None
+    if any(finding.kind is Kind.CATALOGUE for finding in before):
+        rebuilt = rebuild(paths, newest(root))
+    with Store(root, limits) as store:
+        for finding in before:
+            name = Path(finding.subject).name
+            if finding.kind is Kind.MODULE:
+                store.set_aside(name)
+            elif finding.kind is Kind.INDEX:
+                _, version, _, name = Path(finding.subject).parts
+                store.drop_index(name.removesuffix(".idx"), int(version))
+    return Repaired(before, inspect(root).findings, rebuilt)
+
+
+def collect(root: Path, limits: Limits, *, damaged: bool = False) -> Collected:
+    """Remove what nobody needs; ``damaged``: also what was set aside. Raises as ``inspect`` and ``Store`` do."""
+    paths = StorePaths(root)
+    paths.check_store()
+    with Store(root, limits) as store:
+        evicted = store.collect(VERSION)
+        leftovers = store.recovery.leftovers
+    gone = []
+    with disk(paths.damaged):
+        for path in sorted(paths.damaged.glob("*")) if damaged else ():
+            path.unlink()
+            gone.append(path.name)
+    return Collected(leftovers, evicted.indexes, evicted.modules, gone)

@@ -1,0 +1,75 @@
+"""``symd store``: what it says, and with which exit code."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from symd.store import Store
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    with Store(tmp_path / "store") as store:
+        for number in range(3):
+            store.put(b"module %d" % number)
+    return tmp_path / "store"
+
+
+def damage(root: Path) -> str:
+    path = min((root / "modules").glob("??/*"))
+    path.write_bytes(b"nothing!")
+    return path.name
+
+
+def test_check_of_a_store_with_nothing_wrong(run, root: Path) -> None:
+    outcome = run("store", "check", "--store", str(root))
+    assert (outcome.code, outcome.out) == (
+        0,
+        "3 modules, 24 module bytes, 0 indexes, 0 index bytes, 0 aliases, 0 contexts: nothing is wrong\n",
+    )
+
+
+def test_check_names_each_finding_and_says_no(run, root: Path) -> None:
+    digest = damage(root)
+    outcome = run("store", "check", "--store", str(root))
+    assert outcome.code == 1
+    first, last = outcome.out.splitlines()
+    assert first.startswith(f"damaged-module  modules/{digest[:2]}/{digest}: has 8 bytes")
+    assert first.endswith("(symd store repair sets the file aside; adding the module again mends it)")
+    assert last.endswith(": 1 findings")
+
+
+def test_check_in_json(run, root: Path) -> None:
+    digest = damage(root)
+    outcome = run("store", "check", "--store", str(root), "--json")
+    finding, counts = map(json.loads, outcome.out.splitlines())
+    assert (outcome.code, finding["kind"], Path(finding["subject"]).name) == (1, "damaged-module", digest)
+    assert finding["advice"]
+    assert (counts["modules"], counts["findings"]) == (3, 1)
+
+
+def test_repair_says_what_is_left_and_gc_removes_it_when_told(run, root: Path) -> None:
+    damage(root)
+    outcome = run("store", "repair", "--store", str(root))
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (1, "before: 1 findings; now: 1 findings")
+    outcome = run("store", "gc", "--store", str(root), "--damaged", "--limit", "store_size=16")
+    assert (outcome.code, outcome.out) == (
+        0,
+        "removed 0 leftovers, 0 indexes of older formats, 1 modules beyond store_size, 1 damaged files\n",
+    )
+    assert run("store", "repair", "--store", str(root)).code == 0
+    assert run("store", "check", "--store", str(root)).code == 0
+
+
+def test_a_catalogue_that_is_made_again_is_said(run, root: Path) -> None:
+    (root / "catalogue.sqlite").write_bytes(b"no database" * 1000)
+    outcome = run("store", "repair", "--store", str(root))
+    assert outcome.code == 0
+    assert "the catalogue was damaged; it is " in outcome.out
+
+
+def test_a_folder_without_a_store_is_named(run, tmp_path: Path) -> None:
+    outcome = run("store", "check", "--store", str(tmp_path))
+    assert outcome.code == 2
+    assert "there is no store" in outcome.err

@@ -1,0 +1,206 @@
+"""What is wrong with a store is found, said with what to do about it, and mended."""
+
+import fcntl
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symd.config import Limits
+from symd.errors import InvalidInput
+from symd.index.format import VERSION, encode
+from symd.model.contexts import Alias
+from symd.store import Store
+from symd.store.catalogue import newest
+from symd.store.inspection import ADVICE, Kind, inspect
+from symd.store.maintenance import collect, repair
+
+INDEX = encode({"column": np.arange(5, dtype=np.uint8)})
+
+
+@pytest.fixture
+def digests(root: Path) -> list[str]:
+    """Modules of a store that is closed again; each has an index and an alias."""
+    with Store(root) as store:
+        found = [store.put(b"module %d" % number, f"label {number}") for number in range(3)]
+        for digest in found:
+            store.put_index(digest, VERSION, INDEX)
+            store.aliases.add([Alias("build-id", digest, digest)])
+        return found
+
+
+def module_file(root: Path, digest: str) -> Path:
+    return root / "modules" / digest[:2] / digest
+
+
+def index_file(root: Path, digest: str, version: int = VERSION) -> Path:
+    return root / "index" / str(version) / digest[:2] / f"{digest}.idx"
+
+
+def flip(path: Path, at: int = -1) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+def found(root: Path) -> list[tuple[Kind, str]]:
+    return [(finding.kind, Path(finding.subject).name) for finding in inspect(root).findings]
+
+
+def execute(root: Path, statement: str, *values: str) -> None:
+    with closing(sqlite3.connect(newest(root))) as connection:
+        connection.execute(statement, values)
+        connection.commit()
+
+
+def test_a_store_with_nothing_wrong_is_counted(root: Path, digests: list[str]):
+    assert repr(inspect(root)) == (
+        f"Inspection(modules=3, module_bytes=24, indexes=3, index_bytes={3 * len(INDEX)}, aliases=3, contexts=0, findings=[])"
+    )
+
+
+def test_looking_changes_nothing(root: Path, digests: list[str]):
+    flip(module_file(root, digests[0]))
+    before = {
+        path: path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file() and "catalogue" not in path.name
+    }
+    inspect(root)
+    after = {
+        path: path.stat().st_mtime_ns for path in root.rglob("*") if path.is_file() and "catalogue" not in path.name
+    }
+    assert before == after
+    assert newest(root).name == "catalogue.sqlite"
+
+
+def test_a_flipped_byte_of_a_module_is_found_and_set_aside_until_it_comes_again(root: Path, digests: list[str]):
+    flip(module_file(root, digests[1]))
+    assert found(root) == [(Kind.MODULE, digests[1])]
+    done = repair(root, Limits())
+    assert [finding.kind for finding in done.after] == [Kind.SET_ASIDE]
+    with Store(root) as store:
+        assert store.missing(digests) == [digests[1]]
+        store.put(b"module 1")
+        assert store.record(digests[1]).label == "label 1"
+        assert store.aliases.resolve("build-id", digests[1]) is not None
+    assert found(root) == []
+
+
+def test_a_flipped_byte_of_an_index_is_found_and_the_index_removed(root: Path, digests: list[str]):
+    flip(index_file(root, digests[2]))
+    assert found(root) == [(Kind.INDEX, f"{digests[2]}.idx")]
+    assert repair(root, Limits()).after == []
+    with Store(root) as store:
+        assert store.index(digests[2], VERSION) is None
+        assert store.index(digests[0], VERSION) == INDEX
+
+
+def test_an_index_of_another_format_is_not_judged(root: Path, digests: list[str]):
+    with Store(root) as store:
+        store.put_index(digests[0], VERSION - 1, b"another format")
+    assert found(root) == []
+
+
+def test_files_and_rows_that_have_no_counterpart_are_found_and_mended(root: Path, digests: list[str]):
+    module_file(root, digests[0]).unlink()
+    execute(root, "DELETE FROM modules WHERE sha256 = ?", digests[1])
+    (root / "incoming" / "incoming-0123456789abcdef").write_bytes(b"left by the dead")
+    assert sorted(found(root)) == sorted(
+        [
+            (Kind.LEFTOVER, "incoming-0123456789abcdef"),
+            (Kind.NO_FILE, digests[0]),
+            (Kind.NO_ROW, digests[1]),
+            (Kind.STRAY_INDEX, f"{digests[1]}.idx"),
+        ]
+    )
+    assert repair(root, Limits()).after == []
+    with Store(root) as store:
+        assert {record.sha256 for record in store.records()} == {digests[1], digests[2]}
+
+
+def test_an_upload_that_runs_is_no_leftover(root: Path, digests: list[str]):
+    with Store(root) as store, store.writer() as upload:
+        upload.write(b"half")
+        assert found(root) == []
+    path = root / "incoming" / "incoming-0123456789abcdef"
+    with path.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert found(root) == []
+    assert found(root) == [(Kind.LEFTOVER, path.name)]
+
+
+@pytest.mark.parametrize("damage", ["header", "a page", "missing"])
+def test_a_damaged_catalogue_is_found_and_made_again(root: Path, digests: list[str], damage: str):
+    catalogue = newest(root)
+    if damage == "missing":
+        catalogue.unlink()
+    else:
+        with catalogue.open("r+b") as file:
+            file.seek(0 if damage == "header" else 4096)
+            file.write(b"\x5a" * 4096)
+    kind = Kind.NO_CATALOGUE if damage == "missing" else Kind.CATALOGUE
+    assert [name for name, _ in found(root)] == [kind]
+    done = repair(root, Limits())
+    assert (done.after, done.rebuilt is None) == ([], damage == "missing")
+    with Store(root) as store:
+        assert {record.sha256 for record in store.records()} == set(digests)
+
+
+def test_a_folder_that_is_no_store_is_left_alone(tmp_path: Path):
+    for act in (inspect, lambda root: repair(root, Limits()), lambda root: collect(root, Limits())):
+        with pytest.raises(InvalidInput, match="there is no store"):
+            act(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_kind_has_advice():
+    assert set(ADVICE) == set(Kind)
+
+
+def test_what_nobody_needs_is_removed(root: Path, digests: list[str]):
+    (root / "incoming" / "incoming-0123456789abcdef").write_bytes(b"left by the dead")
+    with Store(root) as store:
+        for digest in digests:
+            store.put_index(digest, VERSION - 1, b"older")
+        store.put_index(digests[0], VERSION + 1, b"of a newer symd")
+        store.data(digests[0])
+    flip(module_file(root, digests[2]))
+    repair(root, Limits())
+    gone = collect(root, Limits(store_size=2 * len(INDEX) + 40), damaged=True)
+    assert (gone.leftovers, gone.damaged) == (0, [digests[2]])
+    assert {key for key in gone.indexes if key[1] < VERSION} == {(digest, VERSION - 1) for digest in digests}
+    assert digests[0] not in gone.modules
+    assert not index_file(root, digests[0], VERSION - 1).exists()
+    with Store(root) as store:
+        assert digests[0] in [record.sha256 for record in store.records()]
+
+
+def test_leftovers_are_removed_and_counted(root: Path, digests: list[str]):
+    (root / "incoming" / "incoming-0123456789abcdef").write_bytes(b"left by the dead")
+    assert collect(root, Limits()).leftovers == 1
+    assert not list((root / "incoming").iterdir())
+
+
+def test_room_in_the_catalogue_is_given_back(root: Path):
+    with Store(root) as store:
+        digest = store.put(b"abc")
+        store.aliases.add([Alias("build-id", f"{number:01000}", digest) for number in range(3000)])
+        store.remove(digest)
+    assert newest(root).stat().st_size > 3_000_000
+    collect(root, Limits())
+    assert newest(root).stat().st_size < 500_000
+
+
+def test_a_store_in_use_is_mended_beside_who_uses_it(root: Path, digests: list[str]):
+    with Store(root) as store:
+        flip(index_file(root, digests[0]))
+        shutil.rmtree(root / "modules" / digests[1][:2])
+        assert {kind for kind, _ in found(root)} == {Kind.INDEX, Kind.NO_FILE}
+        assert repair(root, Limits()).after == []
+        collect(root, Limits())
+        assert store.missing(digests) == [digests[1]]
+        assert store.put(b"module 1") == digests[1]
+        assert store.index(digests[0], VERSION) is None
+    assert found(root) == []
