@@ -15,6 +15,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from grpc_status import rpc_status
 
 from symd.api import AliasVerbs, ContextVerbs
+from symd.channel import Credentials, connect, default_credentials, unreachable
 from symd.config import MIB, Config
 from symd.errors import AliasNotFound, BadQuery, BuildFailed, DeadlineExceeded, ServerUnavailable, SymdError
 from symd.model.addresses import ByAddress, Query
@@ -104,11 +105,6 @@ from symd.wire.sources import from_chunks as from_source_chunks
 from symd.wire.variables import from_response as from_variables_response
 from symd.wire.variables import to_request as to_variables_request
 
-OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.default_authority", "localhost"),  # over a Unix socket gRPC would send the path, which some servers refuse
-)
 MAX_NAMES_PER_CALL = 10_000
 """The most modules asked for in one FindMissingModules."""
 MAX_ADDRESSES_PER_CALL = 1 << 16
@@ -122,17 +118,20 @@ MAX_QUERIES_PER_CALL = 100_000
 
 
 class Client:
-    """A daemon at ``unix:PATH`` or ``HOST:PORT`` (by default where ``symd serve`` listens by default).
+    """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default where ``symd serve`` listens by default).
 
     It has every verb of ``symd.api.Symbolizer``. ``timeout`` is in seconds, for each call it makes; None waits.
+    ``credentials`` is what it shows over TCP and whom it trusts; None: what the environment says ($SYMD_TOKEN, $SYMD_TLS_CA, ...).
     Safe to use from several threads. Raises what the engine raises, and ``ServerUnavailable`` when nobody answers.
     """
 
-    def __init__(self, address: str | None = None, *, timeout: float | None = None) -> None:
+    def __init__(
+        self, address: str | None = None, *, timeout: float | None = None, credentials: Credentials | None = None
+    ) -> None:
         self.address = address or Config().address
         self._timeout = timeout
         self._tables = KeptTables()
-        self._channel = grpc.insecure_channel(self.address, options=OPTIONS)
+        self._channel = connect(self.address, default_credentials() if credentials is None else credentials)
         self._listings = ListingServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._variables = VariableServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._modules = ModuleServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
@@ -419,9 +418,8 @@ class Client:
             return from_status(status)
         code, details = error.code(), error.details() or ""
         if code is grpc.StatusCode.UNAVAILABLE:
-            return ServerUnavailable(
-                "no daemon answers", where=self.address, hint="start one with `symd serve`", metadata={"grpc": details}
-            )
+            what, hint = unreachable(self.address, details)
+            return ServerUnavailable(what, where=self.address, hint=hint, metadata={"grpc": details})
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return DeadlineExceeded(f"no answer within {self._timeout} s", where=self.address, hint="allow more time")
         return rebuilt(code.value[0], details, "", {}).prefix_where(self.address)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from symd.errors import InvalidInput
+from symd.model.rights import NO_RIGHTS, Right, Rights
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,6 +159,44 @@ DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
+class Doors:
+    """Who is let in and what they may do. By default that is the daemon's user alone, over its Unix socket."""
+
+    users: Mapping[int, Rights] = field(default_factory=dict)
+    """Further users of this machine, by uid: what they may do over the Unix socket."""
+    access: Path | None = None
+    """The access file: names, rights, digests of tokens."""
+    tls_certificate: Path | None = None
+    """The chain of the daemon's certificate, PEM. With it and its key TCP is TLS."""
+    tls_key: Path | None = None
+    """The certificate's key, PEM, without a password."""
+    tls_client_ca: Path | None = None
+    """Who signs the certificates of clients, PEM. With it each client must show one."""
+    certificate_rights: Rights = frozenset((Right.READ,))
+    """What a client with such a certificate may do where there is no access file."""
+    anonymous: Rights | None = None
+    """What who reaches TCP and shows nothing may do. None: nothing where tokens or certificates are asked for, else to read,
+    and where ``insecure`` is said also to write."""
+    insecure: bool = False
+    """Let TCP be plain: whoever reaches it is let in, and whoever stands between reads along."""
+    open_health: bool = False
+    """Let everybody ask for the daemon's health."""
+    grab_unconfined: bool = False
+    """Where the kernel cannot confine a driver, let others than the daemon's user grab all the same."""
+
+    @property
+    def anonymous_rights(self) -> Rights:
+        """``anonymous``, or what follows from the others."""
+        if self.anonymous is not None:
+            return self.anonymous
+        if self.access is not None or self.tls_client_ca is not None:
+            return NO_RIGHTS
+        if self.tls_certificate is not None:
+            return frozenset((Right.READ,))
+        return frozenset((Right.READ, Right.WRITE)) if self.insecure else NO_RIGHTS
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """What an operator may set for the daemon and for commands; each has the default of somebody who sets nothing."""
 
@@ -187,3 +226,5 @@ class Config:
     """Where the compilers' folders are here: (beginning of a path, what stands there instead)."""
     drivers: Mapping[str, str] = field(default_factory=default_drivers)
     """Folders of driver generations beside the system's, by the names under which clients may ask for them."""
+    doors: Doors = field(default_factory=Doors)
+    """Who is let in and what they may do."""

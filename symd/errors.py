@@ -21,6 +21,8 @@ SymdError                   INTERNAL             a defect of symd itself
 |   +-- DriverMissing                            a library or device is not installed; says what to install
 |   +-- ToolMissing                              a disassembler or demangler is not installed, or too old; says what to install
 |   +-- NoDebugData                              the driver has no debug data for this module; says why
++-- Unauthenticated         UNAUTHENTICATED      the daemon does not know who asks; says what to show
++-- PermissionDenied        PERMISSION_DENIED    it knows, and they may not; says which right that takes
 +-- DeadlineExceeded        DEADLINE_EXCEEDED
 |   +-- DriverTimeout                            the driver did not come back and was ended
 +-- Unavailable             UNAVAILABLE          an outside part failed; trying again may help
@@ -62,12 +64,14 @@ __all__ = (
     "NoDebugData",
     "NotFound",
     "ObjectNotFound",
+    "PermissionDenied",
     "ServerUnavailable",
     "StoreUnavailable",
     "SymdError",
     "ToolCrashed",
     "ToolFailed",
     "ToolMissing",
+    "Unauthenticated",
     "Unavailable",
     "UnknownFormat",
     "Unsupported",
@@ -219,6 +223,18 @@ class ToolMissing(FailedPrecondition):
 class NoDebugData(FailedPrecondition):
     reason = "NO_DEBUG_DATA"
     exit_code = 1
+
+
+class Unauthenticated(SymdError):
+    status = "UNAUTHENTICATED"
+    reason = "UNAUTHENTICATED"
+
+
+class PermissionDenied(SymdError):
+    """``metadata`` has ``right``, the one that is missing, and ``client``, who asked."""
+
+    status = "PERMISSION_DENIED"
+    reason = "PERMISSION_DENIED"
 
 
 class DeadlineExceeded(SymdError):

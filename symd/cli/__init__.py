@@ -18,6 +18,7 @@ from symd.errors import BuildFailed, SymdError
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),
+    ("token", "Make a token for those who reach a daemon over TCP."),
     ("grab", "Build a module with a real driver and take its debug data."),
     ("info", "Show what is inside a file, however nested."),
     ("extract", "Write every code object as a file of its own."),

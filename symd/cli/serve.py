@@ -10,9 +10,10 @@ from types import MappingProxyType
 
 import click
 
+from symd.cli.door_options import door_options
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
-from symd.config import Config, Limits, default_drivers, default_store, parse_driver
+from symd.config import Config, Doors, Limits, default_drivers, default_store, parse_driver
 from symd.model.sources import PathRule
 
 _DEFAULTS = Config(drivers={})
@@ -30,7 +31,8 @@ def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: 
 @click.command(
     "serve",
     epilog=example(
-        "symd serve\nsymd serve --address unix:/run/symd/symd.sock --address 127.0.0.1:50051 --store /var/lib/symd"
+        "symd serve\nsymd serve --address unix:/run/symd/symd.sock --allow-uid 1001:read,write --store /var/lib/symd\n"
+        "symd serve --address 0.0.0.0:50051 --tls-cert host.pem --tls-key host.key --access /etc/symd/access"
     ),
 )
 @click.option(
@@ -81,6 +83,7 @@ def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: 
     callback=parse_drivers,
     help="Let clients grab from the driver generation in this folder by this name; $SYMD_DRIVERS may name some too.",
 )
+@door_options
 @click.option("-v", "--verbose", is_flag=True, help="Log each step on stderr.")
 @limit_option
 def command(
@@ -92,12 +95,13 @@ def command(
     roots: tuple[Path, ...],
     rules: tuple[PathRule, ...],
     drivers: Mapping[str, str],
+    doors: Doors,
     verbose: bool,
     limits: Limits,
 ) -> int:
     """Run the daemon until SIGTERM or Ctrl-C: gRPC on a Unix socket that only you may use, or TCP when asked.
 
-    Prints a line with each address when it is ready.
+    TCP takes --access, TLS or --insecure, on loopback too. Prints a line with each address when it is ready.
     """
     from symd.service import serve  # noqa: PLC0415 - the help need not wait for gRPC
 
@@ -106,6 +110,7 @@ def command(
         stream=sys.stderr,
         format="symd: %(levelname)s: %(message)s" if not verbose else "%(asctime)s %(name)s %(levelname)s: %(message)s",
     )
+    logging.getLogger("symd.audit").setLevel(logging.INFO)  # who wrote what is always told
     config = Config(
         limits=limits,
         store=store,
@@ -117,6 +122,7 @@ def command(
         source_roots=tuple(str(root.absolute()) for root in roots),
         source_map=tuple((rule.prefix, rule.replacement) for rule in rules),
         drivers=drivers,
+        doors=doors,
     )
     return serve(config, ready=_say_ready)
 

@@ -1,4 +1,5 @@
-"""Where the daemon listens: a Unix socket that only its owner may use, or a TCP port when asked."""
+"""Where the daemon listens: a Unix socket that only its owner may use, or those users whom a relay lets in, or a TCP port when
+asked, which takes TLS or tokens."""
 
 from __future__ import annotations
 
@@ -8,40 +9,61 @@ import os
 import socket
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from symd.config import Doors
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
+from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Server
+from symd.service.relay import relaying
 
 UNIX = "unix:"
+TLS = "tls:"
+BACKLOG = 128
+"""Connections to the relay that may wait to be accepted."""
 LONGEST_PATH = 107
 """Bytes of a Unix socket's path (unix(7): sun_path, less its end)."""
 
 
 @contextmanager
-def listening(server: Server, address: str) -> Iterator[str]:
-    """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end.
+def listening(server: Server, address: str, keeper: Doorkeeper | None = None) -> Iterator[str]:
+    """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end. Without a
+    keeper of its doors that is a Unix socket for the daemon's user.
 
-    Raises ``InvalidInput`` for what is no address, ``FailedPrecondition`` when somebody else answers there, and
-    ``Unavailable`` when the system refuses.
+    Raises ``InvalidInput`` for what is no address, ``FailedPrecondition`` for what would let strangers in or when somebody
+    else answers there, and ``Unavailable`` when the system refuses.
     """
+    keeper = keeper or doorkeeper(Doors())
     if not address.startswith(UNIX):
-        yield _listen_tcp(server, address)
+        yield _listen_tcp(server, address, keeper)
         return
     path = socket_path(address)
-    mine = _listen_unix(server, path)
-    try:
+    own = _checked(path.with_name(f".{path.name}.own"), address) if keeper.doors.users else path
+    with ExitStack() as stack:
+        with _locked(path.parent):
+            _clear(path)
+            if own != path:
+                _clear(own)
+                listener = stack.enter_context(_bound_for_all(path))
+                stack.callback(_remove, path, path.lstat())
+            stack.callback(_remove, own, _bind(server, own))
+        if own != path:
+            stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay))
         yield f"{UNIX}{path}"
-    finally:
-        _remove(path, mine)
 
 
 def socket_path(address: str) -> Path:
     """The path in ``unix:PATH`` or ``unix:///PATH``. Raises ``InvalidInput``."""
     rest = address.removeprefix(UNIX)
-    path = Path("/" + rest.lstrip("/") if rest.startswith("//") else rest).absolute()
-    if not rest or max(len(os.fsencode(each)) for each in (path, _given(path))) > LONGEST_PATH:
+    return _checked(
+        Path("/" + rest.lstrip("/") if rest.startswith("//") else rest).absolute(), address if rest else UNIX
+    )
+
+
+def _checked(path: Path, address: str) -> Path:
+    """The path, unless it is too long for a socket."""
+    if address == UNIX or max(len(os.fsencode(each)) for each in (path, _given(path))) > LONGEST_PATH:
         raise InvalidInput(
             "a Unix socket's path has 1 to 107 bytes", where=address, hint="choose a shorter path with --address"
         )
@@ -53,13 +75,16 @@ def is_local(address: str) -> bool:
     return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
 
 
-def _listen_tcp(server: Server, address: str) -> str:
-    host, colon, port = address.rpartition(":")
+def _listen_tcp(server: Server, address: str, keeper: Doorkeeper) -> str:
+    host, colon, port = address.removeprefix(TLS).rpartition(":")
     if not (colon and host and port.isdecimal() and int(port) < 1 << 16):
         raise InvalidInput(
             "not an address to listen at", where=address, hint="give unix:PATH or HOST:PORT, such as 127.0.0.1:50051"
         )
     try:
+        if keeper.certificates is not None:
+            return f"{TLS}{host}:{server.add_secure_port(f'{host}:{port}', keeper.certificates.credentials())}"
+        _check_plain(address, keeper)
         return f"{host}:{server.add_insecure_port(address)}"
     except RuntimeError as error:
         raise FailedPrecondition(
@@ -69,19 +94,54 @@ def _listen_tcp(server: Server, address: str) -> str:
         ) from error
 
 
-def _listen_unix(server: Server, path: Path) -> os.stat_result:
-    """Bind under a lock on the folder, so that of two daemons starting at once only one wins."""
+def _check_plain(address: str, keeper: Doorkeeper) -> None:
+    """Raises ``FailedPrecondition`` where plain TCP would let anybody in, or let anybody read tokens."""
+    if address.startswith(TLS):
+        raise FailedPrecondition(
+            "TLS takes a certificate and its key", where=address, hint="give --tls-cert and --tls-key"
+        )
+    if keeper.doors.insecure or (keeper.doors.access is not None and is_local(address)):
+        return
+    if keeper.doors.access is not None:
+        what, ways = "tokens would be read on their way", "give --tls-cert and --tls-key too"
+    else:
+        what = "whoever reaches it would be let in: any user of this machine, at least"
+        ways = "a Unix socket (--address unix:PATH), --tls-cert and --tls-key, or --access FILE on 127.0.0.1"
+    raise FailedPrecondition(
+        f"no plain TCP: {what}", where=address, hint=f"{ways}; --insecure for who wants it all the same"
+    )
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """The folder, made where it is not there, under a lock: of two daemons that start at once only one wins."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise Unavailable(f"cannot use the folder: {error.strerror}", where=str(path.parent)) from error
+        raise Unavailable(f"cannot use the folder: {error.strerror}", where=str(folder)) from error
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        _clear(path)
-        return _bind(server, path)
+        _check_folder(folder, os.fstat(descriptor))
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
-        os.close(folder)
+        os.close(descriptor)
+
+
+def _check_folder(folder: Path, status: os.stat_result) -> None:
+    """Raises ``FailedPrecondition`` where another user could put a socket of his in the place of ours."""
+    hint = "let it listen in a folder of its own (--address unix:FOLDER/symd.sock)"
+    if status.st_uid not in (0, os.geteuid()):
+        raise FailedPrecondition("the socket's folder belongs to another user", where=str(folder), hint=hint)
+    if status.st_mode & 0o022:
+        hint += f", or chmod go-w {folder}"
+        raise FailedPrecondition("other users may change the socket's folder", where=str(folder), hint=hint)
+    for above in folder.resolve().parents:
+        mode = above.stat().st_mode
+        if mode & 0o002 and not mode & stat.S_ISVTX:
+            raise FailedPrecondition(
+                "other users may put another folder in the place of the socket's", where=str(above), hint=hint
+            )
 
 
 def _clear(path: Path) -> None:
@@ -115,16 +175,36 @@ def _bind(server: Server, path: Path) -> os.stat_result:
     one, and the socket is renamed.
     """
     given = _given(path)
-    before = os.umask(0o177)
-    try:
+    with _binding(path, 0o177):
         server.add_insecure_port(f"{UNIX}{given}")
         given.rename(path)
+    path.chmod(0o600)
+    return path.lstat()
+
+
+def _bound_for_all(path: Path) -> socket.socket:
+    """A socket that every user may connect to, for the relay, which asks who it is."""
+    given = _given(path)
+    with _binding(path, 0o177), ExitStack() as stack:
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        given.unlink(missing_ok=True)
+        listener.bind(str(given))
+        given.chmod(0o666)
+        given.rename(path)
+        listener.listen(BACKLOG)
+        stack.pop_all()
+    return listener
+
+
+@contextmanager
+def _binding(path: Path, umask: int) -> Iterator[None]:
+    before = os.umask(umask)
+    try:
+        yield
     except (RuntimeError, OSError) as error:
         raise Unavailable("cannot make the socket", where=str(path), hint="is the folder writable?") from error
     finally:
         os.umask(before)
-    path.chmod(0o600)
-    return path.lstat()
 
 
 def _given(path: Path) -> Path:

@@ -13,13 +13,31 @@ class CallEnded(Exception):
 
 
 class Call:
-    """``method`` is the full name, ``client`` is where the call comes from. ``seconds`` are left; None: no deadline."""
+    """``method`` is the full name, ``peer`` is where the call comes from. ``seconds`` are left; None: no deadline.
 
-    __slots__ = ("_callbacks", "_deadline", "_ended", "_lock", "begun", "client", "method")
+    ``client`` is whose turns it takes and whose share it uses, ``caller`` who makes it ("" until that is known). ``subject`` is
+    what a handler that changes something says of the thing.
+    """
 
-    def __init__(self, method: str, client: str, seconds: float | None) -> None:
+    __slots__ = (
+        "_callbacks",
+        "_deadline",
+        "_ended",
+        "_lock",
+        "begun",
+        "caller",
+        "client",
+        "is_owner",
+        "method",
+        "peer",
+        "subject",
+    )
+
+    def __init__(self, method: str, peer: str, seconds: float | None) -> None:
         self.method = method
-        self.client = client
+        self.client = self.peer = peer
+        self.caller = self.subject = ""
+        self.is_owner = False
         self.begun = time.monotonic()
         self._deadline = None if seconds is None else self.begun + seconds
         self._ended = False

@@ -1,5 +1,5 @@
 """The one place where an error becomes a status: each call runs inside a guard, which also refuses a call whose deadline has
-passed before work begins."""
+passed before work begins, and one that may not be made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from grpc.aio import BaseError
 from grpc_status import rpc_status
 
 from symd.errors import DeadlineExceeded, SymdError
+from symd.service.audit import CANCELLED, OK, audit
 from symd.service.call import Call, CallEnded
+from symd.service.doors import Doorkeeper
 from symd.wire.failures import to_status
 
 log = logging.getLogger("symd.service")
@@ -22,23 +24,31 @@ Answer = Callable[[Any, Call], Awaitable[Any]]
 """Takes what grpc.aio gives a handler and the call; returns the response's bytes, or None where it has sent them."""
 
 
-def guard(method: str, answer: Answer) -> Callable[[Any, Any], Awaitable[Any]]:
+def guard(method: str, answer: Answer, doors: Doorkeeper) -> Callable[[Any, Any], Awaitable[Any]]:
     """The handler that grpc.aio calls when the headers of a call come, its message not yet."""
 
     async def guarded(_requests: Any, context: Any) -> Any:
         call = Call(method, context.peer(), context.time_remaining())
+        outcome = CANCELLED
         try:
-            return await answer(context, call)
+            doors.admit(call, context)
+            answered = await answer(context, call)
+            outcome = OK
         except SymdError as error:
+            outcome = error.reason
             await fail(context, error)
         except BaseError:
             raise  # the call has ended; gRPC knows
         except CallEnded:
             raise asyncio.CancelledError from None  # likewise: what ended it has told the caller why
         except Exception as error:  # noqa: BLE001 - the last guard: logged whole, and the caller gets its id
+            outcome = SymdError.reason
             await fail(context, defect(error))
+        else:
+            return answered
         finally:
             call.end()
+            audit(call, outcome)
 
     return guarded
 

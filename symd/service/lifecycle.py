@@ -6,16 +6,17 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from types import FrameType
 
 from symd.api import Host
-from symd.config import Config
+from symd.config import Config, Doors
 from symd.engine import Engine
 from symd.errors import SymdError
-from symd.service.addresses import UNIX, is_local, listening
+from symd.model.rights import rights_text
+from symd.service.addresses import UNIX, listening
 from symd.service.server import build_daemon
 from symd.service.workers import Workers
 from symd.store import Store
@@ -32,38 +33,39 @@ def serve(config: Config, engine: Host | None = None, ready: Ready | None = None
     Calls that run when the signal comes get ``config.grace`` seconds; a second signal does not wait.
     """
     with ExitStack() as stack:
-        signals = stack.enter_context(closing(_Signals()))
+        signals = stack.enter_context(closing(_Signals(_noted(config.doors))))
         recovery = None
         if engine is None:
             engine, recovery = stack.enter_context(_opened(config))
         daemon = build_daemon(engine, config)
         wanted = dict.fromkeys(config.addresses or (config.address,))
-        addresses = [stack.enter_context(listening(daemon.server, address)) for address in wanted]
+        addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors)) for address in wanted]
         daemon.server.start()
         for address in addresses:
-            _announce(address, ready)
+            _announce(address, config.doors, ready)
         if recovery is not None:
             recovery.start()
-        signals.wait()
+        signals.wait(daemon.doors.read_again)
         log.info("stopping; running calls have %g s", config.grace)
         daemon.stop(config.grace)
     return 0
 
 
 class _Signals:
-    """SIGTERM and SIGINT, waited for. The system may hand a signal to any thread, or to the main one just before that begins to
-    sleep, and nothing wakes it then; so what is waited for is the byte that Python writes for each signal that comes."""
+    """SIGTERM, SIGINT and SIGHUP, waited for. The system may hand a signal to any thread, or to the main one just before that
+    begins to sleep, and nothing wakes it then; so what is waited for is the byte that Python writes for each signal that comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, noted: Iterable[signal.Signals]) -> None:
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._before_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, self._note) for number in _ENDING}
+        self._before = {number: signal.signal(number, self._note) for number in noted}
 
-    def wait(self) -> None:
-        """Return when one has come. After that they mean what they meant before."""
-        while os.read(self._read, 1)[0] not in _ENDING:
-            pass
+    def wait(self, again: Callable[[], None]) -> None:
+        """Return when one has come that ends the daemon; after that they mean what they meant before. SIGHUP calls ``again``."""
+        while (number := os.read(self._read, 1)[0]) not in _ENDING:
+            if number == signal.SIGHUP:
+                again()
         self._restore()
 
     def close(self) -> None:
@@ -81,6 +83,12 @@ class _Signals:
 
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+def _noted(doors: Doors) -> Sequence[signal.Signals]:
+    """SIGHUP too, where there are files to read again; else it ends the daemon, as a terminal that is closed means it."""
+    files = (doors.access, doors.tls_certificate)
+    return (*_ENDING, signal.SIGHUP) if any(files) else _ENDING
 
 
 @contextmanager
@@ -120,9 +128,9 @@ def _end(engine: Engine, workers: Workers, recovery: threading.Thread) -> None:
         recovery.join()
 
 
-def _announce(address: str, ready: Ready | None) -> None:
+def _announce(address: str, doors: Doors, ready: Ready | None) -> None:
     log.info("serving at %s", address)
-    if not address.startswith(UNIX) and not is_local(address):
-        log.warning("whoever reaches %s may use and fill this store: there is no encryption and no password", address)
+    if not address.startswith(UNIX) and doors.anonymous_rights:
+        log.warning("whoever reaches %s may %s, and is asked for nothing", address, rights_text(doors.anonymous_rights))
     if ready is not None:
         ready(address)

@@ -14,6 +14,7 @@ from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.api import Host
 from symd.config import Config, Limits
+from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Options, Server
 from symd.service.health import NOT_SERVING, Health
 from symd.service.lanes import Lanes, lanes_of
@@ -34,6 +35,7 @@ class Daemon:
 
     server: Server
     engine: Host
+    doors: Doorkeeper
     health: Health
     stopping: threading.Event
     watches: Watches
@@ -67,10 +69,10 @@ def build_daemon(engine: Host, config: Config) -> Daemon:
     waiting = WaitingCalls(config.limits)
     context = ServiceContext(engine, config, lanes_of(config), waiting, Watches(), names)
     health = Health(names, waiting)
-    router = Router(context, health, Reflection(names, waiting))
-    return Daemon(
-        Server(router, options(config.limits)), engine, health, context.stopping, context.watches, context.lanes
-    )
+    doors = doorkeeper(config.doors)
+    router = Router(context, health, Reflection(names, waiting), doors)
+    server = Server(router, options(config.limits))
+    return Daemon(server, engine, doors, health, context.stopping, context.watches, context.lanes)
 
 
 def options(limits: Limits) -> Options:

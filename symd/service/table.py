@@ -18,6 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.service.answering import Method, answer_one, answer_stream
+from symd.service.doors import Doorkeeper
 from symd.service.guard import Answer, guard
 from symd.service.health import Health
 from symd.service.lanes import Work
@@ -77,7 +78,8 @@ class Router(grpc.GenericRpcHandler):
     """Every path of HTTP/2 that is served and its handler. To gRPC every request is a stream, whatever the protos say, which
     on the wire is the same: so that the handler begins with the headers, and waits for the message itself."""
 
-    def __init__(self, service: ServiceContext, health: Health, reflection: Reflection) -> None:
+    def __init__(self, service: ServiceContext, health: Health, reflection: Reflection, doors: Doorkeeper) -> None:
+        self._doors = doors
         self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         for method in METHODS.values():
             way = answer_stream if method.many_requests or method.many_responses else answer_one
@@ -87,10 +89,15 @@ class Router(grpc.GenericRpcHandler):
         for name in REFLECTION:
             self._add(f"{name}.ServerReflectionInfo", reflection.answer, many=True)
 
+    @property
+    def methods(self) -> frozenset[str]:
+        """The full names of all methods that are served."""
+        return frozenset(path.removeprefix("/").replace("/", ".") for path in self._handlers)
+
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
         return self._handlers.get(handler_call_details.method)
 
     def _add(self, method: str, answer: Answer, *, many: bool) -> None:
         make = grpc.stream_stream_rpc_method_handler if many else grpc.stream_unary_rpc_method_handler
         service, _, name = method.rpartition(".")
-        self._handlers[f"/{service}/{name}"] = make(guard(method, answer))
+        self._handlers[f"/{service}/{name}"] = make(guard(method, answer, self._doors))

@@ -45,7 +45,8 @@ class ModuleServiceStub:
     BAD_QUERY or INVALID_INPUT), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (reason LIMIT_EXCEEDED: a limit of ServerInfo would
     be passed, never with RetryInfo; reason BUSY: too many streams or watches are open, always with RetryInfo), UNAVAILABLE
     (the disk refused, or the daemon is stopping), DATA_LOSS (stored bytes are not what they were), INTERNAL (a defect of
-    symd; its log has the id that the message names).
+    symd; its log has the id that the message names), UNAUTHENTICATED (over TCP: send the header "authorization" with
+    "Bearer " and a token), PERMISSION_DENIED (ErrorInfo's metadata "right" names the right that the method takes).
 
     Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
     ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the
@@ -135,7 +136,8 @@ class ModuleServiceServicer:
     BAD_QUERY or INVALID_INPUT), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (reason LIMIT_EXCEEDED: a limit of ServerInfo would
     be passed, never with RetryInfo; reason BUSY: too many streams or watches are open, always with RetryInfo), UNAVAILABLE
     (the disk refused, or the daemon is stopping), DATA_LOSS (stored bytes are not what they were), INTERNAL (a defect of
-    symd; its log has the id that the message names).
+    symd; its log has the id that the message names), UNAUTHENTICATED (over TCP: send the header "authorization" with
+    "Bearer " and a token), PERMISSION_DENIED (ErrorInfo's metadata "right" names the right that the method takes).
 
     Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
     ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the
@@ -319,7 +321,8 @@ class ModuleService:
     BAD_QUERY or INVALID_INPUT), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED (reason LIMIT_EXCEEDED: a limit of ServerInfo would
     be passed, never with RetryInfo; reason BUSY: too many streams or watches are open, always with RetryInfo), UNAVAILABLE
     (the disk refused, or the daemon is stopping), DATA_LOSS (stored bytes are not what they were), INTERNAL (a defect of
-    symd; its log has the id that the message names).
+    symd; its log has the id that the message names), UNAUTHENTICATED (over TCP: send the header "authorization" with
+    "Bearer " and a token), PERMISSION_DENIED (ErrorInfo's metadata "right" names the right that the method takes).
 
     Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
     ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the

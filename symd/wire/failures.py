@@ -32,6 +32,8 @@ BY_CODE: Mapping[str, type[SymdError]] = {
     "UNIMPLEMENTED": errors.Unsupported,
     "NOT_FOUND": errors.NotFound,
     "FAILED_PRECONDITION": errors.FailedPrecondition,
+    "UNAUTHENTICATED": errors.Unauthenticated,
+    "PERMISSION_DENIED": errors.PermissionDenied,
     "DEADLINE_EXCEEDED": errors.DeadlineExceeded,
     "UNAVAILABLE": errors.Unavailable,
     "CANCELLED": errors.Unavailable,

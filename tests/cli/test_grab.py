@@ -8,6 +8,7 @@ import pytest
 
 from symd.cli.grab import naming_source, sniff
 from symd.config import Limits
+from symd.drivers import Confinement
 from symd.errors import BuildFailed, DriverMissing, UnknownFormat
 from symd.model.grabs import Grabbed, GrabRequest
 from tests.cli.conftest import ROOT, Run
@@ -26,7 +27,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Requests that reached the driver; one whose flags hold "fail" is not built."""
     requests = Asked()
 
-    def grab(request: GrabRequest, limits: Limits, drivers: Mapping[str, str]) -> Grabbed:
+    def grab(request: GrabRequest, limits: Limits, drivers: Mapping[str, str], confinement: Confinement) -> Grabbed:
+        assert confinement is Confinement.NONE, "the user's own files"
         requests.append(request)
         requests.folders = drivers
         if "fail" in request.build_flags:

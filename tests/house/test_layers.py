@@ -38,12 +38,13 @@ ORDER = (
     "v1",
     "wire",
     "service",
+    "channel",
     "client",
     "cli",
 )
 SOURCES = [path for path in sorted(ROOT.rglob("*.py")) if "v1" not in path.parts]
 ONLY_IN = {
-    "grpc": {"v1", "wire", "service", "client"},
+    "grpc": {"v1", "wire", "service", "channel", "client"},
     "grpc_health": {"service", "client"},
     "grpc_reflection": {"service"},
     "grpc_status": {"service", "client"},
@@ -95,11 +96,11 @@ def test_the_words_import_nothing_else_of_symd(room_name: str, allowed: tuple[st
     assert not [name for name in foreign if not name.startswith(allowed or ("nothing",))]
 
 
-THE_CONTRACT = {"errors", "model", "config", "api", "v1", "wire"}
+THE_CONTRACT = {"errors", "model", "config", "api", "v1", "wire", "channel"}
 """What whoever talks to a daemon may know of symd; the client besides itself."""
 
 
-@pytest.mark.parametrize("room_name", ["wire", "client"])
+@pytest.mark.parametrize("room_name", ["wire", "channel", "client"])
 def test_the_contract_knows_nothing_of_the_engine(room_name: str) -> None:
     """So that the client could be a package of its own, and no answer travels that a client in another language could not
     read."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from symd.config import Config
+from symd.config import Config, Doors
 from symd.errors import SymdError
 from symd.service import serve
 from tests.service.fakes import GOOD, FakeEngine
@@ -17,7 +17,14 @@ def main(address, grace="5"):
     engine.add(GOOD)
     first, *others = address.split(",")
     addresses = (first, *others) if others else ()
-    config = Config(store=Path("/nonexistent"), address=first, addresses=addresses, grace=float(grace), streams=3)
+    config = Config(
+        store=Path("/nonexistent"),
+        address=first,
+        addresses=addresses,
+        grace=float(grace),
+        streams=3,
+        doors=Doors(insecure=True),
+    )
     try:
         return serve(config, engine, ready=lambda bound: print(bound, flush=True))
     except SymdError as error:

@@ -8,6 +8,8 @@ from symd.v1.alias_service_pb2 import CreateAliasesRequest, CreateAliasesRespons
 from symd.wire.aliases import from_create_request
 
 
-def handle(service: ServiceContext, request: CreateAliasesRequest, _call: Call) -> CreateAliasesResponse:
-    service.engine.aliases.add(from_create_request(request))
+def handle(service: ServiceContext, request: CreateAliasesRequest, call: Call) -> CreateAliasesResponse:
+    aliases = from_create_request(request)
+    call.subject = f"{len(aliases)} aliases"
+    service.engine.aliases.add(aliases)
     return CreateAliasesResponse()

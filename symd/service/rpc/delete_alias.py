@@ -8,6 +8,7 @@ from symd.v1.alias_service_pb2 import DeleteAliasRequest, DeleteAliasResponse
 from symd.wire.aliases import from_key
 
 
-def handle(service: ServiceContext, request: DeleteAliasRequest, _call: Call) -> DeleteAliasResponse:
+def handle(service: ServiceContext, request: DeleteAliasRequest, call: Call) -> DeleteAliasResponse:
+    call.subject = f"{request.kind} {request.key}"
     service.engine.aliases.remove(*from_key(request))
     return DeleteAliasResponse()

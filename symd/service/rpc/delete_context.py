@@ -8,6 +8,7 @@ from symd.v1.context_service_pb2 import DeleteContextRequest, DeleteContextRespo
 from symd.wire.resource_names import context_id
 
 
-def handle(service: ServiceContext, request: DeleteContextRequest, _call: Call) -> DeleteContextResponse:
+def handle(service: ServiceContext, request: DeleteContextRequest, call: Call) -> DeleteContextResponse:
+    call.subject = request.name
     service.engine.contexts.remove(context_id(request.name))
     return DeleteContextResponse()

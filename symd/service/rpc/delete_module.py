@@ -8,6 +8,7 @@ from symd.v1.module_service_pb2 import DeleteModuleRequest, DeleteModuleResponse
 from symd.wire.resource_names import module_digest
 
 
-def handle(service: ServiceContext, request: DeleteModuleRequest, _call: Call) -> DeleteModuleResponse:
+def handle(service: ServiceContext, request: DeleteModuleRequest, call: Call) -> DeleteModuleResponse:
+    call.subject = request.name
     service.engine.remove(module_digest(request.name))
     return DeleteModuleResponse()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symd.errors import BuildFailed
+from symd.drivers import confinement
+from symd.errors import BuildFailed, FailedPrecondition
 from symd.model.grabs import Grabbed
 from symd.service.call import Call
 from symd.service.guard import while_wanted
@@ -13,21 +14,33 @@ from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import GrabModuleRequest, GrabModuleResponse
 from symd.wire.chunks import chunks_of
 from symd.wire.grabs import from_grab_request, log_chunks, to_result
+from symd.wire.resource_names import module_name
 
 WORK = Work.GRAB
 
 
 def handle(service: ServiceContext, request: GrabModuleRequest, call: Call) -> Iterator[GrabModuleResponse]:
+    _check_confined(service, call)
     wanted = from_grab_request(request, call.time_remaining())
     try:
         module, grabbed = service.engine.grab(wanted)
     except BuildFailed as error:
         yield from log_chunks(error.build_log)
         raise
+    call.subject = module_name(module.sha256)
     yield from log_chunks(grabbed.build_log)
     yield GrabModuleResponse(result=to_result(service.engine.record(module.sha256), module, grabbed))
     if request.include_bytes:
         yield from while_wanted(_bytes(grabbed, service.config.limits.upload_chunk), call)
+
+
+def _check_confined(service: ServiceContext, call: Call) -> None:
+    """Raises FailedPrecondition where others than the daemon's user would have a driver read what that user can."""
+    if not (call.is_owner or service.config.doors.grab_unconfined or confinement.available()):
+        raise FailedPrecondition(
+            "this machine's kernel cannot confine drivers, so they run for the daemon's user alone",
+            hint="a kernel with Landlock (Linux 5.13 and later), or symd serve --grab-unconfined",
+        )
 
 
 def _bytes(grabbed: Grabbed, size: int) -> Iterator[GrabModuleResponse]:

@@ -8,6 +8,7 @@ from symd.v1.context_service_pb2 import RecordEventsRequest, RecordEventsRespons
 from symd.wire.contexts import from_record_request
 
 
-def handle(service: ServiceContext, request: RecordEventsRequest, _call: Call) -> RecordEventsResponse:
+def handle(service: ServiceContext, request: RecordEventsRequest, call: Call) -> RecordEventsResponse:
+    call.subject = request.name
     keys = service.engine.contexts.record(*from_record_request(request))
     return RecordEventsResponse(keys=keys)

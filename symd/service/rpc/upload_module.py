@@ -16,12 +16,14 @@ from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import UploadHeader, UploadModuleRequest, UploadModuleResponse
 from symd.wire.fields import wrong_field
 from symd.wire.modules import to_module
+from symd.wire.resource_names import module_name
 
 WORK = Work.UPLOAD
 
 
 def handle(service: ServiceContext, requests: Iterator[UploadModuleRequest], call: Call) -> UploadModuleResponse:
     header = _header(requests, service.config.limits)
+    call.subject = module_name(header.sha256)
     with service.engine.receive(header.label) as arriving:
         _receive(requests, header, arriving, service.config.limits)
         check_deadline(call)

@@ -1,0 +1,99 @@
+"""The options of ``symd serve`` that say who is let in."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from symd.config import Doors
+from symd.errors import InvalidInput
+from symd.model.rights import NO_RIGHTS, Right, Rights, parse_rights, rights_text
+
+_DEFAULTS = Doors()
+_RIGHTS = ",".join(right.value for right in Right)
+
+
+def rights_value(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Rights | None:
+    """ "read,write" to rights; "none" to no right."""
+    return None if text is None else _rights(text)
+
+
+def user_rights(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> Mapping[int, Rights]:
+    """``UID`` or ``UID:RIGHTS`` texts to rights by uid; without RIGHTS they are to read."""
+    users = {}
+    for text in values:
+        uid, colon, rights = text.partition(":")
+        if not (uid.isascii() and uid.isdecimal() and int(uid) < 1 << 32):
+            raise click.BadParameter(f"{text!r} does not begin with the number of a user (id -u NAME)")
+        users[int(uid)] = _rights(rights) if colon else frozenset((Right.READ,))
+    return users
+
+
+def _rights(text: str) -> Rights:
+    try:
+        return NO_RIGHTS if text == "none" else parse_rights(text)
+    except InvalidInput as error:
+        raise click.BadParameter(str(error)) from None
+
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_OPTIONS = (
+    click.option(
+        "--allow-uid",
+        "users",
+        multiple=True,
+        metavar="UID[:RIGHTS]",
+        callback=user_rights,
+        help=f"Let a further user of this machine use the Unix socket; RIGHTS are some of {_RIGHTS}, else read.",
+    ),
+    click.option(
+        "--access",
+        type=_FILE,
+        metavar="FILE",
+        help="Clients and their bearer tokens (symd token), for TCP; read again when it changes.",
+    ),
+    click.option(
+        "--tls-cert", "tls_certificate", type=_FILE, metavar="PEM", help="The daemon's certificate: TCP is TLS."
+    ),
+    click.option("--tls-key", type=_FILE, metavar="PEM", help="The certificate's key."),
+    click.option(
+        "--tls-client-ca", type=_FILE, metavar="PEM", help="Ask clients for a certificate that one of these has signed."
+    ),
+    click.option(
+        "--certificate-rights",
+        default=rights_text(_DEFAULTS.certificate_rights),
+        show_default=True,
+        metavar="RIGHTS",
+        callback=rights_value,
+        help="What a client with such a certificate may do, where there is no --access.",
+    ),
+    click.option(
+        "--anonymous",
+        metavar="RIGHTS",
+        callback=rights_value,
+        help="What who reaches TCP and shows nothing may do. By default nothing where --access or --tls-client-ca is given, else read.",
+    ),
+    click.option("--insecure", is_flag=True, help="Listen at plain TCP: whoever reaches it may read and write."),
+    click.option("--open-health", is_flag=True, help="Let everybody ask for the daemon's health."),
+    click.option(
+        "--grab-unconfined",
+        is_flag=True,
+        help="Where this kernel cannot confine drivers, let others than you grab all the same: they may then read your files.",
+    ),
+)
+
+
+def door_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command these options; it takes them as ``doors``."""
+
+    @functools.wraps(command)
+    def with_doors(**values: Any) -> Any:
+        names = Doors.__dataclass_fields__
+        chosen = {name: values.pop(name) for name in names}
+        return command(**values, doors=Doors(**chosen))
+
+    return functools.reduce(lambda verb, option: option(verb), reversed(_OPTIONS), with_doors)

@@ -1,0 +1,84 @@
+"""The daemon's side of TLS: certificate and key, read again when their files change; each new connection gets what is there
+then, and those that are open stay as they are."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from symd.config import Doors
+from symd.errors import FailedPrecondition
+from symd.service.watched_files import WatchedFiles, read_private
+
+_OTHERS: Final = 0o037
+"""A key may be read by a group, as those below /etc/ssl/private are."""
+
+Configuration = tuple[bytes, bytes, bytes | None]
+"""Key, certificate chain, and the certificates of those who sign clients' ones."""
+
+
+class Certificates:
+    """What ``doors`` names. Raises FailedPrecondition where a file cannot be read or does not belong to the others."""
+
+    def __init__(self, doors: Doors) -> None:
+        if doors.tls_certificate is None or doors.tls_key is None:
+            raise FailedPrecondition("TLS takes a certificate and its key", hint="give --tls-cert and --tls-key")
+        self._certificate, self._key, self._client_ca = doors.tls_certificate, doors.tls_key, doors.tls_client_ca
+        paths = [path for path in (self._certificate, self._key, self._client_ca) if path is not None]
+        self.files = WatchedFiles(paths, self._read)
+        self._lock = threading.Lock()
+        self._served = self.files.value()
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """For a port: gRPC asks at each connection whether there is something newer."""
+        return grpc.dynamic_ssl_server_credentials(
+            _configuration(self._served),
+            self._newer,  # type: ignore[arg-type] # the stubs know no None
+            require_client_authentication=self._client_ca is not None,
+        )
+
+    def _newer(self) -> grpc.ServerCertificateConfiguration | None:
+        """What gRPC takes from now on; None: what it has."""
+        with self._lock:
+            now = self.files.value()
+            if now == self._served:
+                return None
+            self._served = now
+            return _configuration(now)
+
+    def _read(self) -> Configuration:
+        key, chain = read_private(self._key, _OTHERS), _read(self._certificate)
+        authorities = None if self._client_ca is None else _read(self._client_ca)
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self._certificate, self._key, password=_no_password)
+        except (ssl.SSLError, ValueError) as error:
+            where = f"{self._certificate}, {self._key}"
+            hint = "give a chain in PEM and the key of its first certificate, without a password"
+            raise FailedPrecondition(f"not a certificate and its key: {error}", where=where, hint=hint) from None
+        if authorities is not None:
+            try:
+                context.load_verify_locations(cadata=authorities.decode("ascii"))
+            except (ssl.SSLError, ValueError) as error:
+                raise FailedPrecondition(f"no certificates in PEM: {error}", where=str(self._client_ca)) from None
+        return key, chain, authorities
+
+
+def _no_password() -> str:
+    raise ValueError("the key has a password")
+
+
+def _configuration(served: Configuration) -> grpc.ServerCertificateConfiguration:
+    key, chain, authorities = served
+    return grpc.ssl_server_certificate_configuration([(key, chain)], authorities)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FailedPrecondition(f"it cannot be read: {error.strerror}", where=str(path)) from error

@@ -1,0 +1,124 @@
+"""A Unix socket that several users may use: it asks the kernel who connects (SO_PEERCRED, unix(7)) and hands the bytes on to the
+daemon's own socket, which only its user can open.
+
+gRPC does not tell who is at the other end of a Unix socket. Whoever is not on the list is told nothing, and logged. The relay
+runs in a thread of its own; a daemon without --allow-uid has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Container, Coroutine, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from symd.service.peer_names import address
+from symd.service.quiet_log import QuietLog
+
+log = logging.getLogger("symd.service")
+
+CONNECTIONS: Final = 64
+"""Of one user at a time; a further one is closed at once."""
+_BYTES: Final = 1 << 16
+_CREDENTIALS: Final = struct.Struct("=iII")
+"""struct ucred: pid, uid, gid."""
+_PAUSE: Final = 1.0
+"""Seconds without a free descriptor, before it tries to accept again."""
+
+
+@contextmanager
+def relaying(listener: socket.socket, inner: Path, users: Container[int], prefix: str) -> Iterator[None]:
+    """Relay what connects to ``listener`` to the socket at ``inner``, for these uids and the daemon's own."""
+    relay = _Relay(inner, users, prefix)
+    loop = asyncio.new_event_loop()
+    listener.setblocking(False)
+    thread = threading.Thread(target=_run, args=(loop, relay.accept(listener)), name="symd-relay", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+
+def _run(loop: asyncio.AbstractEventLoop, accept: Coroutine[Any, Any, None]) -> None:
+    asyncio.set_event_loop(loop)
+    task = loop.create_task(accept)
+    loop.run_forever()
+    rest = asyncio.all_tasks(loop) | {task}
+    for each in rest:
+        each.cancel()
+    loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
+    loop.close()
+
+
+class _Relay:
+    def __init__(self, inner: Path, users: Container[int], prefix: str) -> None:
+        self._inner = str(inner)
+        self._users = users
+        self._prefix = prefix
+        self._open: Counter[int] = Counter()
+        self._number = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refusals = QuietLog(log, "refused a connection")
+
+    async def accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except OSError as error:  # no descriptors are left: those that are open go on
+                log.warning("the relay cannot accept: %s", error.strerror)
+                await asyncio.sleep(_PAUSE)
+                continue
+            pid, uid, _gid = _CREDENTIALS.unpack(
+                client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            )
+            if uid not in self._users and uid != os.geteuid():
+                self._refuse(client, f"uid {uid} (pid {pid}) is not on the list")
+            elif self._open[uid] >= CONNECTIONS:
+                self._refuse(client, f"uid {uid} has {CONNECTIONS} connections already")
+            else:
+                client.setblocking(False)
+                self._number += 1
+                self._open[uid] += 1
+                task = loop.create_task(self._serve(client, uid, self._number))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def _refuse(self, client: socket.socket, reason: str) -> None:
+        client.close()
+        self._refusals.warn(reason)
+
+    async def _serve(self, client: socket.socket, uid: int, number: int) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            with closing(client), closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as server:
+                server.setblocking(False)
+                server.bind(address(self._prefix, uid, number))
+                await loop.sock_connect(server, self._inner)
+                async with asyncio.TaskGroup() as both:  # where one way breaks the other one ends
+                    both.create_task(_copy(loop, client, server))
+                    both.create_task(_copy(loop, server, client))
+        except* OSError as errors:
+            log.debug("a relayed connection of uid %d broke: %s", uid, errors.exceptions[0])
+        finally:
+            self._open[uid] -= 1
+
+
+async def _copy(loop: asyncio.AbstractEventLoop, source: socket.socket, target: socket.socket) -> None:
+    """Until the source ends, which the target is told then. A connection that breaks ends both ways."""
+    buffer = memoryview(bytearray(_BYTES))
+    try:
+        while size := await loop.sock_recv_into(source, buffer):
+            await loop.sock_sendall(target, buffer[:size])
+    finally:
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
