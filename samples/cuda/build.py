@@ -45,6 +45,8 @@ CUBINS: dict[str, tuple[str, ...]] = {
     "linked_callee.sm_100.dc": ("linked_callee.cu", "-arch=sm_100", "-dc", LINES),
     "linked_kernel.sm_90.debug-dc": ("linked_kernel.cu", "-arch=sm_90", "-dc", "-G"),
     "linked_callee.sm_90.debug-dc": ("linked_callee.cu", "-arch=sm_90", "-dc", "-G"),
+    "tables.sm_90.dc": ("tables.cu", "-arch=sm_90", "-dc", LINES),
+    "tables.sm_80.debug-dc": ("tables.cu", "-arch=sm_80", "-dc", "-G"),
 }
 LINKED: dict[str, tuple[str, ...]] = {
     # name: nvlink arguments

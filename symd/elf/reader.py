@@ -22,6 +22,7 @@ from symd.elf.constants import (
     ELFCLASS64,
     ELFDATA2LSB,
     ELFDATA2MSB,
+    EM_CUDA,
     MAGIC,
     PN_XNUM,
     PT_LOAD,
@@ -29,6 +30,8 @@ from symd.elf.constants import (
     SHF_ALLOC,
     SHF_EXECINSTR,
     SHN_XINDEX,
+    SHT_CUDA_GLOBAL,
+    SHT_CUDA_SHARED,
     SHT_NOBITS,
     SHT_NOTE,
     SHT_NULL,
@@ -47,6 +50,9 @@ FILE_HEADER_64 = struct.Struct("<HHIQQQIHHHHHH")
 """Behind the 16 bytes of e_ident."""
 FILE_HEADER_32 = struct.Struct("<HHIIIIIHHHHHH")
 _IDENT_SIZE = 16
+_EMPTY = (SHT_NULL, SHT_NOBITS)
+"""Sections without content in the file."""
+_EMPTY_OF_MACHINE = ((EM_CUDA, SHT_CUDA_GLOBAL), (EM_CUDA, SHT_CUDA_SHARED))
 _ADDRESS_SPACE_BYTES = 1 << 64
 _OVERLAP = 8
 """Times the size of the file that all sections together may have."""
@@ -238,7 +244,7 @@ def section_names(data: bytes, header: Header, headers: Sequence[_RawHeader], wh
     table = b""
     if 0 < number < len(headers):
         named = SectionHeader._make(headers[number])
-        table = data[_extent(data, named.type, named.offset, named.size, where)]
+        table = b"" if named.type in _EMPTY else data[_extent(data, named.offset, named.size, where)]
     return strings_at(table, [each[0] for each in headers], where)
 
 
@@ -249,7 +255,8 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
     for number, (fields, name) in enumerate(zip(headers, names, strict=True)):
         _, kind, flags, address, offset, size, link, info, _, entry_size = fields
         place = f"{where}: section {number} {name}".rstrip()
-        extent = _extent(data, kind, offset, size, place)
+        empty = kind in _EMPTY or (header.machine, kind) in _EMPTY_OF_MACHINE
+        extent = slice(0, 0) if empty else _extent(data, offset, size, place)
         if flags & (SHF_ALLOC | SHF_EXECINSTR):
             _check_addresses(address, size, place)
         held += extent.stop - extent.start
@@ -261,10 +268,8 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
     return tuple(result)
 
 
-def _extent(data: bytes, kind: int, offset: int, size: int, where: str) -> slice:
+def _extent(data: bytes, offset: int, size: int, where: str) -> slice:
     """Where a section's content stands in the file."""
-    if kind in (SHT_NULL, SHT_NOBITS):
-        return slice(0, 0)
     if offset + size > len(data):
         raise Malformed(f"ends at byte {offset + size}, past the file's {len(data)} bytes", where=where)
     return slice(offset, offset + size)
