@@ -1,0 +1,145 @@
+"""A module that ends whoever indexes it does so a few times, and not for ever."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from symd.config import Limits
+from symd.engine import Engine
+from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, StoreUnavailable, SymdError, WorkerDied
+from symd.index import VERSION
+from symd.indexes import MAX_ATTEMPTS
+from symd.model.breakpoints import Breakpoint, SourceLine, Watching
+from symd.reading.reader import InProcessReader
+from symd.store import Store
+
+BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
+RAYCAST = (BIN / "raycast" / "dg2-opt.dbg").read_bytes()
+DIGEST = hashlib.sha256(RAYCAST).hexdigest()
+
+
+class Failing(InProcessReader):
+    """Raises ``error`` for each question while there is one, and counts."""
+
+    def __init__(self, error: BaseException | None, limits: Limits | None = None) -> None:
+        super().__init__(limits or Limits())
+        self.error = error
+        self.asked = 0
+
+    def ask(self, module, question):
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return super().ask(module, question)
+
+
+def outcomes(engine: Engine, count: int) -> list[type[BaseException]]:
+    found = []
+    for _ in range(count):
+        with pytest.raises(SymdError) as caught:
+            engine.add(RAYCAST)
+        found.append(caught.type)
+    return found
+
+
+@pytest.mark.parametrize("error", [WorkerDied("died of SIGSEGV"), DeadlineExceeded("took too long")], ids=repr)
+def test_what_ends_the_process_that_reads_it_is_malformed_in_the_end(tmp_path: Path, error: SymdError) -> None:
+    reader = Failing(error)
+    with Engine(Store(tmp_path), reader=reader) as engine:
+        assert outcomes(engine, MAX_ATTEMPTS + 2) == [type(error)] * MAX_ATTEMPTS + [Malformed] * 2
+        assert reader.asked == MAX_ATTEMPTS
+        failure = engine.store.failure(DIGEST, VERSION)
+        assert f"{MAX_ATTEMPTS} attempts" in str(failure)
+        assert error.message in str(failure)
+        assert engine.missing([DIGEST]) == [DIGEST]
+
+
+def test_a_process_that_is_killed_while_it_indexes_leaves_the_count(tmp_path: Path) -> None:
+    """What a kill leaves is what an exception leaves that nothing handles."""
+    for _ in range(MAX_ATTEMPTS):
+        with Store(tmp_path) as store:
+            if store.missing([DIGEST]):
+                store.put(RAYCAST)
+            engine = Engine(store, reader=Failing(KeyboardInterrupt()))
+            with pytest.raises(KeyboardInterrupt):
+                engine.resume()
+    reader = Failing(None)
+    with Engine(Store(tmp_path), reader=reader) as engine:
+        engine.resume()
+        assert reader.asked == 0
+        assert engine.missing([DIGEST]) == [DIGEST]
+        with pytest.raises(Malformed, match="was killed"):
+            engine.add(RAYCAST)
+        engine.remove(DIGEST)
+        assert engine.add(RAYCAST).sha256 == DIGEST
+
+
+def test_an_answer_forgets_the_count(tmp_path: Path) -> None:
+    reader = Failing(WorkerDied("died"))
+    with Engine(Store(tmp_path), reader=reader) as engine:
+        outcomes(engine, MAX_ATTEMPTS - 1)
+        reader.error = None
+        assert engine.add(RAYCAST).sha256 == DIGEST
+        assert engine.store.begin_attempt(DIGEST, VERSION).begun == 0
+
+
+def test_another_version_of_the_format_forgets_the_count(tmp_path: Path) -> None:
+    with Engine(Store(tmp_path), reader=Failing(WorkerDied("died"))) as engine:
+        outcomes(engine, MAX_ATTEMPTS)
+        assert engine.store.begin_attempt(DIGEST, VERSION + 1).begun == 0
+
+
+def test_what_is_no_fault_of_the_modules_is_not_counted(tmp_path: Path) -> None:
+    with Engine(Store(tmp_path), reader=Failing(StoreUnavailable("the disk is full"))) as engine:
+        assert set(outcomes(engine, MAX_ATTEMPTS + 2)) == {StoreUnavailable}
+
+
+def test_closing_counts_no_attempt_that_it_ends(tmp_path: Path) -> None:
+    class Closing(InProcessReader):
+        def ask(self, module, question):
+            engine.close()
+            raise KeyboardInterrupt
+
+    engine = Engine(Store(tmp_path), reader=Closing(Limits()))
+    engine.store.put(RAYCAST)
+    with pytest.raises(KeyboardInterrupt):
+        engine.module(DIGEST)
+    with Store(tmp_path) as store:
+        assert store.begin_attempt(DIGEST, VERSION).begun == 0
+
+
+def test_a_limit_that_was_raised_lets_the_module_be_tried_again(tmp_path: Path) -> None:
+    limits = Limits(object_count=0)
+    with Engine(Store(tmp_path, limits), limits) as engine, pytest.raises(LimitExceeded):
+        engine.add(RAYCAST)
+    reader = Failing(None, limits)
+    with Engine(Store(tmp_path, limits), limits, reader=reader) as engine, pytest.raises(LimitExceeded):
+        engine.add(RAYCAST)
+    assert reader.asked == 0  # it was remembered
+    with Engine(Store(tmp_path)) as engine:
+        assert engine.add(RAYCAST).sha256 == DIGEST
+
+
+def test_recovery_goes_on_after_a_module_that_cannot_be_read_and_keeps_what_may_pass(tmp_path: Path) -> None:
+    with Engine(Store(tmp_path), reader=Failing(DeadlineExceeded("took too long"))) as engine:
+        engine.store.put(RAYCAST)
+        engine.store.put(b"no format")
+        engine.resume()
+        assert engine.missing([DIGEST]) == []
+    with Engine(Store(tmp_path)) as engine:
+        engine.resume()
+        assert [(record.sha256, record.format) for record in engine.modules()] == [(DIGEST, "igc-debug")]
+
+
+@pytest.mark.parametrize(
+    "error", [WorkerDied("died"), DeadlineExceeded("late"), Malformed("symd cannot read it")], ids=repr
+)
+def test_a_watch_passes_over_a_module_that_cannot_be_read(tmp_path: Path, error: SymdError) -> None:
+    with Store(tmp_path) as store:
+        store.put(RAYCAST)
+        engine = Engine(store, reader=Failing(error))
+        with engine.watch([Breakpoint("b", SourceLine("raycast.cl", 16))]) as watch:
+            assert isinstance(next(iter(watch)), Watching)
