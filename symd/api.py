@@ -217,7 +217,7 @@ class Receiving(Protocol):
 
 
 class Host(Symbolizer, Protocol):
-    """A symbolizer that a service may stand on: it also takes modules piece by piece."""
+    """A symbolizer that a service may stand on: it also takes modules, and gives code objects, piece by piece."""
 
     def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         """What ``symbolize_one`` answers, where that is a search in memory; None where it may take longer."""
@@ -225,4 +225,8 @@ class Host(Symbolizer, Protocol):
 
     def receive(self, label: str = "") -> Receiving:
         """Begin to take a module."""
+        ...
+
+    def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
+        """``object_data`` in pieces of ``size`` bytes: in memory there is never more than a piece."""
         ...

@@ -48,10 +48,10 @@ class Limits:
     build_memory: int = 4096 * MIB
     """Address space of a process that reads modules."""
     index_size: int = 2048 * MIB
-    """The largest index file."""
-    answer_size: int = 128 * MIB
-    """The largest answer to a question that is answered from a module's bytes, such as one code object."""
-    open_indexes: int = 1024 * MIB
+    """The largest file that reading a module makes: its index, or a code object that somebody wants."""
+    answer_size: int = 64 * MIB
+    """The largest answer to a question that is answered from a module's bytes: texts of sources, code for a listing."""
+    open_indexes: int = 256 * MIB
     """Indexes kept open together; the least recently used are closed."""
     store_size: int = 65536 * MIB
     """Modules and their indexes in the store, together; beyond it the least recently used are removed (``store.eviction``)."""

@@ -33,7 +33,7 @@ from symd.query.source_text import with_named
 from symd.query.symbolize import symbolize, symbolize_column
 from symd.query.variables import variables
 from symd.query.watch import events
-from symd.reading.questions import CarriedSources, ListedCode, ObjectBytes, PtxLines, VariablesAt
+from symd.reading.questions import CarriedSources, ListedCode, ObjectBytes, PtxLines, VariablesAt, WriteObject
 from symd.reading.reader import InProcessReader, Reader
 from symd.store import Store, Upload
 
@@ -143,6 +143,12 @@ class Engine:
 
     def object_data(self, digest: str, path: str) -> bytes:
         return self._indexes.ask(digest, ObjectBytes(path))
+
+    def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
+        with self.store.scratch() as file:
+            self._indexes.ask(digest, WriteObject(path, str(file.path)))
+            view = file.mapped()
+        return (bytes(view[start : start + size]) for start in range(0, len(view), size))
 
     def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
         index = self._indexes.whole(digest)

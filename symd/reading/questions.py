@@ -114,6 +114,18 @@ class ObjectBytes(Question[bytes]):
 
 
 @dataclass(frozen=True, slots=True)
+class WriteObject(Question[int]):
+    """Write the bytes of the code object at ``path`` into the file ``into``, which is there and empty; the answer is their
+    number. Raises ``ObjectNotFound``."""
+
+    path: str
+    into: str
+
+    def answer(self, module: OpenedModule) -> int:
+        return _written(self.into, module.object(self.path).data, module.limits.index_size)
+
+
+@dataclass(frozen=True, slots=True)
 class PtxLines(Question[tuple[LineTable, ...]]):
     """The lines of PTX of every code object that has them, or of the one at ``path``. Raises ``ObjectNotFound``."""
 
@@ -126,7 +138,7 @@ class PtxLines(Question[tuple[LineTable, ...]]):
 def _written(into: str, data: bytes, largest: int) -> int:
     if len(data) > largest:
         metadata = {"limit": "index_size", "value": str(largest)}
-        raise LimitExceeded(f"the index takes {len(data)} bytes", hint="raise the limit index_size", metadata=metadata)
+        raise LimitExceeded(f"it takes {len(data)} bytes", hint="raise the limit index_size", metadata=metadata)
     try:
         with Path(into).open("r+b") as file:
             file.truncate()  # an attempt that was ended may have begun to write
@@ -166,6 +178,7 @@ QUESTIONS: Sequence[type[Question[object]]] = (
     ListedCode,
     CarriedSources,
     ObjectBytes,
+    WriteObject,
     PtxLines,
 )
 """Every question that there is."""

@@ -6,7 +6,7 @@ not large, goes to the *quick* pool, which has ``QUICK_SECONDS`` for it; what is
 *long* pool, where the index of a large module goes at once. Some processes of both are started ahead.
 
 Each is held to ``Limits.build_memory`` bytes of address space, to the seconds of its question on the clock and of a processor,
-and to ``Limits.answer_size`` bytes of answer; an index does not come as an answer but as a file of at most
+and to ``Limits.answer_size`` bytes of answer; an index or a code object does not come as an answer but as a file of at most
 ``Limits.index_size`` bytes. What comes back can run no code here (``reading.values``)."""
 
 from __future__ import annotations

@@ -256,12 +256,18 @@ class Store:
     def new_index(self, digest: str, version: int) -> Iterator[IncomingFile]:
         """Keep an index that is written inside, into the empty file that this gives, as ``put_index`` does; after an error
         inside nothing has changed."""
+        with self.scratch() as file:
+            yield file
+            with disk(file.path):
+                self._publish_index(file, checked_digest(digest), version)
+
+    @contextmanager
+    def scratch(self) -> Iterator[IncomingFile]:
+        """An empty file that is gone afterwards; what was mapped of it stays readable."""
         with disk(self._paths.incoming):
             file = self._incoming()
         try:
             yield file
-            with disk(file.path):
-                self._publish_index(file, checked_digest(digest), version)
         finally:
             with disk(file.path):
                 file.discard()

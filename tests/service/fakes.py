@@ -25,6 +25,7 @@ from symd.model.answers import Answers, Candidate, Locations, Reason, TextSectio
 from symd.model.grabs import Grabbed
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.wire.chunks import chunks_of
 
 STRINGS = ("", "vadd", "helper", "/src/vadd.cl", "unused", "_Z6helperi", "/src/inc.h")
 
@@ -169,6 +170,9 @@ class FakeEngine:
         if self.data[digest].startswith(UNREADABLE):
             raise Malformed("its tables contradict each other", where="fake.bin", hint="build it again")
         return summary(self.data[digest])
+
+    def object_pieces(self, digest, path, size):
+        yield from chunks_of(self.object_data(digest, path), size)
 
     def object_data(self, digest, path):
         self.module(digest)

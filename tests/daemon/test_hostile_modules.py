@@ -1,0 +1,177 @@
+"""Modules made to take the daemon down: it lives, stays small, answers its neighbours, and starts again over what they left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from symd.errors import DataLoss, LimitExceeded, Malformed, SymdError
+from symd.indexes import MAX_ATTEMPTS
+from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
+from symd.model.breakpoints import Breakpoint, SourceLine, Watching
+from symd.model.listings import ListingPart
+from tests.daemon.conftest import Daemon
+from tests.daemon.processes import children, kill, most_memory, serving
+from tests.hostile.bombs import MIB, directories_times_files, expanding_strings, noise
+from tests.hostile.wrappers import WRAPPERS
+
+BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
+GOOD = (BIN / "raycast" / "dg2-opt.dbg").read_bytes()
+DIGEST = hashlib.sha256(GOOD).hexdigest()
+CODE_OBJECT = (BIN.parents[1] / "amdgpu/bin/v4-gfx900.co").read_bytes()
+QUERY = ByKernel("raycast", KernelOffset(0x368))
+MOST = 512 * MIB
+"""What the daemon's own process may take."""
+
+
+def answers(daemon: Daemon) -> bool:
+    with daemon.client() as client:
+        client.add(GOOD)
+        return [frame.function for frame in client.symbolize_one(DIGEST, QUERY).frames] == ["length_squared", "raycast"]
+
+
+def test_directories_that_multiply_with_files(tmp_path: Path) -> None:
+    """An upload of 60 KB that took all memory there was, and again at every start."""
+    data = directories_times_files()
+    assert 55_000 < len(data) < 70_000
+    with serving(tmp_path) as daemon, daemon.client() as client:
+        module = client.add(data)
+        assert "path_bytes" in module.objects[0].notes[-1]
+        assert answers(daemon)
+        assert most_memory(daemon.process.pid) < MOST
+    with serving(tmp_path) as daemon:
+        assert answers(daemon)
+
+
+def test_memory_that_a_module_takes_is_its_workers(tmp_path: Path) -> None:
+    """Here the reader's own limit is out of the way."""
+    limits = ("--limit", "path_bytes=1000000000000", "--limit", "build_memory=1000000000")
+    with serving(tmp_path, *limits) as daemon, daemon.client() as client:
+        for _ in range(2):
+            with pytest.raises(LimitExceeded) as caught:
+                client.add(directories_times_files())
+            assert caught.value.metadata["limit"] == "build_memory"
+        assert answers(daemon)
+        assert most_memory(daemon.process.pid) < MOST
+
+
+def test_a_daemon_that_is_killed_while_it_indexes_starts_again(tmp_path: Path) -> None:
+    """The processes that index are stopped, so that the module is slow; after so many kills it is given up."""
+    slow = expanding_strings()
+    for _ in range(MAX_ATTEMPTS):
+        with serving(tmp_path) as daemon:
+            for worker in children(daemon.process.pid):
+                os.kill(worker, signal.SIGSTOP)
+            with daemon.client() as client:
+                asking = threading.Thread(target=ended, args=(client.add, slow))
+                asking.start()
+                wait_for(lambda: list((tmp_path / "store" / "incoming").iterdir()))
+                time.sleep(0.5)  # the upload became a module, and its index an empty file
+                kill(daemon.process)
+                asking.join(60)
+                assert not asking.is_alive()
+    with serving(tmp_path) as daemon, daemon.client() as client:
+        assert answers(daemon)
+        with pytest.raises(Malformed, match=f"{MAX_ATTEMPTS} attempts"):
+            client.add(slow)
+        assert client.missing([hashlib.sha256(slow).hexdigest()])
+
+
+def ended(call, *arguments) -> None:
+    with pytest.raises(SymdError):
+        call(*arguments)
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_workers_that_are_killed_are_told_of_and_replaced(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon, daemon.client() as client:
+        client.add(GOOD)
+        for _ in range(3):
+            for worker in children(daemon.process.pid):
+                os.kill(worker, signal.SIGKILL)
+            assert refusal(client.variables, DIGEST, QUERY) in (None, "WORKER_DIED")
+        assert client.variables(DIGEST, QUERY).visible.variables
+
+
+def refusal(call, *arguments) -> str | None:
+    """Why the call was refused; None when it was answered."""
+    try:
+        call(*arguments)
+    except SymdError as error:
+        return error.reason
+    return None
+
+
+def test_questions_whose_answers_expand_take_no_memory_of_the_daemons(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon, daemon.client() as client:
+        bomb = expanding_strings()
+        assert len(bomb) < 70_000
+        digest = client.add(bomb).sha256
+        questions = [
+            lambda: client.variables(digest, ByAddress(ObjectAddress(0))),
+            lambda: client.sources(digest, ["/d/f"]),
+            lambda: client.object_data(digest, ""),
+            lambda: list(client.listing(digest, ListingPart(target="gfx900"))),
+        ]
+        with ThreadPoolExecutor(8) as threads:
+            reasons = set(threads.map(refusal, questions * 4))
+        assert reasons <= {None, "TOOL_MISSING", "TOOL_FAILED", "UNSUPPORTED", "BUSY"}
+        assert answers(daemon)
+        assert most_memory(daemon.process.pid) < MOST
+
+
+def test_a_large_code_object_is_read_past_the_daemons_memory(tmp_path: Path) -> None:
+    """Three clients read 200 MB each from a module of 200 KB at once."""
+    object_bytes = CODE_OBJECT + noise(200_000) + bytes(200 * MIB)
+    packed = WRAPPERS["ccob"](object_bytes)
+    with serving(tmp_path) as daemon, daemon.client() as client:
+        summary = client.add(packed)
+        [path] = [each.path for each in summary.objects]
+
+        def read(_: int) -> int:
+            return len(client.object_data(summary.sha256, path))
+
+        with ThreadPoolExecutor(3) as threads:
+            assert set(threads.map(read, range(4))) == {len(object_bytes)}
+        assert most_memory(daemon.process.pid) < MOST
+
+
+def test_a_byte_that_flips_is_noticed_and_the_next_upload_mends_it(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon, daemon.client() as client:
+        client.add(GOOD, "label")
+    path = tmp_path / "store" / "modules" / DIGEST[:2] / DIGEST
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with serving(tmp_path) as daemon, daemon.client() as client:
+        with pytest.raises(DataLoss):
+            client.variables(DIGEST, QUERY)
+        assert client.missing([DIGEST]) == [DIGEST]
+        assert client.add(GOOD).sha256 == DIGEST
+        assert client.variables(DIGEST, QUERY).visible.variables
+        assert client.record(DIGEST).label == "label"
+
+
+def test_a_watch_over_what_cannot_be_read_goes_on(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon, daemon.client() as client:
+        client.add(GOOD)
+    for path in (tmp_path / "store" / "index").rglob("*.idx"):
+        path.unlink()
+    path = tmp_path / "store" / "modules" / DIGEST[:2] / DIGEST
+    path.write_bytes(path.read_bytes()[::-1])
+    waiting = [Breakpoint("b", SourceLine("raycast.cl", 16))]
+    with serving(tmp_path) as daemon, daemon.client() as client, client.watch(waiting) as watch:
+        assert isinstance(next(iter(watch)), Watching)
