@@ -30,6 +30,7 @@ check: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tools/buf.py
+	$(BIN)/python tools/audit.py
 
 protos: venv  ## generate symd/v1 from protos/
 	$(BIN)/python tools/protos.py

@@ -66,7 +66,11 @@ PRINTED_WARNINGS = 10
 @click.option("--driver-root", metavar="DIR", help="A folder that holds another driver generation; not with --server.")
 @click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="The longest the driver may take.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the debug data to a file.")
-@click.option("--server", metavar="ADDRESS", help="Let the daemon at unix:PATH or HOST:PORT do it and keep the module.")
+@click.option(
+    "--server",
+    metavar="ADDRESS",
+    help="Let the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT do it and keep the module.",
+)
 @click.option("--no-check", is_flag=True, help="Give SPIR-V to the driver without asking symd check about it first.")
 @click.option("--log", "show_log", is_flag=True, help="Show the build log on stderr also when the build succeeds.")
 @limit_option

@@ -51,7 +51,7 @@ file_argument = click.argument("file")
 server_option = click.option(
     "--server",
     metavar="ADDRESS",
-    help="Ask the daemon at unix:PATH or HOST:PORT instead of parsing here; FILE may then be modules/SHA256.",
+    help="Ask the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT instead of parsing here; FILE may then be modules/SHA256.",
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")

@@ -57,7 +57,9 @@ PRINTED_NOTES = 20
     help="Read the code object files that the profile names, when they lie below DIR.",
 )
 @click.option(
-    "--server", metavar="ADDRESS", help="Ask the daemon at unix:PATH or HOST:PORT; FILE may then be modules/SHA256."
+    "--server",
+    metavar="ADDRESS",
+    help="Ask the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; FILE may then be modules/SHA256.",
 )
 @limit_option
 @json_option

@@ -15,7 +15,7 @@ from symd.query.breakpoints import parse_source_line
 
 
 @click.command("watch", epilog=example("symd watch vadd.cl:8\nsymd watch --only-new --json vadd.cl:8 reduce.cl:20"))
-@click.option("--server", metavar="ADDRESS", help="The daemon at unix:PATH or HOST:PORT.")
+@click.option("--server", metavar="ADDRESS", help="The daemon at unix:PATH, HOST:PORT or tls:HOST:PORT.")
 @json_option
 @rules_option
 @demangle_option

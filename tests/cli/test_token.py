@@ -1,0 +1,87 @@
+"""symd token, and what symd serve takes of doors."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from symd.model.rights import parse_rights
+from symd.service.access_file import read_access
+from tests.cli.conftest import Run
+
+
+def test_a_token_is_printed_once_and_its_digest_kept(symd: Run, tmp_path: Path) -> None:
+    path = tmp_path / "access"
+    first, second = (symd("token", "ci", "--rights", "read,write", "--access", path) for _ in range(2))
+    tokens = [outcome.out.strip() for outcome in (first, second)]
+    assert (first.code, first.err, len(set(tokens))) == (0, "", 2)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not any(token in path.read_text() for token in tokens)
+    access = read_access(path)
+    assert [access.of_token(token.encode()) for token in tokens] == [("ci", parse_rights("read,write"))] * 2
+
+
+def test_a_file_that_others_wrote_in_goes_on_whole(symd: Run, tmp_path: Path) -> None:
+    path = tmp_path / "access"
+    path.write_text("# ours\nhost admin certificate")
+    path.chmod(0o600)
+    token = symd("token", "ci", "--access", path).out.strip()
+    assert path.read_text().startswith("# ours\nhost admin certificate\nci read sha256:")
+    assert symd("token", "ci", "--access", path, "--revoke").code == 0
+    assert path.read_text() == "# ours\nhost admin certificate\n"
+    assert read_access(path).of_token(token.encode()) is None
+    again = symd("token", "ci", "--access", path, "--revoke")
+    assert (again.code, again.out) == (3, "")
+    assert "nobody is called 'ci'" in again.err
+
+
+def test_without_a_file_the_line_is_shown(symd: Run) -> None:
+    outcome = symd("token", "ci", "--rights", "grab")
+    assert outcome.out.startswith("symd_")
+    assert outcome.err.startswith("ci grab sha256:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a b"], "no name of a client"),
+        (["ci", "--rights", "reed"], "there is no right 'reed'"),
+        (["ci", "--rights", "none"], "must name one"),
+        (["ci", "--revoke"], "takes the --access file"),
+    ],
+)
+def test_what_makes_no_token(symd: Run, arguments: list[str], said: str) -> None:
+    outcome = symd("token", *arguments)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert said in outcome.err
+
+
+def test_a_file_that_others_may_read_gets_no_token(symd: Run, tmp_path: Path) -> None:
+    path = tmp_path / "access"
+    path.write_text("")
+    path.chmod(0o644)
+    outcome = symd("token", "ci", "--access", path)
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "chmod 0600" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--address", "127.0.0.1:0"], 3, "no plain TCP"),
+        (["--address", "127.0.0.1:0", "--access", "/nowhere"], 3, "cannot be read"),
+        (["--address", "127.0.0.1:0", "--tls-cert", "/nowhere"], 3, "give --tls-cert and --tls-key"),
+        (["--allow-uid", "root"], 2, "does not begin with the number of a user"),
+        (["--allow-uid", "-1"], 2, "does not begin with the number of a user"),
+        (["--allow-uid", "1:reed"], 2, "there is no right 'reed'"),
+        (["--anonymous", "all"], 2, "there is no right 'all'"),
+    ],
+)
+def test_doors_that_do_not_close_are_refused(
+    symd: Run, tmp_path: Path, options: list[str], code: int, said: str
+) -> None:
+    outcome = symd("serve", "--store", tmp_path / "store", *options)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (code, "", 1)
+    assert said in outcome.err
