@@ -3,7 +3,17 @@ numbers under their own names."""
 
 from symd.elf.constants import MAGIC
 from symd.elf.notes import Note, notes_of
-from symd.elf.reader import Elf, Header, SectionHeader, Segment, kind, parse, parse_header, section_headers
+from symd.elf.reader import (
+    Elf,
+    Header,
+    SectionHeader,
+    Segment,
+    kind,
+    parse,
+    parse_header,
+    section_headers,
+    section_names,
+)
 from symd.elf.strings import string_at
 from symd.elf.symbols import Symbol, symbol_columns, symbol_names
 
@@ -20,6 +30,7 @@ __all__ = (
     "parse",
     "parse_header",
     "section_headers",
+    "section_names",
     "string_at",
     "symbol_columns",
     "symbol_names",

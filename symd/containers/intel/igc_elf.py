@@ -10,25 +10,40 @@ from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Element
+from symd.containers.intel import abbreviation_tables
 from symd.containers.intel.targets import FUNCTIONS_ONLY
 from symd.elf.constants import ELFCLASS64, ELFDATA2LSB, EM_INTEL182, EM_X86_64, ET_REL
-from symd.errors import Malformed
+from symd.errors import Malformed, SymdError
 from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
 from symd.model.identities import ObjectPath
 
 NAME = "igc-elf"
-_SIMD_WIDTH = b"\x80\x48"
-"""DW_AT_INTEL_simd_width (0x2400) in ULEB128: only Intel's GPU compiler writes it."""
+DW_AT_INTEL_SIMD_WIDTH = 0x2400
+"""An attribute of the unit that only Intel's GPU compiler writes."""
 
 
 def claims(data: bytes) -> bool:
-    """Machine 182; or a relocatable "x86-64" ELF with a .text.KERNEL, no plain .text, and Intel's SIMD width attribute."""
+    """Machine 182; or a relocatable "x86-64" ELF with a section .text.KERNEL, none called .text, and abbreviations that
+    declare Intel's SIMD width."""
     kind = elf.kind(data)
     if kind is None or data[4:6] != bytes((ELFCLASS64, ELFDATA2LSB)):
         return False
-    if kind.machine == EM_INTEL182:
-        return True
-    return kind == (ET_REL, EM_X86_64) and (b"\0.text." in data and b"\0.text\0" not in data and _SIMD_WIDTH in data)
+    return kind.machine == EM_INTEL182 or (kind == (ET_REL, EM_X86_64) and _is_dump(data))
+
+
+def _is_dump(data: bytes) -> bool:
+    """A host's objects have sections .text.FUNCTION too, and any two bytes somewhere."""
+    try:
+        header = elf.parse_header(data)
+        headers = elf.section_headers(data, header)
+        by_name = dict(zip(elf.section_names(data, header, headers), headers, strict=True))
+    except SymdError:
+        return False
+    abbreviations = by_name.get(".debug_abbrev")
+    if abbreviations is None or ".text" in by_name or not any(name.startswith(".text.") for name in by_name):
+        return False
+    table = data[abbreviations.offset : abbreviations.offset + abbreviations.size]
+    return abbreviation_tables.declares(table, DW_AT_INTEL_SIMD_WIDTH)
 
 
 def read(element: Element, budget: Budget) -> Contents:

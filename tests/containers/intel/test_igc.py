@@ -18,6 +18,7 @@ from symd.config import Limits
 from symd.containers import host_elf, identify, unpack
 from symd.containers.format import Element
 from symd.containers.intel import igc_debug, igc_elf, neo_elf, patch_tokens
+from symd.elf import MAGIC
 from symd.errors import Malformed, Unsupported
 from tests import tools
 from tests.builders import igc
@@ -129,3 +130,48 @@ def test_an_archive_for_several_devices_holds_each_of_them(tmp_path: Path) -> No
     ]
     assert sorted(kernels) == [("gen12lp", ["vadd"]), ("gen9", ["vadd"])]
     assert unpacked.notes == ()
+
+
+HOST_SOURCE = """
+static const unsigned char table[] = {0x00, '.', 't', 'e', 'x', 't', '.', 0x80, 0x48};
+extern int elsewhere(int);
+static inline int twice(int x) { return x + x + table[x & 7]; }
+int host(int x) { return elsewhere(twice(x)); }
+__attribute__((section(".text.hot"))) int hot(int x) { return twice(x) * 3; }
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-O2",)])
+def test_host_objects_that_hold_the_same_bytes_by_chance_are_not_taken_for_dumps(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """The object has .text.hot and the bytes of Intel's attribute, and the name .text only as the end of .rela.text."""
+    source, object_ = tmp_path / "host.c", tmp_path / "host.o"
+    source.write_text(HOST_SOURCE)
+    subprocess.run([tools.require("gcc"), "-g", "-c", *options, "-o", object_, source], check=True)
+    data = object_.read_bytes()
+    assert b"\0.text." in data
+    assert b"\0.text\0" not in data
+    assert b"\x80\x48" in data
+    assert not igc_elf.claims(data)
+    assert identify(data) is host_elf
+
+
+def test_no_object_or_library_of_this_machine_is_claimed_as_gpu_code() -> None:
+    """Some hundred of them; what carries device code in sections of its own is a host program."""
+    folders = [Path(folder) for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/gcc", "/usr/bin")]
+    files = [
+        file
+        for folder in folders
+        if folder.exists()
+        for pattern in ("*.o", "*.so*", "gcc*")
+        for file in sorted(folder.rglob(pattern))
+    ]
+    host = [
+        file for file in files if file.is_file() and file.stat().st_size < 4 << 20 and file.read_bytes()[:4] == MAGIC
+    ][:400]
+    assert len(host) > 100
+    wrong = {
+        str(file): claimed.NAME for file in host if (claimed := identify(file.read_bytes())) is not host_elf and claimed
+    }
+    assert not wrong
