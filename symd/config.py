@@ -101,6 +101,20 @@ class Limits:
     """Uploads open at a time."""
     grabs: int = 4
     """Grabs from drivers at a time."""
+    bytes_in_flight: int = 256 * MIB
+    """Large messages that the daemon holds at a time: requests until they are answered, responses until they are taken."""
+    client_bytes_in_flight: int = 128 * MIB
+    """The same of one client."""
+    request_bytes: int = 8 * MIB
+    """The largest request that is no batch, no upload and no grab."""
+    request_fields: int = 400_000
+    """Fields of one request of more than a megabyte; an address that is no column's is a field."""
+    row_answers: int = 400_000
+    """Answers of one response that are spelled out; columns have ``batch``."""
+    response_bytes: int = 192 * MIB
+    """The largest response, or message of a stream."""
+    daemon_memory: int = 1536 * MIB
+    """The daemon's own memory, mapped files not counted, beyond which calls that take long to send their message are ended."""
     calls_per_connection: int = 256
     """Calls open at a time on one connection; a client keeps further ones until another has ended."""
     connections: int = 1024

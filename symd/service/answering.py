@@ -16,12 +16,16 @@ from typing import Any, NamedTuple
 from google.protobuf.message import DecodeError, Message
 from grpc.aio import EOF
 
-from symd.errors import InvalidInput, Malformed
+from symd.config import Limits
+from symd.errors import InvalidInput, LimitExceeded, Malformed
 from symd.service.bridge import Requests, Responses
 from symd.service.call import Call
+from symd.service.flight import COUNTED_BYTES, BytesInFlight
 from symd.service.guard import check_deadline
 from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
+from symd.wire.field_count import COUNTED_BYTES as COUNTED_FIELDS_BYTES
+from symd.wire.field_count import check_fields
 
 Handler = Callable[[ServiceContext, Any, Call], Any]
 """Takes the service's context, the request (or an iterator of them) and the call; returns the response (or an iterator)."""
@@ -45,8 +49,12 @@ class Method(NamedTuple):
     many_requests: bool
     many_responses: bool
 
-    def read(self, data: bytes) -> Message:
-        """The request. Were gRPC to read it, invalid bytes would be a traceback in the log and the status INTERNAL."""
+    def read(self, data: bytes, limits: Limits) -> Message:
+        """The request. Raises ``LimitExceeded`` for one that is too large to be read in one go. Were gRPC to read it, invalid bytes would be a traceback in the log and the status INTERNAL."""
+        if self.work is Work.QUESTION and len(data) > limits.request_bytes and self.at_once is None:
+            raise too_large("the request", len(data), "request_bytes", limits.request_bytes)
+        if len(data) >= COUNTED_FIELDS_BYTES:
+            check_fields(data, self.request.DESCRIPTOR, limits.request_fields)
         try:
             return self.request.FromString(data)
         except DecodeError as error:
@@ -60,11 +68,36 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
         raise await _no_message()
     check_deadline(call)
     if method.at_once is not None and len(data) <= AT_ONCE_BYTES:
-        response = method.at_once(service, method.read(data))
-        if response is not None:
-            return response.SerializeToString()
-    work = Work.BATCH if len(data) > BATCH_BYTES else method.work
-    return await service.lanes[work].run(call.client, partial(_read_and_answer, method, service, data, call))
+        answer = method.at_once(service, method.read(data, service.config.limits))
+        if answer is not None:
+            return answer.SerializeToString()
+    work = Work.BATCH if len(data) > BATCH_BYTES and method.work is Work.QUESTION else method.work
+    holding = _Holding(service.flight, call.client, context)
+    holding.take(len(data))
+    response = await service.lanes[work].run(call.client, partial(_read_and_answer, method, service, data, call))
+    holding.take(len(response))
+    return response
+
+
+class _Holding:
+    """What a call holds until gRPC has done with it."""
+
+    def __init__(self, flight: BytesInFlight, client: str, context: Any) -> None:
+        self._flight = flight
+        self._client = client
+        self._context = context
+        self._size = 0
+
+    def take(self, size: int) -> None:
+        """Count a message. Raises ``Busy``."""
+        if size >= COUNTED_BYTES:
+            if not self._size:
+                self._context.add_done_callback(self._release)
+            self._size += self._flight.hold(self._client, size)
+
+    def _release(self, _context: Any) -> None:
+        self._flight.release(self._client, self._size)
+        self._size = 0
 
 
 async def answer_stream(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes | None:
@@ -73,9 +106,9 @@ async def answer_stream(method: Method, service: ServiceContext, context: Any, c
     if first is EOF and not method.many_requests:
         raise await _no_message()
     check_deadline(call)
-    requests = Requests(first) if method.many_requests else None
+    requests = Requests(first, service.flight, call.client) if method.many_requests else None
     responses = Responses() if method.many_responses else None
-    asked = requests or partial(method.read, first)
+    asked = requests or partial(method.read, first, service.config.limits)
     work = partial(_answer_with, method, service, asked, responses, call)
     service.waiting.open(call, context, requests, responses)
     job = asyncio.get_running_loop().create_task(service.lanes[method.work].run(call.client, work))
@@ -101,8 +134,25 @@ def _receive(requests: Requests | None, context: Any, call: Call) -> asyncio.Tas
 
 
 def _read_and_answer(method: Method, service: ServiceContext, data: bytes, call: Call) -> bytes:
-    response: Message = method.handle(service, method.read(data), call)
-    return response.SerializeToString()
+    response: Message = method.handle(service, method.read(data, service.config.limits), call)
+    return _written(response, service.config.limits)
+
+
+def _written(response: Message, limits: Limits) -> bytes:
+    """The bytes of a response. Raises ``LimitExceeded``."""
+    data = response.SerializeToString()
+    if len(data) > limits.response_bytes:
+        raise too_large("the response", len(data), "response_bytes", limits.response_bytes)
+    return data
+
+
+def too_large(what: str, size: int, name: str, most: int) -> LimitExceeded:
+    """The error for a message of too many bytes."""
+    return LimitExceeded(
+        f"{what} has {size} bytes, at most {most} are taken",
+        hint=f"ask for less at a time; {name} may be raised where the daemon is started",
+        metadata={"limit": name, "value": str(most)},
+    )
 
 
 def _answer_with(
@@ -113,14 +163,14 @@ def _answer_with(
     call: Call,
 ) -> bytes | None:
     """In the lane's thread."""
-    request = map(method.read, asked) if isinstance(asked, Requests) else asked()
+    limits = service.config.limits
+    request = (method.read(each, limits) for each in asked) if isinstance(asked, Requests) else asked()
     answer = method.handle(service, request, call)
     if responses is None:
-        response: bytes = answer.SerializeToString()
-        return response
+        return _written(answer, limits)
     with closing(answer):
         for each in answer:
-            responses.put(each.SerializeToString())
+            responses.put(_written(each, limits))
     return None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from symd.config import Limits
+from symd.errors import LimitExceeded
 from symd.model.answers import Answer, Answers
 from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
@@ -12,6 +14,10 @@ from symd.wire.batches import Batch, from_request
 
 QUERIES_AT_ONCE = 4
 """Queries that may be answered on the event loop."""
+FRAMES_AT_ONCE = 32
+"""Frames of an answer that may be written there."""
+ROW_BYTES, FRAME_BYTES = 32, 16
+"""About what an answer and a frame take beside their texts."""
 
 
 def answer_at_once(service: ServiceContext, request: SymbolizeRequest) -> SymbolizeResponse | None:
@@ -22,7 +28,7 @@ def answer_at_once(service: ServiceContext, request: SymbolizeRequest) -> Symbol
     response, one = SymbolizeResponse(), service.engine.answer_at_once
     for query in queries:
         found = one(digest, query, path)
-        if found is None:
+        if found is None or len(found.frames) > FRAMES_AT_ONCE:
             return None
         add_answer(response.answers, found)
     return response if queries else None
@@ -34,12 +40,14 @@ def answer(service: ServiceContext, request: SymbolizeRequest, response: Symboli
     batch = from_request(request, service.config.limits.batch)
     if batch.column is None and not batch.as_columns and 0 < len(batch.queries) <= PLAIN_PYTHON_ANSWERS:
         rows, one = response.answers, service.engine.symbolize_one
+        room = RowRoom(service.config.limits)
         for query in batch.queries:
-            add_answer(rows, one(batch.digest, query, batch.path))
+            add_answer(rows, room.taken_by(one(batch.digest, query, batch.path)))
     elif batch.as_columns:
         _write_columns(service, batch, response, _answers(service, batch), sent)
     else:
-        _write_rows(response, _answers(service, batch))
+        check_rows(batch, service.config.limits)
+        _write_rows(response, _answers(service, batch), RowRoom(service.config.limits))
 
 
 def _answers(service: ServiceContext, batch: Batch) -> Answers:
@@ -51,10 +59,42 @@ def _answers(service: ServiceContext, batch: Batch) -> Answers:
     )
 
 
-def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer]) -> None:
+class RowRoom:
+    """How much of the largest response is left for answers that are spelled out, counted before they are."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = self._left = limits.response_bytes
+
+    def taken_by(self, answer: Answer) -> Answer:
+        """The answer. Raises ``LimitExceeded`` where there is no room for it."""
+        size = ROW_BYTES
+        for frame in answer.frames:
+            size += FRAME_BYTES + len(frame.function or "") + len(frame.linkage_name or "") + len(frame.file or "")
+        self._left -= size
+        if self._left < 0:
+            raise LimitExceeded(
+                f"the answers spelled out have more than {self._most} bytes",
+                hint="ask for fewer at a time, or for columns",
+                metadata={"limit": "response_bytes", "value": str(self._most)},
+            )
+        return answer
+
+
+def check_rows(batch: Batch, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` for more answers than are spelled out in one response."""
+    count = len(batch.queries) if batch.column is None else len(batch.column.values)
+    if count > limits.row_answers:
+        raise LimitExceeded(
+            f"{count} answers are wanted spelled out, at most {limits.row_answers} are",
+            hint="ask for columns, or send several batches",
+            metadata={"limit": "row_answers", "value": str(limits.row_answers)},
+        )
+
+
+def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer], room: RowRoom) -> None:
     rows = response.answers
     for each in answers:
-        add_answer(rows, each)
+        add_answer(rows, room.taken_by(each))
 
 
 def _write_columns(

@@ -14,16 +14,22 @@ from typing import Final, Self
 
 from grpc.aio import EOF, BaseError
 
+from symd.errors import Busy
 from symd.service.call import CallEnded
+from symd.service.flight import BytesInFlight
 
 AHEAD = 2
 """Responses that may be made before the first of them is sent."""
 
 
 class Requests:
-    """The messages of a stream, ``first`` the one that came already (``EOF``: none will). An iterator for a handler's thread."""
+    """The messages of a stream, ``first`` the one that came already (``EOF``: none will). An iterator for a handler's thread,
+    which raises ``Busy`` where too many bytes of the ``client`` are in flight. A message is held until the next one is taken."""
 
-    def __init__(self, first: object) -> None:
+    def __init__(self, first: object, flight: BytesInFlight, client: str) -> None:
+        self._flight = flight
+        self._client = client
+        self._held: deque[int] = deque()
         self._loop = asyncio.get_running_loop()
         self._arrived: SimpleQueue[object] = SimpleQueue()
         self._taken = asyncio.Event()
@@ -31,7 +37,7 @@ class Requests:
         self._last = first is EOF
         self.awaited_since: float | None = None
         """When the handler began to wait for the client, by the loop's clock; None while it works."""
-        self._arrived.put(first)
+        self._arrive(first)
 
     def __iter__(self) -> Self:
         return self
@@ -47,6 +53,8 @@ class Requests:
         if message is EOF:
             self._arrived.put(message)
             raise StopIteration
+        if isinstance(message, Busy):
+            raise message
         self._loop.call_soon_threadsafe(self._taken.set)
         assert isinstance(message, bytes)  # noqa: S101 - what gRPC gives
         return message
@@ -56,19 +64,36 @@ class Requests:
         while not (self._last or self._ended):
             await self._taken.wait()
             self._taken.clear()
+            self._release(1)
             try:
                 message = await read()
             except BaseError:
                 return self.end()  # gRPC says that the call has ended
             self._last = message is EOF
-            self._arrived.put(message)
+            self._arrive(message)
         return None
 
     def end(self) -> None:
         """Let the handler's thread end when it asks for the next message."""
         self._ended = True
+        self._release(0)
         self._arrived.put(_ENDED)
         self._taken.set()
+
+    def _arrive(self, message: object) -> None:
+        if isinstance(message, bytes):
+            try:
+                self._held.append(self._flight.hold(self._client, len(message)))
+            except Busy as error:
+                self._last = True
+                self._arrived.put(error)
+                return
+        self._arrived.put(message)
+
+    def _release(self, kept: int) -> None:
+        """Give back what all messages but the last ``kept`` hold."""
+        while len(self._held) > kept:
+            self._flight.release(self._client, self._held.popleft())
 
 
 class Responses:

@@ -16,6 +16,7 @@ from symd.api import Host
 from symd.config import Config, Limits
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Options, Server
+from symd.service.flight import BytesInFlight
 from symd.service.health import NOT_SERVING, Health
 from symd.service.lanes import Lanes, lanes_of
 from symd.service.reflection import REFLECTION, Reflection
@@ -40,6 +41,7 @@ class Daemon:
     stopping: threading.Event
     watches: Watches
     lanes: Lanes
+    flight: BytesInFlight
 
     def set_health(
         self, status: health_pb2.HealthCheckResponse.ServingStatus, names: Iterable[str] | None = None
@@ -67,12 +69,12 @@ def build_daemon(engine: Host, config: Config) -> Daemon:
     """The same with its health and its end in hand."""
     names = (*(service.full_name for service in services()), HEALTH, *REFLECTION)
     waiting = WaitingCalls(config.limits)
-    context = ServiceContext(engine, config, lanes_of(config), waiting, Watches(), names)
+    context = ServiceContext(engine, config, lanes_of(config), waiting, BytesInFlight(config.limits), Watches(), names)
     health = Health(names, waiting)
     doors = doorkeeper(config.doors)
     router = Router(context, health, Reflection(names, waiting), doors)
     server = Server(router, options(config.limits))
-    return Daemon(server, engine, doors, health, context.stopping, context.watches, context.lanes)
+    return Daemon(server, engine, doors, health, context.stopping, context.watches, context.lanes, context.flight)
 
 
 def options(limits: Limits) -> Options:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from symd.api import Host
 from symd.config import Config
 from symd.errors import Unavailable
+from symd.service.flight import BytesInFlight
 from symd.service.installed_disassemblers import InstalledDisassemblers
 from symd.service.lanes import Lanes
 from symd.service.waiting import WaitingCalls
@@ -26,6 +27,7 @@ class ServiceContext:
     config: Config
     lanes: Lanes
     waiting: WaitingCalls
+    flight: BytesInFlight
     watches: Watches
     services: tuple[str, ...]
     """The full names of the services that are served."""

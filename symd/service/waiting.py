@@ -19,6 +19,7 @@ from symd.config import Limits
 from symd.errors import Busy, DeadlineExceeded, SymdError
 from symd.service.bridge import Requests, Responses
 from symd.service.call import Call
+from symd.service.memory import own_bytes
 from symd.wire.failures import to_status
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     """What grpc.aio gives a handler."""
 
 SWEEP = 0.25
-"""Of the shortest time allowed, how often is looked who has had it; at least once a second."""
+"""Of the shortest time allowed, how often is looked who has had it; at least so many seconds apart:"""
+LONGEST_PERIOD = 0.25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +48,9 @@ class WaitingCalls:
         self._count = 0
         self._streams: dict[Call, _Stream] = {}
         self._sweeping = False
-        self._period = min(1.0, SWEEP * min(limits.message_seconds, limits.idle_seconds, limits.write_seconds))
+        self._period = min(
+            LONGEST_PERIOD, SWEEP * min(limits.message_seconds, limits.idle_seconds, limits.write_seconds)
+        )
         self._ending: set[asyncio.Task[None]] = set()
 
     @property
@@ -101,6 +105,20 @@ class WaitingCalls:
             ),
         )
 
+    def _end_slow(self, before: float) -> None:
+        """End those that began to wait before a moment: what has come of their messages takes memory, and nobody says how much."""
+        limit = self._limits.daemon_memory
+        for waiting in tuple(self._first.values()):
+            for call, (context, since) in tuple(waiting.items()):
+                if since > before:
+                    break
+                error = Busy(
+                    "the daemon is short of memory, and this call's message takes long to come",
+                    hint="send it again later; daemon_memory may be raised where the daemon is started",
+                    metadata={"limit": "daemon_memory", "value": str(limit)},
+                )
+                self._abort(call, context, error)
+
     def _sweep_later(self, loop: asyncio.AbstractEventLoop) -> None:
         self._sweeping = True
         loop.call_later(self._period, self._sweep, loop)
@@ -112,6 +130,8 @@ class WaitingCalls:
                 if now - since <= limits.message_seconds:
                     break
                 self._abort(call, context, _late("no message came", "message_seconds", limits.message_seconds))
+        if self._first and own_bytes() > limits.daemon_memory:
+            self._end_slow(now - self._period)
         for call, stream in tuple(self._streams.items()):
             requests, responses = stream.requests, stream.responses
             if responses is not None and _passed(responses.stalled_since, now, limits.write_seconds):

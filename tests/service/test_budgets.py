@@ -15,6 +15,7 @@ from symd.config import Config, Limits
 from symd.service.addresses import listening
 from symd.service.lanes import Work
 from symd.service.server import build_daemon
+from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
@@ -270,3 +271,81 @@ def test_many_questions_beyond_the_queue_are_refused_by_name(tmp_path):
         codes = [call.exception(10) and call.code() for call in calls]
         assert codes.count(None) == 9
         assert set(codes) == {None, grpc.StatusCode.RESOURCE_EXHAUSTED}
+
+
+def test_bytes_in_flight_are_bounded_and_given_back(tmp_path):
+    values = bytes(4_000_000)
+    batch = s.SymbolizeRequest(name=NAME, column=q.QueryColumn(values=values, count=1_000_000))
+    limits = {"bytes_in_flight": 10_000_000}
+    with served(tmp_path, **limits) as (address, daemon), neighbour(address) as channel:
+        daemon.engine.symbolize_column = lambda *_, **__: (
+            daemon.engine.hold.wait(20) and daemon.engine.symbolize(DIGEST, [])
+        )
+        symbols = SymbolServiceStub(channel)
+        assert symbols.Symbolize(batch, timeout=20)
+        busy = threading.Event()
+        daemon.engine.symbolize_column = lambda *_, **__: busy.wait(20) and daemon.engine.symbolize(DIGEST, [])
+        calls = [symbols.Symbolize.future(batch) for _ in range(5)]
+        assert eventually(lambda: sum(call.done() for call in calls) == 3)
+        for call in calls:
+            if call.done():
+                code, reason, metadata = refusal(call.result)
+                assert (code, reason, metadata["limit"]) == (
+                    grpc.StatusCode.RESOURCE_EXHAUSTED, "BUSY", "bytes_in_flight",
+                )  # fmt: skip
+        busy.set()
+        assert sum(call.exception(20) is None for call in calls) == 2
+        assert eventually(lambda: daemon.flight.total == 0)
+        assert symbols.Symbolize(batch, timeout=20)
+
+
+def test_a_streams_bytes_are_given_back(tmp_path):
+    column = q.QueryColumn(values=bytes(400_000), count=100_000)
+    batch = s.SymbolizeRequest(name=NAME, column=column)
+    with served(tmp_path, bytes_in_flight=1_000_000) as (address, daemon), grpc.insecure_channel(address) as channel:
+        daemon.engine.symbolize_column = lambda *_, **__: daemon.engine.symbolize(DIGEST, [])
+        requests = (s.SymbolizeStreamRequest(id=number, batch=batch) for number in range(20))
+        assert len(list(SymbolServiceStub(channel).SymbolizeStream(requests))) == 20
+        assert eventually(lambda: daemon.flight.total == 0)
+    with (
+        served(tmp_path, client_bytes_in_flight=300_000) as (address, daemon),
+        grpc.insecure_channel(address) as channel,
+    ):
+        stream = SymbolServiceStub(channel).SymbolizeStream(iter([s.SymbolizeStreamRequest(id=1, batch=batch)]))
+        assert refusal(lambda: next(stream))[2]["limit"] == "client_bytes_in_flight"
+
+
+@pytest.mark.parametrize(
+    ("limits", "request_", "name"),
+    [
+        ({"request_fields": 1000}, s.SymbolizeRequest(name=NAME, queries=[q.Query(address=1 << 60)] * 110_000), "request_fields"),
+        ({"row_answers": 9}, s.SymbolizeRequest(name=NAME, queries=[q.Query(address=1)] * 10), "row_answers"),
+        ({"response_bytes": 400}, s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)] * 7), "response_bytes"),
+        ({"response_bytes": 4000}, s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)] * 70), "response_bytes"),
+        (
+            {"response_bytes": 100},
+            s.SymbolizeRequest(name=NAME, form=s.ANSWER_FORM_COLUMNS, queries=[q.Query(address=at) for at in range(99)]),
+            "response_bytes",
+        ),
+    ],
+)  # fmt: skip
+def test_what_one_call_may_ask_for_is_bounded_by_name(tmp_path, limits, request_, name):
+    with served(tmp_path, **limits) as (address, _), neighbour(address) as channel:
+        code, reason, metadata = refusal(lambda: SymbolServiceStub(channel).Symbolize(request_, timeout=20))
+        assert (code, reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED")
+        assert (metadata["limit"], metadata["value"]) == (name, str(limits[name]))
+
+
+def test_a_large_request_that_is_no_batch_is_refused_before_it_is_read(tmp_path):
+    with served(tmp_path, request_bytes=100_000) as (address, _), neighbour(address) as channel:
+        request = m.FindMissingModulesRequest(names=["modules/" + "0" * 64] * 2000)
+        code, _, metadata = refusal(lambda: ModuleServiceStub(channel).FindMissingModules(request))
+        assert (code, metadata["limit"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "request_bytes")
+
+
+def test_half_sent_messages_that_take_memory_are_ended(tmp_path):
+    limits = {"message_seconds": 600.0, "daemon_memory": 1}
+    with served(tmp_path, **limits) as (address, _), neighbour(address), Connection(address) as connection:
+        stream = connection.call(SYMBOLIZE)
+        connection.send(stream, message(bytes(100_000))[:10_000])
+        assert b"daemon_memory" in connection.endings(1)[stream]
