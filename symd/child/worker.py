@@ -12,6 +12,7 @@ import json
 import math
 import os
 import resource
+import select
 import sys
 import time
 import traceback
@@ -29,6 +30,8 @@ _ANY_SIZE: Final = (1 << 63) - 1
 """Requests come from symd itself, and this process's memory is limited."""
 _KEPT_BYTES: Final = 384 << 20
 """Resident memory with which a process is kept: beyond it a new one is cheaper than this one."""
+_QUIET_SECONDS: Final = 0.05
+"""After so long without a request garbage is looked for."""
 _TEXT: Final = 300
 """Characters of an exception's text."""
 _TRACEBACK: Final = 20_000
@@ -42,6 +45,7 @@ def main(function: str) -> None:
     module, _, name = function.partition(":")
     call: Function = getattr(importlib.import_module(module), name)
     gc.disable()  # a call makes no garbage worth a search; what there is goes while nobody waits
+    gc.freeze()  # what was imported is never garbage, and looking through it would take longer than most calls
     while True:
         try:
             answer = _answer(sys.stdin.buffer, call)
@@ -57,7 +61,8 @@ def main(function: str) -> None:
         if last:
             return
         del answer
-        gc.collect()
+        if not select.select([sys.stdin], [], [], _QUIET_SECONDS)[0]:
+            gc.collect()
 
 
 def _answer(requests: IO[bytes], call: Function) -> tuple[bytes, bytes] | None:
