@@ -14,7 +14,7 @@ STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compile
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
 	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev binutils elfutils gdb openssl $(STUB_PACKAGES)
 
-.PHONY: demo test check protos samples lock bench fuzz soak abuse live-new clean venv drivers tools help
+.PHONY: demo test check protos samples lock bench fuzz soak abuse kill live-new clean venv drivers tools help
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -54,6 +54,10 @@ soak: venv tools  ## a daemon under mixed clients, killed ones among them, for S
 
 abuse: venv  ## 200 clients for SECONDS_LONG seconds while workers are killed, bytes changed and the disk is full
 	$(BIN)/python -m tests.soak.abuse --seconds $(SECONDS_LONG)
+
+KILLS ?= 500
+kill: venv  ## a store whose user is killed KILLS times in the midst of work: what was acknowledged is there, nothing else is left
+	$(BIN)/python -m tests.kill --kills $(KILLS)
 
 live-new: tools venv  ## the newer driver generation, below .cache: set up, then the live tests against it
 	$(BIN)/python tools/live_new.py setup

@@ -55,6 +55,8 @@ class Limits:
     """Indexes kept open together; the least recently used are closed."""
     store_size: int = 65536 * MIB
     """Modules and their indexes in the store, together; beyond it the least recently used are removed (``store.eviction``)."""
+    free_disk: int = 64 * MIB
+    """Free bytes of the store's disk below which health says NOT_SERVING of the services that write."""
     label_length: int = 1024
     """Characters of a module's label."""
     alias_kind_length: int = 64

@@ -34,17 +34,18 @@ def serve(config: Config, engine: Host | None = None, ready: Ready | None = None
     """
     with ExitStack() as stack:
         signals = stack.enter_context(closing(_Signals(_noted(config.doors))))
-        recovery = None
+        own = None
         if engine is None:
-            engine, recovery = stack.enter_context(_opened(config))
+            engine, recovery = own = stack.enter_context(_opened(config))
         daemon = build_daemon(engine, config)
         wanted = dict.fromkeys(config.addresses or (config.address,))
         addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors)) for address in wanted]
         daemon.server.start()
         for address in addresses:
             _announce(address, config.doors, ready)
-        if recovery is not None:
+        if own is not None:
             recovery.start()
+            own[0].store.disk_room.listen(daemon.set_writable)
         signals.wait(daemon.doors.read_again)
         log.info("stopping; running calls have %g s", config.grace)
         daemon.stop(config.grace)
@@ -92,7 +93,7 @@ def _noted(doors: Doors) -> Sequence[signal.Signals]:
 
 
 @contextmanager
-def _opened(config: Config) -> Iterator[tuple[Host, threading.Thread]]:
+def _opened(config: Config) -> Iterator[tuple[Engine, threading.Thread]]:
     """The engine over the configured store, with the real drivers and disassemblers; and the thread, to be started once
     calls are answered, that finishes what a daemon that was killed had begun."""
     import zstandard  # noqa: F401, PLC0415 - indexes import it when they first need it: that would be a question's time

@@ -17,17 +17,24 @@ from symd.config import Config, Limits
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Options, Server
 from symd.service.flight import BytesInFlight
-from symd.service.health import NOT_SERVING, Health
+from symd.service.health import NOT_SERVING, SERVING, Health
 from symd.service.lanes import Lanes, lanes_of
 from symd.service.reflection import REFLECTION, Reflection
 from symd.service.service_context import MAX_REQUEST, ServiceContext
 from symd.service.table import Router, services
 from symd.service.waiting import WaitingCalls
 from symd.service.watches import Watches
+from symd.v1 import alias_service_pb2, context_service_pb2, module_service_pb2
 
 LAST_WAIT = 5.0
 """Seconds beyond the grace after which a server that does not end is left behind."""
 MILLISECONDS = 1000
+WRITING = tuple(
+    service.full_name
+    for file in (alias_service_pb2, context_service_pb2, module_service_pb2)
+    for service in file.DESCRIPTOR.services_by_name.values()
+)
+"""The services that write to the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,14 @@ class Daemon:
     ) -> None:
         """Say the status of the services with these full names, or of all."""
         self.server.wait_for(_said(self.health, status, names))
+
+    def set_writable(self, writable: bool) -> None:
+        """Say whether the services that write can do so; questions are answered all the same. From any thread, at any
+        time."""
+        if self.stopping.is_set():
+            return
+        with suppress(TooSlow, RuntimeError):  # the loop ends before this thread
+            self.server.wait_for(_said(self.health, SERVING if writable else NOT_SERVING, WRITING), LAST_WAIT)
 
     def stop(self, grace: float) -> None:
         """Say NOT_SERVING, take no more calls, give those that run ``grace`` seconds, then end them."""

@@ -1,5 +1,6 @@
 """What is done for an open store now and then, by one thread: other processes' changes are told to those who listen,
-the times at which modules were used come to the catalogue, and a catalogue that turns out to be damaged is replaced."""
+the times at which modules were used come to the catalogue, a catalogue that turns out to be damaged is replaced, and a
+disk that is nearly full is told of."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from symd.store.files import disk
 from symd.store.paths import StorePaths
 from symd.store.rebuild import faults, rebuild
 from symd.store.recovery import adopt, recover
+from symd.store.room import DiskRoom
 from symd.store.usage import Usage
 
 log = logging.getLogger("symd.store")
@@ -32,13 +34,20 @@ class Housekeeping:
     """The thread, from ``begin`` to ``end``."""
 
     def __init__(
-        self, paths: StorePaths, catalogue: Catalogue, usage: Usage, arrivals: Arrivals, departures: Departures
+        self,
+        paths: StorePaths,
+        catalogue: Catalogue,
+        usage: Usage,
+        arrivals: Arrivals,
+        departures: Departures,
+        disk_room: DiskRoom,
     ) -> None:
         self._paths = paths
         self._catalogue = catalogue
         self._usage = usage
         self._arrivals = arrivals
         self._departures = departures
+        self._disk_room = disk_room
         self._changes = Changes(catalogue)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="symd-store", daemon=True)
@@ -62,6 +71,7 @@ class Housekeeping:
         while not self._ended.wait(PERIOD):
             self._attempt(self._replace_damaged)
             self._attempt(self._tell_changes)
+            self._attempt(self._look_at_disk)
             if time.monotonic() - written >= USES_PERIOD:
                 self._attempt(self._write_uses)
                 written = time.monotonic()
@@ -95,10 +105,17 @@ class Housekeeping:
         if lost:
             self._arrivals.lose()
             self._departures.tell(None)
-        self._departures.tell([change.digest for change in changes if change.writer is None])
+        removed = {change.digest for change in changes if change.writer is None}
+        if removed:
+            there = self._catalogue.sizes(list(removed))  # one that was added again since is kept open
+            self._departures.tell(sorted(removed - there.keys()))
         for change in changes:
             if change.writer not in (None, self._arrivals.writer):
                 self._arrivals.announce(change.digest)
+
+    def _look_at_disk(self) -> None:
+        with disk(self._paths.root):
+            self._disk_room.look()
 
     def _write_uses(self) -> None:
         times = self._usage.take()

@@ -32,6 +32,7 @@ from symd.store.housekeeping import Housekeeping
 from symd.store.paths import StorePaths, digest_of, not_found
 from symd.store.rebuild import Rebuilt, rebuild
 from symd.store.recovery import Recovery, adopt, recover
+from symd.store.room import DiskRoom
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 
@@ -85,6 +86,8 @@ class Store:
         """Word of modules that are removed, here or by another process."""
         self.usage = Usage()
         """When modules were used, and which are in use."""
+        self.disk_room = DiskRoom(root, self._limits)
+        """Whether the disk has room for what is written."""
         self._housekeeping: Housekeeping | None = None
         if durable:
             self._keep_house()
@@ -127,7 +130,9 @@ class Store:
                 self.recovery = adopt(self._paths, self._catalogue, self.recovery, stop)
 
     def _keep_house(self) -> None:
-        housekeeping = Housekeeping(self._paths, self._catalogue, self.usage, self.arrivals, self.departures)
+        housekeeping = Housekeeping(
+            self._paths, self._catalogue, self.usage, self.arrivals, self.departures, self.disk_room
+        )
         housekeeping.begin()
         weakref.finalize(self, housekeeping.end)
         self._housekeeping = housekeeping
