@@ -63,7 +63,10 @@ def _path(encoded: str, text: str) -> str:
         raise BadQuery("a % in the path is not followed by two hexadecimal digits", where=text)
     if not encoded:
         raise BadQuery("the URI names no file", where=text)
-    path = unquote_to_bytes(encoded).decode("utf-8", "surrogateescape")
+    try:
+        path = unquote_to_bytes(encoded.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise BadQuery("the path holds half a surrogate pair, which is no text", where=text) from None
     if "\0" in path:
         raise BadQuery("the path holds a NUL byte", where=text)
     return path

@@ -40,7 +40,8 @@ class DerivedColumns:
         return RangePages(self._columns)
 
     def check(self) -> None:
-        """Raises DataLoss where starts and ranges are not equally many."""
+        """Raises DataLoss where starts contradict each other, or are not as many as ranges."""
+        self.starts.check()
         if self.starts.count != len(self.ranges):
             raise DataLoss("has starts and ranges that contradict each other", where="index file")
 
@@ -106,15 +107,31 @@ class DerivedColumns:
 
     @cached_property
     def rows(self) -> RowTable:
-        """Line rows."""
-        count = int(self._columns.object_rows.sum(dtype=np.uint64))
-        return RowTable(*unpack_table(self._columns.row_data, count, len(RowTable._fields)))
+        """Line rows. Raises DataLoss."""
+        columns = self._columns
+        count = int(columns.object_rows.sum(dtype=np.uint64))
+        table = RowTable(*unpack_table(columns.row_data, count, len(RowTable._fields)))
+        _check_numbers(len(columns.section_object), table.section)
+        _check_numbers(len(columns.string_ends), table.file)
+        return table
 
     @cached_property
     def functions(self) -> FunctionTable:
-        """Functions."""
-        count = int(self._columns.function_count.item(0))
-        return FunctionTable(*unpack_table(self._columns.function_data, count, len(FunctionTable._fields)))
+        """Functions. Raises DataLoss."""
+        columns = self._columns
+        count = int(columns.function_count.item(0))
+        table = FunctionTable(*unpack_table(columns.function_data, count, len(FunctionTable._fields)))
+        _check_numbers(len(columns.object_path), table.object)
+        _check_numbers(len(columns.string_ends), table.name, table.linkage_name)
+        _check_numbers(len(columns.owner_name), table.owner, table.symbol)
+        _check_numbers(len(columns.section_object) + 1, table.section)
+        return table
+
+
+def _check_numbers(count: int, *columns: Column) -> None:
+    """Raises DataLoss for a number of a thing of which there are only ``count``."""
+    if any(len(column) and int(column.max()) >= count for column in columns):
+        raise DataLoss("has a table that numbers what is not there", where="index file")
 
 
 def _after_reserved(of_calls: Column, of_ranges: Column) -> Column:

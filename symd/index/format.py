@@ -79,8 +79,8 @@ def decode(buffer: memoryview | bytes) -> Stored:
     """The columns of an index file. Raises DataLoss where it is not whole."""
     if len(buffer) < _HEADER.size:
         raise DataLoss("is too short", where="index file")
-    magic, version, count, checksum, _ = _HEADER.unpack_from(buffer)
-    if magic != MAGIC or version != VERSION:
+    magic, version, count, checksum, rest = _HEADER.unpack_from(buffer)
+    if magic != MAGIC or version != VERSION or rest:
         raise DataLoss(f"is not an index of version {VERSION}", where="index file")
     if _HEADER.size + count * _COLUMN.size > len(buffer):
         raise DataLoss("ends inside its column table", where="index file")

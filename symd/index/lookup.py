@@ -71,8 +71,8 @@ class Index:
 
     @classmethod
     def checked(cls, buffer: memoryview | bytes) -> Self:
-        """An index whose file has every column of the schema, as wide and as long as it must be, and as many starts as
-        ranges. Raises DataLoss. Numbers in columns may still contradict each other."""
+        """An index whose file has every column of the schema, as wide and as long as it must be, numbers of things that it
+        has, and as many starts as ranges. Raises DataLoss. What is packed is checked when it is opened."""
         found = cls(buffer)
         found.columns.check()
         found.derived.check()

@@ -12,6 +12,7 @@ from symd.errors import DataLoss
 from symd.index.format import Column, Compressor, decompress, narrow
 from symd.index.locations import ModuleRanges
 from symd.index.schema import Columns
+from symd.model.answers import Reason
 from symd.model.columns import I64
 
 PAGE = 12
@@ -19,6 +20,7 @@ PAGE = 12
 _PAGES_A_PAGE = 12
 """Where more than one page of so many is wanted, all are opened at once, which is as cheap as one by one."""
 _SIGNED = {width: np.dtype(f"<i{width}") for width in (1, 2, 4, 8)}
+_IS_REASON = np.isin(np.arange(256), list(Reason))
 _BYTE = np.dtype(np.uint8)
 _UNSIGNED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4)}
 
@@ -184,6 +186,8 @@ class RangePages:
         frame = np.cumsum(steps, dtype=np.int64)
         first = self._first_frame[pages.start : pages.stop]
         frame += np.repeat(first - frame[np.cumsum(held) - held], held)
+        if int(frame.min()) < 0 or int(frame.max()) >= len(self._base) or not _IS_REASON[reason].all():
+            raise DataLoss("has ranges of frames or reasons that are not there", where="index file")
         at = slice(pages.start << PAGE, (pages.start << PAGE) + len(reason))
         self._frame[at] = np.repeat(frame, lengths)
         self._line[at] = (np.repeat(self._base[frame], lengths) + above.astype(np.uint32)) * (above > 0)
@@ -198,7 +202,7 @@ class RangePages:
         widths = [dtype.itemsize for dtype in (*self._widths, _BYTE)]
         sizes = [bits, int.from_bytes(data[:bits]).bit_count() * widths[0], *(size * width for width in widths[1:])]
         stops = list(accumulate(sizes))
-        if stops[-1] != len(data):
+        if stops[-1] != len(data) or not data[0] & 1:
             raise DataLoss("has a page of ranges that is not whole", where="index file")
         return [data[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
 

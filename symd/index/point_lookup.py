@@ -46,7 +46,8 @@ class PointLookup:
         self._owner_inlined, self._owner_parent = numbers(Columns.owner_inlined), numbers(Columns.owner_parent)
         self._owner_file, self._owner_line = numbers(Columns.owner_file), numbers(Columns.owner_line)
         self._owner_column = numbers(Columns.owner_column)
-        self._string_ends, self._string_data = numbers(Columns.string_ends), numbers(Columns.string_data)
+        self._string_ends, text = numbers(Columns.string_ends), numbers(Columns.string_data)
+        self._string_data = text if text.contiguous else memoryview(text.tobytes())
         self._kept: dict[int, RangeAnswer] = {}
 
     def at(self, position: int) -> RangeAnswer:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple, overload
 
+import numpy as np
+
 from symd.errors import DataLoss
 from symd.index.format import Column, Stored
 
@@ -22,11 +24,11 @@ _UNCOUNTED = ("byte", "start, where sorted")
 
 
 class Spec:
-    """One column: what has an entry in it, how wide an entry is, and what it says. As an attribute of ``Columns`` it is
-    the column itself, made when it is first asked for."""
+    """One column: what has an entry in it, how wide an entry is, what it says, and whose number it is ("" where it is
+    nobody's). As an attribute of ``Columns`` it is the column itself, made when it is first asked for."""
 
-    def __init__(self, entries: str, width: Width, meaning: str) -> None:
-        self.entries, self.width, self.meaning = entries, width, meaning
+    def __init__(self, entries: str, width: Width, meaning: str, *, number_of: str = "") -> None:
+        self.entries, self.width, self.meaning, self.number_of = entries, width, meaning, number_of
         self.name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -50,13 +52,13 @@ class Columns:
     string_ends = Spec("string", "narrowest", "string n is `string_data[string_ends[n-1] : string_ends[n]]`")
     string_data = Spec("byte", "u8", "UTF-8")
 
-    object_path = Spec("code object", "narrowest", "string: nesting path inside the module")
-    object_target = Spec("code object", "narrowest", "string: target")
+    object_path = Spec("code object", "narrowest", "string: nesting path inside the module", number_of="string")
+    object_target = Spec("code object", "narrowest", "string: target", number_of="string")
     object_compiler_input = Spec("code object", "narrowest", "1 when it is asked only by path (SPIR-V in a container)")
     object_rows = Spec("code object", "narrowest", "how many line rows it has")
 
-    section_object = Spec("text section", "narrowest", "its code object")
-    section_name = Spec("text section", "narrowest", "string: its name")
+    section_object = Spec("text section", "narrowest", "its code object", number_of="code object")
+    section_name = Spec("text section", "narrowest", "string: its name", number_of="string")
     section_number = Spec(
         "text section", "narrowest", "its number in the section table of its code object (the ELF section index)"
     )
@@ -64,20 +66,23 @@ class Columns:
     section_size = Spec("text section", "narrowest", "its bytes")
     section_base = Spec("text section", "narrowest", "its first text position: the sum of the sizes before it")
 
-    kernel_object = Spec("kernel", "narrowest", "its code object")
-    kernel_name = Spec("kernel", "narrowest", "string: its name")
-    kernel_section = Spec("kernel", "narrowest", "the text section that it lies in")
+    kernel_object = Spec("kernel", "narrowest", "its code object", number_of="code object")
+    kernel_name = Spec("kernel", "narrowest", "string: its name", number_of="string")
+    kernel_section = Spec("kernel", "narrowest", "the text section that it lies in", number_of="text section")
     kernel_offset = Spec("kernel", "narrowest", "bytes from that section's start")
     kernel_size = Spec("kernel", "narrowest", "its bytes")
-    kernel_by_name = Spec("kernel", "narrowest", "kernel numbers in the order of their names")
+    kernel_by_name = Spec("kernel", "narrowest", "kernel numbers in the order of their names", number_of="kernel")
 
     function_count = Spec("index", "narrowest", "how many functions there are")
     function_data = Spec("byte", "u8", "a packed table: `FunctionTable`")
 
     file_object = Spec(
-        "file of a code object", "narrowest", "the code object whose debug data names it, with code or not"
+        "file of a code object",
+        "narrowest",
+        "the code object whose debug data names it, with code or not",
+        number_of="code object",
     )
-    file_name = Spec("file of a code object", "narrowest", "string: its path")
+    file_name = Spec("file of a code object", "narrowest", "string: its path", number_of="string")
 
     start_shift = Spec("index", "u8", "ranges start at multiples of 1 << shift")
     start_bits = Spec(
@@ -90,23 +95,23 @@ class Columns:
     )
 
     range_count = Spec("index", "narrowest", "how many ranges there are")
-    page_frame = Spec("page", "narrowest", "the frame of its first range")
+    page_frame = Spec("page", "narrowest", "the frame of its first range", number_of="frame")
     page_end = Spec("page", "narrowest", "where in `page_data` it ends")
     page_data = Spec("byte", "u8", "4096 ranges are one page (below)")
     page_width = Spec(
         "kind of number in a page", "u8", "the bytes that a difference of frames, a line and a column take"
     )
 
-    frame_owner = Spec("frame", "narrowest", "its owner")
-    frame_kernel = Spec("frame", "narrowest", "string: the kernel's name")
-    frame_file = Spec("frame", "narrowest", "string: the file's path")
+    frame_owner = Spec("frame", "narrowest", "its owner", number_of="owner")
+    frame_kernel = Spec("frame", "narrowest", "string: the kernel's name", number_of="string")
+    frame_file = Spec("frame", "narrowest", "string: the file's path", number_of="string")
     frame_line = Spec("frame", "narrowest", "one less than its lowest line")
 
-    owner_name = Spec("owner", "narrowest", "string: the function's name")
-    owner_linkage_name = Spec("owner", "narrowest", "string: its linkage name, where that differs")
+    owner_name = Spec("owner", "narrowest", "string: the function's name", number_of="string")
+    owner_linkage_name = Spec("owner", "narrowest", "string: its linkage name, where that differs", number_of="string")
     owner_inlined = Spec("owner", "narrowest", "1 for an inlined call")
-    owner_parent = Spec("owner", "narrowest", "the owner around it")
-    owner_file = Spec("owner", "narrowest", "string: the file of the call")
+    owner_parent = Spec("owner", "narrowest", "the owner around it", number_of="owner")
+    owner_file = Spec("owner", "narrowest", "string: the file of the call", number_of="string")
     owner_line = Spec("owner", "narrowest", "the line of the call")
     owner_column = Spec("owner", "narrowest", "the column of the call")
 
@@ -122,8 +127,8 @@ class Columns:
         return self.stored.numbers(column.name)
 
     def check(self) -> None:
-        """Raises DataLoss where the file has other columns than these, or one of a width or a number of entries that it
-        cannot have."""
+        """Raises DataLoss where the file has other columns than these, one of a width or a number of entries that it
+        cannot have, or numbers of things that it does not have."""
         described = self.stored.described()
         check_names(described)
         counts = dict(_FIXED_COUNTS)
@@ -133,10 +138,32 @@ class Columns:
                 raise DataLoss(f"has a column {name!r} of {itemsize} bytes an entry", where="index file")
             if spec.entries not in _UNCOUNTED and counts.setdefault(spec.entries, count) != count:
                 raise DataLoss(f"has {count} entries in column {name!r}, which contradicts others", where="index file")
+        self._check_numbers(counts)
+        _check_ends("string", self.string_ends, self.string_data)
+        _check_ends("page", self.page_end, self.page_data)
+        if np.any(self.owner_parent > np.maximum(np.arange(len(self.owner_parent)) - 1, 0)):
+            raise DataLoss("has an owner around itself", where="index file")
+
+    def _check_numbers(self, counts: Mapping[str, int]) -> None:
+        """Whether there is a thing for every number of one; ``counts`` says how many there are."""
+        for spec in _NUMBERS:
+            column: Column = getattr(self, spec.name)
+            if len(column) and int(column.max()) >= counts[spec.number_of]:
+                raise DataLoss(
+                    f"has a number in column {spec.name!r} for which there is no {spec.number_of}", where="index file"
+                )
+
+
+def _check_ends(what: str, ends: Column, data: Column) -> None:
+    """Raises DataLoss unless ``ends`` grow and stay in ``data``."""
+    if len(ends) and (int(ends[-1]) > len(data) or np.any(ends[1:] < ends[:-1])):
+        raise DataLoss(f"has a {what} that ends before it begins, or outside", where="index file")
 
 
 SCHEMA: Mapping[str, Spec] = {name: spec for name, spec in vars(Columns).items() if isinstance(spec, Spec)}
 """By name, in the order of the file."""
+_NUMBERS = tuple(spec for spec in SCHEMA.values() if spec.number_of)
+"""The columns of numbers of things."""
 
 
 def check_names(names: Collection[str]) -> None:

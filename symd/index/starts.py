@@ -70,6 +70,14 @@ class Starts:
         self._table: Column | None = None
         self.count = len(self._sorted) or self._last() + 1
 
+    def check(self) -> None:
+        """Raises DataLoss where ranks are not what the bits say, or sorted starts do not grow."""
+        rank = np.cumsum(np.bitwise_count(self._bits), dtype=np.uint64) - np.bitwise_count(self._bits)
+        base = np.repeat(rank[:: 1 << GROUP], 1 << GROUP)[: len(rank)]
+        wrong = np.any(self._base != rank[:: 1 << GROUP]) or np.any(self._rank != rank - base)
+        if wrong or np.any(self._sorted[1:] <= self._sorted[:-1]):
+            raise DataLoss("has starts that contradict each other", where="index file")
+
     def _last(self) -> int:
         return self._before(len(self._bits) - 1) + int(self._bits[-1]).bit_count() - 1 if len(self._bits) else -1
 

@@ -71,3 +71,14 @@ def test_a_uri_into_a_host_program_cuts_out_the_code_object():
 def test_a_range_that_leaves_the_file_is_malformed():
     with pytest.raises(Malformed, match="past the file"):
         uri.parse("file:///a#offset=8&size=3").cut(bytes(10))
+
+
+def test_a_path_that_is_no_utf_8_is_taken_as_the_shell_gave_it():
+    assert uri.parse("file:///tmp/a\udcffb").path == "/tmp/a\udcffb"
+    assert uri.parse("file:///tmp/a%ffb").path == "/tmp/a\udcffb"
+
+
+def test_half_a_surrogate_pair_is_a_bad_query():
+    """As JSON may hold it in a profile."""
+    with pytest.raises(BadQuery, match="surrogate"):
+        uri.parse("file:///tmp/a\ud800")

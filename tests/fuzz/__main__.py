@@ -1,34 +1,35 @@
-"""`python -m tests.fuzz [--seconds N] [--seed N] [--only files|wire] [--out FOLDER]`, or with `--replay FILE` one input again.
-Exit code 1 when something was found; the inputs are then in the folder."""
+"""`python -m tests.fuzz [--seconds N] [--seed N] [--only NAME ...] [--plain] [--out FOLDER]`, or with `--replay TARGET FILE`
+one input again. NAME is a target, the beginning of several, or `wire`. Exit code 1 when something was found; the inputs are then below
+the folder, and `counts.json` there counts all that were ever tried."""
 
 from __future__ import annotations
 
 import argparse
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
-from tests.fuzz import watchdog
-from tests.fuzz.questions import ask_everything
+from tests.fuzz import counts, watchdog
+from tests.fuzz.target import Refused
+from tests.fuzz.targets import TARGETS
+from tests.fuzz.trial import State
 from tests.fuzz.watchdog import Defect
 from tests.fuzz.wire import WireFuzzer
 from tests.soak.daemon import serving
 
-
-def files(seed: int, seconds: float, out: Path, children: int) -> list[Defect]:
-    report = watchdog.run(seed, seconds, out, children)
-    counts = ", ".join(f"{count} {what}" for what, count in report.outcomes.most_common())
-    print(f"files: {counts}; the slowest was input {report.slowest[1]} with {report.slowest[0]:.1f} s", flush=True)
-    return report.defects
+WIRE = "wire"
+"""The one that is no function of bytes: requests to a daemon."""
 
 
-def wire(seed: int, seconds: float, out: Path) -> list[Defect]:
+def wire(seed: int, seconds: float, out: Path) -> tuple[State, list[Defect]]:
     with tempfile.TemporaryDirectory(prefix="symd-fuzz-") as folder, serving(Path(folder)) as daemon:
         fuzzer = WireFuzzer(daemon, seed, out)
         fuzzer.run(seconds)
         report = fuzzer.end()
     print("wire: " + ", ".join(f"{count} {status}" for status, count in report.statuses.most_common()), flush=True)
-    return report.defects
+    answered, found = report.statuses["OK"], len(report.defects)
+    return State(answered, report.statuses.total() - answered - found, found), report.defects
 
 
 def told(defects: list[Defect]) -> int:
@@ -41,26 +42,43 @@ def told(defects: list[Defect]) -> int:
     return 1 if defects else 0
 
 
+def replayed(name: str, path: str) -> int:
+    try:
+        TARGETS[name].run(Path(path).read_bytes())
+    except Refused as refused:
+        print(f"refused: {refused.__cause__}")
+    else:
+        print("answered")
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.fuzz")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--children", type=int, default=2, help="processes that try files")
-    parser.add_argument("--only", choices=("files", "wire"))
+    parser.add_argument("--children", type=int, default=2, help="processes that try inputs")
+    parser.add_argument("--only", nargs="+", metavar="NAME", default=[""])
+    parser.add_argument("--plain", action="store_true", help="inputs that seed and number make again, not guided ones")
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"))
-    parser.add_argument("--replay", type=Path, metavar="FILE")
+    parser.add_argument("--replay", nargs=2, metavar=("TARGET", "FILE"))
     chosen = parser.parse_args()
     if chosen.replay:
-        print("taken" if ask_everything(chosen.replay.read_bytes()) else "refused")
-        return 0
-    print(f"seed {chosen.seed}; what is found goes to {chosen.out}", flush=True)
-    share = 1.0 if chosen.only else 0.5
-    found: list[Defect] = []
-    if chosen.only != "wire":
-        found += files(chosen.seed, chosen.seconds * share, chosen.out, chosen.children)
-    if chosen.only != "files":
-        found += wire(chosen.seed, chosen.seconds * share, chosen.out)
-    return told(found)
+        return replayed(*chosen.replay)
+    guided = not chosen.plain and find_spec("atheris") is not None
+    names = [name for name in (*TARGETS, WIRE) if name.startswith(tuple(chosen.only))]
+    print(f"seed {chosen.seed}; what is found goes to {chosen.out}; {'guided' if guided else 'plain'}", flush=True)
+    share = chosen.seconds / len(names)
+    targets = [name for name in names if name != WIRE]
+    report = watchdog.run(
+        targets, chosen.seed, share * chosen.children, chosen.out, children=chosen.children, guided=guided
+    )
+    defects = report.defects
+    if WIRE in names:
+        state, found = wire(chosen.seed, share, chosen.out)
+        report.add(WIRE, state)
+        defects += found
+    print(counts.printed(counts.added(chosen.out / "counts.json", report.states)))
+    return told(defects)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ _HEADER = 1024
 """Where most headers are: half of all changes go there, or to as much at the end, where section tables are."""
 
 Mutator = Callable[[random.Random, bytearray], None]
+Change = Callable[[bytes], bytes]
+"""Bytes, changed in some way."""
 
 
 @cache
@@ -24,10 +26,9 @@ def samples() -> tuple[bytes, ...]:
     return tuple(path.read_bytes() for path in paths)
 
 
-def mutated(seed: int, number: int) -> bytes:
-    """Input ``number`` of a run with ``seed``."""
-    dice = random.Random(f"{seed}/{number}")
-    data = bytearray(dice.choice(samples()))
+def changed(dice: random.Random, content: bytes) -> bytes:
+    """The bytes, changed once or a few times."""
+    data = bytearray(content)
     for _ in range(dice.choice((1, 1, 1, 2, 4, 16))):
         dice.choice(MUTATORS)(dice, data)
     return bytes(data)

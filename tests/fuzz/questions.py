@@ -12,7 +12,7 @@ import numpy as np
 
 from symd import containers
 from symd.budget import Budget
-from symd.config import MIB, Limits
+from symd.config import Limits
 from symd.errors import NotFound, SymdError
 from symd.index import Index
 from symd.index.module import build_index
@@ -31,7 +31,7 @@ from symd.query.variables import variables, visible_in
 from symd.spirv_check import check
 from symd.split_debug import slim
 
-LIMITS = Limits(expansion=32 * MIB, object_count=2000)
+LIMITS = Limits()
 REFUSED = {"INVALID_ARGUMENT", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}
 """The statuses by which a refusal is the input's fault."""
 _FEW = 4

@@ -2,51 +2,137 @@
 
 from __future__ import annotations
 
+import random
+import time
 from pathlib import Path
 
 import pytest
 
-from symd.errors import StoreUnavailable
-from tests.fuzz import child, watchdog
-from tests.fuzz.mutations import mutated, samples
-from tests.fuzz.questions import ask_everything
+from symd import elf
+from symd.budget import Budget
+from symd.config import MIB, Limits
+from symd.errors import StoreUnavailable, SymdError
+from tests.builders.elf import Section, build_elf, compress
+from tests.fuzz import bundle, counts, watchdog
+from tests.fuzz.elf_sections import section_of
+from tests.fuzz.target import Target, fitting
+from tests.fuzz.targets import TARGETS
+from tests.fuzz.trial import State, StateFile, Trial, keep
 from tests.fuzz.wire import WireFuzzer
 from tests.soak.daemon import serving
 
 SEED = 20
 """A short run is the same everywhere: a commit that fails it brought the defect."""
-INPUTS = 40
+INPUTS = 60
+SECONDS = 0.5
+"""Processor time after which a target has had enough, whatever it was given."""
 
 
-def test_an_input_is_made_again_from_seed_and_number() -> None:
-    assert [mutated(1, number) for number in range(20)] == [mutated(1, number) for number in range(20)]
-    assert len({mutated(1, number) for number in range(200)}) > 190
-    assert not {mutated(1, number) for number in range(200)} <= set(samples())
-
-
-def test_some_inputs_of_a_seed_are_answered_or_refused() -> None:
-    taken = [ask_everything(mutated(SEED, number)) for number in range(INPUTS)]
-    assert 5 < sum(taken) < INPUTS - 5
-
-
-def test_an_unexpected_error_and_an_unfit_refusal_are_defects(monkeypatch: pytest.MonkeyPatch) -> None:
-    for error in (KeyError("x"), MemoryError(), RecursionError(), StoreUnavailable("not the input's fault")):
-        monkeypatch.setattr("tests.fuzz.questions.build_index", lambda *_, error=error: raises(error))
-        result = child.tried(samples()[0])
-        assert result["outcome"] == "defect"
-        assert type(error).__name__ in result["trace"]
+def trial(run, folder: Path) -> Trial:
+    return Trial(Target(run, lambda: [b"seed"]), StateFile(folder / "state"), folder / "finds")
 
 
 def raises(error: Exception) -> None:
     raise error
 
 
+@pytest.mark.parametrize("name", TARGETS)
+def test_inputs_of_a_seed_are_answered_or_refused(name: str, tmp_path: Path) -> None:
+    target, state, end = TARGETS[name], StateFile(tmp_path / "state"), time.process_time() + SECONDS
+    target.seeds()
+    one = Trial(target, state, tmp_path / "finds")
+    for number in range(INPUTS):
+        one(target.mutated(random.Random(f"{SEED}/{name}/{number}")))
+        if time.process_time() > end:
+            break
+    assert not [path.read_text() for path in tmp_path.glob("finds/*.txt")]
+    assert state.read().tried
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_answers_a_seed(name: str, tmp_path: Path) -> None:
+    """A target that refuses all that is right tests nothing."""
+    target, state = TARGETS[name], StateFile(tmp_path / "state")
+    one = Trial(target, state, tmp_path / "finds")
+    for data in target.seeds()[:8]:
+        one(data)
+    assert state.read().answered or name in ("containers.patch_tokens", "profiles.rocprofv3_csv")
+    assert not state.read().found
+
+
+def test_an_input_is_made_again_from_seed_and_number() -> None:
+    target = TARGETS["everything"]
+    inputs = [target.mutated(random.Random(f"1/{number}")) for number in range(60)]
+    assert inputs[:9] == [target.mutated(random.Random(f"1/{number}")) for number in range(9)]
+    assert len(set(inputs)) > 55
+    assert not set(inputs) <= set(target.seeds())
+
+
+def test_an_unexpected_error_and_an_unfit_refusal_are_finds(tmp_path: Path) -> None:
+    def refuse(_: bytes) -> None:
+        with fitting():
+            raise StoreUnavailable("not the input's fault")
+
+    for error in (KeyError("x"), MemoryError(), RecursionError()):
+        trial(lambda _, error=error: raises(error), tmp_path)(b"an input")
+    trial(refuse, tmp_path)(b"an input")
+    assert StateFile(tmp_path / "state").read().found == 4
+    found = sorted(path.read_text().strip().splitlines()[-1].split(":")[0] for path in tmp_path.glob("finds/*.txt"))
+    assert found == ["KeyError", "MemoryError", "RecursionError", "tests.fuzz.target.BadRefusal"]
+
+
+def test_an_input_that_takes_long_is_a_find(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.trial.SECONDS", -1.0)
+    trial(len, tmp_path)(b"an input")
+    [path] = tmp_path.glob("finds/*.txt")
+    assert "of processor time" in path.read_text()
+
+
 def test_an_input_that_hangs_is_killed_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With no patience at all every input hangs."""
     monkeypatch.setattr(watchdog, "SECONDS_EACH", 0.0)
-    report = watchdog.run(SEED, 1, tmp_path)
-    assert report.outcomes["hang"]
-    assert report.defects[0].path.read_bytes() == mutated(SEED, report.defects[0].number)
+    report = watchdog.run(["written"], SEED, 8, tmp_path, guided=False)
+    assert report.states["written"].found
+    assert "no answer within" in report.defects[0].what
+    assert report.defects[0].path.read_bytes()
+
+
+def test_few_inputs_of_one_place_are_kept(tmp_path: Path) -> None:
+    one = trial(lambda _: raises(KeyError("x")), tmp_path)
+    for number in range(20):
+        one(bytes([number]))
+    assert len(list(tmp_path.glob("finds/*.txt"))) == 3
+    assert keep(tmp_path / "finds", b"other", "Traceback\nValueError: y")
+
+
+def test_counts_are_added_up(tmp_path: Path) -> None:
+    for _ in range(2):
+        table = counts.added(tmp_path / "counts.json", {"elf": State(3, 2, 1, slowest=0.5)})
+    assert table["elf"] == {"answered": 6, "refused": 4, "found": 2, "slowest": 0.5}
+    assert "| elf | 12 | 6 | 4 | 2 | 0.50 |" in counts.printed(table)
+
+
+def test_a_bundle_is_taken_apart_again() -> None:
+    parts = [b"one", b"", b"three"]
+    assert bundle.unpack(bundle.pack(parts), 3) == parts
+    assert len(bundle.unpack(b"\xff" * 20, 4)) == 4
+
+
+@pytest.mark.parametrize("how", ["zlib", "zstd", "gnu"])
+@pytest.mark.parametrize("bits", [64, 32])
+def test_a_compressed_section_is_changed_inside(how: str, bits: int) -> None:
+    section = compress(Section(".debug_str", data=b"before" * 40), how, bits=bits)
+    image = build_elf(machine=224, sections=[section, Section(".text", data=b"\x90" * 9)], bits=bits)
+    mutate, seen = section_of(".debug_", ".zdebug_"), set()
+    for number in range(40):
+        changed = mutate(random.Random(number), image, lambda content: content.replace(b"before", b"and after"))
+        try:
+            found = elf.parse(changed, Budget(Limits(expansion=MIB)))
+        except SymdError:
+            continue
+        seen |= {found.by_name[".debug_str"].data, found.by_name[".text"].data} if ".text" in found.by_name else set()
+    assert b"and after" * 40 in seen
+    assert b"\x90" * 9 in seen
 
 
 def test_a_daemon_answers_every_request_with_a_status_of_the_contract(tmp_path: Path) -> None:

@@ -1,142 +1,140 @@
-"""Runs children that try inputs, kills one that hangs, and collects what they find: each defect with the input's bytes in
-a file."""
+"""Runs processes that try inputs, each one target at a time, ends one that hangs, and collects what they found."""
 
 from __future__ import annotations
 
-import json
 import os
-import queue
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from tests.fuzz.mutations import mutated
+from tests.fuzz.trial import State, StateFile, keep, place
 
 ROOT = Path(__file__).parents[2]
-SECONDS_EACH = 20.0
-"""What one input may take; a machine that is shared needs some of it for others."""
-MEBIBYTES = 768
+SECONDS_EACH = 60.0
+"""Time on the clock that one input may take; a machine that is shared needs most of it for others."""
+_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """An input that ended otherwise than in an answer or a refusal. ``path`` holds its bytes."""
+    """An input that ended otherwise than in an answer or a refusal. ``path`` holds its bytes, beside ``what`` became of
+    it."""
 
-    seed: int
-    number: int
     what: str
     path: Path
 
     def __str__(self) -> str:
-        return f"input {self.number} of seed {self.seed}, {self.path}:\n{self.what}"
+        return f"{self.path}:\n{self.what}"
 
     @property
     def place(self) -> str:
-        """The last line of the tree's own code in the trace and the error: defects with one place are likely one."""
-        frames = [line.strip() for line in self.what.splitlines() if "/symd/" in line]
-        return f"{frames[-1] if frames else ''} {self.what.strip().splitlines()[-1][:80]}"
+        """Defects with one place are likely one."""
+        return place(self.what)
 
 
 @dataclass
 class Report:
-    """What a run saw. ``outcomes`` counts them by name; ``slowest`` is (seconds, number)."""
+    """What the inputs of each target came to, and the defects."""
 
-    outcomes: Counter[str] = field(default_factory=Counter)
+    states: dict[str, State] = field(default_factory=dict)
     defects: list[Defect] = field(default_factory=list)
-    slowest: tuple[float, int] = (0.0, -1)
 
-    @property
-    def tried(self) -> int:
-        return sum(self.outcomes.values())
+    def add(self, name: str, state: State) -> None:
+        old = self.states.get(name, State())
+        self.states[name] = State(
+            old.answered + state.answered,
+            old.refused + state.refused,
+            old.found + state.found,
+            slowest=max(old.slowest, state.slowest),
+        )
 
 
 class Child:
-    """A process that tries inputs; its lines are read in a thread, so that silence can be noticed."""
+    """A process that tries inputs of one target, started again when it died."""
 
-    def __init__(self, seed: int, first: int, step: int) -> None:
-        self.current, self.since = first, time.monotonic() + SECONDS_EACH  # the start is free
-        command = [sys.executable, "-m", "tests.fuzz.child", *map(str, (seed, first, step, MEBIBYTES))]
-        environment = os.environ | {"PYTHONFAULTHANDLER": "1", "OPENBLAS_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
-        self.lines: queue.Queue[str | None] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+    def __init__(self, name: str, seed: int, folder: Path, *, guided: bool) -> None:
+        self.name, self.folder = name, folder / "finds" / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / f"state-{os.getpid()}-{name}"
+        self._path.unlink(missing_ok=True)
+        self.file = StateFile(self._path)
+        corpus = [str(folder / "corpus" / name)] if guided else []
+        self._command = [sys.executable, "-m", "tests.fuzz.child", name, str(seed), str(self._path), str(self.folder)]
+        self._command += corpus
+        self._starts = 0
+        self.process = self._started()
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put(None)
+    def _started(self) -> subprocess.Popen[bytes]:
+        environment = os.environ | {"PYTHONFAULTHANDLER": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        self._starts += 1
+        command = list(self._command)
+        command[4] = f"{command[4]}.{self._starts}"
+        with self._log().open("w") as log:
+            return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+
+    def _log(self) -> Path:
+        return self._path.with_suffix(".log")
+
+    def watched(self) -> Defect | None:
+        """What a look at the process found: one that died or hung, which is started again."""
+        state = self.file.read()
+        code = self.process.poll()
+        late = state.since and time.monotonic() - state.since > SECONDS_EACH
+        if code is None and not late:
+            return None
+        self.kill()
+        said = self._log().read_text(errors="replace")[-4000:]
+        why = f"no answer within {SECONDS_EACH:g} s" if late else f"{said}\nthe process ended with {code}"
+        path = keep(self.folder, self.file.at_hand(), why)
+        self.file.write(state._replace(found=state.found + 1, since=0.0))
+        self.process = self._started()
+        return Defect(why, path) if path else None
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-        self._reader.join()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+
+    def end(self) -> State:
+        """End it; what it did."""
+        self.kill()
+        state = self.file.read()
+        self._path.unlink()
+        self._log().unlink(missing_ok=True)
+        return state
 
 
-def run(seed: int, seconds: float, folder: Path, children: int = 1) -> Report:
-    """Try inputs of ``seed`` for about so long, in so many processes; defects are written below ``folder``."""
-    report, end = Report(), time.monotonic() + seconds
-    working = [Child(seed, first, children) for first in range(children)]
+def run(
+    names: Sequence[str],
+    seed: int,
+    seconds: Mapping[str, float] | float,
+    folder: Path,
+    *,
+    children: int = 1,
+    guided: bool = True,
+) -> Report:
+    """Try inputs of each target for so many seconds, in so many processes; what is found is written below ``folder``."""
+    report, waiting, working = Report(), list(names), dict[Child, float]()
+    before = {path: path.stat().st_mtime for path in folder.glob("finds/*/*")}
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        while time.monotonic() < end:
-            for slot, child in enumerate(working):
-                if not _followed(child, seed, folder, report):
-                    child.kill()
-                    working[slot] = Child(seed, child.current + children, children)
-            time.sleep(0.02)
+        while waiting or working:
+            while waiting and len(working) < children:
+                name = waiting.pop(0)
+                long = seconds if isinstance(seconds, float | int) else seconds[name]
+                working[Child(name, seed, folder, guided=guided)] = time.monotonic() + long
+            for child, end in list(working.items()):
+                child.watched()
+                if time.monotonic() > end:
+                    report.add(child.name, child.end())
+                    del working[child]
+            time.sleep(_POLL_SECONDS)
     finally:
         for child in working:
-            child.kill()
+            report.add(child.name, child.end())
+    for path in sorted(folder.glob("finds/*/*.txt")):
+        if before.get(path) != path.stat().st_mtime and path.parent.name in names:
+            report.defects.append(Defect(path.read_text().strip(), path.with_suffix("")))
     return report
-
-
-def _followed(child: Child, seed: int, folder: Path, report: Report) -> bool:
-    """Take what the child said; False when it has to be replaced."""
-    for message in _messages(child):
-        if message is None:
-            _keep(report, seed, child.current, f"the process ended with {child.process.wait()}", folder, "crash")
-            return False
-        _count(child, message, seed, folder, report)
-    if time.monotonic() - child.since > SECONDS_EACH:
-        _keep(report, seed, child.current, f"no answer within {SECONDS_EACH:g} s", folder, "hang")
-        return False
-    return True
-
-
-def _count(child: Child, message: dict[str, Any], seed: int, folder: Path, report: Report) -> None:
-    now = time.monotonic()
-    if "outcome" not in message:
-        child.current, child.since = message["number"], now
-    elif message["outcome"] == "defect":
-        _keep(report, seed, message["number"], message["trace"], folder, "defect")
-    else:
-        report.outcomes[message["outcome"]] += 1
-        report.slowest = max(report.slowest, (now - child.since, message["number"]))
-
-
-def _messages(child: Child) -> Iterator[dict[str, Any] | None]:
-    """What the child said since the last time; None when it ended."""
-    while True:
-        try:
-            line = child.lines.get_nowait()
-        except queue.Empty:
-            return
-        yield json.loads(line) if line else None
-
-
-def _keep(report: Report, seed: int, number: int, what: str, folder: Path, kind: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{kind}-{seed}-{number}"
-    path.write_bytes(mutated(seed, number))
-    path.with_suffix(".txt").write_text(f"{what}\n")
-    report.outcomes[kind] += 1
-    report.defects.append(Defect(seed, number, what, path))

@@ -133,7 +133,7 @@ class WireFuzzer:
         for part, data in enumerate(sent):
             path.with_suffix(f".{part}").write_bytes(data)
         path.with_suffix(".txt").write_text(f"{what}\n")
-        self.report.defects.append(Defect(self.seed, number, what, path))
+        self.report.defects.append(Defect(what, path))
 
 
 def _answered(channel: grpc.Channel, method: MethodDescriptor, sent: list[bytes], patience: float) -> None:

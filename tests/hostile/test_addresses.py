@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddres
 from symd.model.contexts import Load
 from symd.query.lines import lines
 from symd.query.symbolize import symbolize
-from symd.query.variables import variables
+from symd.query.variables import variables, visible_in
 from tests.builders.elf import AX, Section, Segment, build_elf
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -74,7 +75,7 @@ def ask_everything(data: bytes) -> None:
     for query in queries:
         one = index.answer(query)
         assert one in (None, symbolize(index, [query])[0])
-        variables(index, query, lambda: objects)
+        variables(index, query, partial(visible_in, objects))
     for base in (0, 1 << 63, TOP):
         with suppress(BadQuery):  # segments that overlap, as those of an unlinked object do
             placed(Load("ab" * 32, 1, load_base=base), 64, lambda: index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from symd.model.debug_info import NO_PARENT, Scopes
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
 from symd.query.symbolize import symbolize
-from symd.query.variables import variables
+from symd.query.variables import variables, visible_in
 from tests.builders.elf import AX, COMPRESSED, Section, Symbol, build_elf
 from tests.builders.leb128 import uleb
 
@@ -88,7 +89,9 @@ def test_one_question_about_one_file_meets_the_same_limit() -> None:
 def test_its_variables_are_answered_in_bounded_depth() -> None:
     data, limits = nested(500_000), Limits(expansion_ratio=10_000)
     index = Index(build_index(data, limits))
-    found = variables(index, ByAddress(ObjectAddress(TEXT + 4)), lambda: containers.unpack(data, limits).objects)
+    found = variables(
+        index, ByAddress(ObjectAddress(TEXT + 4)), partial(visible_in, containers.unpack(data, limits).objects)
+    )
     assert found.visible.variables == ()
 
 

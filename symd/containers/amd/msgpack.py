@@ -45,21 +45,26 @@ def load(data: bytes) -> Note | None:
     except msgpack.OutOfData as error:
         raise Malformed("Unpack failed: incomplete input") from error
     except (ValueError, msgpack.UnpackException) as error:
-        raise Malformed(str(error)) from error
+        raise _malformed(error) from error
     try:
         if reader.tell() < len(data):
             raise msgpack.ExtraData(None, b"")
         return _note(data) if _is(data, 0, 0x80, _MAPS) else None
     except (ValueError, msgpack.UnpackException, TypeError) as error:
         _whole(data)  # says what comes first in the note; its parts are read in another order
-        raise Malformed(str(error)) from error
+        raise _malformed(error) from error
 
 
 def _whole(data: bytes) -> Any:
     try:
         return _value(data)
     except (ValueError, msgpack.UnpackException, TypeError) as error:
-        raise Malformed(str(error)) from error
+        raise _malformed(error) from error
+
+
+def _malformed(error: Exception) -> Malformed:
+    """The library's own words; some of its errors have none."""
+    return Malformed(str(error) or f"is not readable msgpack: {type(error).__name__}")
 
 
 def _value(data: bytes) -> Any:

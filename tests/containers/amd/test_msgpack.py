@@ -116,3 +116,9 @@ def test_lists_that_claim_more_than_there_is_take_no_memory():
     data = (b"\xdd" + struct.pack(">I", count // 2)) * 1000
     data += bytes(count - len(data))
     assert objects.survives(lambda: amdgpu_msgpack.load(data), 2 << 20) == "Malformed"
+
+
+@pytest.mark.parametrize("data", [b"\xc1", b"\x81\xc1\x00", b"\x91" * 2000])
+def test_an_error_of_the_library_without_words_is_told_in_words(data: bytes) -> None:
+    with pytest.raises(Malformed, match="not readable msgpack"):
+        amdgpu_msgpack.load(data)

@@ -1,0 +1,175 @@
+"""Answers as targets: everything that a user could ask of some bytes; the ways to the same answer, which must agree; and
+index files that are damaged."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+
+from symd import containers
+from symd.config import Limits
+from symd.errors import DataLoss
+from symd.index import Index
+from symd.index.module import build_index, decoded_objects, described
+from symd.index.module_tables import DecodedObject
+from symd.index.partial import PartialIndex
+from symd.indexes import FileIndex
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.model.answers import Answer
+from symd.model.breakpoints import SourceLine
+from symd.model.identities import Digest
+from symd.model.names import Match, NameQuery
+from symd.query.breakpoints import locate
+from symd.query.lines import lines
+from symd.query.names import find_names
+from symd.query.symbolize import symbolize
+from tests.fuzz import nested, seeds
+from tests.fuzz.mutations import Change
+from tests.fuzz.questions import ask_everything
+from tests.fuzz.target import Refused, Target, fitting
+
+LIMITS = Limits()
+
+
+class Disagreement(AssertionError):
+    """Two ways to the same answer end differently."""
+
+
+def everything(data: bytes) -> None:
+    """All questions; see ``questions``."""
+    if not ask_everything(data):
+        raise Refused
+
+
+def ways(data: bytes) -> None:
+    """One question about one file, asked of what a partial index decodes for it, of a partial index of whole code
+    objects, and of the whole index: the same answer, or no answer from what decodes less."""
+    with fitting():
+        unpacked = containers.unpack(data, LIMITS)
+        decoded = decoded_objects(unpacked.objects, LIMITS)
+        built = build_index(data, LIMITS)
+        summary = described(data, Digest("0" * 64), unpacked, decoded)
+    whole = Index.checked(built)
+    undecoded = described(data, Digest("0" * 64), unpacked, [DecodedObject(code, None) for code in unpacked.objects])
+    by_object = PartialIndex(unpacked.objects, undecoded, units=False, limits=LIMITS)
+    for query in islice(queries_of(whole), 24):
+        expected = _answer(whole, query)
+        one_shot = FileIndex(unpacked.objects, summary, LIMITS).for_queries([query])
+        _same("one-shot", query, _answer(one_shot, query), expected)
+        part = by_object.index([query])
+        if part is not None:
+            _same("partial index", query, _answer(part, query), expected)
+        alone = whole.answer(query)
+        if alone is not None:
+            _same("single question", query, alone, expected)
+
+
+def _answer(index: Index, query: Query) -> Answer:
+    return symbolize(index, [query])[0]
+
+
+def _same(way: str, query: Query, found: Answer, expected: Answer) -> None:
+    if found != expected:
+        raise Disagreement(f"{way}, {query}:\n{found}\nthe whole index says\n{expected}")
+
+
+def queries_of(index: Index) -> Iterator[Query]:
+    """Places in kernels and text sections, at their edges and inside."""
+    for name, entries in islice(index.kernels.items(), 4):
+        for part in range(4):
+            yield ByKernel(name, KernelOffset(part * entries[0].size // 3))
+    for section in islice(index.sections, 4):
+        yield ByAddress(ObjectAddress(section.address))
+        yield ByAddress(ObjectAddress(section.address + 16))
+        if section.section is not None:
+            yield BySection(section.section, SectionOffset(24))
+
+
+_HEADER = struct.Struct("<8sIIII")
+_COLUMN = struct.Struct("<36s4sQQQ")
+
+
+@cache
+def _index_files() -> list[bytes]:
+    return seeds.spread((build_index(data, LIMITS) for data in seeds.spread(seeds.files(), 40)), 24)
+
+
+def mutate_index(dice: random.Random, data: bytes, change: Change) -> bytes:
+    """Bytes anywhere, or of one column, with a checksum that is right most of the time: what a disk, and what a process
+    that builds indexes, could do."""
+    if len(data) <= _HEADER.size or dice.random() < 1 / 16:
+        return change(data)
+    _, _, count, _, _ = _HEADER.unpack_from(data)
+    count = min(count, (len(data) - _HEADER.size) // _COLUMN.size)
+    if not count or dice.random() < 1 / 4:
+        return _summed(data[:16] + change(data[16:]))
+    image = bytearray(data)
+    at = _HEADER.size + dice.randrange(count) * _COLUMN.size
+    name, kind, offset, entries, stored = _COLUMN.unpack_from(data, at)
+    width = kind[2] - ord("0") if kind[2:3].isdigit() else 1
+    content = change(data[offset : offset + width * stored])[: max(width * stored, 0) or None]
+    image[offset : offset + len(content)] = content
+    if dice.random() < 1 / 4:
+        entries = dice.choice((0, 1, entries + 1, 1 << 20))
+        image[at : at + _COLUMN.size] = _COLUMN.pack(name, kind, offset, entries, dice.choice((1, entries, stored)))
+    return _summed(bytes(image))
+
+
+def _summed(data: bytes) -> bytes:
+    """The file with the checksum of what it holds."""
+    image = bytearray(data)
+    if len(image) >= _HEADER.size:
+        image[16:20] = zlib.crc32(image[_HEADER.size :]).to_bytes(4, "little")
+    return bytes(image)
+
+
+def ask_index(data: bytes) -> None:
+    """A damaged index: refused as damaged when it is opened, or answers, or says at the question that it is damaged."""
+    with fitting({"DATA_LOSS"}):
+        index = Index.checked(data)
+        assert index.summary.format is not None
+        for path in [None, *index.objects[:4]]:
+            for table in lines(index, path):
+                assert len(table) == len(table.line)
+        for query in islice(queries_of(index), 24):
+            index.answer(query)
+        for match in Match:
+            list(islice(find_names(index, NameQuery("*", match)), 500))
+        for file in sorted({index.strings[number] for number in index.rows.file[:4].tolist()}):
+            locate(index, SourceLine(file, 1), every_address=True)
+        assert index.locations is not None
+        list(symbolize(index, list(islice(queries_of(index), 24))))
+
+
+def flipped_index(data: bytes) -> None:
+    """An index file with other bytes, its checksum as it was: DATA_LOSS, or the same bytes."""
+    original, changed = data[: len(data) // 2], data[len(data) // 2 :]
+    try:
+        Index.checked(changed)
+    except DataLoss as error:
+        raise Refused from error
+    if changed != original:
+        raise Disagreement("an index file with other bytes is taken")
+
+
+def _flip(dice: random.Random, data: bytes, change: Change) -> bytes:
+    """The first half is the file as it was; the second is changed, and stays as long."""
+    del dice
+    half = len(data) // 2
+    return data[:half] + change(data[half:])[:half].ljust(half, b"\0")
+
+
+def _twice() -> Sequence[bytes]:
+    return [data + data for data in _index_files()]
+
+
+TARGETS: Mapping[str, Target] = {
+    "everything": Target(everything, nested.files, nested.mutate),
+    "ways": Target(ways, nested.files, nested.mutate),
+    "index": Target(ask_index, _index_files, mutate_index),
+    "index.flipped": Target(flipped_index, _twice, _flip),
+}

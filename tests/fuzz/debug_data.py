@@ -1,0 +1,342 @@
+"""Readers of debug data as targets. Their inputs are bundles of debug sections, relocated and expanded, without an image
+around them; relocation and SPIR-V have whole images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from symd import containers, debuginfo, dwarf, elf
+from symd.budget import Budget
+from symd.config import Limits
+from symd.containers.format import Element
+from symd.containers.khronos import spirv
+from symd.containers.nvidia import cubin
+from symd.debuginfo import embedded_sources
+from symd.debuginfo.layout import assign
+from symd.debuginfo.relocation import relocated
+from symd.debuginfo.variables import VariableReader, location_lists
+from symd.debuginfo.variables.constants import Reading
+from symd.debuginfo.variables.expression import evaluate
+from symd.debuginfo.variables.lane_template import OperandNames
+from symd.debuginfo.variables.location_description import describe
+from symd.debuginfo.variables.machine import ExpressionContext
+from symd.debuginfo.variables.registers import RegisterName, address_space, register_name
+from symd.dwarf import DebugSections, line_interpreter, line_program
+from symd.dwarf.forms import Widths
+from symd.dwarf.line_header import LineHeader, read_headers
+from symd.dwarf.line_program import ProgramRows
+from symd.dwarf.strings import StringReader
+from symd.dwarf.warnings import Warnings
+from symd.model.code import CodeObject, DebugScheme, RelocationScheme, Section, Vendor
+from symd.model.debug_info import DebugInfo
+from symd.model.identities import ObjectPath
+from symd.query.ptx_lines import ptx_table
+from symd.query.source_text import from_module
+from symd.spirv_check import check
+from tests.fuzz import bundle, seeds
+from tests.fuzz.elf_sections import section_of
+from tests.fuzz.target import Refused, Target, fitting
+
+LIMITS = Limits()
+NAMES = (
+    ".debug_info",
+    ".debug_abbrev",
+    ".debug_line",
+    ".debug_str",
+    ".debug_line_str",
+    ".debug_str_offsets",
+    ".debug_addr",
+    ".debug_ranges",
+    ".debug_rnglists",
+    ".debug_loc",
+    ".debug_loclists",
+)
+"""The parts of a bundle, after one that says where the text is."""
+_PARTS = 1 + len(NAMES)
+_LINES = (".debug_line", ".debug_line_str", ".debug_str")
+_LISTS = (".debug_ranges", ".debug_rnglists", ".debug_loc", ".debug_loclists", ".debug_addr")
+_VENDORS = tuple(Vendor)
+_TEXT = np.dtype([("address", "<u8"), ("size", "<u4")])
+
+
+@cache
+def _bundles() -> tuple[bytes, ...]:
+    """Text and debug sections of the samples; the vendor's number goes first."""
+    found = []
+    for code in seeds.debug_code():
+        layout = assign(code)
+        contents = relocated(code, layout)
+        text = np.array(list(zip(layout.base.tolist(), layout.size.tolist(), strict=True)), _TEXT)
+        head = bytes([_VENDORS.index(code.vendor)]) + text.tobytes()
+        parts = {section.name: section.data for section in contents}
+        if sum(map(len, parts.values())) <= seeds.LARGEST:
+            found.append(bundle.pack([head, *(parts[name] for name in NAMES)]))
+    return tuple(found)
+
+
+def _sections(parts: Sequence[bytes]) -> DebugSections:
+    return DebugSections.of(dict(zip(NAMES, parts, strict=True)))
+
+
+def _code(data: bytes) -> CodeObject:
+    """A linked code object with the text and the debug sections of a bundle."""
+    head, *parts = bundle.unpack(data, _PARTS)
+    text = np.frombuffer(head[1 : 1 + len(head[1:]) // _TEXT.itemsize * _TEXT.itemsize], _TEXT)[:64]
+    sections = [
+        Section(number, f".text.{number}", 1, 6, address, size, b"")
+        for number, (address, size) in enumerate(text.tolist(), 1)
+        if address + size < 1 << 64
+    ]
+    sections += [
+        Section(100 + number, name, 1, 0, 0, len(part), part)
+        for number, (name, part) in enumerate(zip(NAMES, parts, strict=True))
+    ]
+    return CodeObject(
+        ObjectPath(""),
+        "amdgpu",
+        None,
+        b"",
+        tuple(sections),
+        vendor=_VENDORS[head[0] % len(_VENDORS)] if head else Vendor.NONE,
+        relocation=RelocationScheme.NONE,
+        debug=DebugScheme.DWARF_4 if parts[0] else DebugScheme.LINE_ONLY,
+    )
+
+
+def read_lines(data: bytes) -> None:
+    """Line tables, the long way and one instruction at a time: both have the same rows."""
+    parts = dict(zip(_LINES, bundle.unpack(data, len(_LINES)), strict=True))
+    sections = DebugSections.of(parts)
+    with fitting():
+        headers = list(read_headers(sections.lines, StringReader(sections), frozenset(), Warnings(), LIMITS))
+        for header in headers:
+            if line_program.is_regular(header.parameters):
+                _agree(line_program.run(sections.lines, [header]), line_interpreter.run(sections.lines, header), header)
+        dwarf.read_lines(sections, limits=LIMITS)
+
+
+def _agree(bulk: ProgramRows, single: ProgramRows, header: LineHeader) -> None:
+    assert bulk.malformed.keys() == single.malformed.keys(), (header, bulk.malformed, single.malformed)
+    if not bulk.malformed:
+        for name in ("address", "file", "line", "column", "flags", "ends", "context", "name"):
+            nothing = np.zeros(len(single.address), np.uint64)  # where no row sets a column it may be absent
+            one, other = (
+                nothing if column is None else column for column in (getattr(bulk, name), getattr(single, name))
+            )
+            assert np.array_equal(one, other), (name, one, other)
+
+
+def read_scopes(data: bytes) -> None:
+    """Units, lines, the tree of DIEs, and ranges: all that an index needs."""
+    with fitting():
+        debug = debuginfo.read(_code(data), LIMITS)
+        _whole(debug)
+
+
+def _whole(debug: DebugInfo) -> None:
+    assert len(debug.rows) == len(debug.rows.line)
+
+
+def read_variables(data: bytes) -> None:
+    """Variables at several places: locations, types, lists."""
+    code = _code(data)
+    with fitting():
+        reader = VariableReader(code)
+        for text in [each for each in code.sections if each.executable][:4]:
+            for part in range(4):
+                reader.at(text.index, part * text.size // 4)
+
+
+def read_units(data: bytes) -> None:
+    """Headers, abbreviations and the units' own DIEs."""
+    _, *parts = bundle.unpack(data, _PARTS)
+    with fitting():
+        dwarf.read_units(_sections(parts))
+
+
+_WIDTHS = tuple(Widths(address, 4 << wide, version) for address in (4, 8) for wide in (0, 1) for version in (2, 4, 5))
+
+
+def read_expression(data: bytes) -> None:
+    """One location expression; the first bytes say whose, and how wide."""
+    vendor, widths, lanes, body = _VENDORS[data[0] % 4], _WIDTHS[data[1] % len(_WIDTHS)], data[2], data[3:]
+    context = ExpressionContext(
+        vendor,
+        widths,
+        address=lambda index: 0x1000 * index if index < 10 else None,
+        frame_base=lambda: body[:16],
+        called=lambda offset: body[offset % 64 :] if offset % 3 else None,
+        name_of=str,
+        text_at=lambda address: hex(address) if address % 2 else None,
+    )
+    names = OperandNames(
+        lambda number: RegisterName(register_name(vendor, number)),
+        lambda space: address_space(vendor, space),
+        Reading("", None),
+    )
+    with fitting():
+        describe(evaluate(body, context, lanes or None), names)
+
+
+def _expression(data: bytes) -> None:
+    if len(data) < 4:
+        raise Refused
+    read_expression(data)
+
+
+def read_location_list(data: bytes) -> None:
+    """One location list; the first bytes say of which version."""
+    if len(data) < 4:
+        raise Refused
+    body = data[4:]
+    sections = DebugSections.of({".debug_loc": body, ".debug_loclists": body})
+    unit = location_lists.ListUnit(data[0] % 4 + 2, 4 << data[1] % 2, 4 << data[2] % 2, data[3], 0, _address)
+    with fitting():
+        location_lists.read(sections, unit, 0, location_lists.ListEntryBudget())
+    with fitting():
+        location_lists.offset_of(sections, unit, data[3])
+
+
+def _address(index: int) -> int | None:
+    return 0x1000 * index if index < 10 else None
+
+
+def read_relocated(data: bytes) -> None:
+    """Relocation of a whole image's debug sections, and what is decoded of them."""
+    with fitting():
+        code = _claimed(data)
+        layout = assign(code)
+        relocated(code, layout)
+        debuginfo.read(code, LIMITS)
+
+
+def _claimed(data: bytes) -> CodeObject:
+    form = containers.identify(data) if data[:4] == elf.MAGIC else None
+    code = form.read(Element("", data), Budget(LIMITS)).code_object if form else None
+    if code is None:
+        raise Refused
+    return code
+
+
+def read_nvidia(data: bytes) -> None:
+    """A cubin's line table with its inlined calls, and the second level of lines in PTX."""
+    if not cubin.claims(data):
+        raise Refused
+    with fitting():
+        code = cubin.read(Element("", data), Budget(LIMITS)).code_object
+        assert code is not None
+        table = ptx_table(code)
+        assert table is None or len(table) == len(table.line)
+        _whole(debuginfo.read(code, LIMITS))
+
+
+def read_spirv(data: bytes) -> None:
+    """Words, functions, debug information, source text."""
+    if not spirv.claims(data):
+        raise Refused
+    with fitting():
+        code = spirv.read(Element("", data), Budget(LIMITS)).code_object
+        assert code is not None
+        for kernel in code.kernels:
+            dict(kernel.facts)
+        dict(code.facts)
+        debug = debuginfo.read(code, LIMITS)
+        from_module([code], list(debug.files)[:4])
+
+
+def check_spirv(data: bytes) -> None:
+    """The rules; they judge every module, however damaged."""
+    check(data)
+
+
+def read_sources(data: bytes) -> None:
+    """Source text that debug data embeds."""
+    with fitting():
+        for text in embedded_sources.embedded_sources(_code(data)).values():
+            assert text is not None
+
+
+@cache
+def _lines() -> list[bytes]:
+    found = []
+    for data in _bundles():
+        _, *parts = bundle.unpack(data, _PARTS)
+        by_name = dict(zip(NAMES, parts, strict=True))
+        found.append(bundle.pack([by_name[name] for name in _LINES]))
+    return seeds.spread(found, 64)
+
+
+@cache
+def _cubins() -> list[bytes]:
+    found = [data for form, data in seeds.elements() if form is cubin]
+    return seeds.spread(found, 24)
+
+
+@cache
+def _spirv() -> list[bytes]:
+    return seeds.spread((data for form, data in seeds.elements() if form is spirv), 32)
+
+
+@cache
+def _relocatable() -> list[bytes]:
+    return [code.data for code in seeds.debug_code() if code.relocation is not RelocationScheme.NONE]
+
+
+def _with_lists() -> list[bytes]:
+    numbers = [1 + NAMES.index(name) for name in _LISTS[:4]]
+    return [data for data in _bundles() if any(bundle.unpack(data, _PARTS)[number] for number in numbers)]
+
+
+_EXPRESSIONS = tuple(
+    bytes([vendor, 6, 16]) + bytes.fromhex(body)
+    for vendor in range(4)
+    for body in (
+        "0300100000000000009f",
+        "ed33252323 2d eb ed371a0820 1e 0820 ec 9f".replace(" ", ""),
+        "9110",
+        "5093049304",
+        "a3015030 9f".replace(" ", ""),
+        "08201e230422940493049d0804",
+        "fe0401ed",
+        "f004 9f".replace(" ", ""),
+        "92e80010 06 23 10 06".replace(" ", ""),
+        "2f0000 2801 00 9e 0401020304".replace(" ", ""),
+    )
+)
+_LOCATION_LISTS = tuple(
+    bytes([version, 1, 0, 1]) + body
+    for version in range(4)
+    for body in (
+        bytes(range(8)) + b"\x10" + bytes(7) + b"\x02\0\x50\x9f" + bytes(16),
+        b"\xff" * 8 + bytes(8) + bytes(16),
+        b"\x04\x00\x10\x01\x50\x05\x02\x50\x9f\x00",
+        b"\x01\x01\x02\x01\x02\x02\x50\x9f\x06" + bytes(8) + b"\x03\x01\x10\x01\x50\x08" + bytes(8) + b"\x04\x00\x00",
+    )
+)
+
+TARGETS: Mapping[str, Target] = {
+    "dwarf.lines": Target(read_lines, _lines, bundle.part_of(len(_LINES))),
+    "dwarf.units": Target(read_units, _bundles, bundle.part_of(_PARTS, {1, 2})),
+    "dwarf.scopes": Target(read_scopes, _bundles, bundle.part_of(_PARTS)),
+    "dwarf.range_lists": Target(
+        read_scopes, _with_lists, bundle.part_of(_PARTS, {1 + NAMES.index(name) for name in _LISTS})
+    ),
+    "variables": Target(read_variables, _bundles, bundle.part_of(_PARTS)),
+    "variables.lists": Target(
+        read_variables, _with_lists, bundle.part_of(_PARTS, {1 + NAMES.index(name) for name in _LISTS})
+    ),
+    "variables.expression": Target(_expression, lambda: _EXPRESSIONS, largest=4096),
+    "variables.location_list": Target(read_location_list, lambda: _LOCATION_LISTS, largest=1 << 16),
+    "relocation": Target(
+        read_relocated, _relocatable, section_of(".rel", ".symtab", ".strtab", ".debug_frame", ".debug_info")
+    ),
+    "nvidia": Target(
+        read_nvidia, _cubins, section_of(".debug_line", ".nv_debug", ".nv.", ".symtab", ".strtab", ".rel")
+    ),
+    "sources": Target(read_sources, _bundles, bundle.part_of(_PARTS, {3, 5})),
+    "spirv": Target(read_spirv, _spirv),
+    "spirv_check": Target(check_spirv, _spirv),
+}

@@ -1,0 +1,127 @@
+"""Changes to ELF images that know sections: one is taken out, expanded where it is compressed, changed, compressed again and
+put back, with a header that is right or wrong on purpose."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from collections.abc import Sequence
+
+import zstandard
+
+from symd import elf
+from symd.budget import Budget
+from symd.config import MIB, Limits
+from symd.elf.compression import decompressed
+from symd.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED, SHT_NOBITS, SHT_NULL
+from symd.elf.reader import SECTION_HEADER_32, SECTION_HEADER_64, Header, SectionHeader, section_names
+from symd.errors import SymdError
+from symd.model.code import Section
+from tests.fuzz.mutations import Change
+from tests.fuzz.target import Mutate
+
+_SMALL = Limits(expansion=4 * MIB)
+"""What a section is expanded to here; larger ones are changed as they are."""
+
+
+def section_of(*names: str) -> Mutate:
+    """Changes one section of an ELF image, one whose name begins with one of ``names`` where they are given; other bytes as
+    they are."""
+
+    def mutate(dice: random.Random, data: bytes, change: Change) -> bytes:
+        try:
+            header = elf.parse_header(data)
+            headers = elf.section_headers(data, header)
+            titles = section_names(data, header, headers)
+        except SymdError:
+            return change(data)
+        filled = [
+            number
+            for number, (each, title) in enumerate(zip(headers, titles, strict=True))
+            if each.type not in (SHT_NULL, SHT_NOBITS) and each.size and title.startswith(names or "")
+        ]
+        if not filled or dice.random() < 1 / 16:
+            return change(data)
+        return _changed(dice, data, header, headers, dice.choice(filled), titles, change)
+
+    return mutate
+
+
+def _changed(
+    dice: random.Random,
+    data: bytes,
+    header: Header,
+    headers: Sequence[SectionHeader],
+    number: int,
+    titles: Sequence[str],
+    change: Change,
+) -> bytes:
+    old = headers[number]
+    content, method = _expanded(titles[number], old, data, header.bits)
+    content = change(content)
+    if method is None and dice.random() < 1 / 8:
+        method = dice.choice((ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD))
+    says = len(content) if dice.random() < 15 / 16 else dice.choice((0, len(content) + 1, len(content) * 900, 1 << 40))
+    if method is not None:
+        content = _compressed(content, says, method, header.bits)
+    flags = old.flags | SHF_COMPRESSED if method in (ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD) else old.flags
+    return _put(data, header, number, _perhaps_wrong(dice, old._replace(flags=flags)), content)
+
+
+_GNU = -1
+"""The older ``.zdebug_`` sections."""
+
+
+def _expanded(name: str, old: SectionHeader, data: bytes, bits: int) -> tuple[bytes, int | None]:
+    """A section's plain content, and how it was compressed."""
+    stored = data[old.offset : old.offset + old.size]
+    section = Section(0, name, old.type, old.flags, 0, old.size, stored)
+    try:
+        plain = decompressed(section, bits, Budget(_SMALL), name)
+    except SymdError:
+        return stored, None
+    if plain is section:
+        return stored, None
+    return plain.data, _GNU if name.startswith(".zdebug_") else int.from_bytes(stored[:4], "little")
+
+
+def _compressed(content: bytes, says: int, method: int, bits: int) -> bytes:
+    """``content`` behind a compression header that says that it has ``says`` bytes."""
+    body = zstandard.compress(content) if method == ELFCOMPRESS_ZSTD else zlib.compress(content)
+    if method == _GNU:
+        return b"ZLIB" + says.to_bytes(8, "big") + body
+    if bits == 64:
+        return struct.pack("<IIQQ", method, 0, says, 1) + body
+    return struct.pack("<III", method, says & 0xFFFFFFFF, 1) + body
+
+
+def _perhaps_wrong(dice: random.Random, header: SectionHeader) -> SectionHeader:
+    """Now and then one field of a section header lies."""
+    if dice.random() > 1 / 8:
+        return header
+    field = dice.choice(header._fields)
+    value = getattr(header, field)
+    return header._replace(
+        **{field: dice.choice((value + 1, value - 1, value * 2, 0, 0xFFFFFFFF, 1 << 63)) % (1 << 64)}
+    )
+
+
+def _put(data: bytes, header: Header, number: int, new: SectionHeader, content: bytes) -> bytes:
+    """The image with section ``number`` made of ``content``: in its old place where it fits, else behind everything."""
+    image = bytearray(data)
+    offset, moved = new.offset, new
+    if len(content) > new.size or new.offset > len(data):
+        offset = len(image) + -len(image) % 8
+        moved = new._replace(offset=offset)
+    image[len(image) : offset] = bytes(max(0, offset - len(image)))
+    image[offset : offset + len(content)] = content
+    if moved.size == new.size:
+        moved = moved._replace(size=len(content))
+    layout = SECTION_HEADER_64 if header.bits == 64 else SECTION_HEADER_32
+    at = header.shoff + number * header.shentsize
+    mask = (1 << 32) - 1
+    fields = moved if header.bits == 64 else [value & mask for value in moved]
+    packed = layout.pack(*(value & mask if at in (0, 1, 6, 7) else value for at, value in enumerate(fields)))
+    image[at : at + len(packed)] = packed
+    return bytes(image)

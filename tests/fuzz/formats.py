@@ -1,0 +1,191 @@
+"""Readers of files as targets: ELF, the formats of containers and code objects, what they embed, slim and join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from symd import containers, elf
+from symd.budget import Budget
+from symd.config import Limits
+from symd.containers import bounded_yaml, uri
+from symd.containers.amd import msgpack as amd_msgpack
+from symd.containers.format import Element, Format
+from symd.containers.intel import ze_info
+from symd.containers.nvidia import nv_info
+from symd.elf.constants import SHT_DYNSYM, SHT_SYMTAB
+from symd.model.code import CodeObject
+from symd.query.breakpoints import parse_source_line
+from symd.query.mangled import qualified_name
+from symd.query.syntax import parse_query
+from symd.split_debug.join import joined
+from symd.split_debug.slim import slim
+from tests.fuzz import bundle, seeds
+from tests.fuzz.elf_sections import section_of
+from tests.fuzz.target import Refused, Target, fitting
+
+LIMITS = Limits()
+
+
+def read_elf(data: bytes) -> None:
+    """Header, sections, segments, symbols, notes."""
+    with fitting():
+        image = elf.parse(data, Budget(LIMITS))
+        for table in image.sections:
+            if table.type in (SHT_SYMTAB, SHT_DYNSYM):
+                image.symbols(table)
+        list(image.notes())
+
+
+def reader_of(form: Format) -> Target:
+    """One format's reader, with all facts that it gives, however late."""
+
+    def read(data: bytes) -> None:
+        if not form.claims(data):
+            raise Refused
+        with fitting():
+            contents = form.read(Element("", data), Budget(LIMITS))
+            dict(contents.facts)
+            if contents.code_object is not None:
+                describe(contents.code_object)
+
+    return Target(read, seeds.of_format(form), section_of())
+
+
+def describe(code: CodeObject) -> None:
+    """Everything that a summary says of a code object."""
+    dict(code.facts)
+    list(code.warnings)
+    for kernel in code.kernels:
+        dict(kernel.facts)
+
+
+def unpack(data: bytes) -> None:
+    """Containers inside containers."""
+    with fitting():
+        for code in containers.unpack(data, LIMITS).objects:
+            describe(code)
+
+
+def read_yaml(data: bytes) -> None:
+    with fitting():
+        bounded_yaml.load(data.decode("utf-8", "replace"))
+
+
+def read_ze_info(data: bytes) -> None:
+    with fitting():
+        ze_info.kernels(data)
+
+
+def read_amd_metadata(data: bytes) -> None:
+    with fitting():
+        amd_msgpack.load(data)
+
+
+def read_nv_info(data: bytes) -> None:
+    with fitting():
+        attributes = nv_info.read(data, ".nv.info")
+        nv_info.parameters(attributes)
+        nv_info.by_symbol(attributes)
+        nv_info.as_facts(attributes)
+
+
+def read_written(data: bytes) -> None:
+    """Text that somebody typed: a query, a source line, a URI, a mangled name."""
+    text = data.decode("utf-8", "surrogateescape")
+    qualified_name(text)
+    refused = 0
+    for read in (parse_query, parse_source_line, uri.parse):
+        try:
+            with fitting():
+                read(text)
+        except Refused:
+            refused += 1
+    if refused == 3:
+        raise Refused
+
+
+def slim_and_join(data: bytes) -> None:
+    """Debug data taken off, and put back."""
+    with fitting():
+        done = slim(data, Budget(LIMITS))
+        elf.parse(done.data, Budget(LIMITS))
+        if done.debug:
+            joined(done.data, done.debug, Budget(LIMITS))
+
+
+def join_two(data: bytes) -> None:
+    """Two images that need not belong together."""
+    slimmed, debug = bundle.unpack(data, 2)
+    with fitting({"FAILED_PRECONDITION"}):
+        elf.parse(joined(slimmed, debug, Budget(LIMITS)), Budget(LIMITS))
+
+
+@cache
+def _amd() -> list[bytes]:
+    return seeds.spread(data for data in seeds.images() if data[18:20] == b"\xe0\0")
+
+
+@cache
+def _split() -> list[bytes]:
+    found = []
+    for data in _amd():
+        try:
+            with fitting():
+                done = slim(data, Budget(LIMITS))
+        except Refused:
+            continue
+        found += [bundle.pack([done.data, done.debug])] if done.debug else []
+    return found
+
+
+def _sections(prefix: str, largest: int = seeds.LARGEST) -> list[bytes]:
+    """The contents of sections of the samples."""
+    parsed = (elf.parse(data, Budget(LIMITS)) for data in seeds.images())
+    return seeds.spread(
+        (each.data for image in parsed for each in image.sections if each.name.startswith(prefix) and each.data),
+        largest=largest,
+    )
+
+
+@cache
+def _ze_infos() -> list[bytes]:
+    return _sections(".ze_info")
+
+
+@cache
+def _nv_infos() -> list[bytes]:
+    return _sections(".nv.info")
+
+
+@cache
+def _metadata() -> list[bytes]:
+    notes = [note for data in _amd() for _, note in elf.parse(data, Budget(LIMITS)).notes()]
+    return seeds.spread(note.data for note in notes if len(note.data) > 32)
+
+
+_WRITTEN = (
+    b"0x1000",
+    b"vadd+0x1b0",
+    b".text.vadd:0x10",
+    b"(a+b)+16",
+    b"kernel.cl:12",
+    b"/src/a b.cl:12:3",
+    b"file:///tmp/lib.so#offset=4096&size=512",
+    b"memory://1234#offset=0x10&size=20",
+    b"_ZN3foo3barILi3EEEvPKcRT_",
+    b"_ZTSZZ4mainENKUlRN4sycl7handlerEE_clES2_E3addEUlvE_",
+)
+
+TARGETS: Mapping[str, Target] = {
+    "elf": Target(read_elf, seeds.images, section_of()),
+    **{f"containers.{form.__name__.rpartition('.')[2]}": reader_of(form) for form in containers.FORMATS},
+    "containers.unpack": Target(unpack, seeds.files, section_of()),
+    "yaml": Target(read_yaml, _ze_infos),
+    "ze_info": Target(read_ze_info, _ze_infos),
+    "amd_metadata": Target(read_amd_metadata, _metadata),
+    "nv_info": Target(read_nv_info, _nv_infos),
+    "written": Target(read_written, lambda: _WRITTEN, largest=4096),
+    "slim": Target(slim_and_join, _amd, section_of()),
+    "join": Target(join_two, _split, bundle.part_of(2)),
+}

@@ -1,0 +1,66 @@
+"""What the fuzzer tries: a reader as a function of bytes that raises only what is a find, with the seeds and the way of
+changing them that suit it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from symd.config import MIB
+from symd.errors import SymdError
+from tests.fuzz.mutations import Change, changed
+
+REFUSED = frozenset({"INVALID_ARGUMENT", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
+"""The statuses by which a refusal is the input's fault."""
+
+Mutate = Callable[[random.Random, bytes, Change], bytes]
+"""An input, changed; ``Change`` is what changes plain bytes."""
+
+
+class BadRefusal(AssertionError):
+    """An error of the tree that does not fit bad bytes."""
+
+
+class Refused(Exception):
+    """The reader refused the input with a fitting status."""
+
+
+def plainly(dice: random.Random, data: bytes, change: Change) -> bytes:
+    """The input as one string of bytes."""
+    del dice
+    return change(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``run`` raises ``Refused`` for a fitting refusal, and otherwise only what is a find. ``seeds`` are inputs that
+    are right. ``memory`` is the address space in bytes that an input may take, above what the process has."""
+
+    run: Callable[[bytes], object]
+    seeds: Callable[[], Sequence[bytes]] = field(repr=False)
+    mutate: Mutate = plainly
+    memory: int = 1024 * MIB
+    largest: int = MIB
+    """Bytes of an input."""
+
+    def mutated(self, dice: random.Random) -> bytes:
+        """A seed, changed once or several times."""
+        data = dice.choice(self.seeds())
+        for _ in range(dice.choice((1, 1, 1, 2, 4))):
+            data = self.mutate(dice, data, lambda content: changed(dice, content))
+        return data[: self.largest]
+
+
+@contextmanager
+def fitting(also: Collection[str] = ()) -> Iterator[None]:
+    """A refusal by one of the statuses in REFUSED or ``also`` becomes ``Refused``; one by another is a find."""
+    try:
+        yield
+    except SymdError as error:
+        if error.status not in REFUSED and error.status not in also:
+            raise BadRefusal(f"{type(error).__name__}, {error.status}: {error}") from error
+        if not error.message:
+            raise BadRefusal(f"{type(error).__name__} without a message") from error
+        raise Refused from error

@@ -1,0 +1,133 @@
+"""Index files whose checksum is right and whose numbers are not: what a defect of a process that builds indexes would leave.
+They are refused as damaged when they are opened, or when what is packed is; no question follows a number into nowhere,
+or in circles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symd.config import Limits
+from symd.errors import DataLoss
+from symd.index import Index
+from symd.index.format import Column, decode, encode
+from symd.index.module import build_index
+from symd.index.packing import pack_table
+from symd.index.schema import SCHEMA, FunctionTable, RowTable
+from symd.model.addresses import ByKernel, KernelOffset
+from tests.builders.elf import AX, Section, Symbol, build_elf
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.dbg"
+
+
+@pytest.fixture(scope="module")
+def columns() -> Mapping[str, Column]:
+    """Of a kernel with inlined calls."""
+    stored = decode(build_index(SAMPLE.read_bytes(), Limits()))
+    return {name: stored[name] for name in stored.keys()}  # noqa: SIM118 - it is no mapping
+
+
+def with_column(columns: Mapping[str, Column], name: str, change: Callable[[Column], Column]) -> bytes:
+    width = np.dtype(np.uint64) if SCHEMA[name].width == "narrowest" else columns[name].dtype
+    return encode({**columns, name: change(columns[name].astype(np.uint64)).astype(width)})
+
+
+def test_the_index_itself_is_whole(columns: Mapping[str, Column]) -> None:
+    index = Index.checked(encode(columns))
+    assert index.answer(ByKernel("raycast", KernelOffset(0x368)))
+    assert index.rows.line.size
+    assert index.functions.name.size
+
+
+@pytest.mark.parametrize("name", [name for name, spec in SCHEMA.items() if spec.number_of])
+def test_a_number_of_nothing_is_damage(columns: Mapping[str, Column], name: str) -> None:
+    with pytest.raises(DataLoss, match=f"'{name}'"):
+        Index.checked(with_column(columns, name, lambda column: np.full_like(column, 255)))
+
+
+def test_an_owner_that_is_around_itself_is_damage(columns: Mapping[str, Column]) -> None:
+    """Its frames would have no end."""
+    count = len(columns["owner_parent"])
+    for parents in (np.arange(count), np.roll(np.arange(count), -1)):
+        with pytest.raises(DataLoss, match="around itself"):
+            Index.checked(with_column(columns, "owner_parent", lambda _, parents=parents: parents))
+
+
+@pytest.mark.parametrize("name", ["string_ends", "page_end"])
+def test_an_end_outside_or_before_the_one_before_is_damage(columns: Mapping[str, Column], name: str) -> None:
+    for change in (lambda column: column + 200, lambda column: np.append(column[:-1], 0)):
+        if len(columns[name]) == 1 and not change(columns[name])[0]:
+            continue  # one page, and nothing before it
+        with pytest.raises(DataLoss):
+            Index.checked(with_column(columns, name, change))
+
+
+@pytest.mark.parametrize("name", ["start_rank", "start_base"])
+def test_ranks_that_are_not_what_the_bits_say_are_damage(columns: Mapping[str, Column], name: str) -> None:
+    with pytest.raises(DataLoss, match="starts"):
+        Index.checked(with_column(columns, name, lambda column: column + 1))
+
+
+def test_sorted_starts_that_do_not_grow_are_damage(columns: Mapping[str, Column]) -> None:
+    none = {name: columns[name][:0] for name in ("start_bits", "start_rank", "start_base")}
+    count = int(columns["range_count"][0])
+    for starts, whole in ((np.arange(count), True), (np.zeros(count), False)):
+        file = encode({**columns, **none, "start_sorted": starts.astype(np.uint8)})
+        if whole:
+            Index.checked(file)
+            continue
+        with pytest.raises(DataLoss, match="starts"):
+            Index.checked(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "field"),
+    [("row_data", RowTable, "section"), ("row_data", RowTable, "file")]
+    + [
+        ("function_data", FunctionTable, each)
+        for each in ("object", "name", "linkage_name", "owner", "symbol", "section")
+    ],
+)
+def test_a_packed_table_that_numbers_nothing_is_damage(
+    columns: Mapping[str, Column], name: str, fields: type[RowTable | FunctionTable], field: str
+) -> None:
+    one = fields(*(np.array([200 if each == field else 0], np.uint64) for each in fields._fields))
+    counted = {"object_rows": np.ones(1, np.uint8), "function_count": np.ones(1, np.uint8)}
+    assert len(columns["object_rows"]) == 1
+    index = Index.checked(encode({**columns, **counted, name: np.frombuffer(pack_table(one), np.uint8)}))
+    with pytest.raises(DataLoss, match="not there"):
+        assert index.rows if name == "row_data" else index.functions
+
+
+def test_the_word_of_the_header_that_says_nothing_is_zero(columns: Mapping[str, Column]) -> None:
+    """It stands before what the checksum covers: any other byte of a file is known to have changed."""
+    file = bytearray(encode(columns))
+    for at in range(len(file)):
+        file[at] ^= 0x40
+        with pytest.raises(DataLoss):
+            Index.checked(bytes(file))
+        file[at] ^= 0x40
+
+
+def test_strings_of_one_letter_are_read_one_by_one() -> None:
+    """A column whose entries are equal is stored as one: so are the letters of such names."""
+    image = build_elf(
+        machine=224,
+        osabi=64,
+        type=3,
+        sections=[Section("a", flags=AX, address=0x1000, data=bytes(64))],
+        symbols=[Symbol("aaa", value=0x1000, size=64, section="a")],
+    )
+    index = Index(build_index(image, Limits()))
+    stored = decode(encode({name: index.columns.stored[name] for name in SCHEMA} | _one_letter()))
+    assert stored.numbers("string_data").tolist() == [97, 97, 97]
+    single = Index(encode({name: index.columns.stored[name] for name in SCHEMA} | _one_letter()))
+    assert single.points._text(1) == "aaa"
+
+
+def _one_letter() -> dict[str, Column]:
+    """Strings "" and "aaa"."""
+    return {"string_ends": np.array([0, 3], np.uint8), "string_data": np.full(3, 97, np.uint8)}
