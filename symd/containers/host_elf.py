@@ -11,7 +11,7 @@ from symd import elf
 from symd.budget import Budget
 from symd.containers.format import Contents, Element
 from symd.containers.intel import igc_elf
-from symd.containers.llvm import compressed_bundle, offload_bundle
+from symd.containers.llvm import compressed_bundle, offload_bundle, sycl_images
 from symd.elf.constants import (
     EM_386,
     EM_AARCH64,
@@ -47,14 +47,15 @@ def claims(data: bytes) -> bool:
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """An element for every device section, named after it; ``.hip_fatbin`` gives one for each of its bundles.
+    """An element for every device section, named after it; ``.hip_fatbin`` gives one for each of its bundles, sections of SYCL
+    programs one for each of their images.
 
     An object without device code inside an archive has no elements; alone it raises Unsupported. Raises Malformed where the
     image contradicts itself.
     """
     image = elf.parse(element.data, budget)
     notes: list[str] = []
-    elements = [found for section in image.sections for found in _elements(section, notes)]
+    elements = [found for section in image.sections for found in _elements(image, section, notes, budget)]
     machine = MACHINES[image.header.machine]
     if not elements and not notes and not element.name:
         hint = "" if image.sections else "its section table was cut off, and device code is found by section"
@@ -62,7 +63,7 @@ def read(element: Element, budget: Budget) -> Contents:
     return Contents(tuple(elements), notes=tuple(notes), facts={"machine": machine})
 
 
-def _elements(section: Section, notes: list[str]) -> Iterator[Element]:
+def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget) -> Iterator[Element]:
     if section.name in (".hip_fatbin", ".hipFatBin"):
         yield from _bundles(section, notes)
     elif section.name in _WHOLE and section.data.strip(b"\0"):
@@ -71,7 +72,9 @@ def _elements(section: Section, notes: list[str]) -> Iterator[Element]:
         if section.data[:4] in offload_bundle.BITCODE:
             notes.append(f"left out: {section.name} is LLVM bitcode, not a code object")
         elif section.data.strip(b"\0"):
-            yield Element(section.name.removeprefix(_BUNDLED), section.data)
+            images = sycl_images.device_images(image, section, budget)
+            notes += images.notes
+            yield from (Element(section.name.removeprefix(_BUNDLED), data) for data in images.data)
 
 
 def _bundles(section: Section, notes: list[str]) -> Iterator[Element]:
