@@ -13,6 +13,7 @@ from symd.api import AliasVerbs, ContextVerbs, Receiving
 from symd.config import Limits
 from symd.contexts.verbs import Contexts, StoredAliases
 from symd.errors import DriverMissing, NoDebugData, SymdError, ToolMissing, Unavailable, WorkerDied
+from symd.index import VERSION
 from symd.indexes import Indexes
 from symd.model.addresses import ByKernel, KernelOffset, Query
 from symd.model.answers import Answer, Answers
@@ -92,19 +93,26 @@ class Engine:
 
     def resume(self) -> None:
         """Finish what a process that was killed had begun: give files without a row theirs, and index what was stored and is
-        not indexed yet, or take it out again. May take long, and has no haste: a daemon does it beside its work. Ends early
-        when ``stop_resuming`` is called, or where nothing can be read for now."""
+        not indexed yet, or take it out again; then make indexes of older formats anew. May take long, and has no haste: a
+        daemon does it beside its work. Ends early when ``stop_resuming`` is called, or where nothing can be read for now."""
         self.store.adopt(self._stopping.is_set)
-        for record in [record for record in self.modules() if not record.format]:
+        unfinished = [record.sha256 for record in self.modules() if not record.format]
+        if self._done_for_each(unfinished, self._indexes.admit):
+            self._done_for_each(self.store.outdated(VERSION), self._indexes.renew)
+
+    def _done_for_each(self, digests: Sequence[str], act: Callable[[str], object]) -> bool:
+        """Whether all could be tried before ``stop_resuming`` or the end of what reads them."""
+        for digest in digests:
             if self._stopping.is_set():
-                return
+                return False
             try:
-                self._indexes.admit(record.sha256)
+                act(digest)
             except Unavailable as error:
                 if not isinstance(error, WorkerDied):
-                    return
+                    return False
             except SymdError:
                 continue  # it is remembered, or counted; whoever asks for the module hears it
+        return True
 
     def stop_resuming(self) -> None:
         """Let ``resume`` end after the module at hand."""

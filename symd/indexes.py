@@ -165,6 +165,17 @@ class Indexes:
         self._store.admit(digest, summary.format, tell=True)
         return summary
 
+    def renew(self, digest: str) -> None:
+        """Make the index of a module that has only indexes of older formats, which go then. It is not kept open. Whoever
+        asks for the module meanwhile waits, or has done this already."""
+        with self._building.setdefault(digest, threading.Lock()):
+            try:
+                if self.get_open(digest) is None and self._store.index(digest, VERSION) is None:
+                    self._built(digest, None)
+                self._store.drop_older_indexes(digest, VERSION)
+            finally:
+                self._building.pop(digest, None)
+
     def remove(self, digest: str) -> None:
         """Take a module out of the store and forget its index, also one that is being made. Raises ``ModuleNotFound``."""
         with self._building.setdefault(digest, threading.Lock()):

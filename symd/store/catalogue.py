@@ -173,6 +173,17 @@ _RECORD = """
 """
 _ONE = _RECORD + "WHERE sha256 = ?"
 _PAGE = _RECORD + "WHERE (added, sha256) > (?, ?) ORDER BY added, sha256 LIMIT ?"
+_OUTDATED = """
+    SELECT sha256 FROM modules AS m
+    WHERE EXISTS (SELECT 1 FROM indexes AS i WHERE i.sha256 = m.sha256 AND i.version < :version)
+      AND NOT EXISTS (SELECT 1 FROM indexes AS i WHERE i.sha256 = m.sha256 AND i.version >= :version)
+      AND NOT EXISTS (SELECT 1 FROM failures AS f WHERE f.sha256 = m.sha256 AND f.version = :version)
+    ORDER BY used
+"""
+_OLDER = """
+    SELECT sha256, version FROM indexes WHERE sha256 = :sha256 AND version < :version
+    AND EXISTS (SELECT 1 FROM indexes WHERE sha256 = :sha256 AND version = :version)
+"""
 _SIZES = "SELECT sha256, size FROM modules WHERE sha256 IN (SELECT value FROM json_each(?))"
 
 
@@ -323,6 +334,11 @@ class Catalogue:
         with self.reading() as connection:
             return set(connection.execute("SELECT sha256, version FROM indexes"))
 
+    def outdated(self, version: int) -> list[Digest]:
+        """Modules that have an index older than ``version`` and neither an index nor a failure of it, by use."""
+        with self.reading() as connection:
+            return [row[0] for row in connection.execute(_OUTDATED, {"version": version})]
+
     def record(self, digest: Digest) -> ModuleRecord | None:
         with self.reading() as connection:
             row = connection.execute(_ONE, (digest,)).fetchone()
@@ -428,6 +444,11 @@ def keep_index(connection: sqlite3.Connection, digest: Digest, version: int, siz
 def forget_indexes(connection: sqlite3.Connection, which: Iterable[tuple[Digest, int]]) -> None:
     """Drop the rows of index files that are gone."""
     connection.executemany("DELETE FROM indexes WHERE sha256 = ? AND version = ?", which)
+
+
+def older_indexes(connection: sqlite3.Connection, digest: Digest, version: int) -> list[tuple[Digest, int]]:
+    """A module's indexes older than ``version``; none where it has no index of that version."""
+    return connection.execute(_OLDER, {"sha256": digest, "version": version}).fetchall()
 
 
 def index_size(connection: sqlite3.Connection, digest: Digest, version: int) -> int:

@@ -295,6 +295,17 @@ class Store:
         with disk(self._paths.root), self._catalogue.writing() as connection:
             remove_indexes(connection, self._paths, [(checked_digest(digest), version)])
 
+    def outdated(self, version: int) -> list[Digest]:
+        """The modules that have indexes of formats older than ``version`` only, the least recently used first: so the order
+        of their uses stays. Those that cannot be indexed under ``version`` are left out."""
+        return self._catalogue.outdated(version)
+
+    def drop_older_indexes(self, digest: str, version: int) -> None:
+        """Remove a module's indexes of formats older than ``version``, where it has one of that."""
+        with disk(self._paths.root), self._catalogue.writing() as connection:
+            older = rows.older_indexes(connection, checked_digest(digest), version)
+            remove_indexes(connection, self._paths, older)
+
     def collect(self, version: int) -> Evicted:
         """Remove indexes of formats older than ``version`` and what is beyond ``Limits.store_size``; what went."""
         with disk(self._paths.root), self._catalogue.writing() as connection:
