@@ -257,7 +257,11 @@ class Indexes:
     def _built(self, digest: str, fresh: bytes | None) -> Index:
         if fresh is None:
             self._refuse(self._store.failure(digest, VERSION))
-        with self._attempt(digest), self._store.new_index(digest, VERSION) as file:
+        with self._attempt(digest) as made_meanwhile:
+            return made_meanwhile or self._made(digest, fresh)
+
+    def _made(self, digest: str, fresh: bytes | None) -> Index:
+        with self._store.new_index(digest, VERSION) as file:
             self.ask(digest, MakeIndex(str(file.path)), fresh)
             found = self._readable(file.mapped())
             if found is None:
@@ -265,13 +269,27 @@ class Indexes:
         return found
 
     @contextmanager
-    def _attempt(self, digest: str) -> Iterator[None]:
-        """An attempt to index, counted for as long as it has no answer; its error is remembered where it lasts."""
-        before = self._store.begin_attempt(digest, VERSION)
+    def _attempt(self, digest: str) -> Iterator[Index | None]:
+        """An attempt to index, counted for as long as it has no answer; its error is remembered where it lasts. The index
+        where another process made it meanwhile."""
+        with self._store.attempt(digest, VERSION) as before, self._counted(digest):
+            found = self._made_meanwhile(digest) if before.waited else None
+            if found is None and before.begun >= MAX_ATTEMPTS:
+                raise _given_up(before.begun, before.ending)
+            yield found
+
+    def _made_meanwhile(self, digest: str) -> Index | None:
+        self._refuse(self._store.failure(digest, VERSION))
+        found = self._readable(self._store.index(digest, VERSION))
+        if found is not None:
+            self._store.forget_attempts(digest, VERSION)
+        return found
+
+    @contextmanager
+    def _counted(self, digest: str) -> Iterator[None]:
+        """What becomes of the count when an attempt ends with an error."""
         self._attempted.add(digest)
         try:
-            if before.begun >= MAX_ATTEMPTS:
-                raise _given_up(before.begun, before.ending)
             yield
         except (DeadlineExceeded, WorkerDied) as error:
             self._store.note_attempt(digest, VERSION, error.message)

@@ -123,6 +123,29 @@ def sweep(folder: Path) -> int:
     return sum(_remove_if_abandoned(path) for path in list(folder.iterdir()) if path.name.startswith(_PREFIX))
 
 
+@contextmanager
+def turn(folder: Path, name: str) -> Iterator[bool]:
+    """Hold a turn at something, which has this name, against every other process and thread; whether others had to be waited
+    for. Its file is there as long as somebody holds it or waits, and ``sweep`` removes what the dead leave."""
+    path, waited = folder / f"{_PREFIX}{name}", False
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waited = True
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.fstat(handle).st_nlink:  # who held it before has not removed it
+                try:
+                    yield waited
+                finally:
+                    path.unlink(missing_ok=True)
+                return
+        finally:
+            os.close(handle)
+
+
 def abandoned(path: Path) -> bool:
     """Whether a file being written is there and its writer is dead."""
     return _if_abandoned(path, lambda _: None)

@@ -8,7 +8,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,7 @@ from symd.store.catalogue import Catalogue
 from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
 from symd.store.eviction import Evicted, make_room, remove_indexes, remove_modules
-from symd.store.files import IncomingFile, disk, make_folder, mapped, sha256_of, size_of
+from symd.store.files import IncomingFile, disk, make_folder, mapped, sha256_of, size_of, turn
 from symd.store.housekeeping import Housekeeping
 from symd.store.paths import StorePaths, digest_of, not_found
 from symd.store.rebuild import Rebuilt, rebuild
@@ -49,10 +49,11 @@ class ModuleState(NamedTuple):
 
 class Attempts(NamedTuple):
     """``begun`` attempts to index a module that have no answer; ``ending`` says of the last one how it ended ("": with
-    its process, or it has not ended)."""
+    its process). ``waited``: another one was under way until now, and may have left an answer."""
 
     begun: int
     ending: str
+    waited: bool
 
 
 class Store:
@@ -316,11 +317,17 @@ class Store:
         self._catalogue.compact()
         return Evicted(evicted.modules, [*older, *evicted.indexes])
 
-    def begin_attempt(self, digest: str, version: int) -> Attempts:
-        """Count an attempt to index the module, before it begins: should it end this process, or the one that does the
-        work, the count is what is left of it. An index or a failure that is kept forgets the count."""
-        with self._catalogue.writing(survives_power_cut=False) as connection:
-            return Attempts(*rows.count_attempt(connection, checked_digest(digest), version))
+    @contextmanager
+    def attempt(self, digest: str, version: int) -> Iterator[Attempts]:
+        """An attempt to index the module, at which all threads and processes take turns. It is counted before it begins:
+        should it end this process, or the one that does the work, the count is what is left of it. An index or a failure
+        that is kept forgets the count."""
+        with ExitStack() as stack:
+            with disk(self._paths.incoming):
+                waited = stack.enter_context(turn(self._paths.incoming, f"index-{checked_digest(digest)}"))
+            with self._catalogue.writing(survives_power_cut=False) as connection:
+                before = rows.count_attempt(connection, checked_digest(digest), version)
+            yield Attempts(*before, waited)
 
     def note_attempt(self, digest: str, version: int, ending: str) -> None:
         """Say how an attempt ended that had no answer."""

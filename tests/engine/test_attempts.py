@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,6 +48,11 @@ def outcomes(engine: Engine, count: int) -> list[type[BaseException]]:
     return found
 
 
+def attempts(store: Store, version: int = VERSION) -> int:
+    with store.attempt(DIGEST, version) as before:
+        return before.begun
+
+
 @pytest.mark.parametrize("error", [WorkerDied("died of SIGSEGV"), DeadlineExceeded("took too long")], ids=repr)
 def test_what_ends_the_process_that_reads_it_is_malformed_in_the_end(tmp_path: Path, error: SymdError) -> None:
     reader = Failing(error)
@@ -83,13 +91,13 @@ def test_an_answer_forgets_the_count(tmp_path: Path) -> None:
         outcomes(engine, MAX_ATTEMPTS - 1)
         reader.error = None
         assert engine.add(RAYCAST).sha256 == DIGEST
-        assert engine.store.begin_attempt(DIGEST, VERSION).begun == 0
+        assert attempts(engine.store) == 0
 
 
 def test_another_version_of_the_format_forgets_the_count(tmp_path: Path) -> None:
     with Engine(Store(tmp_path), reader=Failing(WorkerDied("died"))) as engine:
         outcomes(engine, MAX_ATTEMPTS)
-        assert engine.store.begin_attempt(DIGEST, VERSION + 1).begun == 0
+        assert attempts(engine.store, VERSION + 1) == 0
 
 
 def test_what_is_no_fault_of_the_modules_is_not_counted(tmp_path: Path) -> None:
@@ -108,7 +116,7 @@ def test_closing_counts_no_attempt_that_it_ends(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         engine.module(DIGEST)
     with Store(tmp_path) as store:
-        assert store.begin_attempt(DIGEST, VERSION).begun == 0
+        assert attempts(store) == 0
 
 
 def test_a_limit_that_was_raised_lets_the_module_be_tried_again(tmp_path: Path) -> None:
@@ -143,3 +151,28 @@ def test_a_watch_passes_over_a_module_that_cannot_be_read(tmp_path: Path, error:
         engine = Engine(store, reader=Failing(error))
         with engine.watch([Breakpoint("b", SourceLine("raycast.cl", 16))]) as watch:
             assert isinstance(next(iter(watch)), Watching)
+
+
+def test_engines_over_one_store_take_turns_and_build_once(tmp_path: Path) -> None:
+    """More of them than a module has attempts: those that wait are no failed ones."""
+    count = MAX_ATTEMPTS + 2
+    together = threading.Barrier(count)
+
+    class Slow(Failing):
+        def ask(self, module, question):
+            time.sleep(0.3)  # meanwhile the others come to wait
+            return super().ask(module, question)
+
+    with Store(tmp_path) as store:
+        store.put(RAYCAST)
+    readers = [Slow(None) for _ in range(count)]
+
+    def ask(reader: Slow) -> str:
+        with Engine(Store(tmp_path), reader=reader) as engine:
+            together.wait(60)
+            return engine.module(DIGEST).sha256
+
+    with ThreadPoolExecutor(count) as threads:
+        assert set(threads.map(ask, readers)) == {DIGEST}
+    assert sum(reader.asked for reader in readers) == 1
+    assert list((tmp_path / "incoming").iterdir()) == []
