@@ -194,8 +194,16 @@ _NAME = re.compile(r"catalogue(?:-([1-9][0-9]*))?\.sqlite")
 
 def newest(root: Path) -> Path:
     """The catalogue of a store: the last of those that replaced a damaged one (``rebuild``)."""
-    numbers = {int(match[1] or 1) for path in root.iterdir() if (match := _NAME.fullmatch(path.name))}
-    return _numbered(root, max(numbers, default=1))
+    return _numbered(root, max(_numbers(root), default=1))
+
+
+def replaced(root: Path) -> list[Path]:
+    """Catalogues beside the newest: who replaced them was killed before they were moved aside."""
+    return [_numbered(root, number) for number in sorted(_numbers(root))[:-1]]
+
+
+def _numbers(root: Path) -> set[int]:
+    return {int(match[1] or 1) for path in root.iterdir() if (match := _NAME.fullmatch(path.name))}
 
 
 def successor(path: Path) -> Path:

@@ -56,7 +56,7 @@ def make_room(
     excess = totals(connection).bytes + needed - limits.store_size
     if excess <= 0:
         return NOTHING
-    rows.touch(connection, usage.take())
+    rows.touch(connection, usage.recent())  # kept: what is refused is rolled back
     evicted = _chosen(connection, usage, excess, kept)
     if evicted is None:
         what = f"the store may have {limits.store_size} bytes, and what is in use leaves no room for {needed} more"

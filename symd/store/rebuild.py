@@ -13,10 +13,11 @@ import sqlite3
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
 from symd.errors import StoreUnavailable
-from symd.store.catalogue import DAMAGE, LOCK, existing, migrate, newest, successor
+from symd.store.catalogue import DAMAGE, LOCK, existing, migrate, newest, replaced, successor
 from symd.store.files import FILE_MODE, disk, locked, make_folder, sync_folder
 from symd.store.paths import StorePaths
 from symd.store.salvage import Salvage, salvage
@@ -50,6 +51,14 @@ def rebuild(paths: StorePaths, damaged: Path, *, durable: bool = True) -> Rebuil
     return rebuilt
 
 
+def finish(paths: StorePaths) -> None:
+    """Move aside what a rebuild left in its place that was killed."""
+    if replaced(paths.root):
+        with locked(paths.root / LOCK):
+            for damaged in replaced(paths.root):
+                _moved_aside(damaged, paths)
+
+
 def _filled(fresh: Path, damaged: Path) -> Salvage:
     """Make the file ``fresh``, with what can be read of ``damaged``."""
     fresh.unlink(missing_ok=True)
@@ -71,8 +80,9 @@ def _filled(fresh: Path, damaged: Path) -> Salvage:
 def _moved_aside(damaged: Path, paths: StorePaths) -> Path:
     """Where the damaged file stands from now on, with what SQLite keeps beside it."""
     make_folder(paths.damaged)
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    aside = paths.damaged / f"{damaged.stem}-{stamp}.sqlite"
+    stem = damaged.stem + time.strftime("-%Y%m%dT%H%M%SZ", time.gmtime())
+    names = (f"{stem}{further}.sqlite" for further in chain([""], (f"-{number}" for number in count(2))))
+    aside = next(path for name in names if not (path := paths.damaged / name).exists())
     for suffix in ("-wal", "-shm", ""):
         file = damaged.with_name(damaged.name + suffix)
         if file.exists():

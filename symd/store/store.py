@@ -30,7 +30,7 @@ from symd.store.eviction import Evicted, make_room, remove_indexes, remove_modul
 from symd.store.files import IncomingFile, disk, make_folder, mapped, sha256_of, size_of, turn
 from symd.store.housekeeping import Housekeeping
 from symd.store.paths import StorePaths, digest_of, not_found
-from symd.store.rebuild import Rebuilt, rebuild
+from symd.store.rebuild import Rebuilt, finish, rebuild
 from symd.store.recovery import Recovery, adopt, recover
 from symd.store.room import DiskRoom
 from symd.store.upload import Upload
@@ -122,6 +122,7 @@ class Store:
     def _in_step(self, rebuilt: Rebuilt | None) -> tuple[Catalogue, Recovery]:
         catalogue = Catalogue(self.root, durable=self._durable)
         with disk(self.root):
+            finish(self._paths)
             return catalogue, replace(recover(self._paths, catalogue), rebuilt=rebuilt)
 
     def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:

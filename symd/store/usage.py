@@ -55,11 +55,16 @@ class Usage:
         """Whether the module's index is open."""
         return any(is_open(digest) for is_open in self._open)
 
-    def take(self) -> Mapping[str, float]:
-        """When modules were used since the last call, in seconds since the epoch."""
+    def recent(self) -> Mapping[str, float]:
+        """When modules were used since ``take`` was called last, in seconds since the epoch."""
         for asked in self._asked:
             for digest in asked():
                 self.note(digest)
+        return self._noted.copy()
+
+    def take(self) -> Mapping[str, float]:
+        """The same, for who writes them: they are not kept any longer."""
+        self.recent()
         with self._lock:
             noted, self._noted = self._noted, {}
         return noted

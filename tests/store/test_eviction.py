@@ -158,3 +158,13 @@ def test_uploads_at_the_same_time_never_pass_the_limit(root: Path):
         assert len(over) == 40
         assert not any(over)
         assert len(there(store)) == 10
+
+
+def test_uses_outlive_an_upload_that_is_refused(store: Store):
+    a, b, *_ = (put(store, name) for name in "abcd")
+    store.data(a)
+    with pytest.raises(LimitExceeded, match="store_size"):
+        put(store, "x", 5 * SIZE)
+    e = put(store, "e")
+    assert {a, e} <= set(there(store))
+    assert b not in there(store)

@@ -178,3 +178,13 @@ def test_what_a_rebuild_that_was_killed_left_is_not_in_the_way(filled, root: Pat
     with Store(root) as store:
         assert len(store.records()) == len(filled[1].modules)
     assert not (root / "catalogue.fresh").exists()
+
+
+def test_a_rebuild_that_was_killed_before_it_moved_the_damaged_one_is_finished(filled, root: Path):
+    shutil.copytree(filled[0], root)
+    rebuilt = rebuild(_paths(root), newest(root))
+    shutil.copy(rebuilt.damaged, root / "catalogue.sqlite")
+    with Store(root) as store:
+        assert assert_right(store, filled[1]) == (60, 300, 8)
+    assert [path.name for path in sorted(root.glob("catalogue*.sqlite"))] == ["catalogue-2.sqlite"]
+    assert len(list((root / "damaged").glob("*.sqlite"))) == 2
