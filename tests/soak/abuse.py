@@ -22,6 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from symd.config import MIB
+from symd.model.rights import Right
+from symd.service.access_file import new_token, token_line
+from tests.service.authority import Authority
 from tests.soak.daemon import ROOT, Daemon, serving
 
 PROCESSES = 4
@@ -62,8 +65,10 @@ class Outcome:
 def run(folder: Path, seconds: float, clients: int, seed: int = 1, *, calm: bool = False) -> Outcome:
     """``folder`` keeps the store and the logs."""
     outcome = Outcome()
-    with disk(folder / "store") as own_disk, serving(folder) as daemon:
-        processes = [_clients(daemon, clients // PROCESSES, seed + number, calm) for number in range(PROCESSES)]
+    token, doors = tls_doors(folder)
+    with disk(folder / "store") as own_disk, serving(folder, further=doors) as daemon:
+        known = {"SYMD_TOKEN": token, "SYMD_TLS_CA": str(folder / "authority.pem")}
+        processes = [_clients(daemon, clients // PROCESSES, seed + number, calm, known) for number in range(PROCESSES)]
         abuse = Abuse(daemon, random.Random(seed), own_disk, outcome)
         for process in processes:
             assert process.stdout is not None
@@ -157,10 +162,21 @@ def disk(folder: Path) -> Iterator[bool]:
             subprocess.run(["umount", "-l", folder], check=True)
 
 
-def _clients(daemon: Daemon, count: int, seed: int, calm: bool) -> subprocess.Popen[str]:
+def tls_doors(folder: Path) -> tuple[str, list[str]]:
+    """A token that may read and write, and the options of a daemon that takes it over TLS, beside its socket."""
+    certificate, key = Authority(folder).issue("localhost")
+    access, token = folder / "access", new_token()
+    access.write_text(token_line("soak", frozenset({Right.READ, Right.WRITE}), token) + "\n")
+    access.chmod(0o600)
+    tls = ["--tls-cert", str(certificate), "--tls-key", str(key), "--access", str(access)]
+    return token, ["--address", "127.0.0.1:0", *tls]
+
+
+def _clients(daemon: Daemon, count: int, seed: int, calm: bool, known: dict[str, str]) -> subprocess.Popen[str]:
     share = 0.0 if calm else MALFORMED
-    command = [sys.executable, "-m", "tests.soak.abuse_client", daemon.address, str(count), str(seed), str(share)]
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    addresses = ",".join([daemon.address, *daemon.others])
+    command = [sys.executable, "-m", "tests.soak.abuse_client", addresses, str(count), str(seed), str(share)]
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"} | known
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
 
 

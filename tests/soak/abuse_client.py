@@ -22,14 +22,14 @@ from typing import Any
 import grpc
 import numpy as np
 
-from symd import Client, client
+from symd import Client, channel
 from symd.engine import Engine
 from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, ModuleNotFound, SymdError, Unavailable
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.names import Match, NameQuery
 from symd.store import Store
 from symd.v1.symbol_service_pb2 import SymbolizeRequest
-from tests.fuzz.mutations import SAMPLES, mutated
+from tests.fuzz.mutations import SAMPLES, changed, samples
 
 MODULES = (
     "kernels/bin/raycast/dg2-opt.dbg",
@@ -173,13 +173,13 @@ class AbusiveClient:
     def _malformed(self) -> None:
         if self.dice.random() < 0.5:
             try:
-                self.client.add(mutated(self.seed, self.dice.randrange(1 << 30)))
+                self.client.add(changed(self.dice, self.dice.choice(samples())))
             except SymdError as error:
                 if error.status not in REFUSED and not isinstance(error, PASSING):
                     raise
             return
-        with grpc.insecure_channel(self.address.split("#")[0]) as channel:
-            call = channel.unary_unary("/symd.v1.SymbolService/Symbolize")
+        with channel.connect(self.address, channel.default_credentials()) as connection:
+            call = connection.unary_unary("/symd.v1.SymbolService/Symbolize")
             try:
                 call(self.dice.randbytes(40) + SymbolizeRequest(name="modules/x").SerializeToString(), timeout=10)
             except grpc.RpcError as error:
@@ -193,7 +193,8 @@ def connected(address: str) -> Client:
 
 def main(addresses: str, count: str, seed: str, malformed: str) -> int:
     stopping, told = threading.Event(), Told()
-    client.OPTIONS = (*client.OPTIONS, ("grpc.use_local_subchannel_pool", 1))  # else all share one connection
+    alone = (("grpc.use_local_subchannel_pool", 1),)  # else all share one connection
+    channel._OPTIONS, channel._PLAIN_OPTIONS = channel._OPTIONS + alone, channel._PLAIN_OPTIONS + alone  # type: ignore[misc]
     signal.signal(signal.SIGTERM, lambda _number, _frame: stopping.set())
     modules = known_modules()
     first = connected(addresses.partition(",")[0])

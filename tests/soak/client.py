@@ -33,7 +33,7 @@ from symd.model.names import Match, NameQuery
 from symd.store import Store
 from symd.v1.module_service_pb2 import UploadHeader, UploadModuleRequest
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
-from tests.fuzz.mutations import SAMPLES, mutated
+from tests.fuzz.mutations import SAMPLES, changed, samples
 
 MODULES = ("kernels/bin/*/dg2-opt.dbg", "amdgpu/bin/v[456]-*.co", "cuda/bin/*lines.cubin", "spirv/bin/*.spv")
 REFUSED = {"INVALID_ARGUMENT", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"}
@@ -127,7 +127,7 @@ class Worker:
         assert self.client.missing([*self.digests, "0" * 64]) == ["0" * 64]
 
     def bad_upload(self) -> None:
-        data = mutated(self.seed, self.dice.randrange(1 << 30))
+        data = changed(self.dice, self.dice.choice(samples()))
         try:
             self.same(lambda to: to.add(data))
         except SymdError as error:

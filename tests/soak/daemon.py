@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from symd import Client
@@ -31,6 +31,7 @@ class Daemon:
     store: Path
     log: Path
     process: subprocess.Popen[str]
+    others: list[str] = field(default_factory=list)
 
     def client(self, timeout: float = 60) -> Client:
         return Client(self.address, timeout=timeout)
@@ -67,10 +68,11 @@ class Daemon:
 
 
 @contextmanager
-def serving(folder: Path, name: str = "daemon") -> Iterator[Daemon]:
-    """A daemon whose store is in ``folder``, which may have one already; killed at the end if it is still there."""
+def serving(folder: Path, name: str = "daemon", further: Sequence[str] = ()) -> Iterator[Daemon]:
+    """A daemon whose store is in ``folder``, which may have one already; killed at the end if it is still there. ``further``
+    are options of ``symd serve``; what they let it serve at beside the socket stands in ``others``."""
     address, log = f"unix:{folder}/{name}.sock", folder / f"{name}.log"
-    command = [sys.executable, "-m", "symd", "serve", "--address", address, "--store", str(folder / "store")]
+    command = [sys.executable, "-m", "symd", "serve", "--address", address, "--store", str(folder / "store"), *further]
     with (
         log.open("w") as errors,
         subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
@@ -79,6 +81,7 @@ def serving(folder: Path, name: str = "daemon") -> Iterator[Daemon]:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == f"symd serves at {address}\n", log.read_text()
+            daemon.others += [process.stdout.readline().split()[-1] for word in further if word == "--address"]
             yield daemon
         finally:
             process.kill()
