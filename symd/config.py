@@ -234,6 +234,8 @@ class Config:
     """Streams open at a time; each that has sent something holds a thread of its own."""
     watches: int = 64
     """Watches of breakpoints open at a time; each holds a thread that sleeps."""
+    metrics: str = ""
+    """Where Prometheus may ask, ``unix:PATH`` or ``HOST:PORT``; "" for nowhere."""
     grace: float = 5.0
     """Seconds that running requests get after SIGTERM."""
     source_roots: tuple[str, ...] = ()

@@ -84,7 +84,20 @@ def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: 
     help="Let clients grab from the driver generation in this folder by this name; $SYMD_DRIVERS may name some too.",
 )
 @door_options
-@click.option("-v", "--verbose", is_flag=True, help="Log each step on stderr.")
+@click.option(
+    "--metrics",
+    default=_DEFAULTS.metrics,
+    metavar="ADDRESS",
+    help="Tell Prometheus what the daemon does, at HOST:PORT or unix:PATH (path /metrics, no password).",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log each request and each step on stderr.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="A line of text for each record, or an object of JSON.",
+)
 @limit_option
 def command(
     addresses: tuple[str, ...],
@@ -96,7 +109,9 @@ def command(
     rules: tuple[PathRule, ...],
     drivers: Mapping[str, str],
     doors: Doors,
+    metrics: str,
     verbose: bool,
+    log_format: str,
     limits: Limits,
 ) -> int:
     """Run the daemon until SIGTERM or Ctrl-C: gRPC on a Unix socket that only you may use, or TCP when asked.
@@ -105,11 +120,7 @@ def command(
     """
     from symd.service import serve  # noqa: PLC0415 - the help need not wait for gRPC
 
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        stream=sys.stderr,
-        format="symd: %(levelname)s: %(message)s" if not verbose else "%(asctime)s %(name)s %(levelname)s: %(message)s",
-    )
+    _configure_log(verbose=verbose, as_json=log_format == "json")
     logging.getLogger("symd.audit").setLevel(logging.INFO)  # who wrote what is always told
     config = Config(
         limits=limits,
@@ -123,8 +134,22 @@ def command(
         source_map=tuple((rule.prefix, rule.replacement) for rule in rules),
         drivers=drivers,
         doors=doors,
+        metrics=metrics,
     )
     return serve(config, ready=_say_ready)
+
+
+def _configure_log(*, verbose: bool, as_json: bool) -> None:
+    from symd.service.log_format import JsonLines  # noqa: PLC0415 - as above
+
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        stream=sys.stderr,
+        format="symd: %(levelname)s: %(message)s" if not verbose else "%(asctime)s %(name)s %(levelname)s: %(message)s",
+    )
+    if as_json:
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonLines())
 
 
 def _say_ready(address: str) -> None:

@@ -8,7 +8,7 @@ and back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from symd.service.call import Call
 from symd.service.flight import COUNTED_BYTES, BytesInFlight
 from symd.service.guard import check_deadline
 from symd.service.lanes import Work
+from symd.service.request_log import requests_logged
 from symd.service.service_context import ServiceContext
 from symd.wire.field_count import COUNTED_BYTES as COUNTED_FIELDS_BYTES
 from symd.wire.field_count import check_fields
@@ -66,16 +67,23 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
     data = await service.waiting.first_message(context, call)
     if data is EOF:
         raise await _no_message()
+    call.received = len(data)
     check_deadline(call)
     if method.at_once is not None and len(data) <= AT_ONCE_BYTES:
-        answer = method.at_once(service, method.read(data, service.config.limits))
+        request = method.read(data, service.config.limits)
+        _note(request, call)
+        answer = method.at_once(service, request)
+        call.index_was_open = answer is not None
         if answer is not None:
-            return answer.SerializeToString()
+            response = answer.SerializeToString()
+            call.sent = len(response)
+            return response
     work = Work.BATCH if len(data) > BATCH_BYTES and method.work is Work.QUESTION else method.work
     holding = _Holding(service.flight, call.client, context)
     holding.take(len(data))
     response = await service.lanes[work].run(call.client, partial(_read_and_answer, method, service, data, call))
     holding.take(len(response))
+    call.sent = len(response)
     return response
 
 
@@ -134,8 +142,17 @@ def _receive(requests: Requests | None, context: Any, call: Call) -> asyncio.Tas
 
 
 def _read_and_answer(method: Method, service: ServiceContext, data: bytes, call: Call) -> bytes:
-    response: Message = method.handle(service, method.read(data, service.config.limits), call)
+    request = method.read(data, service.config.limits)
+    _note(request, call)
+    response: Message = method.handle(service, request, call)
     return _written(response, service.config.limits)
+
+
+def _note(request: Any, call: Call) -> None:
+    """Note for the log what is asked about."""
+    if requests_logged():
+        call.module = getattr(request, "name", "") or getattr(request, "parent", "")
+        call.count = len(getattr(request, "queries", ())) or getattr(getattr(request, "column", None), "count", 0)
 
 
 def _written(response: Message, limits: Limits) -> bytes:
@@ -164,14 +181,27 @@ def _answer_with(
 ) -> bytes | None:
     """In the lane's thread."""
     limits = service.config.limits
-    request = (method.read(each, limits) for each in asked) if isinstance(asked, Requests) else asked()
+    request: Any
+    if isinstance(asked, Requests):
+        request = _each(method, asked, limits, call)
+    else:
+        request = asked()
+        _note(request, call)
     answer = method.handle(service, request, call)
     if responses is None:
         return _written(answer, limits)
     with closing(answer):
         for each in answer:
-            responses.put(_written(each, limits))
+            data = _written(each, limits)
+            call.sent += len(data)
+            responses.put(data)
     return None
+
+
+def _each(method: Method, requests: Requests, limits: Limits, call: Call) -> Iterator[Message]:
+    for data in requests:
+        call.received += len(data)
+        yield method.read(data, limits)
 
 
 def _retrieved(job: asyncio.Task[Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 
 class CallEnded(Exception):
@@ -16,7 +16,10 @@ class Call:
     """``method`` is the full name, ``peer`` is where the call comes from. ``seconds`` are left; None: no deadline.
 
     ``client`` is whose turns it takes and whose share it uses, ``caller`` who makes it ("" until that is known). ``subject`` is
-    what a handler that changes something says of the thing.
+    what a handler that changes something says of the thing. ``module`` and ``count`` are what was asked about and how many
+    addresses, ``received`` and ``sent`` bytes of messages; ``index_was_open`` whether a few addresses were answered at once, None
+    where that was not asked. ``number`` is the call's id in this daemon's log, ``ending`` the reason and metadata of
+    the error that it was ended with while its client was waited for.
     """
 
     __slots__ = (
@@ -27,16 +30,27 @@ class Call:
         "begun",
         "caller",
         "client",
+        "count",
+        "ending",
+        "index_was_open",
         "is_owner",
         "method",
+        "module",
+        "number",
         "peer",
+        "received",
+        "sent",
         "subject",
     )
 
-    def __init__(self, method: str, peer: str, seconds: float | None) -> None:
+    def __init__(self, method: str, peer: str, seconds: float | None, number: int = 0) -> None:
+        self.number = number
+        self.count = self.received = self.sent = 0
+        self.index_was_open: bool | None = None
+        self.ending: tuple[str, Mapping[str, str]] | None = None
         self.method = method
         self.client = self.peer = peer
-        self.caller = self.subject = ""
+        self.caller = self.subject = self.module = ""
         self.is_owner = False
         self.begun = time.monotonic()
         self._deadline = None if seconds is None else self.begun + seconds

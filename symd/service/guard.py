@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any
 
 from grpc.aio import BaseError
@@ -16,39 +17,51 @@ from symd.errors import DeadlineExceeded, SymdError
 from symd.service.audit import CANCELLED, OK, audit
 from symd.service.call import Call, CallEnded
 from symd.service.doors import Doorkeeper
+from symd.service.metrics import Metrics
+from symd.service.request_log import log_request
 from symd.wire.failures import to_status
 
 log = logging.getLogger("symd.service")
+
+_NUMBERS = count(1)
+_NOTHING: Mapping[str, str] = {}
 
 Answer = Callable[[Any, Call], Awaitable[Any]]
 """Takes what grpc.aio gives a handler and the call; returns the response's bytes, or None where it has sent them."""
 
 
-def guard(method: str, answer: Answer, doors: Doorkeeper) -> Callable[[Any, Any], Awaitable[Any]]:
+def guard(
+    method: str, answer: Answer, doors: Doorkeeper, metrics: Metrics | None = None
+) -> Callable[[Any, Any], Awaitable[Any]]:
     """The handler that grpc.aio calls when the headers of a call come, its message not yet."""
 
     async def guarded(_requests: Any, context: Any) -> Any:
-        call = Call(method, context.peer(), context.time_remaining())
-        outcome = CANCELLED
+        call = Call(method, context.peer(), context.time_remaining(), next(_NUMBERS))
+        outcome, metadata = CANCELLED, _NOTHING
         try:
             doors.admit(call, context)
             answered = await answer(context, call)
             outcome = OK
         except SymdError as error:
-            outcome = error.reason
+            outcome, metadata = error.reason, error.metadata
             await fail(context, error)
         except BaseError:
             raise  # the call has ended; gRPC knows
         except CallEnded:
             raise asyncio.CancelledError from None  # likewise: what ended it has told the caller why
         except Exception as error:  # noqa: BLE001 - the last guard: logged whole, and the caller gets its id
-            outcome = SymdError.reason
-            await fail(context, defect(error))
+            found = defect(error)
+            outcome, metadata = found.reason, found.metadata
+            await fail(context, found)
         else:
             return answered
         finally:
             call.end()
+            outcome, metadata = call.ending or (outcome, metadata)
             audit(call, outcome)
+            log_request(call, outcome, metadata.get("id", ""))
+            if metrics is not None:
+                metrics.ended(call, outcome, metadata.get("limit", ""))
 
     return guarded
 

@@ -17,6 +17,8 @@ from symd.engine import Engine
 from symd.errors import SymdError
 from symd.model.rights import rights_text
 from symd.service.addresses import UNIX, listening
+from symd.service.metrics import Metrics
+from symd.service.metrics_page import telling
 from symd.service.server import build_daemon
 from symd.service.workers import Workers
 from symd.store import Store
@@ -35,9 +37,12 @@ def serve(config: Config, engine: Host | None = None, ready: Ready | None = None
     with ExitStack() as stack:
         signals = stack.enter_context(closing(_Signals(_noted(config.doors))))
         own = None
+        metrics = Metrics() if config.metrics else None
         if engine is None:
-            engine, recovery = own = stack.enter_context(_opened(config))
-        daemon = build_daemon(engine, config)
+            engine, recovery = own = stack.enter_context(_opened(config, metrics))
+        daemon = build_daemon(engine, config, metrics)
+        if metrics is not None:
+            log.info("metrics at %s", stack.enter_context(telling(config.metrics, metrics.page)))
         wanted = dict.fromkeys(config.addresses or (config.address,))
         addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors)) for address in wanted]
         daemon.server.start()
@@ -93,7 +98,7 @@ def _noted(doors: Doors) -> Sequence[signal.Signals]:
 
 
 @contextmanager
-def _opened(config: Config) -> Iterator[tuple[Engine, threading.Thread]]:
+def _opened(config: Config, metrics: Metrics | None) -> Iterator[tuple[Engine, threading.Thread]]:
     """The engine over the configured store, with the real drivers and disassemblers; and the thread, to be started once
     calls are answered, that finishes what a daemon that was killed had begun."""
     import zstandard  # noqa: F401, PLC0415 - indexes import it when they first need it: that would be a question's time
@@ -101,8 +106,9 @@ def _opened(config: Config) -> Iterator[tuple[Engine, threading.Thread]]:
     from symd.disasm import disassemble  # noqa: PLC0415 - a daemon that is given its engine needs neither
     from symd.drivers import grab  # noqa: PLC0415
 
+    told = None if metrics is None else metrics.read
     with ExitStack() as stack:
-        workers = stack.enter_context(Workers(config.limits, config.readers, config.builders))
+        workers = stack.enter_context(Workers(config.limits, config.readers, config.builders, told))
         store = Store(config.store, config.limits, adopt_later=True)
         engine = stack.enter_context(
             Engine(store, config.limits, partial(grab, drivers=config.drivers), disassemble, workers)

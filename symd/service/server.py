@@ -19,6 +19,7 @@ from symd.service.event_loop import Options, Server
 from symd.service.flight import BytesInFlight
 from symd.service.health import NOT_SERVING, SERVING, Health
 from symd.service.lanes import Lanes, lanes_of
+from symd.service.metrics import Metrics
 from symd.service.reflection import REFLECTION, Reflection
 from symd.service.service_context import MAX_REQUEST, ServiceContext
 from symd.service.table import Router, services
@@ -49,6 +50,7 @@ class Daemon:
     watches: Watches
     lanes: Lanes
     flight: BytesInFlight
+    waiting: WaitingCalls
 
     def set_health(
         self, status: health_pb2.HealthCheckResponse.ServingStatus, names: Iterable[str] | None = None
@@ -80,16 +82,21 @@ def build_server(engine: Host, config: Config) -> Server:
     return build_daemon(engine, config).server
 
 
-def build_daemon(engine: Host, config: Config) -> Daemon:
-    """The same with its health and its end in hand."""
+def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None) -> Daemon:
+    """The same with its health and its end in hand. ``metrics`` counts its calls."""
     names = (*(service.full_name for service in services()), HEALTH, *REFLECTION)
     waiting = WaitingCalls(config.limits)
     context = ServiceContext(engine, config, lanes_of(config), waiting, BytesInFlight(config.limits), Watches(), names)
     health = Health(names, waiting)
     doors = doorkeeper(config.doors)
-    router = Router(context, health, Reflection(names, waiting), doors)
+    router = Router(context, health, Reflection(names, waiting), doors, metrics)
     server = Server(router, options(config.limits))
-    return Daemon(server, engine, doors, health, context.stopping, context.watches, context.lanes, context.flight)
+    daemon = Daemon(
+        server, engine, doors, health, context.stopping, context.watches, context.lanes, context.flight, waiting
+    )
+    if metrics is not None:
+        metrics.watch(daemon)
+    return daemon
 
 
 def options(limits: Limits) -> Options:

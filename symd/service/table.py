@@ -22,6 +22,7 @@ from symd.service.doors import Doorkeeper
 from symd.service.guard import Answer, guard
 from symd.service.health import Health
 from symd.service.lanes import Work
+from symd.service.metrics import Metrics
 from symd.service.reflection import REFLECTION, Reflection
 from symd.service.service_context import ServiceContext
 from symd.v1 import (
@@ -78,8 +79,16 @@ class Router(grpc.GenericRpcHandler):
     """Every path of HTTP/2 that is served and its handler. To gRPC every request is a stream, whatever the protos say, which
     on the wire is the same: so that the handler begins with the headers, and waits for the message itself."""
 
-    def __init__(self, service: ServiceContext, health: Health, reflection: Reflection, doors: Doorkeeper) -> None:
+    def __init__(
+        self,
+        service: ServiceContext,
+        health: Health,
+        reflection: Reflection,
+        doors: Doorkeeper,
+        metrics: Metrics | None = None,
+    ) -> None:
         self._doors = doors
+        self._metrics = metrics
         self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         for method in METHODS.values():
             way = answer_stream if method.many_requests or method.many_responses else answer_one
@@ -100,4 +109,4 @@ class Router(grpc.GenericRpcHandler):
     def _add(self, method: str, answer: Answer, *, many: bool) -> None:
         make = grpc.stream_stream_rpc_method_handler if many else grpc.stream_unary_rpc_method_handler
         service, _, name = method.rpartition(".")
-        self._handlers[f"/{service}/{name}"] = make(guard(method, answer, self._doors))
+        self._handlers[f"/{service}/{name}"] = make(guard(method, answer, self._doors, self._metrics))

@@ -148,6 +148,7 @@ class WaitingCalls:
         """End a call whose coroutine waits for its client."""
         self._forget(call)
         self.close(call)
+        call.ending = error.reason, error.metadata
         task = asyncio.get_running_loop().create_task(_aborted(context, error))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -30,6 +32,8 @@ from symd.reading.values import decode
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+Told = Callable[[str, str, float], None]
+"""Told of each question: "index" or "question", "OK" or the reason of an error, seconds."""
 QUICK_SECONDS: Final = 2.0
 """What takes longer is begun again where nobody waits behind it."""
 LARGE_MODULE: Final = 1 << 20
@@ -43,8 +47,9 @@ class Workers:
 
     elsewhere = True
 
-    def __init__(self, limits: Limits, readers: int = 2, builders: int = 2) -> None:
+    def __init__(self, limits: Limits, readers: int = 2, builders: int = 2, told: Told | None = None) -> None:
         self._limits = limits
+        self._told = told
         self._quick = Pool(_FUNCTION, readers)
         self._long = Pool(_FUNCTION, builders)
 
@@ -66,6 +71,18 @@ class Workers:
         self._long.close()
 
     def ask(self, module: ModuleFile, question: Question[T]) -> T:
+        """``_ask``, and ``told`` is called."""
+        work, begun, outcome = "index" if isinstance(question, MakeIndex) else "question", time.monotonic(), "OK"
+        try:
+            return self._ask(module, question)
+        except SymdError as error:
+            outcome = error.reason
+            raise
+        finally:
+            if self._told is not None:
+                self._told(work, outcome, time.monotonic() - begun)
+
+    def _ask(self, module: ModuleFile, question: Question[T]) -> T:
         """The answer. Raises what the question raises; DeadlineExceeded or LimitExceeded, which name the limit that the
         process passed; WorkerDied when it died otherwise; Malformed, with the id of what the log says, for an exception
         that nobody expected; Unavailable when no process can be started."""

@@ -1,0 +1,95 @@
+"""What Prometheus may ask of a daemon (prometheus.io/docs/practices/naming): calls by method and outcome, how long they took, what
+was refused by which limit, the processes that read modules, and what is held and waits now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from symd.service.call import Call
+from symd.service.memory import own_bytes
+
+if TYPE_CHECKING:
+    from symd.service.server import Daemon
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+"""The upper bounds of the histograms' buckets."""
+
+
+class Metrics:
+    """Counts of one daemon since it started. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._seconds = Histogram(
+            "symd_call_seconds", "Seconds from a call's headers to its end.", ("method",), buckets=SECONDS,
+            registry=self._registry,
+        )  # fmt: skip
+        self._calls = Counter("symd_calls", "Calls that ended.", ("method", "outcome"), registry=self._registry)
+        self._refusals = Counter(
+            "symd_refusals", "Calls that ended with an error.", ("reason", "limit"), registry=self._registry
+        )
+        self._at_once = Counter(
+            "symd_single_questions", "Questions about few addresses, by whether the module's index was open.", ("open",),
+            registry=self._registry,
+        )  # fmt: skip
+        self._reads = Histogram(
+            "symd_module_read_seconds", "Seconds that a process took to index or to read a module.", ("work", "outcome"),
+            buckets=SECONDS, registry=self._registry,
+        )  # fmt: skip
+        self._by_method: dict[str, Histogram] = {}
+        self._ok: dict[str, Counter] = {}
+
+    def ended(self, call: Call, outcome: str, limit: str = "") -> None:
+        """Count a call. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an error, ``limit`` the limit that it names."""
+        method = call.method
+        seconds = self._by_method.get(method)
+        if seconds is None:
+            seconds = self._by_method[method] = self._seconds.labels(method)
+            self._ok[method] = self._calls.labels(method, "OK")
+        seconds.observe(time.monotonic() - call.begun)
+        if outcome == "OK":
+            self._ok[method].inc()
+        else:
+            self._calls.labels(method, outcome).inc()
+            self._refusals.labels(outcome, limit).inc()
+        if call.index_was_open is not None:
+            self._at_once.labels("yes" if call.index_was_open else "no").inc()
+
+    def read(self, work: str, outcome: str, seconds: float) -> None:
+        """Count a module's index (``work`` is "index") or a question that its bytes answer ("question"). ``outcome`` is "OK" or
+        the reason of an error: ``WORKER_DIED`` where the process did not end by itself."""
+        self._reads.labels(work, outcome).observe(seconds)
+
+    def watch(self, daemon: Daemon) -> None:
+        """Tell what this daemon holds, too."""
+        self._registry.register(_Now(daemon))
+
+    def page(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+
+class _Now(Collector):
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def collect(self) -> Iterator[Metric]:
+        daemon = self._daemon
+        held = GaugeMetricFamily("symd_bytes_in_flight", "Bytes of large messages that are held.")
+        held.add_metric((), daemon.flight.total)
+        silent = GaugeMetricFamily("symd_waiting_calls", "Calls that wait for their first message.")
+        silent.add_metric((), daemon.waiting.count)
+        memory = GaugeMetricFamily("symd_own_memory_bytes", "Memory of the daemon's own, mapped files not counted.")
+        memory.add_metric((), own_bytes())
+        running = GaugeMetricFamily("symd_lane_running", "Threads at work, by kind of work.", labels=("work",))
+        waiting = GaugeMetricFamily("symd_lane_waiting", "Calls that wait for a thread.", labels=("work",))
+        for work, lane in daemon.lanes.items():
+            running.add_metric((work.name.lower(),), lane.running)
+            waiting.add_metric((work.name.lower(),), lane.waiting)
+        yield from (held, silent, memory, running, waiting)

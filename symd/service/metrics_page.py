@@ -1,0 +1,95 @@
+"""The metrics over HTTP, on a port or a Unix socket of their own: one page, to whoever asks, with no names of modules or clients."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, Final
+
+from symd.errors import FailedPrecondition, InvalidInput
+from symd.service.addresses import UNIX, socket_path
+
+SECONDS: Final = 5.0
+"""The longest that one who asks may take."""
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@contextmanager
+def telling(address: str, page: Callable[[], bytes]) -> Iterator[str]:
+    """Tell ``page`` at ``HOST:PORT`` or ``unix:PATH`` (mode 0600) while it lasts; the address. Raises ``InvalidInput`` and
+    ``FailedPrecondition``."""
+    server, where = _listening(address, page)
+    thread = threading.Thread(target=server.serve_forever, name="symd-metrics", daemon=True)
+    thread.start()
+    try:
+        yield where
+    finally:
+        server.shutdown()
+        server.server_close()
+        if where.startswith(UNIX):
+            Path(where.removeprefix(UNIX)).unlink(missing_ok=True)
+
+
+def _listening(address: str, page: Callable[[], bytes]) -> tuple[HTTPServer, str]:
+    try:
+        if address.startswith(UNIX):
+            path = socket_path(address)
+            with suppress(FileNotFoundError):
+                if path.is_socket():
+                    path.unlink()
+            before = os.umask(0o177)
+            try:
+                return _UnixServer(path, page), f"{UNIX}{path}"
+            finally:
+                os.umask(before)
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            raise InvalidInput("not an address for metrics", where=address, hint="give HOST:PORT or unix:PATH")
+        server = HTTPServer((host, int(port)), _handler(page))
+        return server, f"{host}:{server.server_address[1]}"
+    except OSError as error:
+        raise FailedPrecondition(
+            f"cannot tell metrics there: {error.strerror}", where=address, hint="choose another with --metrics"
+        ) from error
+
+
+class _UnixServer(HTTPServer):
+    address_family = socket.AF_UNIX
+
+    def __init__(self, path: Path, page: Callable[[], bytes]) -> None:
+        super().__init__(str(path), _handler(page))  # type: ignore[arg-type] # an address of its family
+
+    def server_bind(self) -> None:
+        """Bind; a path has no host name to look up."""
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = "localhost", 0
+
+
+def _handler(page: Callable[[], bytes]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = SECONDS
+
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] != "/metrics":
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            data = page()
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_arguments: Any) -> None:
+            """Who asks is not told: it happens every few seconds."""
+
+        def address_string(self) -> str:
+            return "metrics"
+
+    return Handler

@@ -1,0 +1,40 @@
+"""One line of the log ``symd.requests`` for each call that has ended, where somebody asked for that (``symd serve -v``): its id,
+who made it, what was asked, what it cost, and what came of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from symd.service.call import Call
+from symd.service.log_format import line
+
+log = logging.getLogger("symd.requests")
+
+
+def requests_logged() -> bool:
+    """Whether somebody wants the lines."""
+    return log.isEnabledFor(logging.INFO)
+
+
+def log_request(call: Call, outcome: str, error_id: str = "") -> None:
+    """Write the line of a call that has ended. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an error, ``error_id`` what
+    the log has a defect's traceback under."""
+    if not requests_logged():
+        return
+    facts: dict[str, Any] = {
+        "id": call.number,
+        "client": call.caller or call.peer,
+        "peer": call.peer,
+        "method": call.method.rpartition(".")[2],
+        "module": call.module or call.subject,
+        "count": call.count,
+        "milliseconds": round((time.monotonic() - call.begun) * 1e3, 3),
+        "received": call.received,
+        "sent": call.sent,
+        "outcome": outcome,
+    }
+    if error_id:
+        facts["error_id"] = error_id
+    log.info(line(facts), extra={"facts": facts})

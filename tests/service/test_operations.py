@@ -1,0 +1,161 @@
+"""What an operator sees of a daemon: a line for each request, and what Prometheus is told."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import socket
+import stat
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import grpc
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from symd import Client
+from symd.config import Config
+from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound
+from symd.model.addresses import ByAddress
+from symd.service.addresses import listening
+from symd.service.log_format import JsonLines, line
+from symd.service.metrics import Metrics
+from symd.service.metrics_page import telling
+from symd.service.server import build_daemon
+from symd.v1 import symbol_service_pb2 as s
+from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
+from tests.service.fakes import DIGEST, GOOD, FakeEngine
+from tests.service.test_budgets import eventually
+from tests.service.test_calls import refusal
+
+SAMPLE = (Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.dbg").read_bytes()
+
+
+def told(page):
+    """Every sample by its name and labels."""
+    families = text_string_to_metric_families(page.decode())
+    return {(each.name, *sorted(each.labels.items())): each.value for family in families for each in family.samples}
+
+
+@pytest.fixture
+def counted(tmp_path):
+    """(client, metrics) of a daemon over the fake engine."""
+    config = Config(store=tmp_path, address=f"unix:{tmp_path}/s", grace=1.0)
+    engine, metrics = FakeEngine(), Metrics()
+    engine.add(GOOD)
+    daemon = build_daemon(engine, config, metrics)
+    with listening(daemon.server, config.address, daemon.doors) as address, Client(address) as client:
+        daemon.server.start()
+        yield client, metrics
+        daemon.stop(0.2)
+
+
+def test_calls_are_counted_by_method_and_outcome(counted):
+    client, metrics = counted
+    for _ in range(3):
+        client.symbolize_one(DIGEST, ByAddress(0x150))
+    with pytest.raises(ModuleNotFound):
+        client.record("0" * 64)
+    with grpc.insecure_channel(client.address) as channel:
+        batch = s.SymbolizeRequest(name=f"modules/{DIGEST}", queries=[{}] * 600_000)
+        refusal(lambda: SymbolServiceStub(channel).Symbolize(batch))
+    method = ("method", "symd.v1.SymbolService.Symbolize")
+    assert eventually(lambda: told(metrics.page())["symd_call_seconds_count", method] == 4)
+    samples = told(metrics.page())
+    assert samples["symd_calls_total", method, ("outcome", "OK")] == 3
+    assert samples["symd_single_questions_total", ("open", "yes")] == 3
+    assert samples["symd_refusals_total", ("limit", ""), ("reason", "UNKNOWN_MODULE")] == 1
+    assert samples["symd_refusals_total", ("limit", "request_fields"), ("reason", "LIMIT_EXCEEDED")] == 1
+    assert samples["symd_bytes_in_flight",] == 0
+    assert samples["symd_own_memory_bytes",] > 1 << 20
+    assert ("symd_lane_running", ("work", "question")) in samples
+
+
+def test_a_request_is_a_line_of_the_log(counted, caplog):
+    client, _ = counted
+    with caplog.at_level(logging.INFO, "symd.requests"):
+        client.symbolize(DIGEST, [ByAddress(0x150)] * 2)
+        with pytest.raises(ModuleNotFound):
+            client.record("0" * 64)
+        assert eventually(lambda: len(caplog.records) == 2)
+    first, second = caplog.records
+    assert first.facts["method"] == "Symbolize"
+    assert (first.facts["module"], first.facts["count"]) == (f"modules/{DIGEST}", 2)
+    assert (first.facts["client"], first.facts["outcome"]) == ("owner", "OK")
+    assert first.facts["received"] > 0 < first.facts["sent"]
+    assert second.facts["outcome"] == "UNKNOWN_MODULE"
+    assert second.facts["id"] > first.facts["id"]
+    assert "outcome=UNKNOWN_MODULE" in second.getMessage()
+
+
+def test_a_client_cannot_write_lines_of_its_own():
+    assert line({"module": 'a"b\nid=7', "outcome": "OK", "client": ""}) == 'module="a\\"b\\nid=7" outcome=OK'
+
+
+def test_json_lines_hold_facts_messages_and_tracebacks():
+    record = logging.LogRecord("symd.x", logging.INFO, "", 0, "said %s", ("é\n",), None)
+    plain = json.loads(JsonLines().format(record))
+    assert (plain["message"], plain["log"], plain["level"]) == ("said é\n", "symd.x", "INFO")
+    record.facts = {"count": 3}
+    assert json.loads(JsonLines().format(record))["count"] == 3
+    try:
+        json.loads("why")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    assert "JSONDecodeError" in json.loads(JsonLines().format(record))["traceback"]
+
+
+def test_metrics_are_told_on_a_port_of_their_own():
+    with telling("127.0.0.1:0", lambda: b"x 1\n") as address:
+        assert urllib.request.urlopen(f"http://{address}/metrics", timeout=5).read() == b"x 1\n"
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"http://{address}/", timeout=5)
+        caught.value.close()
+        assert caught.value.code == 404
+        with pytest.raises(FailedPrecondition), telling(address, bytes):
+            pass
+
+
+def test_metrics_are_told_on_a_unix_socket_that_only_its_owner_may_use(tmp_path):
+    path = tmp_path / "m"
+    with telling(f"unix:{path}", lambda: b"x 1\n"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        connection = http.client.HTTPConnection("localhost")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(str(path))
+        connection.request("GET", "/metrics")
+        assert connection.getresponse().read() == b"x 1\n"
+        connection.close()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("address", ["", "localhost", ":1", "localhost:99999", "unix:"])
+def test_what_is_no_address_for_metrics_is_refused(address):
+    with pytest.raises(InvalidInput), telling(address, bytes):
+        pass
+
+
+def test_a_real_daemon_tells_all_of_it(tmp_path):
+    command = [
+        *(sys.executable, "-m", "symd", "serve", "-v", "--log-format", "json", "--metrics", f"unix:{tmp_path}/m"),
+        *("--address", f"unix:{tmp_path}/s", "--store", str(tmp_path / "store")),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline()
+        with Client(f"unix:{tmp_path}/s") as client:
+            client.add(SAMPLE)
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.connect(f"{tmp_path}/m")
+            asking.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            page = b"".join(iter(lambda: asking.recv(1 << 16), b"")).partition(b"\r\n\r\n")[2]
+        process.terminate()
+        _, log = process.communicate(timeout=20)
+    assert process.returncode == 0
+    samples = told(page)
+    assert samples["symd_module_read_seconds_count", ("outcome", "OK"), ("work", "index")] == 1
+    lines = [json.loads(each) for each in log.splitlines()]
+    assert {"UploadModule", "FindMissingModules"} <= {each.get("method") for each in lines}
