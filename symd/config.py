@@ -105,7 +105,7 @@ class Limits:
     """Grabs from drivers at a time."""
     bytes_in_flight: int = 256 * MIB
     """Large messages that the daemon holds at a time: requests until they are answered, responses until they are taken."""
-    client_bytes_in_flight: int = 128 * MIB
+    client_bytes_in_flight: int = 160 * MIB
     """The same of one client."""
     request_bytes: int = 8 * MIB
     """The largest request that is no batch, no upload and no grab."""
@@ -113,7 +113,7 @@ class Limits:
     """Fields of one request of more than a megabyte; an address that is no column's is a field."""
     row_answers: int = 400_000
     """Answers of one response that are spelled out; columns have ``batch``."""
-    response_bytes: int = 192 * MIB
+    response_bytes: int = 96 * MIB
     """The largest response, or message of a stream."""
     daemon_memory: int = 1536 * MIB
     """The daemon's own memory, mapped files not counted, beyond which calls that take long to send their message are ended."""
