@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 from symd.config import Limits
 from symd.errors import BuildFailed
+
+_held: list[bytearray] = []
 
 
 def work(data: bytes, limits: Limits) -> bytes:
@@ -27,6 +30,18 @@ def work(data: bytes, limits: Limits) -> bytes:
             Path(os.fsdecode(path)).touch()
             while True:
                 signal.pause()
+        case [b"sleep"]:
+            time.sleep(0.5)
+            return b"slept"
+        case [b"grow"]:
+            _held.append(bytearray(b"x") * (450 << 20))
+            return b"grown"
+        case [b"hold"]:
+            _held.append(bytearray(350 << 20))  # untouched, so that it takes address space and no memory
+            return b"held"
+        case [b"large"]:
+            bytearray(600 << 20)
+            return b"done"
         case [b"print"]:
             print("B" * 100_000, flush=True)
             return b"printed"

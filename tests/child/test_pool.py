@@ -111,3 +111,36 @@ def test_closing_ends_the_processes_that_wait(pool: Pool) -> None:
     assert Path("/proc", pid.decode()).exists()
     pool.close()
     assert gone(int(pid))
+
+
+def test_processes_that_are_started_ahead_are_there_and_are_replaced(pool: Pool) -> None:
+    pool.start_ahead(1, PROCESS_LIMITS)
+    first = ask(pool, b"pid")
+    assert isinstance(ask(pool, b"kill 9"), Ending)
+    second = ask(pool, b"pid")
+    assert second not in (first, None)
+
+
+def test_a_process_is_preferred_that_worked_on_the_same_before(pool: Pool) -> None:
+    def pid(subject: str) -> bytes | Defect | Ending:
+        return pool.call(b"pid", LIMITS, PROCESS_LIMITS, subject)
+
+    with ThreadPoolExecutor(2) as threads:
+        slow = threads.submit(pool.call, b"sleep", LIMITS, PROCESS_LIMITS, "one")
+        other = pid("two")
+        slow.result()
+    assert pid("two") == other
+    assert [pid("one") == other, pid("two") == other, pid("one") == other] == [False, True, False]
+
+
+def test_a_process_that_has_grown_large_gives_its_answer_and_goes(pool: Pool) -> None:
+    first = ask(pool, b"pid")
+    grown = ask(pool, b"grow")
+    assert grown == b"grown"
+    assert ask(pool, b"pid") != first
+
+
+def test_a_processes_own_past_is_not_the_next_calls_lack_of_memory(pool: Pool) -> None:
+    """What it holds from one call leaves too little for the next, which a new process has room for."""
+    assert ask(pool, b"hold") == b"held"
+    assert ask(pool, b"large") == b"done"

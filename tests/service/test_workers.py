@@ -138,6 +138,27 @@ def test_what_is_not_done_quickly_is_done_in_the_other_pool(workers, raycast, tm
     assert make_index(workers, raycast, tmp_path) == build_index(RAYCAST, Limits())
 
 
+def test_who_asks_for_little_does_not_wait_for_who_asks_for_much(raycast, tmp_path):
+    """The index of a large module is being made, by a process that is stopped, while a small question is answered."""
+    large = module_of(tmp_path, RAYCAST + bytes(workers_module.LARGE_MODULE))
+    with limited(build_seconds=60) as workers:
+        quick, long = sorted(children(), key=started)[-2:]
+        os.kill(long, signal.SIGSTOP)
+        indexing = threading.Thread(target=make_index, args=(workers, large, tmp_path))
+        indexing.start()
+        assert workers.ask(raycast, ObjectBytes("raycast"))
+        assert indexing.is_alive()
+        os.kill(long, signal.SIGCONT)
+        indexing.join(60)
+        assert not indexing.is_alive()
+        assert quick in children()
+
+
+def started(process):
+    """When the process was started: ticks of the clock (proc(5)), then its number."""
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]), process
+
+
 def test_memory_that_runs_out_is_said_by_the_limits_name(tmp_path):
     module = module_of(tmp_path, bytes(300 << 20))
     with limited(build_memory=400 << 20) as workers, pytest.raises(LimitExceeded, match="419430400 bytes") as caught:
