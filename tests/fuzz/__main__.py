@@ -1,5 +1,5 @@
 """`python -m tests.fuzz [--seconds N] [--seed N] [--only NAME ...] [--plain] [--out FOLDER]`, or with `--replay TARGET FILE`
-one input again. NAME is a target, the beginning of several, or `wire`. Exit code 1 when something was found; the inputs are then below
+one input again. NAME is a target, the beginning of several, `wire` or `through`. Exit code 1 when something was found; the inputs are then below
 the folder, and `counts.json` there counts all that were ever tried."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.fuzz import counts, watchdog
+from tests.fuzz import counts, through, watchdog
 from tests.fuzz.target import Refused
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.trial import State
@@ -18,8 +18,8 @@ from tests.fuzz.watchdog import Defect
 from tests.fuzz.wire import WireFuzzer
 from tests.soak.daemon import serving
 
-WIRE = "wire"
-"""The one that is no function of bytes: requests to a daemon."""
+_THROUGH_SHARES = 9
+"""Files through a daemon get so many more shares of the time than a target: they are slow, and say the most."""
 
 
 def wire(seed: int, seconds: float, out: Path) -> tuple[State, list[Defect]]:
@@ -30,6 +30,10 @@ def wire(seed: int, seconds: float, out: Path) -> tuple[State, list[Defect]]:
     print("wire: " + ", ".join(f"{count} {status}" for status, count in report.statuses.most_common()), flush=True)
     answered, found = report.statuses["OK"], len(report.defects)
     return State(answered, report.statuses.total() - answered - found, found), report.defects
+
+
+DAEMONS = {"wire": wire, "through": through.run}
+"""Those that are no functions of bytes: requests to a daemon, and files through one."""
 
 
 def told(defects: list[Defect]) -> int:
@@ -65,17 +69,18 @@ def main() -> int:
     if chosen.replay:
         return replayed(*chosen.replay)
     guided = not chosen.plain and find_spec("atheris") is not None
-    names = [name for name in (*TARGETS, WIRE) if name.startswith(tuple(chosen.only))]
+    names = [name for name in (*TARGETS, *DAEMONS) if name.startswith(tuple(chosen.only))]
     print(f"seed {chosen.seed}; what is found goes to {chosen.out}; {'guided' if guided else 'plain'}", flush=True)
-    share = chosen.seconds / len(names)
-    targets = [name for name in names if name != WIRE]
+    share = chosen.seconds / (len(names) + _THROUGH_SHARES * ("through" in names))
+    targets = [name for name in names if name in TARGETS]
     report = watchdog.run(
         targets, chosen.seed, share * chosen.children, chosen.out, children=chosen.children, guided=guided
     )
     defects = report.defects
-    if WIRE in names:
-        state, found = wire(chosen.seed, share, chosen.out)
-        report.add(WIRE, state)
+    for name in [name for name in names if name in DAEMONS]:
+        long = share * (1 + _THROUGH_SHARES * (name == "through"))
+        state, found = DAEMONS[name](chosen.seed, long, chosen.out)
+        report.add(name, state)
         defects += found
     print(counts.printed(counts.added(chosen.out / "counts.json", report.states)))
     return told(defects)

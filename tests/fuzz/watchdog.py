@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from tests.fuzz.trial import State, StateFile, keep, place
 ROOT = Path(__file__).parents[2]
 SECONDS_EACH = 60.0
 """Time on the clock that one input may take; a machine that is shared needs most of it for others."""
+START_SECONDS = 120.0
+"""What a process may take to its first input."""
 _POLL_SECONDS = 0.2
 
 
@@ -55,7 +57,7 @@ class Report:
 class Child:
     """A process that tries inputs of one target, started again when it died."""
 
-    def __init__(self, name: str, seed: int, folder: Path, *, guided: bool) -> None:
+    def __init__(self, name: str, seed: int, folder: Path, seconds: float, *, guided: bool) -> None:
         self.name, self.folder = name, folder / "finds" / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"state-{os.getpid()}-{name}"
@@ -64,7 +66,8 @@ class Child:
         corpus = [str(folder / "corpus" / name)] if guided else []
         self._command = [sys.executable, "-m", "tests.fuzz.child", name, str(seed), str(self._path), str(self.folder)]
         self._command += corpus
-        self._starts = 0
+        self._starts, self._seconds, self._end = 0, seconds, time.monotonic() + seconds + START_SECONDS
+        self._began = False
         self.process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -78,20 +81,25 @@ class Child:
     def _log(self) -> Path:
         return self._path.with_suffix(".log")
 
-    def watched(self) -> Defect | None:
-        """What a look at the process found: one that died or hung, which is started again."""
+    def is_done(self) -> bool:
+        """Whether its time is over; a process that died or hangs is started again."""
         state = self.file.read()
+        if not self._began and state.tried:
+            self._began, self._end = True, min(self._end, time.monotonic() + self._seconds)
+        self._watch(state)
+        return time.monotonic() > self._end
+
+    def _watch(self, state: State) -> None:
         code = self.process.poll()
         late = state.since and time.monotonic() - state.since > SECONDS_EACH
         if code is None and not late:
-            return None
+            return
         self.kill()
         said = self._log().read_text(errors="replace")[-4000:]
         why = f"no answer within {SECONDS_EACH:g} s" if late else f"{said}\nthe process ended with {code}"
-        path = keep(self.folder, self.file.at_hand(), why)
+        keep(self.folder, self.file.at_hand(), why)
         self.file.write(state._replace(found=state.found + 1, since=0.0))
         self.process = self._started()
-        return Defect(why, path) if path else None
 
     def kill(self) -> None:
         self.process.kill()
@@ -109,27 +117,24 @@ class Child:
 def run(
     names: Sequence[str],
     seed: int,
-    seconds: Mapping[str, float] | float,
+    seconds: float,
     folder: Path,
     *,
     children: int = 1,
     guided: bool = True,
 ) -> Report:
-    """Try inputs of each target for so many seconds, in so many processes; what is found is written below ``folder``."""
-    report, waiting, working = Report(), list(names), dict[Child, float]()
+    """Try inputs of each target for so many seconds, from its first input on, in so many processes; what is found is written below ``folder``."""
+    report, waiting, working = Report(), list(names), list[Child]()
     before = {path: path.stat().st_mtime for path in folder.glob("finds/*/*")}
     folder.mkdir(parents=True, exist_ok=True)
     try:
         while waiting or working:
             while waiting and len(working) < children:
                 name = waiting.pop(0)
-                long = seconds if isinstance(seconds, float | int) else seconds[name]
-                working[Child(name, seed, folder, guided=guided)] = time.monotonic() + long
-            for child, end in list(working.items()):
-                child.watched()
-                if time.monotonic() > end:
-                    report.add(child.name, child.end())
-                    del working[child]
+                working.append(Child(name, seed, folder, seconds, guided=guided))
+            for child in [each for each in working if each.is_done()]:
+                report.add(child.name, child.end())
+                working.remove(child)
             time.sleep(_POLL_SECONDS)
     finally:
         for child in working:
