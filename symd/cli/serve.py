@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -118,6 +119,9 @@ def command(
 
     TCP takes --access, TLS or --insecure, on loopback too. Prints a line with each address when it is ready.
     """
+    os.environ.setdefault(
+        "GRPC_VERBOSITY", "ERROR"
+    )  # gRPC writes to the log, as they are, bytes that a peer says goodbye with
     from symd.service import serve  # noqa: PLC0415 - the help need not wait for gRPC
 
     _configure_log(verbose=verbose, as_json=log_format == "json")

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from grpc.aio import BaseError
+from grpc.aio import BaseError, InternalError
 from grpc_status import rpc_status
 
 from symd.errors import DeadlineExceeded, SymdError
@@ -45,6 +45,8 @@ def guard(
         except SymdError as error:
             outcome, metadata = error.reason, error.metadata
             await fail(context, error)
+        except InternalError:
+            raise asyncio.CancelledError from None  # nothing can be sent: the caller has left
         except BaseError:
             raise  # the call has ended; gRPC knows
         except CallEnded:
@@ -67,8 +69,11 @@ def guard(
 
 
 async def fail(context: Any, error: SymdError) -> None:
-    """End the call with the error's status and details."""
-    await context.abort_with_status(rpc_status.to_status(to_status(error)))
+    """End the call with the error's status and details. gRPC would log it, whole, where a caller has left meanwhile."""
+    try:
+        await context.abort_with_status(rpc_status.to_status(to_status(error)))
+    except InternalError:
+        raise asyncio.CancelledError from None
     raise AssertionError("abort returned")
 
 

@@ -26,7 +26,11 @@ from symd.model.names import Match, NameQuery
 from symd.query.breakpoints import locate
 from symd.query.lines import lines
 from symd.query.names import find_names
+from symd.query.ptx_lines import ptx_tables
+from symd.query.source_text import from_module
 from symd.query.symbolize import symbolize
+from symd.query.variables import visible_in
+from symd.reading import values
 from tests.fuzz import nested, seeds
 from tests.fuzz.mutations import Change
 from tests.fuzz.questions import ask_everything
@@ -167,9 +171,32 @@ def _twice() -> Sequence[bytes]:
     return [data + data for data in _index_files()]
 
 
+@cache
+def _worker_answers() -> list[bytes]:
+    """What reading processes answer about samples."""
+    found = []
+    for data in seeds.spread(seeds.files(), 24):
+        objects = containers.unpack(data, LIMITS).objects
+        index = Index(build_index(data, LIMITS))
+        for query in islice(queries_of(index), 2):
+            at = symbolize(index, [query])[0]
+            if at.section_index is not None and at.section_offset is not None:
+                found.append(values.encode(visible_in(objects, at.path or "", at.section_index, at.section_offset)))
+        found.append(values.encode(tuple(ptx_tables(objects, None))))
+        found.append(values.encode(tuple(from_module(objects, index.strings[:40]))))
+    return seeds.spread(found, 40)
+
+
+def decode_value(data: bytes) -> None:
+    """What a reading process answered, or a defect of it wrote instead."""
+    with fitting({"DATA_LOSS"}):
+        values.decode(data)
+
+
 TARGETS: Mapping[str, Target] = {
     "everything": Target(everything, nested.files, nested.mutate),
     "ways": Target(ways, nested.files, nested.mutate),
     "index": Target(ask_index, _index_files, mutate_index),
+    "values": Target(decode_value, _worker_answers),
     "index.flipped": Target(flipped_index, _twice, _flip),
 }

@@ -90,7 +90,10 @@ class Through:
         self.slowest = max(self.slowest, time.monotonic() - began)
         said = daemon.said()[before:]
         if said or daemon.process.poll() is not None:
-            self._keep(data, f"the daemon: {daemon.process.poll()}; its log says\n{daemon.log.read_text()[-6000:]}")
+            self._keep(
+                data,
+                f"the daemon: {daemon.process.poll()}; its log says\n{daemon.log.read_text(errors='backslashreplace')[-6000:]}",
+            )
 
     def _ask(self, client: Client, module: ModuleSummary, data: bytes) -> None:
         digest = module.sha256

@@ -54,7 +54,7 @@ class Daemon:
 
     def said(self) -> list[str]:
         """Lines of the log that speak of a defect of ours."""
-        lines = self.log.read_text().splitlines()
+        lines = self.log.read_text(errors="backslashreplace").splitlines()
         return [line for line in lines if "Traceback" in line or "defect" in line or "Error" in line]
 
     def end(self) -> int:
