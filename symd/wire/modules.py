@@ -24,12 +24,13 @@ _DEBUG_WORDS = {number: word for word, number in _DEBUG_SCHEMES.items()}
 
 
 def to_module(record: ModuleRecord, summary: ModuleSummary | None = None) -> module_pb2.Module:
-    """The module as the catalogue has it, and where ``summary`` says what is inside, with its contents."""
+    """The module as the catalogue has it, and where ``summary`` says what is inside, with its contents. The catalogue learns
+    the format a moment after the module: who asks in between has it from the summary."""
     return module_pb2.Module(
         name=module_name(record.sha256),
         sha256=record.sha256,
         size_bytes=record.size,
-        format=record.format,
+        format=summary.format if summary else record.format,
         label=utf8(record.label),
         create_time=to_timestamp(record.create_time),
         contents=_contents(summary) if summary else None,

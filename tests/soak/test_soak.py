@@ -9,7 +9,7 @@ from tests.soak.run import soak
 
 
 def test_a_daemon_under_mixed_clients_answers_as_the_engine_does_and_leaks_nothing(tmp_path: Path) -> None:
-    outcome = soak(tmp_path, 5, count=2)
+    outcome = soak(tmp_path, 8, count=2)
     assert outcome.problems == []
     assert outcome.done["add"]
     assert outcome.catalogued
