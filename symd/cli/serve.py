@@ -54,6 +54,20 @@ def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: 
 )
 @click.option("--workers", type=click.IntRange(1, 1024), default=_DEFAULTS.workers, show_default=True, help="Threads.")
 @click.option(
+    "--readers",
+    type=click.IntRange(1, 64),
+    default=_DEFAULTS.readers,
+    show_default=True,
+    help="Processes that index small modules and answer questions about modules' bytes.",
+)
+@click.option(
+    "--builders",
+    type=click.IntRange(1, 64),
+    default=_DEFAULTS.builders,
+    show_default=True,
+    help="Processes that index large modules.",
+)
+@click.option(
     "--streams",
     type=click.IntRange(1, 1024),
     default=_DEFAULTS.streams,
@@ -104,6 +118,8 @@ def command(
     addresses: tuple[str, ...],
     store: Path,
     workers: int,
+    readers: int,
+    builders: int,
     streams: int,
     grace: float,
     roots: tuple[Path, ...],
@@ -132,6 +148,8 @@ def command(
         address=addresses[0],
         addresses=addresses,
         workers=workers,
+        readers=readers,
+        builders=builders,
         streams=streams,
         grace=grace,
         source_roots=tuple(str(root.absolute()) for root in roots),

@@ -96,6 +96,13 @@ def wait_for(condition) -> None:
         time.sleep(0.02)
 
 
+def test_as_many_processes_read_modules_as_the_operator_says(tmp_path: Path) -> None:
+    with serving(tmp_path, "--readers", "1", "--builders", "1") as daemon:
+        assert len(children(daemon.process.pid)) == 2
+        assert answers(daemon)
+        assert len(children(daemon.process.pid)) == 2
+
+
 def test_workers_that_are_killed_are_told_of_and_replaced(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, daemon.client() as client:
         client.add(GOOD)
