@@ -223,6 +223,10 @@ class Host(Symbolizer, Protocol):
         """What ``symbolize_one`` answers, where that is a search in memory; None where it may take longer."""
         ...
 
+    def is_open(self, digest: str) -> bool:
+        """Whether the module's index is open: where it is not, a question may have to wait until it is made."""
+        ...
+
     def receive(self, label: str = "") -> Receiving:
         """Begin to take a module."""
         ...

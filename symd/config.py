@@ -99,6 +99,8 @@ class Limits:
     """Calls of one kind that may wait for a thread."""
     batches: int = 2
     """Large batches answered at a time."""
+    unopened: int = 32
+    """Questions answered at a time about modules whose index is not open, so that it may have to be made first."""
     uploads: int = 16
     """Uploads open at a time."""
     grabs: int = 4

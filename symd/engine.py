@@ -173,6 +173,9 @@ class Engine:
         index = self._open_index(digest)
         return index.answer(query, path) if index else None
 
+    def is_open(self, digest: str) -> bool:
+        return self._open_index(digest) is not None
+
     def symbolize_column(
         self,
         digest: str,

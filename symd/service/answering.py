@@ -39,6 +39,10 @@ BATCH_BYTES = 64 << 10
 """A request of more bytes is a large batch, whatever it asks."""
 
 
+FIRST_FIELD, MODULE = 0x0A, b"modules/"
+"""How the name of a module in field 1 begins (protobuf.dev/programming-guides/encoding: tag, length below 128, text)."""
+
+
 class Method(NamedTuple):
     """A method, by its full name."""
 
@@ -78,13 +82,24 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
             response = answer.SerializeToString()
             call.sent = len(response)
             return response
-    work = Work.BATCH if len(data) > BATCH_BYTES and method.work is Work.QUESTION else method.work
+    work = _kind_of_work(method, service, data)
     holding = _Holding(service.flight, call.client, context)
     holding.take(len(data))
     response = await service.lanes[work].run(call.client, partial(_read_and_answer, method, service, data, call))
     holding.take(len(response))
     call.sent = len(response)
     return response
+
+
+def _kind_of_work(method: Method, service: ServiceContext, data: bytes) -> Work:
+    """What a request is, without reading it: the module's name, where there is one, is its first field."""
+    if method.work is not Work.QUESTION:
+        return method.work
+    if data.startswith(MODULE, 2) and data[0] == FIRST_FIELD:
+        digest = data[2 + len(MODULE) : 2 + data[1]].decode(errors="replace")
+        if not service.engine.is_open(digest):
+            return Work.UNOPENED
+    return Work.BATCH if len(data) > BATCH_BYTES else Work.QUESTION
 
 
 class _Holding:

@@ -27,6 +27,7 @@ class Work(StrEnum):
 
     QUESTION = "workers"
     BATCH = "batches"
+    UNOPENED = "unopened"
     UPLOAD = "uploads"
     STREAM = "streams"
     GRAB = "grabs"
@@ -154,6 +155,7 @@ class Lane:
 _WHAT = {
     Work.QUESTION: "questions are answered",
     Work.BATCH: "large batches are answered",
+    Work.UNOPENED: "questions about modules that are not open yet are answered",
     Work.UPLOAD: "uploads are open",
     Work.STREAM: "streams are open",
     Work.GRAB: "grabs run",
@@ -167,7 +169,7 @@ def lanes_of(config: Config) -> Lanes:
     """The lanes that the configuration asks for."""
     limits = config.limits
     queue = limits.queued_calls
-    shared = {Work.QUESTION: config.workers, Work.BATCH: limits.batches}
+    shared = {Work.QUESTION: config.workers, Work.BATCH: limits.batches, Work.UNOPENED: limits.unopened}
     kept = {
         Work.UPLOAD: limits.uploads,
         Work.STREAM: config.streams,

@@ -211,6 +211,9 @@ class FakeEngine:
     def answer_at_once(self, digest, query, path=None):
         return self.symbolize_one(digest, query, path) if self.hold.is_set() else None
 
+    def is_open(self, digest):
+        return digest in self.data
+
     def symbolize_column(self, digest, values, *, kernel=None, section=None, path=None):
         if kernel is not None:
             return self.symbolize(digest, [ByKernel(kernel, int(v)) for v in values], path)
