@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import click
 
+from symd.cli.background_log import BackgroundHandler
 from symd.cli.door_options import door_options
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
@@ -166,7 +167,7 @@ def _configure_log(*, verbose: bool, as_json: bool) -> None:
 
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING,
-        stream=sys.stderr,
+        handlers=(BackgroundHandler(sys.stderr.fileno()),),
         format="symd: %(levelname)s: %(message)s" if not verbose else "%(asctime)s %(name)s %(levelname)s: %(message)s",
     )
     if as_json:
