@@ -6,6 +6,7 @@ the answer is one frame: BYTES, ERROR, DEFECT or MEMORY, after LAST where the pr
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -105,4 +106,5 @@ def _resident() -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    with contextlib.suppress(BrokenPipeError):  # who asked was killed: there is nobody to tell
+        main(sys.argv[1])

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from symd.child.ending import Defect, Ending, Limit
+from symd.child.frames import BYTES, JSON, write_frame
 from symd.child.pool import Pool
 from symd.child.process import ProcessLimits
 from symd.config import Limits
@@ -144,3 +150,19 @@ def test_a_processes_own_past_is_not_the_next_calls_lack_of_memory(pool: Pool) -
     """What it holds from one call leaves too little for the next, which a new process has room for."""
     assert ask(pool, b"hold") == b"held"
     assert ask(pool, b"large") == b"done"
+
+
+def test_a_process_whose_user_was_killed_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.setenv("PYTHONPATH", str(root))
+    command = [sys.executable, "-P", str(root / "symd" / "child" / "worker.py"), "tests.child.functions:work"]
+    requests, answers = os.pipe(), os.pipe()
+    with subprocess.Popen(command, stdin=requests[0], stdout=answers[1], stderr=subprocess.PIPE) as process:
+        for end in (requests[0], answers[1], answers[0]):
+            os.close(end)
+        fields = json.dumps(asdict(LIMITS) | {"cpu_seconds": None}).encode()
+        write_frame(requests[1], JSON, fields)
+        write_frame(requests[1], BYTES, b"pid")
+        os.close(requests[1])
+        assert process.stderr is not None
+        assert (process.stderr.read(), process.wait(60)) == (b"", 0)

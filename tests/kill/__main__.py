@@ -1,4 +1,4 @@
-"""`python -m tests.kill [--kills N] [--seed N] [--seconds N]`: exit code 1, with what was wrong, unless nothing was."""
+"""`python -m tests.kill [--kills N] [--seed N] [--seconds N] [--workers]`: exit code 1, with what was wrong, unless nothing was."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--workers", action="store_true", help="read modules in processes of their own")
     chosen = parser.parse_args()
-    outcome = run(chosen.kills, chosen.seed, chosen.seconds)
+    outcome = run(chosen.kills, chosen.seed, chosen.seconds, workers=chosen.workers)
     for what, counts in (("done", outcome.done), ("interrupted", outcome.interrupted)):
         print(f"{what}: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
     print(

@@ -24,6 +24,7 @@ from typing import Any
 from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import SymdError
+from symd.service.workers import Workers
 from symd.store import Store
 from symd.store.budgets import totals
 from symd.store.catalogue import newest
@@ -37,6 +38,8 @@ LARGEST = 60_000
 COUNT = 24
 LONGEST = 0.4
 """Seconds that a process lives, at most."""
+LONGEST_WITH_WORKERS = 2.0
+"""The same where it starts others first."""
 
 Event = tuple[str, str, int]
 """("load" or "unload", module, time)."""
@@ -103,14 +106,15 @@ def modules() -> dict[str, bytes]:
     return found
 
 
-def run(kills: int, seed: int, seconds: float = 1e9) -> Outcome:
-    """So many kills, fewer when the time is over."""
+def run(kills: int, seed: int, seconds: float = 1e9, *, workers: bool = False) -> Outcome:
+    """So many kills, fewer when the time is over. ``workers``: modules are read by processes of their own, as a daemon has
+    it, which outlive the one that is killed by what they are at."""
     dice, outcome, files = random.Random(seed), Outcome(), modules()
     limits = Limits(store_size=sum(map(len, files.values())))
     root = Path(tempfile.mkdtemp(prefix="symd-kill-"))
     expected, end = Expected(), time.monotonic() + seconds
     while outcome.kills < kills and time.monotonic() < end and not outcome.problems:
-        said = _life(root / "store", limits, files, dice)
+        said = _life(root / "store", limits, files, dice, workers=workers)
         outcome.kills += 1
         expected = _checked(root / "store", limits, files, expected, said, outcome)
     if not outcome.problems:
@@ -120,18 +124,21 @@ def run(kills: int, seed: int, seconds: float = 1e9) -> Outcome:
     return outcome
 
 
-def _life(root: Path, limits: Limits, files: dict[str, bytes], dice: random.Random) -> list[dict[str, Any]]:
+def _life(
+    root: Path, limits: Limits, files: dict[str, bytes], dice: random.Random, *, workers: bool
+) -> list[dict[str, Any]]:
     """What a process said that was killed after a while."""
     seed, reader, writer = dice.randrange(1 << 30), *os.pipe()
     child = os.fork()
     if not child:
         os.close(reader)
         try:
-            Worker(root, limits, files, seed, writer).live()
+            readers = Workers(limits, 1, 1) if workers else None
+            Worker(root, limits, files, seed, writer, readers).live()
         finally:
             os._exit(1)
     os.close(writer)
-    time.sleep(dice.uniform(0, LONGEST))
+    time.sleep(dice.uniform(0, LONGEST_WITH_WORKERS if workers else LONGEST))
     os.kill(child, signal.SIGKILL)
     with os.fdopen(reader, "rb") as pipe:
         said = pipe.read().splitlines(keepends=True)

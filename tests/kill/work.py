@@ -16,6 +16,7 @@ from symd.engine import Engine
 from symd.errors import AliasNotFound, ContextNotFound, ModuleNotFound, UnknownFormat
 from symd.model.addresses import ByKernel, DeviceAddress, KernelOffset
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
+from symd.reading.reader import Reader
 from symd.store import Store
 
 KEYS = 40
@@ -27,14 +28,23 @@ Deed = tuple[Any, ...]
 
 
 class Worker:
-    """One life. ``modules`` are files by digest; what is said goes to ``pipe``, a line each."""
+    """One life. ``modules`` are files by digest; what is said goes to ``pipe``, a line each; ``reader`` reads modules, or
+    this process does."""
 
-    def __init__(self, root: Path, limits: Limits, modules: Mapping[str, bytes], seed: int, pipe: int) -> None:
+    def __init__(
+        self,
+        root: Path,
+        limits: Limits,
+        modules: Mapping[str, bytes],
+        seed: int,
+        pipe: int,
+        reader: Reader | None = None,
+    ) -> None:
         self.dice = random.Random(seed)
         self.modules = modules
         self.pipe = pipe
         self.gone: list[str] = []
-        self.engine = Engine(Store(root, limits))
+        self.engine = Engine(Store(root, limits), limits, reader=reader)
         self.engine.store.departures.listen(lambda digests: self.gone.extend(digests or ()))
 
     def live(self) -> None:
