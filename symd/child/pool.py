@@ -14,7 +14,7 @@ from typing import Final
 
 from symd.child.ending import Defect, Ending, Limit, limit_of
 from symd.child.frames import BYTES, DEFECT, ERROR, HEAD, JSON, LAST, MEMORY, read_frame
-from symd.child.process import ProcessLimits, kill, start
+from symd.child.process import ProcessLimits, interpreter_environment, kill, start
 from symd.config import Limits
 from symd.errors import DataLoss, Unavailable, from_description
 
@@ -144,7 +144,8 @@ class Pool:
             worker.end()
 
     def _started(self, at_start: ProcessLimits) -> _Worker:
-        return _Worker(start(self._command, at_start, stdin=subprocess.PIPE, stdout=subprocess.PIPE), at_start)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        return _Worker(start(self._command, at_start, env=interpreter_environment(), **pipes), at_start)
 
     def _refill(self) -> None:
         """Start what is to be there ahead and is not. Where none can be started whoever needs one will say so."""

@@ -67,6 +67,15 @@ def kill(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
+_OF_THE_INTERPRETER = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+def interpreter_environment() -> dict[str, str]:
+    """What a Python process of ours needs to find itself and its libraries, and none of the user's other settings, among
+    which are secrets."""
+    return {name: os.environ[name] for name in _OF_THE_INTERPRETER if name in os.environ} | {"LC_ALL": "C.UTF-8"}
+
+
 def clean_environment(folder: Path) -> dict[str, str]:
     """What a program needs that is not to be swayed by the user's settings: PATH, and ``folder`` for what it writes."""
     path = os.environ.get("PATH", os.defpath)

@@ -18,6 +18,8 @@ def work(data: bytes, limits: Limits) -> bytes:
     match data.split(b" "):
         case [b"pid"]:
             return str(os.getpid()).encode()
+        case [b"environment"]:
+            return Path("/proc/self/environ").read_bytes() + repr(dict(os.environ)).encode()
         case [b"fail"]:
             raise BuildFailed("no", build_log="log", where="here", hint="do", metadata={"k": "v"})
         case [b"defect"]:

@@ -45,6 +45,14 @@ def test_one_process_answers_again_and_again_with_the_limits_that_were_given(poo
     assert ask(pool, b"pid") == first
 
 
+def test_a_process_does_not_see_this_ones_settings(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYMD_TOKEN", "a-secret")
+    found = ask(pool, b"environment")
+    assert isinstance(found, bytes)
+    assert b"PATH=" in found
+    assert b"a-secret" not in found
+
+
 def test_no_more_processes_run_than_were_allowed(pool: Pool) -> None:
     with ThreadPoolExecutor(8) as threads:
         assert len({*threads.map(lambda _: ask(pool, b"pid"), range(40))}) <= 2
