@@ -5,6 +5,8 @@ the folder, and `counts.json` there counts all that were ever tried."""
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 import tempfile
 import time
 from importlib.util import find_spec
@@ -66,6 +68,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"))
     parser.add_argument("--replay", nargs=2, metavar=("TARGET", "FILE"))
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is ended
     if chosen.replay:
         return replayed(*chosen.replay)
     guided = not chosen.plain and find_spec("atheris") is not None
@@ -73,16 +76,19 @@ def main() -> int:
     print(f"seed {chosen.seed}; what is found goes to {chosen.out}; {'guided' if guided else 'plain'}", flush=True)
     share = chosen.seconds / (len(names) + _THROUGH_SHARES * ("through" in names))
     targets = [name for name in names if name in TARGETS]
-    report = watchdog.run(
-        targets, chosen.seed, share * chosen.children, chosen.out, children=chosen.children, guided=guided
-    )
+
+    def count(name: str, state: State) -> None:
+        counts.added(chosen.out / "counts.json", {name: state})
+
+    long = share * chosen.children
+    report = watchdog.run(targets, chosen.seed, long, chosen.out, children=chosen.children, guided=guided, done=count)
     defects = report.defects
     for name in [name for name in names if name in DAEMONS]:
         long = share * (1 + _THROUGH_SHARES * (name == "through"))
         state, found = DAEMONS[name](chosen.seed, long, chosen.out)
-        report.add(name, state)
+        count(name, state)
         defects += found
-    print(counts.printed(counts.added(chosen.out / "counts.json", report.states)))
+    print(counts.printed(counts.added(chosen.out / "counts.json", {})))
     return told(defects)
 
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -122,8 +122,10 @@ def run(
     *,
     children: int = 1,
     guided: bool = True,
+    done: Callable[[str, State], object] = lambda _name, _state: None,
 ) -> Report:
-    """Try inputs of each target for so many seconds, from its first input on, in so many processes; what is found is written below ``folder``."""
+    """Try inputs of each target for so many seconds, from its first input on, in so many processes; what is found is written below ``folder``.
+    ``done`` is told each target whose time is over."""
     report, waiting, working = Report(), list(names), list[Child]()
     before = {path: path.stat().st_mtime for path in folder.glob("finds/*/*")}
     folder.mkdir(parents=True, exist_ok=True)
@@ -133,8 +135,10 @@ def run(
                 name = waiting.pop(0)
                 working.append(Child(name, seed, folder, seconds, guided=guided))
             for child in [each for each in working if each.is_done()]:
-                report.add(child.name, child.end())
                 working.remove(child)
+                state = child.end()
+                report.add(child.name, state)
+                done(child.name, state)
             time.sleep(_POLL_SECONDS)
     finally:
         for child in working:
