@@ -65,7 +65,7 @@ def read(element: Element, budget: Budget) -> Contents:
 
 def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget) -> Iterator[Element]:
     if section.name in (".hip_fatbin", ".hipFatBin"):
-        yield from _bundles(section, notes)
+        yield from _bundles(section, notes, budget)
     elif section.name in _WHOLE and section.data.strip(b"\0"):
         yield Element(section.name, section.data)
     elif section.name.startswith(_BUNDLED) and not section.name.startswith(f"{_BUNDLED}host-"):
@@ -77,16 +77,15 @@ def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget
             yield from (Element(section.name.removeprefix(_BUNDLED), data) for data in images.data)
 
 
-def _bundles(section: Section, notes: list[str]) -> Iterator[Element]:
+def _bundles(section: Section, notes: list[str], budget: Budget) -> Iterator[Element]:
     """Every bundle of the section. Each translation unit adds one, padded to its alignment; the next is looked for after
     the end of the one before, so that code which happens to hold a magic number is not taken for a bundle."""
     data, at, found = section.data, 0, 0
-    while True:
-        start = _next(data, at)
-        if start < 0:
-            break
-        size = _extent(data, start)
+    beginnings = _Beginnings(data)
+    while (start := beginnings.after(at)) < len(data):
+        size = _extent(data, start, beginnings)
         if not size:
+            budget.count_elements(section.name)
             notes.append(f"left out: the bundle at byte {start} of {section.name} is damaged")
             at = start + 4
             continue
@@ -97,15 +96,26 @@ def _bundles(section: Section, notes: list[str]) -> Iterator[Element]:
         notes.append(f"{section.name} holds no offload bundle that could be read")
 
 
-def _next(data: bytes, at: int) -> int:
-    """Where the next bundle begins, -1 without one."""
-    raw = data.find(offload_bundle.MAGIC, at)
-    while True:
-        packed = data.find(compressed_bundle.MAGIC, at, raw if raw >= 0 else len(data))
-        if packed < 0 or _plausible(data, packed):
-            break
-        at = packed + 1
-    return raw if packed < 0 else packed
+class _Beginnings:
+    """Where bundles begin. The place of each magic number is kept until it is passed: of a kind that does not come again the
+    rest of the section would be gone through for every bundle."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._raw, self._packed = data, -1, -1
+
+    def after(self, at: int) -> int:
+        """The first at ``at`` or later; the section's size where there is none."""
+        if self._raw < at:
+            self._raw = self._found(offload_bundle.MAGIC, at)
+        if self._packed < at:
+            self._packed = self._found(compressed_bundle.MAGIC, at)
+            while self._packed < len(self._data) and not _plausible(self._data, self._packed):
+                self._packed = self._found(compressed_bundle.MAGIC, self._packed + 1)
+        return min(self._raw, self._packed)
+
+    def _found(self, magic: bytes, at: int) -> int:
+        found = self._data.find(magic, at)
+        return len(self._data) if found < 0 else found
 
 
 def _plausible(data: bytes, start: int) -> bool:
@@ -116,13 +126,12 @@ def _plausible(data: bytes, start: int) -> bool:
     return True
 
 
-def _extent(data: bytes, start: int) -> int:
+def _extent(data: bytes, start: int, beginnings: _Beginnings) -> int:
     """Bytes that the bundle at ``start`` takes: 0 when it is damaged. Version 1 of the compressed kind does not say, and
     reaches to the next bundle or the end."""
     if data[start : start + 4] != compressed_bundle.MAGIC:
         return offload_bundle.extent(data, start)
     head = compressed_bundle.header(data[start : start + 32])
     if head.size is None:
-        following = _next(data, start + head.length)
-        return (following if following >= 0 else len(data)) - start
+        return beginnings.after(start + head.length) - start
     return head.size if head.length <= head.size <= len(data) - start else 0

@@ -7,12 +7,16 @@ import struct
 
 import pytest
 
+from symd.budget import Budget
+from symd.config import Limits
 from symd.containers import host_elf
 from symd.containers.llvm import compressed_bundle, offload_bundle
-from symd.errors import Malformed, Unsupported
+from symd.errors import LimitExceeded, Malformed, Unsupported
+from symd.model.code import Section as ReadSection
 from tests import tools
 from tests.builders.elf import Section, build_elf
 from tests.containers.amd import objects as amd
+from tests.containers.llvm.test_offload_bundle import packed
 
 HOSTS = ["host", "host.so", "host-first.o", "host-second.o", "host-offloading.o", "offloading.o", "host-plain.o"]
 BUNDLE = amd.sample("odd.bundle")
@@ -158,3 +162,32 @@ def test_a_section_full_of_magic_numbers_is_bounded():
 def test_an_elf_header_alone_is_malformed():
     with pytest.raises(Malformed):
         amd.contents(host_elf, amd.sample("host")[:30])
+
+
+class Searched(bytes):
+    """Bytes that count how many of them are gone through."""
+
+    looked_at = 0
+
+    def find(self, wanted, start=0, end=None):
+        found = super().find(wanted, start, len(self) if end is None else end)
+        self.looked_at += (found if found >= 0 else len(self)) - start
+        return found
+
+
+def test_many_bundles_are_found_in_one_walk():
+    """Of a kind that is not there the rest of the section was gone through again for each: minutes for 100 KB of a file."""
+    data = Searched(packed(BUNDLE) * 200)
+    section = ReadSection(1, ".hip_fatbin", 1, 0, 0, len(data), b"")
+    vars(section)["data"] = data  # what is cached when it is first looked at
+    notes: list[str] = []
+    found = list(host_elf._bundles(section, notes, Budget(Limits())))
+    assert len(found) == 200
+    assert data.looked_at < 4 * len(data)
+
+
+def test_damaged_bundles_are_counted():
+    damaged = offload_bundle.MAGIC + b"\xff" * 8
+    section = ReadSection(1, ".hip_fatbin", 1, 0, 0, 0, damaged * 20)
+    with pytest.raises(LimitExceeded, match="object_count"):
+        list(host_elf._bundles(section, [], Budget(Limits(object_count=10))))

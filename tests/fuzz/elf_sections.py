@@ -60,6 +60,8 @@ def _changed(
     old = headers[number]
     content, method = _expanded(titles[number], old, data, header.bits)
     content = change(content)
+    if dice.random() < _MANY_TIMES:
+        content, method = _blown_up(dice, content), dice.choice((ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD))
     if method is None and dice.random() < 1 / 8:
         method = dice.choice((ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD))
     says = len(content) if dice.random() < 15 / 16 else dice.choice((0, len(content) + 1, len(content) * 900, 1 << 40))
@@ -69,6 +71,15 @@ def _changed(
     return _put(data, header, number, _perhaps_wrong(dice, old._replace(flags=flags)), content)
 
 
+def _blown_up(dice: random.Random, content: bytes) -> bytes:
+    """A piece of it so often that it has a quarter of a megabyte or more; it compresses to a few hundred bytes."""
+    at = dice.randrange(len(content)) if content else 0
+    piece = content[at : at + dice.choice((1, 2, 4, 8, 16, 24, 40, 1000, len(content)))] or b"\0"
+    return content[:at] + piece * (dice.choice((1 << 18, 1 << 20)) // len(piece)) + content[at:]
+
+
+_MANY_TIMES = 1 / 48
+"""The share of sections that are made large."""
 _GNU = -1
 """The older ``.zdebug_`` sections."""
 
