@@ -227,7 +227,7 @@ class Indexes:
             try:
                 found = self.get_open(digest)
                 if found is None:
-                    stored = None if fresh else self._readable(self._store.index(digest, VERSION))
+                    stored = None if fresh else self._readable(digest, self._store.index(digest, VERSION))
                     found = stored or self._built(digest, fresh)
                     self._cache.put(digest, found)
                     self._outlined.pop(digest, None)
@@ -245,12 +245,12 @@ class Indexes:
             self._cache.forget(digest)
             raise
 
-    def _readable(self, stored: memoryview | None) -> Index | None:
-        """An index file opened; None when there is none or it is damaged, which a new one mends."""
+    def _readable(self, digest: str, stored: memoryview | None) -> Index | None:
+        """An index file opened; None when there is none, or it is damaged or another module's, which a new one mends."""
         if stored is None:
             return None
         try:
-            return Index.checked(bytes(stored) if len(stored) <= MAX_COPIED_INDEX else stored)
+            return Index.checked(bytes(stored) if len(stored) <= MAX_COPIED_INDEX else stored, digest)
         except DataLoss:
             return None
 
@@ -263,7 +263,7 @@ class Indexes:
     def _made(self, digest: str, fresh: bytes | None) -> Index:
         with self._store.new_index(digest, VERSION) as file:
             self.ask(digest, MakeIndex(str(file.path)), fresh)
-            found = self._readable(file.mapped())
+            found = self._readable(digest, file.mapped())
             if found is None:
                 raise DataLoss("the index that was just written does not read", where=digest, hint="try again")
         return found
@@ -280,7 +280,7 @@ class Indexes:
 
     def _made_meanwhile(self, digest: str) -> Index | None:
         self._refuse(self._store.failure(digest, VERSION))
-        found = self._readable(self._store.index(digest, VERSION))
+        found = self._readable(digest, self._store.index(digest, VERSION))
         if found is not None:
             self._store.forget_attempts(digest, VERSION)
         return found

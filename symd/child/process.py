@@ -59,6 +59,15 @@ def _limit(pid: int, limits: ProcessLimits) -> None:
             resource.prlimit(pid, kind, both)
 
 
+def allow_open_files(wanted: int) -> None:
+    """Let this process open ``wanted`` files at a time, or as many as its hard limit allows: the soft one is often 1,024, which
+    as many connections reach."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the process and its group, without waiting. One that was waited for is left alone: its number may be another
     process's by now."""

@@ -18,6 +18,8 @@ from symd.cli.output import write_line
 from symd.config import Config, Doors, Limits, default_drivers, default_store, parse_driver
 from symd.model.sources import PathRule
 
+_FILES = 1 << 16
+"""Descriptors that the daemon asks the system for."""
 _DEFAULTS = Config(drivers={})
 
 
@@ -139,6 +141,7 @@ def command(
     os.environ.setdefault(
         "GRPC_VERBOSITY", "ERROR"
     )  # gRPC writes to the log, as they are, bytes that a peer says goodbye with
+    from symd.child.process import allow_open_files  # noqa: PLC0415 - likewise
     from symd.service import serve  # noqa: PLC0415 - the help need not wait for gRPC
 
     _configure_log(verbose=verbose, as_json=log_format == "json")
@@ -159,6 +162,7 @@ def command(
         doors=doors,
         metrics=metrics,
     )
+    allow_open_files(_FILES)
     return serve(config, ready=_say_ready)
 
 

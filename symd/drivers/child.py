@@ -15,12 +15,13 @@ from typing import Any, Final
 
 from symd.child.frames import BYTES, CALL, ERROR, JSON, MEMORY, write_frame
 from symd.drivers import simulate
+from symd.drivers.build_log import bounded
 from symd.drivers.confinement import confine
 from symd.drivers.driver import Announce, Device, Driver
 from symd.drivers.level_zero import LevelZero
 from symd.drivers.opencl import OpenCL
 from symd.drivers.request import read_input, read_request
-from symd.errors import FailedPrecondition, InvalidInput, SymdError, described
+from symd.errors import BuildFailed, FailedPrecondition, InvalidInput, SymdError, described
 
 PR_SET_PDEATHSIG: Final = 1
 """prctl(2)."""
@@ -47,6 +48,8 @@ def main(descriptor: int) -> None:
             _confine(request["root"])
         value, byte_strings = _answer(request, lambda call: write_frame(descriptor, CALL, call.encode()))
     except SymdError as error:
+        if isinstance(error, BuildFailed):
+            error.build_log = bounded(error.build_log)
         write_frame(descriptor, ERROR, json.dumps(described(error)).encode())
     except MemoryError:
         write_frame(descriptor, MEMORY, b"")
@@ -79,7 +82,8 @@ def _answer(request: Mapping[str, Any], announce: Announce) -> Answer:
         return {"devices": [(device.driver, device.name) for device in devices]}, ()
     device = _chosen(devices, request["device"])
     built = driver.build(device, read_input(), request["kind"], request["build_flags"])
-    value = {"kernels": built.kernels, "build_log": built.build_log, "driver": device.driver, "device": device.name}
+    log = bounded(built.build_log)
+    value = {"kernels": built.kernels, "build_log": log, "driver": device.driver, "device": device.name}
     return value, (built.debug_data, built.native)
 
 

@@ -56,6 +56,7 @@ def columns(objects: Sequence[DecodedObject], summary: ModuleSummary) -> dict[st
     result = {name: narrow(column) for name, column in numbers.items()}
     result |= {**encode_starts(found.start), **pack_ranges(found), **_packed_tables(module)}
     result["string_ends"], result["string_data"] = encode_strings(texts)
+    result["module_sha256"] = np.frombuffer(bytes.fromhex(summary.sha256), np.uint8)
     result["summary"] = compress(pack(summary))
     return result
 

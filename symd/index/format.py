@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 
 from symd.errors import DataLoss
 
-VERSION = 5
+VERSION = 6
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
 numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
 compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
-names: ``section_*`` and ``*_section`` where columns were named after places, ``object_compiler_input``."""
+names: ``section_*`` and ``*_section`` where columns were named after places, ``object_compiler_input``; 6, with the digest of its module, so
+that an index under another module's name is not believed."""
 
 MAGIC = b"SYMDIDX\0"
 _HEADER = struct.Struct("<8sIIII")

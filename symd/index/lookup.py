@@ -70,12 +70,14 @@ class Index:
             raise DataLoss("has a column without entries that must have one", where="index file") from error
 
     @classmethod
-    def checked(cls, buffer: memoryview | bytes) -> Self:
+    def checked(cls, buffer: memoryview | bytes, digest: str | None = None) -> Self:
         """An index whose file has every column of the schema, as wide and as long as it must be, numbers of things that it
-        has, and as many starts as ranges. Raises DataLoss. What is packed is checked when it is opened."""
+        has, and as many starts as ranges; that was made of the module with this SHA-256, where one is given. Raises DataLoss. What is packed is checked when it is opened."""
         found = cls(buffer)
         found.columns.check()
         found.derived.check()
+        if digest is not None and found.columns.module_sha256.tobytes() != bytes.fromhex(digest):
+            raise DataLoss("is the index of another module", where="index file")
         return found
 
     @cached_property

@@ -117,6 +117,10 @@ class Columns:
 
     row_data = Spec("byte", "u8", "a packed table: `RowTable`")
 
+    module_sha256 = Spec(
+        "byte", "u8", "the SHA-256 of the module's bytes; nothing where one file is asked without a store"
+    )
+
     summary = Spec("byte", "u8", "the module's description: msgpack in a Zstandard frame (below)")
 
     def __init__(self, stored: Stored) -> None:

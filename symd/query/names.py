@@ -18,6 +18,9 @@ from symd.query.paths import ends_with, normal
 
 LONGEST = 1000
 """Characters of a pattern."""
+MAX_MATCHED = 10_000
+"""Characters of a name that a pattern with wildcards is held against: no compiler writes longer ones, and a match takes as long
+as name and pattern multiplied."""
 
 
 def find_names(index: Index, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
@@ -144,7 +147,8 @@ def _without_arguments(name: str) -> str:
 
 def _text_matcher(wanted: NameQuery) -> Callable[[str], Any]:
     if wanted.match is Match.GLOB:
-        return re.compile(translate(wanted.pattern)).match
+        matches = re.compile(translate(wanted.pattern)).match
+        return lambda name: len(name) <= MAX_MATCHED and matches(name)
     if wanted.match is Match.PREFIX:
         return lambda text: text.startswith(wanted.pattern)
     return lambda text: text == wanted.pattern

@@ -17,6 +17,8 @@ from symd.service.waiting import WaitingCalls
 
 SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
 
+MAX_REQUEST = 4096
+"""Bytes of a request: a service's name. It is read on the event loop, where nothing may take long."""
 WATCHES = 64
 """Health watches open at a time."""
 
@@ -70,6 +72,10 @@ class Health:
         data = await self._waiting.first_message(context, call)
         if data is EOF:
             raise InvalidInput("the call has no message", hint="send one")
+        if len(data) > MAX_REQUEST:
+            raise Malformed(
+                f"a health request of {len(data)} bytes, at most {MAX_REQUEST} are read", where="the request"
+            )
         try:
             name: str = HealthCheckRequest.FromString(data).service
         except DecodeError as error:

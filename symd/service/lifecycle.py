@@ -35,7 +35,7 @@ def serve(config: Config, engine: Host | None = None, ready: Ready | None = None
     Calls that run when the signal comes get ``config.grace`` seconds; a second signal does not wait.
     """
     with ExitStack() as stack:
-        signals = stack.enter_context(closing(_Signals(_noted(config.doors))))
+        signals = stack.enter_context(closing(_Signals(_ending(config.doors))))
         own = None
         metrics = Metrics() if config.metrics else None
         if engine is None:
@@ -61,15 +61,16 @@ class _Signals:
     """SIGTERM, SIGINT and SIGHUP, waited for. The system may hand a signal to any thread, or to the main one just before that
     begins to sleep, and nothing wakes it then; so what is waited for is the byte that Python writes for each signal that comes."""
 
-    def __init__(self, noted: Iterable[signal.Signals]) -> None:
+    def __init__(self, ending: Iterable[signal.Signals]) -> None:
+        self._ending = tuple(ending)
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._before_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, self._note) for number in noted}
+        self._before = {number: signal.signal(number, self._note) for number in (*_ENDING, signal.SIGHUP)}
 
     def wait(self, again: Callable[[], None]) -> None:
         """Return when one has come that ends the daemon; after that they mean what they meant before. SIGHUP calls ``again``."""
-        while (number := os.read(self._read, 1)[0]) not in _ENDING:
+        while (number := os.read(self._read, 1)[0]) not in self._ending:
             if number == signal.SIGHUP:
                 again()
         self._restore()
@@ -91,10 +92,18 @@ class _Signals:
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
-def _noted(doors: Doors) -> Sequence[signal.Signals]:
-    """SIGHUP too, where there are files to read again; else it ends the daemon, as a terminal that is closed means it."""
+def _ending(doors: Doors) -> Sequence[signal.Signals]:
+    """What ends the daemon. SIGHUP asks for files to be read again; where there are none and the daemon runs in a terminal, it
+    says that the terminal was closed."""
     files = (doors.access, doors.tls_certificate)
-    return (*_ENDING, signal.SIGHUP) if any(files) else _ENDING
+    return _ENDING if any(files) or not _in_a_terminal() else (*_ENDING, signal.SIGHUP)
+
+
+def _in_a_terminal() -> bool:
+    try:
+        return os.isatty(0)
+    except OSError:
+        return False
 
 
 @contextmanager

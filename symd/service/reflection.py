@@ -25,6 +25,10 @@ REFLECTION = (reflection.SERVICE_NAME, SERVICE)
 """The full names of both services."""
 
 
+MAX_REQUEST = 4096
+"""Bytes of a question: a name. It is read on the event loop, where nothing may take long."""
+
+
 class Reflection:
     """Tells of the services with these full names, in both versions."""
 
@@ -37,6 +41,8 @@ class Reflection:
         """Each question in its turn. A question is a look into tables, answered on the event loop."""
         data = await self._waiting.first_message(context, call)
         while data is not EOF:
+            if len(data) > MAX_REQUEST:
+                raise Malformed(f"a question of {len(data)} bytes, at most {MAX_REQUEST} are read", where="the request")
             try:
                 request = reflection_pb2.ServerReflectionRequest.FromString(data)
             except DecodeError as error:

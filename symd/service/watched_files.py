@@ -66,7 +66,8 @@ def read_private(path: Path, others: int) -> bytes:
     except OSError as error:
         raise FailedPrecondition(f"it cannot be read: {error.strerror}", where=str(path)) from error
     if status.st_uid not in (0, os.geteuid()):
-        raise FailedPrecondition("it belongs to another user", where=str(path), hint=f"chown {os.geteuid()} {path}")
+        hint = f"chown {os.geteuid()} {path}" if os.geteuid() else f"run this as its owner, user {status.st_uid}"
+        raise FailedPrecondition("it belongs to another user", where=str(path), hint=hint)
     if stat.S_IMODE(status.st_mode) & others:
         raise FailedPrecondition(
             f"other users may read or write it (mode {stat.S_IMODE(status.st_mode):04o})",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from symd.errors import DataLoss
 from symd.index.format import VERSION, decode
+from symd.index.schema import Columns
 from symd.model.identities import Digest
 from symd.store.catalogue import existing, newest, translated
 from symd.store.files import abandoned, disk, mapped, sha256_of, size_of
@@ -133,9 +134,14 @@ class _Inspector:
         if version != VERSION:
             return  # of another symd, which alone can read it
         try:
-            decode(data).described()
+            columns = decode(data)
+            columns.described()
+            made_of = columns[Columns.module_sha256.name].tobytes().hex()
         except DataLoss as error:
             self._say(Kind.INDEX, path, error.message)
+            return
+        if made_of != digest:
+            self._say(Kind.INDEX, path, f"is the index of another module, {made_of or 'which it does not name'}")
 
     def _compare_with_catalogue(self) -> None:
         """Rows and files, while nobody writes."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from symd.config import Limits
+from symd.errors import FailedPrecondition
 from symd.index.format import VERSION
 from symd.model.identities import Digest
 from symd.store.catalogue import newest
@@ -38,7 +40,8 @@ class Collected:
 
 
 def repair(root: Path, limits: Limits) -> Repaired:
-    """Mend what can be mended. Raises as ``inspect`` and ``Store`` do."""
+    """Mend what can be mended. Raises as ``inspect`` and ``Store`` do, and FailedPrecondition to root in another's store."""
+    _check_owner(root)
     paths, before, rebuilt = StorePaths(root), inspect(root).findings, None
     if any(finding.kind is Kind.CATALOGUE for finding in before):
         rebuilt = rebuild(paths, newest(root))
@@ -54,9 +57,10 @@ def repair(root: Path, limits: Limits) -> Repaired:
 
 
 def collect(root: Path, limits: Limits, *, damaged: bool = False) -> Collected:
-    """Remove what nobody needs; ``damaged``: also what was set aside. Raises as ``inspect`` and ``Store`` do."""
+    """Remove what nobody needs; ``damaged``: also what was set aside. Raises as ``repair`` does."""
     paths = StorePaths(root)
     paths.check_store()
+    _check_owner(root)
     with Store(root, limits) as store:
         evicted = store.collect(VERSION)
         leftovers = store.recovery.leftovers
@@ -66,3 +70,11 @@ def collect(root: Path, limits: Limits, *, damaged: bool = False) -> Collected:
             path.unlink()
             gone.append(path.name)
     return Collected(leftovers, evicted.indexes, evicted.modules, gone)
+
+
+def _check_owner(root: Path) -> None:
+    """What root writes in another user's store, that user's daemon could not open any more."""
+    with disk(root):
+        owner = root.stat().st_uid
+    if os.geteuid() == 0 and owner != 0:
+        raise FailedPrecondition("the store belongs to another user", where=str(root), hint=f"run this as user {owner}")

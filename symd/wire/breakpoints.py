@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from symd.errors import Malformed
+from symd.errors import LimitExceeded, Malformed
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.breakpoints import (
     Breakpoint,
@@ -27,6 +27,9 @@ from symd.wire.text import utf8, utf8s
 LOCATIONS = 1000
 """Locations in one event."""
 
+MAX_PATH_RULES = 100
+"""Path rules of one breakpoint: every file of a module is held against each."""
+
 
 def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
     """Without its id. Raises ``BadQuery`` for an invalid line."""
@@ -42,6 +45,12 @@ def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
 
 def from_breakpoint(message: pb.Breakpoint, name: str = "") -> Breakpoint:
     """Raises ``BadQuery`` when file or line is missing."""
+    if len(message.path_rules) > MAX_PATH_RULES:
+        raise LimitExceeded(
+            f"a breakpoint has {len(message.path_rules)} path rules, at most {MAX_PATH_RULES} are taken",
+            hint="one rule is enough for each folder that lies elsewhere",
+            metadata={"limit": "path_rules", "value": str(MAX_PATH_RULES)},
+        )
     if not message.where.file:
         raise bad_field("breakpoint.where.file", "a breakpoint names no file", "set where.file")
     return Breakpoint(

@@ -13,6 +13,7 @@ from symd.index import VERSION
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.contexts import Alias
 from symd.store import Store
+from symd.store.inspection import Kind, inspect
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
 RAYCAST = (BIN / "raycast" / "dg2-opt.dbg").read_bytes()
@@ -118,3 +119,22 @@ def test_an_open_index_is_not_changed_by_what_becomes_of_its_file(tmp_path: Path
     with Engine(Store(tmp_path)) as engine:
         assert engine.symbolize_one(DIGEST, QUERY).frames
         assert path.read_bytes() == before, "it was made anew"
+
+
+def test_an_index_that_lies_under_another_modules_name_is_not_believed(tmp_path: Path) -> None:
+    """Whole, with a right checksum, and of the wrong module."""
+    modules = [(BIN / "vadd" / name).read_bytes() for name in ("dg2-opt.dbg", "dg2-O0.dbg")]
+    query = ByKernel("vadd", KernelOffset(0x1B0))
+    with Engine(Store(tmp_path)) as engine:
+        digests = [engine.add(data).sha256 for data in modules]
+        right = [engine.symbolize_one(digest, query) for digest in digests]
+    assert right[0] != right[1]
+    first, second = (tmp_path / "index" / str(VERSION) / digest[:2] / f"{digest}.idx" for digest in digests)
+    first.rename(tmp_path / "between")
+    second.rename(first)
+    (tmp_path / "between").rename(second)
+    found = {finding.kind for finding in inspect(tmp_path).findings}
+    assert found == {Kind.INDEX}
+    with Engine(Store(tmp_path)) as engine:
+        assert [engine.symbolize_one(digest, query) for digest in digests] == right
+    assert not inspect(tmp_path).findings

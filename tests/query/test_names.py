@@ -6,7 +6,7 @@ import pytest
 
 from symd.errors import BadQuery, ObjectNotFound
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.query.names import LONGEST, find_names
+from symd.query.names import LONGEST, MAX_MATCHED, _text_matcher, find_names
 from tests.agreement import ours
 from tests.agreement.samples import Sample, samples
 from tests.containers.amd import objects
@@ -99,6 +99,13 @@ def test_a_pattern_has_bounds(pattern: str) -> None:
 
 def test_a_pattern_of_many_stars_costs_no_time() -> None:
     assert names("*a" * 400 + "b", Match.GLOB) == []
+
+
+def test_a_name_longer_than_any_compiler_writes_is_not_held_against_wildcards() -> None:
+    fits = _text_matcher(NameQuery("*" + "?" * 500 + "b*", Match.GLOB))
+    assert fits("a" * (MAX_MATCHED - 1) + "b")
+    assert not fits("a" * MAX_MATCHED + "b")
+    assert not fits("a" * 100_000_000)
 
 
 NOT_READ_BY_NM = ("zstd", "stripped", "headers-cut", "scale")

@@ -162,6 +162,16 @@ def test_a_signal_ends_it_well_while_a_stream_is_open(path, number):
         assert not path.exists()
 
 
+def test_a_daemon_that_has_nothing_to_read_again_outlives_a_sighup(path):
+    """Service managers send it for "reload"; only in a terminal does it say that nobody is there any more."""
+    with daemon(f"unix:{path}", stdin=subprocess.DEVNULL) as (process, address):
+        process.send_signal(signal.SIGHUP)
+        assert answers(address)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
 def test_a_signal_ends_it_whichever_thread_gets_it(path):
     """The system chooses a thread; the one that waits for the signal may be another."""
     code = (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from symd.errors import BadQuery, Malformed
+from symd.errors import BadQuery, LimitExceeded, Malformed
 from symd.model.breakpoints import Breakpoint, Located, Refusal, Resolved, SourceLine, Watching
 from symd.model.names import Match, NameQuery
 from symd.model.sources import PathRule
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.v1 import name_service_pb2
-from symd.wire.breakpoints import from_answer, from_breakpoint, from_events, to_breakpoint, to_events
+from symd.wire.breakpoints import MAX_PATH_RULES, from_answer, from_breakpoint, from_events, to_breakpoint, to_events
 from symd.wire.names import from_request
 
 NAME = "modules/" + "0" * 64
@@ -23,6 +23,14 @@ def test_a_breakpoint_comes_back_as_it_went() -> None:
         Breakpoint("id", LINE, every_address=True, path="", rules=(PathRule("/a", "/b"), PathRule("", "/c"))),
     ):
         assert from_breakpoint(to_breakpoint(breakpoint_), "id") == breakpoint_
+
+
+def test_path_rules_are_bounded_by_name() -> None:
+    rules = (PathRule("/a", "/b"),) * MAX_PATH_RULES
+    assert from_breakpoint(to_breakpoint(Breakpoint("id", LINE, rules=rules)), "id").rules == rules
+    with pytest.raises(LimitExceeded) as caught:
+        from_breakpoint(to_breakpoint(Breakpoint("id", LINE, rules=(*rules, PathRule("/a", "/b")))))
+    assert caught.value.metadata["limit"] == "path_rules"
 
 
 def test_events_come_back_as_they_went() -> None:
