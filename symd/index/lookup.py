@@ -72,7 +72,8 @@ class Index:
     @classmethod
     def checked(cls, buffer: memoryview | bytes, digest: str | None = None) -> Self:
         """An index whose file has every column of the schema, as wide and as long as it must be, numbers of things that it
-        has, and as many starts as ranges; that was made of the module with this SHA-256, where one is given. Raises DataLoss. What is packed is checked when it is opened."""
+        has, and as many starts as ranges; and which was made of the module with the SHA-256 ``digest``, where one is given.
+        Raises DataLoss. What is packed is checked when it is opened."""
         found = cls(buffer)
         found.columns.check()
         found.derived.check()
