@@ -142,7 +142,7 @@ def spellings(name: str, linkage: str) -> set[str]:
 
 
 def _without_arguments(name: str) -> str:
-    return name[: name.index("<")] if name.endswith(">") and not name.startswith("<") else name
+    return name.partition("<")[0] if name.endswith(">") and not name.startswith("<") else name
 
 
 def _text_matcher(wanted: NameQuery) -> Callable[[str], Any]:

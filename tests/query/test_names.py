@@ -6,7 +6,7 @@ import pytest
 
 from symd.errors import BadQuery, ObjectNotFound
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
-from symd.query.names import LONGEST, MAX_MATCHED, _text_matcher, find_names
+from symd.query.names import LONGEST, MAX_MATCHED, _text_matcher, find_names, spellings
 from tests.agreement import ours
 from tests.agreement.samples import Sample, samples
 from tests.containers.amd import objects
@@ -132,3 +132,10 @@ def test_each_kernel_of_a_sample_is_found_once(sample: Sample) -> None:
         assert one.facts == next(
             each.facts for item in found.summary.objects for each in item.kernels if each.name == kernel
         )
+
+
+@pytest.mark.parametrize("name", ["operator->", "->", "a>"])
+def test_a_name_that_ends_with_a_bracket_and_opens_none_has_no_template_arguments(name: str) -> None:
+    """``operator->`` anywhere in a module made every search for a name end as an internal error."""
+    assert spellings(name, "") == {name}
+    assert spellings(f"{name}<int>", "") >= {f"{name}<int>", name}
