@@ -20,6 +20,7 @@ from symd.model.sources import PathRule
 
 _FILES = 1 << 16
 """Descriptors that the daemon asks the system for."""
+_STANDARD_ERROR = 2
 _DEFAULTS = Config(drivers={})
 
 
@@ -171,7 +172,7 @@ def _configure_log(*, verbose: bool, as_json: bool) -> None:
 
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING,
-        handlers=(BackgroundHandler(sys.stderr.fileno()),),
+        handlers=(BackgroundHandler(_STANDARD_ERROR),),
         format="symd: %(levelname)s: %(message)s" if not verbose else "%(asctime)s %(name)s %(levelname)s: %(message)s",
     )
     if as_json:

@@ -65,7 +65,7 @@ def test_scopes_and_rows_give_the_chain_that_nvdisasm_prints(name):
                 found = _frames(debug.rows, tuple(debug.files), inlined.scopes, section.index, offset)
                 assert found == chain, (section.name, hex(offset))
                 chains += len(chain) > 1
-    assert chains or name.startswith("saxpy")
+    assert chains or name.startswith(("saxpy", "tables")), "nothing is inlined in these"
 
 
 @pytest.mark.parametrize("name", WITH_LINES)

@@ -57,10 +57,10 @@ def test_a_module_that_goes_while_it_is_opened_is_not_kept_open(
         digest = one.add(RAYCAST).sha256
         checked = Index.checked
 
-        def late(data: bytes) -> Index:
+        def late(data: bytes, of: str) -> Index:
             one.remove(digest)
             time.sleep(1)  # its removal is heard of before its index is open
-            return checked(data)
+            return checked(data, of)
 
         monkeypatch.setattr(Index, "checked", late)
         with pytest.raises(ModuleNotFound):

@@ -222,7 +222,8 @@ def _differences(expected: Expected, actual: Expected, begun: Deed) -> list[str]
         if actual.labels.get(digest) not in allowed:
             problems.append(f"module {digest} is {actual.labels.get(digest)!r}, not one of {allowed}")
     for key in map(str, range(KEYS)):
-        allowed = {each.aliases.get(key) for each in (expected, after)}
+        whole = begun[:1] == ("remove",) and begun[1] in actual.labels  # it is there, and so is all that named it
+        allowed = {each.aliases.get(key) for each in ((expected,) if whole else (expected, after))}
         if not allowed <= actual.labels.keys():
             allowed.add(None)  # its module went, as it might
         if actual.aliases.get(key) not in allowed or actual.aliases.get(key, None) not in {None, *actual.labels}:

@@ -18,7 +18,11 @@ from symd.store.catalogue import newest
 from symd.store.inspection import ADVICE, Kind, inspect
 from symd.store.maintenance import collect, repair
 
-INDEX = encode({"column": np.arange(5, dtype=np.uint8)})
+
+def index(digest: str) -> bytes:
+    return encode(
+        {"module_sha256": np.frombuffer(bytes.fromhex(digest), np.uint8), "column": np.arange(5, dtype=np.uint8)}
+    )
 
 
 @pytest.fixture
@@ -27,7 +31,7 @@ def digests(root: Path) -> list[str]:
     with Store(root) as store:
         found = [store.put(b"module %d" % number, f"label {number}") for number in range(3)]
         for digest in found:
-            store.put_index(digest, VERSION, INDEX)
+            store.put_index(digest, VERSION, index(digest))
             store.aliases.add([Alias("build-id", digest, digest)])
         return found
 
@@ -58,7 +62,7 @@ def execute(root: Path, statement: str, *values: str) -> None:
 
 def test_a_store_with_nothing_wrong_is_counted(root: Path, digests: list[str]):
     assert repr(inspect(root)) == (
-        f"Inspection(modules=3, module_bytes=24, indexes=3, index_bytes={3 * len(INDEX)}, aliases=3, contexts=0, findings=[])"
+        f"Inspection(modules=3, module_bytes=24, indexes=3, index_bytes={3 * len(index(digests[0]))}, aliases=3, contexts=0, findings=[])"
     )
 
 
@@ -94,7 +98,7 @@ def test_a_flipped_byte_of_an_index_is_found_and_the_index_removed(root: Path, d
     assert repair(root, Limits()).after == []
     with Store(root) as store:
         assert store.index(digests[2], VERSION) is None
-        assert store.index(digests[0], VERSION) == INDEX
+        assert store.index(digests[0], VERSION) == index(digests[0])
 
 
 def test_an_index_of_another_format_is_not_judged(root: Path, digests: list[str]):
@@ -168,7 +172,7 @@ def test_what_nobody_needs_is_removed(root: Path, digests: list[str]):
         store.data(digests[0])
     flip(module_file(root, digests[2]))
     repair(root, Limits())
-    gone = collect(root, Limits(store_size=2 * len(INDEX) + 40), damaged=True)
+    gone = collect(root, Limits(store_size=2 * len(index(digests[0])) + 40), damaged=True)
     assert (gone.leftovers, gone.damaged) == (0, [digests[2]])
     assert {key for key in gone.indexes if key[1] < VERSION} == {(digest, VERSION - 1) for digest in digests}
     assert digests[0] not in gone.modules
