@@ -499,6 +499,11 @@ def count_attempt(connection: sqlite3.Connection, digest: Digest, version: int) 
     return int(before[0]), str(before[1])
 
 
+def forget_attempts_of_nothing(connection: sqlite3.Connection) -> None:
+    """A kill may leave the count of an attempt that had begun when its module was removed."""
+    connection.execute("DELETE FROM attempts WHERE sha256 NOT IN (SELECT sha256 FROM modules)")
+
+
 def forget_attempts(connection: sqlite3.Connection, digest: Digest, version: int) -> None:
     """The last attempt has ended: with an answer, an error, or for a reason that is not the module's."""
     connection.execute("DELETE FROM attempts WHERE sha256 = ? AND version <= ?", (digest, version))

@@ -32,13 +32,15 @@ class Recovery:
 
 
 def recover(paths: StorePaths, catalogue: Catalogue) -> Recovery:
-    """Drop rows without a file, remove everything that has neither, and name the files that have no row: to hash them may
-    take long, which is ``adopt``'s part. A row whose file was set aside as damaged stays."""
+    """Drop rows without a file, remove everything that has neither, forget attempts to index what is gone, and name the files
+    that have no row: to hash them may take long, which is ``adopt``'s part. A row whose file was set aside as damaged stays."""
     leftovers = sweep(paths.incoming)
     files, known = paths.all_modules(), catalogue.digests()
     strangers = files - known
     dropped = _drop_rows(paths, catalogue, known - files - paths.all_damaged())
     _reconcile_indexes(paths, catalogue, strangers)
+    with catalogue.writing(survives_power_cut=False) as connection:
+        rows.forget_attempts_of_nothing(connection)
     return Recovery(leftovers, dropped, strangers=tuple(sorted(strangers)))
 
 
