@@ -5,16 +5,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# What the demo needs of Debian: a virtual environment, Intel's real drivers (they run without hardware), their loaders.
-DEMO_PACKAGES := python3-venv intel-opencl-icd libze1 ocl-icd-libopencl1
+# What the demo needs of Debian: a virtual environment, Intel's real drivers (they run without hardware), their loaders; a program that is
+# captured, and the compiler of the libraries that do it.
+DEMO_PACKAGES := python3-venv intel-opencl-icd libze1 ocl-icd-libopencl1 gcc libc6-dev clinfo
 # What the generated clients in C++, Go and TypeScript are made with (samples/clients/*/build).
 STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compiler-grpc protoc-gen-go-1-5 protoc-gen-go-grpc \
 	golang-github-golang-protobuf-1-5-dev golang-google-grpc-dev golang-google-genproto-dev nodejs:node npm:npm
 # What the tests need besides: the tools that every reader is compared with, and the compilers of generated binaries.
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
-	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev binutils elfutils gdb openssl $(STUB_PACKAGES)
+	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev gcc-12-offload-amdgcn gcc-12-offload-nvptx binutils elfutils gdb openssl $(STUB_PACKAGES)
 
-.PHONY: demo test check protos samples lock bench fuzz soak abuse kill live-new clean venv drivers tools help
+.PHONY: demo test check protos samples lock bench fuzz soak abuse kill survey live-new clean venv drivers tools help
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -39,7 +40,7 @@ samples: tools venv  ## build the binaries of samples/ again
 	$(BIN)/python samples/kernels/build.py
 
 lock: venv  ## choose the versions of requirements.lock again
-	$(BIN)/python -m piptools compile --quiet --extra dev --generate-hashes --allow-unsafe --strip-extras --no-header \
+	$(BIN)/python -m piptools compile --quiet --extra dev --extra otel --generate-hashes --allow-unsafe --strip-extras --no-header \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
 
 bench: venv  ## symd beside its peers; writes benchmarks/RESULTS.md
@@ -58,6 +59,10 @@ abuse: venv  ## 200 clients for SECONDS_LONG seconds while workers are killed, b
 KILLS ?= 500
 kill: venv  ## a store whose user is killed KILLS times in the midst of work: what was acknowledged is there, nothing else is left
 	$(BIN)/python -m tests.kill --kills $(KILLS)
+
+ONLY ?=
+survey: tools venv  ## symd on real packages beside other tools, into docs/formats.md; ONLY="NAME..." for some (tests/survey/artefacts.py)
+	$(BIN)/python -m tests.survey $(ONLY)
 
 live-new: tools venv  ## the newer driver generation, below .cache: set up, then the live tests against it
 	$(BIN)/python tools/live_new.py setup

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import agreement, answers, cold, grpc_path, peers, profile, report, timeline
+from benchmarks import agreement, answers, capture, cold, grpc_path, peers, profile, report, timeline
 from benchmarks.workloads import amdgpu_many, cuda, igc
 from symd.config import Limits
 from symd.index import Index
@@ -50,6 +50,7 @@ def main(arguments: list[str]) -> int:
                 )
             ),
             timeline.rows(rounds),
+            capture.rows(20 if chosen.short else 500, rounds),
         )
         for part in parts:
             for row in part:

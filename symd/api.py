@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -11,10 +11,12 @@ from symd.model.answers import Answer, Answers
 from symd.model.breakpoints import Breakpoint, Located, SourceLine, Watch
 from symd.model.columns import U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
+from symd.model.cores import CoreDump
 from symd.model.device import DeviceAnswers
-from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
+from symd.model.module_events import ModuleWatch
 from symd.model.names import NamedItem, NameQuery
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -136,8 +138,11 @@ class Symbolizer(Protocol):
         """The decoded line table of one level, one for each code object that has it (or only the one at ``path``)."""
         ...
 
-    def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
-        """Frames for each query, in order; ``path`` restricts all of them to one code object."""
+    def symbolize(
+        self, digest: str, queries: Sequence[Query], path: str | None = None, *, as_written: bool = False
+    ) -> Answers:
+        """Frames for each query, in order; ``path`` restricts all of them to one code object. ``as_written``: what rows
+        and scopes say, also where they contradict each other."""
         ...
 
     def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
@@ -152,6 +157,7 @@ class Symbolizer(Protocol):
         kernel: str | None = None,
         section: str | int | None = None,
         path: str | None = None,
+        as_written: bool = False,
     ) -> Answers:
         """The same for a column of numbers: kernel offsets when ``kernel`` is given, section offsets when ``section``
         is, object addresses otherwise."""
@@ -171,7 +177,16 @@ class Symbolizer(Protocol):
 
     def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False) -> Watch:
         """Breakpoints that wait: what each module answers, first those that are there (unless ``only_new``), then
-        ``Watching``, then each that is added, as soon as it is. Ends when it is closed."""
+        ``Watching``, then each that is added or loaded in a context, as soon as it is. Ends when it is closed."""
+        ...
+
+    def watch_modules(
+        self, resume_after: str = "", *, only_new: bool = False, contexts: Sequence[str] = ()
+    ) -> ModuleWatch:
+        """What happens to modules: first those that are there and their loads that have not ended (unless ``only_new``), then
+        ``CaughtUp``, then everything as it happens, whoever does it. With the position of an event as ``resume_after`` it goes on
+        after that, also in another process over the same store. ``contexts``: only what is loaded and unloaded in these. Ends when it
+        is closed; raises ``PositionLost``, ``BadQuery`` and ``ContextNotFound``, at the latest when the first event is taken."""
         ...
 
     def names(self, digest: str, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
@@ -184,6 +199,11 @@ class Symbolizer(Protocol):
 
     def listing(self, digest: str, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``)."""
+        ...
+
+    def core(self, digest: str, modules: Sequence[str] = ()) -> CoreDump:
+        """What every warp or wave of a GPU core dump was doing; ``modules`` answer for code that the dump holds without
+        debug data. Raises ``InvalidInput`` for a module that is no dump."""
         ...
 
     def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
@@ -225,6 +245,52 @@ class Host(Symbolizer, Protocol):
 
     def is_open(self, digest: str) -> bool:
         """Whether the module's index is open: where it is not, a question may have to wait until it is made."""
+        ...
+
+    def names(
+        self,
+        digest: str,
+        wanted: NameQuery,
+        path: str | None = None,
+        check_wanted: Callable[[], None] = lambda: None,
+    ) -> Sequence[NamedItem]:
+        """As ``Symbolizer.names``; ``check_wanted`` is called before each name, and raises when nobody waits any more."""
+        ...
+
+    def symbolize(
+        self,
+        digest: str,
+        queries: Sequence[Query],
+        path: str | None = None,
+        *,
+        as_written: bool = False,
+        check_wanted: Callable[[], None] = lambda: None,
+    ) -> Answers:
+        """As ``Symbolizer.symbolize``; ``check_wanted`` likewise, while functions are looked for by names that no kernel has."""
+        ...
+
+    def symbolize_one(
+        self, digest: str, query: Query, path: str | None = None, check_wanted: Callable[[], None] = lambda: None
+    ) -> Answer:
+        """As ``Symbolizer.symbolize_one``; ``check_wanted`` likewise."""
+        ...
+
+    def symbolize_column(
+        self,
+        digest: str,
+        values: U64,
+        *,
+        kernel: str | None = None,
+        section: str | int | None = None,
+        path: str | None = None,
+        as_written: bool = False,
+        check_wanted: Callable[[], None] = lambda: None,
+    ) -> Answers:
+        """As ``Symbolizer.symbolize_column``; ``check_wanted`` likewise."""
+        ...
+
+    def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:
+        """As ``Symbolizer.grab``; the driver is ended when nobody waits any more."""
         ...
 
     def receive(self, label: str = "") -> Receiving:

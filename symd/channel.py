@@ -11,11 +11,13 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 
+from symd.credential_file import read_credentials
 from symd.errors import InvalidInput
 
 UNIX: Final = "unix:"
 TLS: Final = "tls:"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_START: Final = "start one with `symd serve`"
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -24,6 +26,10 @@ _PLAIN_OPTIONS: Final = (
     *_OPTIONS,
     ("grpc.default_authority", "localhost"),  # over a Unix socket gRPC would send the path, which some servers refuse
 )
+
+_FULL: Final = ", as a daemon does that has as many as it takes (its limit connections)"
+_LET_IN: Final = "symd serve --allow-uid lets further users in"
+_WAIT: Final = "try again when others have closed theirs; `symd serve --limit connections=N` takes more"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -44,7 +50,7 @@ def default_credentials() -> Credentials:
     """
     token, file = os.environ.get("SYMD_TOKEN"), os.environ.get("SYMD_TOKEN_FILE")
     if not token and file:
-        token = _read(file).decode("utf-8", "replace").strip()
+        token = _read(file, "$SYMD_TOKEN_FILE names it").decode("utf-8", "replace").strip()
     names = ("SYMD_TLS_CA", "SYMD_TLS_CERT", "SYMD_TLS_KEY")
     return Credentials(token or None, *(os.environ.get(name) or None for name in names))
 
@@ -52,8 +58,9 @@ def default_credentials() -> Credentials:
 def connect(address: str, credentials: Credentials) -> grpc.Channel:
     """A channel to ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT``; it connects when it is first used.
 
-    Raises InvalidInput for files that cannot be read, and for a token that would travel readable.
+    Raises InvalidInput for an address of another form, for files that cannot be read, and for a token that would travel readable.
     """
+    _check_form(address)
     if address.startswith(UNIX):  # the kernel says who comes
         return grpc.insecure_channel(address, options=_PLAIN_OPTIONS)
     if address.startswith(TLS):
@@ -65,25 +72,77 @@ def connect(address: str, credentials: Credentials) -> grpc.Channel:
     return channel if credentials.token is None else grpc.intercept_channel(channel, _Bearer(credentials.token))
 
 
+def _check_form(address: str) -> None:
+    if not isinstance(address, str):
+        raise InvalidInput(f"an address is text, not a {type(address).__name__}", hint=f"write {UNIX}PATH or HOST:PORT")
+    if address.startswith(UNIX) and len(address) > len(UNIX):
+        return
+    host, colon, port = address.removeprefix(TLS).rpartition(":")
+    if not (host and colon and port.isdecimal()):
+        hint = f"write {UNIX}{address}" if "/" in address else f"write {UNIX}PATH, HOST:PORT or {TLS}HOST:PORT"
+        raise InvalidInput("is not the address of a daemon", where=address or "''", hint=hint)
+
+
 def unreachable(address: str, details: str) -> tuple[str, str]:
     """What is wrong and what to do, for gRPC's words about a connection that did not come about."""
-    if address.startswith(UNIX):
-        if "Permission denied" in details or _closed(details):
-            return "the daemon's user has not let you use this socket", "symd serve --allow-uid lets further users in"
-    elif address.startswith(TLS):
-        if "WRONG_VERSION_NUMBER" in details:
-            return "the daemon does not speak TLS there", f"write {address.removeprefix(TLS)}, where it is your own"
-        if "CERTIFICATE_VERIFY_FAILED" in details or "ertificate" in details:
-            words = details.partition("CERTIFICATE_VERIFY_FAILED: ")[2].partition(": OK")[0] or details
-            return f"the daemon's certificate is not trusted: {words}", "$SYMD_TLS_CA names who has signed it"
-        if _closed(details):
-            return (
-                "the daemon took no TLS connection from you",
-                "it may ask for a certificate ($SYMD_TLS_CERT, $SYMD_TLS_KEY), or yours has expired",
-            )
-    elif _closed(details):
-        return "what listens there takes no plain connection", f"it may speak TLS: write {TLS}{address}"
-    return "no daemon answers", "start one with `symd serve`"
+    way = _no_socket if address.startswith(UNIX) else _no_tls if address.startswith(TLS) else _no_tcp
+    return way(address, details) or ("no daemon answers", _START)
+
+
+def _no_socket(address: str, details: str) -> tuple[str, str] | None:
+    path = Path(address.removeprefix(UNIX))
+    if "Permission denied" in details or _is_forbidden(path):
+        return "the daemon's user has not let you use this socket", _LET_IN
+    if not _closed(details):
+        return None if path.exists() else ("no daemon answers: there is no such socket", _START)
+    if _may_open(address.removeprefix(UNIX)):
+        return f"the daemon closed the connection{_FULL}", _WAIT
+    return f"the daemon's user has not let you use this socket, or the connection was closed{_FULL}", _LET_IN
+
+
+def _no_tls(address: str, details: str) -> tuple[str, str] | None:
+    if "WRONG_VERSION_NUMBER" in details:
+        return "the daemon does not speak TLS there", f"write {address.removeprefix(TLS)}, where it is your own"
+    if "Hostname Verification Check failed" in details:
+        host = address.removeprefix(TLS).rpartition(":")[0]
+        what = f"the daemon's certificate is for another name than {host}"
+        return what, "write a name that it is for, or have one issued that is for this name too"
+    if "CERTIFICATE_VERIFY_FAILED" in details or "ertificate" in details:
+        words = details.partition("CERTIFICATE_VERIFY_FAILED: ")[2].partition(": OK")[0] or details
+        return f"the daemon's certificate is not trusted: {words}", "$SYMD_TLS_CA names who has signed it"
+    if _closed(details):
+        asked = "it may ask for a certificate ($SYMD_TLS_CERT, $SYMD_TLS_KEY), or yours has expired"
+        return f"the daemon took no TLS connection from you{_FULL}", f"try again later; {asked}"
+    return None
+
+
+def _no_tcp(address: str, details: str) -> tuple[str, str] | None:
+    if _closed(details):
+        return (
+            f"what listens there takes no plain connection, or closed it{_FULL}",
+            f"it may speak TLS: write {TLS}{address}",
+        )
+    return None
+
+
+def _may_open(path: str) -> bool:
+    """Whether the socket's mode lets this user alone open it, besides root: then no list of the daemon's keeps him out."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a path that begins with // is no other
+    except OSError:
+        return False
+    return os.geteuid() in (0, status.st_uid)
+
+
+def _is_forbidden(path: Path) -> bool:
+    """Whether a socket is there, or may be, that this user may not write to."""
+    try:
+        path.stat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return not os.access(path, os.W_OK)
 
 
 def _closed(details: str) -> bool:
@@ -93,15 +152,19 @@ def _closed(details: str) -> bool:
 def _tls(credentials: Credentials) -> grpc.ChannelCredentials:
     if (credentials.certificate is None) != (credentials.key is None):
         raise InvalidInput("a certificate and its key belong together", hint="give $SYMD_TLS_CERT and $SYMD_TLS_KEY")
-    files = (credentials.ca, credentials.key, credentials.certificate)
-    return grpc.ssl_channel_credentials(*(None if name is None else _read(name) for name in files))
+    files = (
+        (credentials.ca, "$SYMD_TLS_CA or Credentials.ca names it"),
+        (credentials.key, "$SYMD_TLS_KEY or Credentials.key names it"),
+        (credentials.certificate, "$SYMD_TLS_CERT or Credentials.certificate names it"),
+    )
+    return grpc.ssl_channel_credentials(*(None if name is None else _read(name, hint) for name, hint in files))
 
 
-def _read(name: str) -> bytes:
+def _read(name: str, hint: str) -> bytes:
     try:
-        return Path(name).read_bytes()
+        return read_credentials(name)[0]
     except OSError as error:
-        raise InvalidInput(f"it cannot be read: {error.strerror}", where=name) from error
+        raise InvalidInput(f"it cannot be read: {error.strerror}", where=name, hint=hint) from error
 
 
 class _Details(NamedTuple):

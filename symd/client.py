@@ -12,6 +12,8 @@ from typing import Any, Self
 import grpc
 import numpy as np
 from google.protobuf.field_mask_pb2 import FieldMask
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_status import rpc_status
 
 from symd.api import AliasVerbs, ContextVerbs
@@ -20,14 +22,24 @@ from symd.config import MIB, Config
 from symd.errors import AliasNotFound, BadQuery, BuildFailed, DeadlineExceeded, ServerUnavailable, SymdError
 from symd.model.addresses import ByAddress, Query
 from symd.model.answers import Answer, Answers
+from symd.model.arguments import (
+    checked_bytes,
+    checked_column,
+    checked_line,
+    checked_name,
+    checked_names,
+    checked_queries,
+)
 from symd.model.breakpoints import Breakpoint, Located, SourceLine, Watch, check_breakpoints
 from symd.model.columns import U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
+from symd.model.cores import CoreDump
 from symd.model.device import DeviceAnswers
 from symd.model.grabs import Grabbed, GrabRequest
 from symd.model.identities import ObjectPath, checked_digest
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
+from symd.model.module_events import ModuleWatch
 from symd.model.names import NamedItem, NameQuery
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
@@ -46,6 +58,7 @@ from symd.v1.context_service_pb2 import (
     RecordEventsRequest,
 )
 from symd.v1.context_service_pb2_grpc import ContextServiceStub
+from symd.v1.core_service_pb2_grpc import CoreServiceStub
 from symd.v1.listing_service_pb2 import ReadSourcesRequest
 from symd.v1.listing_service_pb2_grpc import ListingServiceStub
 from symd.v1.module_service_pb2 import (
@@ -60,6 +73,7 @@ from symd.v1.module_service_pb2 import (
     UpdateModuleRequest,
     UploadHeader,
     UploadModuleRequest,
+    WatchModulesRequest,
 )
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
 from symd.v1.name_service_pb2_grpc import NameServiceStub
@@ -80,6 +94,8 @@ from symd.wire.breakpoints import from_events, to_breakpoint
 from symd.wire.chunks import chunks_of
 from symd.wire.concatenated import AnswersBuilder, concatenated
 from symd.wire.contexts import from_context_record, from_load, to_context, to_event
+from symd.wire.cores import from_parts as from_core_parts
+from symd.wire.cores import to_request as to_core_request
 from symd.wire.device import concatenated_device, from_device_columns
 from symd.wire.device import to_request as to_device_request
 from symd.wire.failures import from_status, rebuilt
@@ -88,6 +104,7 @@ from symd.wire.kept_tables import KeptTables, TableReceiver
 from symd.wire.line_tables import from_chunks, to_level
 from symd.wire.listings import from_chunks as from_listing_chunks
 from symd.wire.listings import to_request as to_listing_request
+from symd.wire.module_events import from_responses as from_module_events
 from symd.wire.modules import from_module, from_record
 from symd.wire.names import from_item
 from symd.wire.names import to_request as to_names_request
@@ -132,6 +149,7 @@ class Client:
         self._timeout = timeout
         self._tables = KeptTables()
         self._channel = connect(self.address, default_credentials() if credentials is None else credentials)
+        self._cores = CoreServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._listings = ListingServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._variables = VariableServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._modules = ModuleServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
@@ -175,6 +193,13 @@ class Client:
         info: ServerInfo = self._call(self._server.GetServerInfo, GetServerInfoRequest()).info
         return info
 
+    def health(self, service: str = "") -> str:
+        """What the daemon says of a service, by its full name ("symd.v1.ModuleService"; "" is all of them): "SERVING" or
+        "NOT_SERVING". Raises NotFound for a service that is not there."""
+        request = HealthCheckRequest(service=service)
+        status: int = self._call(HealthStub(self._channel).Check, request).status
+        return str(HealthCheckResponse.ServingStatus.Name(status))
+
     def missing(self, digests: Sequence[str]) -> list[str]:
         """Those of ``digests`` that the daemon does not have, in the order given."""
         missing: list[str] = []
@@ -186,7 +211,7 @@ class Client:
 
     def add(self, data: bytes, label: str = "") -> ModuleSummary:
         """Send a module, unless the daemon has it."""
-        digest = hashlib.sha256(data).hexdigest()
+        digest = hashlib.sha256(checked_bytes(data)).hexdigest()
         if not self.missing([digest]):
             return self.module(digest)
         header = UploadHeader(sha256=digest, size_bytes=len(data), label=label)
@@ -239,18 +264,19 @@ class Client:
         request = GetLineTableRequest(name=name, path=path, level=to_level(level))
         return from_chunks(self._stream(self._symbols.GetLineTable, request))
 
-    def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
+    def symbolize(
+        self, digest: str, queries: Sequence[Query], path: str | None = None, *, as_written: bool = False
+    ) -> Answers:
         """Frames for each query, in order."""
-        name = checked_module_name(digest)
+        name, queries = checked_module_name(digest), checked_queries(queries)
         if len(queries) <= PLAIN_PYTHON_ANSWERS:
-            ask = _asked(name, queries, path)
+            ask = _asked(name, queries, path, as_written=as_written)
             return RowAnswers([from_answer(answer) for answer in self._call(self._symbols.Symbolize, ask).answers])
         if all(isinstance(query, ByAddress) for query in queries):
-            return self.symbolize_column(digest, _addresses(queries), path=path)
+            return self.symbolize_column(digest, _addresses(queries), path=path, as_written=as_written)
         size = MAX_QUERIES_PER_CALL
-        return concatenated(
-            [self._as_columns(name, queries[at : at + size], path) for at in range(0, len(queries), size)]
-        )
+        parts = [queries[at : at + size] for at in range(0, len(queries), size)]
+        return concatenated([self._as_columns(_asked(name, part, path, as_written=as_written)) for part in parts])
 
     def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
@@ -266,16 +292,19 @@ class Client:
         kernel: str | None = None,
         section: str | int | None = None,
         path: str | None = None,
+        as_written: bool = False,
     ) -> Answers:
         """Frames for a column of numbers; columns come back, and nothing is made an object on the way.
 
         Answers to many point into a table of locations that the client keeps, and gets from the daemon once."""
-        name = checked_module_name(digest)
+        name, values = checked_module_name(digest), checked_column(values)
         tables = self._tables.of(digest)
         known = list(tables.known)
 
         def ask(message: SymbolizeRequest, part: U64) -> None:
-            message.MergeFrom(SymbolizeRequest(name=name, path=path, keeps_tables=True, known_tables=known))
+            message.MergeFrom(
+                SymbolizeRequest(name=name, path=path, keeps_tables=True, known_tables=known, as_written=as_written)
+            )
             write_column(message.column, Column(part, kernel, section))
 
         if len(values) <= MAX_ADDRESSES_PER_CALL:
@@ -300,7 +329,7 @@ class Client:
     ) -> Located:
         """The addresses for a breakpoint at a source line, fetched page by page."""
         asked = to_breakpoint(
-            Breakpoint("", where, every_address, None if path is None else ObjectPath(path), tuple(rules))
+            Breakpoint("", checked_line(where), every_address, None if path is None else ObjectPath(path), tuple(rules))
         )
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
         pages = list(self._pages(self._breakpoints.ResolveBreakpoint, request))
@@ -315,20 +344,33 @@ class Client:
         messages = self._messages(call)
         return Watch(from_events(messages, {each.id: each.where for each in breakpoints}), call.cancel)
 
+    def watch_modules(
+        self, resume_after: str = "", *, only_new: bool = False, contexts: Sequence[str] = ()
+    ) -> ModuleWatch:
+        """What happens to modules, as long as the watch is open: the client's timeout does not end it."""
+        names = map(context_name, contexts)
+        request = WatchModulesRequest(resume_after=resume_after, only_new=only_new, contexts=names)
+        call = self._modules.WatchModules(request)
+        return ModuleWatch(from_module_events(self._messages(call)), call.cancel)
+
     def names(self, digest: str, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""
-        request = to_names_request(checked_digest(digest), wanted, path)
+        request = to_names_request(checked_digest(checked_name(digest)), checked_names(wanted), path)
         return [from_item(each) for page in self._pages(self._names.FindNames, request) for each in page.items]
 
     def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
         """The variables in scope at one place, read where the daemon is."""
-        request = to_variables_request(checked_digest(digest), query, path)
+        request = to_variables_request(checked_digest(checked_name(digest)), query, path)
         return from_variables_response(self._call(self._variables.GetVariables, request))
 
     def listing(self, digest: str, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, disassembled where the daemon is."""
-        request = to_listing_request(checked_digest(digest), part)
+        request = to_listing_request(checked_digest(checked_name(digest)), part)
         return from_listing_chunks(self._stream(self._listings.GetListing, request))
+
+    def core(self, digest: str, modules: Sequence[str] = ()) -> CoreDump:
+        """What every warp or wave of a GPU core dump was doing, read where the daemon is."""
+        return from_core_parts(self._stream(self._cores.ReadCore, to_core_request(digest, modules)))
 
     def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         """The texts of source files, from the module or from the daemon's disk."""
@@ -339,8 +381,7 @@ class Client:
             found += from_source_chunks(self._stream(self._listings.ReadSources, request))
         return found
 
-    def _as_columns(self, name: str, queries: Sequence[Query], path: str | None) -> Answers:
-        ask = _asked(name, queries, path)
+    def _as_columns(self, ask: SymbolizeRequest) -> Answers:
         ask.form = ANSWER_FORM_COLUMNS
         return from_columns(self._call(self._symbols.Symbolize, ask).columns)
 
@@ -431,8 +472,8 @@ def _upload(header: UploadHeader, data: bytes) -> Iterator[UploadModuleRequest]:
         yield UploadModuleRequest(chunk=chunk)
 
 
-def _asked(name: str, queries: Sequence[Query], path: str | None) -> SymbolizeRequest:
-    ask = SymbolizeRequest(name=name, path=path)
+def _asked(name: str, queries: Sequence[Query], path: str | None, *, as_written: bool) -> SymbolizeRequest:
+    ask = SymbolizeRequest(name=name, path=path, as_written=as_written)
     for query in queries:
         add_query(ask.queries, query)
     return ask

@@ -31,6 +31,24 @@ class Limits:
     """Bytes that compressed parts of one module may expand to, all together."""
     expansion_ratio: int = 1000
     """Bytes that one compressed part may expand to, a stored byte."""
+    core_rows: int = 8_000_000
+    """Rows of all tables of one GPU core dump of a CUDA program: devices, modules, blocks, warps, lanes, calls."""
+    core_waves: int = 1_000_000
+    """Saved waves of one GPU core dump of a ROCm program, of all its queues together."""
+    core_call_frames: int = 200_000
+    """Entries of call frame information (``.debug_frame``) that are read of one GPU core dump of a ROCm program, of all its code objects together."""
+    core_frames: int = 200_000
+    """Calls of all different stacks of one GPU core dump together."""
+    core_stacks: int = 20_000
+    """Different stacks that one GPU core dump is answered with, after equal ones are put together."""
+    shared_facts: int = 1_000_000
+    """Arguments and attributes that kernels of one module have because another kernel of the same code has them."""
+    debug_units: int = 100_000
+    """Units of DWARF in one code object."""
+    debug_entries: int = 200_000_000
+    """Line rows and debugging entries of one module, all together; a unit and a line table count as 32 each."""
+    debug_ratio: int = 4
+    """The same for each byte of the module's file; a million are always taken."""
     inline_depth: int = 1000
     """Functions and inlined calls inside each other in one code object's debug data: as many frames an address may have."""
     line_files: int = 2_000_000
@@ -44,12 +62,14 @@ class Limits:
     build_seconds: float = 120.0
     """Time to index one module."""
     question_seconds: float = 30.0
-    """Time for a question that is answered from a module's bytes: variables, code for a listing, sources, a code object."""
+    """Time for a question that is answered from a module's bytes (variables, code for a listing, sources, a code object), and for a search for names."""
+    spelled_letters: int = 50_000_000
+    """Letters of functions' names that one request may have spelled as people write them, where it asks for names that no kernel and no symbol has."""
     build_memory: int = 4096 * MIB
     """Address space of a process that reads modules."""
     index_size: int = 2048 * MIB
     """The largest file that reading a module makes: its index, or a code object that somebody wants."""
-    answer_size: int = 64 * MIB
+    answer_size: int = 32 * MIB
     """The largest answer to a question that is answered from a module's bytes: texts of sources, code for a listing."""
     open_indexes: int = 256 * MIB
     """Indexes kept open together; the least recently used are closed."""
@@ -57,6 +77,8 @@ class Limits:
     """Modules and their indexes in the store, together; beyond it the least recently used are removed (``store.eviction``)."""
     free_disk: int = 64 * MIB
     """Free bytes of the store's disk below which health says NOT_SERVING of the services that write."""
+    lock_seconds: float = 60.0
+    """The longest a start waits for the lock of a store's catalogue, which another process holds while it makes, mends or changes it."""
     label_length: int = 1024
     """Characters of a module's label."""
     alias_kind_length: int = 64
@@ -73,20 +95,58 @@ class Limits:
     """Loads and unloads that one context may be told, over all time."""
     mappings: int = 4_000_000
     """Mapped segments that one context may have, over all time; each takes about 150 bytes while it is asked about."""
+    module_events: int = 100_000
+    """Modules that were added, removed, loaded and unloaded that a store remembers for watches that go on after a position."""
+    profile_size: int = 1024 * MIB
+    """Bytes of a profile once it is expanded, and of the one that is written."""
+    profile_ratio: int = 100
+    """Bytes that a byte of a compressed profile may expand to; a mebibyte is always taken."""
+    profile_records: int = 4_000_000
+    """Fields, samples, rows and frames that are read of one profile."""
     driver_seconds: float = 120.0
     """The longest a driver call may be asked to take."""
-    driver_memory: int = 16384 * MIB
-    """Address space of the driver's process."""
+    driver_memory: int = 2048 * MIB
+    """Address space of the driver's process. Builds of the drivers that were tried take up to 700 MiB."""
+    driver_disk: int = 512 * MIB
+    """Bytes that the driver's process writes into its folder; builds that were tried wrote 20 KB."""
+    driver_files: int = 4096
+    """Files and folders that it makes there; builds that were tried made two."""
+    driver_threads: int = 256
+    """Threads of the driver's process."""
     disassembly_seconds: float = 60.0
     """Time that one disassembler gets for one request."""
     disassembly_memory: int = 4096 * MIB
     """Address space of a disassembler's process."""
+    disassembly_size: int = 32 * MIB
+    """Bytes of text that disassemblers may write for one request."""
     demangle_seconds: float = 30.0
     """Time that the demangler gets for the names of one question."""
     demangle_memory: int = 1024 * MIB
     """Address space of the demangler's process."""
     source_size: int = 16 * MIB
     """The largest source file shown."""
+    folder_bytes: int = 512 * MIB
+    """The largest file that is taken from a watched folder, of those that a running process has mapped, and module of its memory."""
+    folder_files: int = 1_000_000
+    """Files of watched folders that are looked at; each takes about 450 bytes of memory."""
+    folder_depth: int = 32
+    """Folders inside each other below a watched one."""
+    folders: int = 50_000
+    """Folders watched at a time, those below others too; the kernel takes about a kilobyte for each."""
+    attach_bytes: int = 16384 * MIB
+    """Bytes of a running process's memory that are searched for modules."""
+    attach_seconds: float = 60.0
+    """Time that this may take."""
+    capture_size: int = 1024 * MIB
+    """What a captured program hands over of one module: its debug data, binary, build log."""
+    capture_kernels: int = 100_000
+    """Kernels of one captured module."""
+    capture_fields: int = 1_000
+    """Fields of one record of a captured module, beside those of its kernels."""
+    compile_seconds: float = 60.0
+    """Time that a compiler gets for one of the libraries that are loaded into captured programs."""
+    compile_memory: int = 2048 * MIB
+    """Address space of that compiler's process."""
     message_seconds: float = 30.0
     """The longest a call may take to send its message after its headers, or the first message of a stream."""
     idle_seconds: float = 300.0
@@ -99,30 +159,42 @@ class Limits:
     """Calls of one kind that may wait for a thread."""
     batches: int = 2
     """Large batches answered at a time."""
+    addresses_at_work: int = 4_000_000
+    """Addresses of batches that are answered at a time, those of streams too; further batches wait."""
+    large_answers: int = 2
+    """Listings made at a time, answers to GPU core dumps, and texts of sources; further ones wait."""
     unopened: int = 32
     """Questions answered at a time about modules whose index is not open, so that it may have to be made first."""
     uploads: int = 16
     """Uploads open at a time."""
     grabs: int = 4
     """Grabs from drivers at a time."""
-    bytes_in_flight: int = 256 * MIB
+    bytes_in_flight: int = 160 * MIB
     """Large messages that the daemon holds at a time: requests until they are answered, responses until they are taken."""
-    client_bytes_in_flight: int = 160 * MIB
+    client_bytes_in_flight: int = 96 * MIB
     """The same of one client."""
     request_bytes: int = 8 * MIB
-    """The largest request that is no batch, no upload and no grab."""
+    """The largest request that is no batch, no upload and no grab; that of a watch too."""
     request_fields: int = 400_000
     """Fields of one request of more than a megabyte; an address that is no column's is a field."""
     row_answers: int = 400_000
     """Answers of one response that are spelled out; columns have ``batch``."""
     response_bytes: int = 96 * MIB
     """The largest response, or message of a stream."""
-    daemon_memory: int = 1536 * MIB
-    """The daemon's own memory, mapped files not counted, beyond which calls that take long to send their message are ended."""
+    daemon_memory: int = 320 * MIB
+    """The daemon's own memory, mapped files not counted, beyond which calls whose message has not come whole are ended."""
     calls_per_connection: int = 256
     """Calls open at a time on one connection; a client keeps further ones until another has ended."""
     connections: int = 1024
     """Connections open at a time; further ones are closed."""
+    client_connections: int = 256
+    """Connections over TCP of one client, or of one address where clients have no names, on which calls are let in."""
+    client_watches: int = 32
+    """Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names."""
+    unknown_connections: int = 128
+    """Connections over TCP at a time on which no call has been let in yet; beyond, the oldest of the address that has most are closed."""
+    unknown_seconds: float = 20.0
+    """How long a connection over TCP may be open before a call is let in on it."""
     connection_idle_seconds: float = 1800.0
     """How long a connection may be without a call before it is closed; a client opens another when it needs one."""
     handshake_seconds: float = 10.0
@@ -141,6 +213,17 @@ def default_store() -> Path:
     """$SYMD_STORE, or symd's folder below the user's cache."""
     chosen = os.environ.get("SYMD_STORE")
     return _path(chosen) if chosen else _cache() / "store"
+
+
+def default_captures() -> Path:
+    """$SYMD_CAPTURES, or the folder beside the store where captures are kept."""
+    chosen = os.environ.get("SYMD_CAPTURES")
+    return _path(chosen) if chosen else _cache() / "captures"
+
+
+def native_cache() -> Path:
+    """Where libraries lie that symd built to load them into programs."""
+    return _cache() / "native"
 
 
 def default_drivers() -> Mapping[str, str]:
@@ -199,6 +282,8 @@ class Doors:
     """Let TCP be plain: whoever reaches it is let in, and whoever stands between reads along."""
     open_health: bool = False
     """Let everybody ask for the daemon's health."""
+    open_metrics: bool = False
+    """Let everybody who reaches them read the metrics, other machines too."""
     grab_unconfined: bool = False
     """Where the kernel cannot confine a driver, let others than the daemon's user grab all the same."""
 
@@ -238,6 +323,8 @@ class Config:
     """Watches of breakpoints open at a time; each holds a thread that sleeps."""
     metrics: str = ""
     """Where Prometheus may ask, ``unix:PATH`` or ``HOST:PORT``; "" for nowhere."""
+    otlp: str = ""
+    """The collector that spans are sent to, "http://HOST:PORT"; "" for the one that the environment names, if it does."""
     grace: float = 5.0
     """Seconds that running requests get after SIGTERM."""
     source_roots: tuple[str, ...] = ()

@@ -7,38 +7,73 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from symd.api import AliasVerbs, ContextVerbs, Receiving
 from symd.config import Limits
+from symd.contexts.breakpoint_watch import breakpoint_events
+from symd.contexts.module_watch import ModuleWatcher
 from symd.contexts.verbs import Contexts, StoredAliases
+from symd.cores.answering import Answering, KeptCode
+from symd.cores.memory import DumpContents
+from symd.cores.shared_frames import whole
 from symd.errors import DriverMissing, NoDebugData, SymdError, ToolMissing, Unavailable, WorkerDied
 from symd.index import VERSION
 from symd.indexes import Indexes
 from symd.model.addresses import ByKernel, KernelOffset, Query
 from symd.model.answers import Answer, Answers
+from symd.model.arguments import (
+    checked_bytes,
+    checked_column,
+    checked_line,
+    checked_name,
+    checked_names,
+    checked_queries,
+)
 from symd.model.breakpoints import Breakpoint, Located, SourceLine, Watch, check_breakpoints
 from symd.model.columns import U64
-from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.cores import CoreDump
+from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
+from symd.model.module_events import ModuleWatch
 from symd.model.names import NamedItem, NameQuery
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope, Visible
 from symd.query.breakpoints import locate
+from symd.query.effort import Effort, always
 from symd.query.lines import lines
-from symd.query.listing import Disassemble, listings
+from symd.query.listing import Disassemble, listings, with_kernel_name
 from symd.query.names import find_names
 from symd.query.source_text import with_named
 from symd.query.symbolize import symbolize, symbolize_column
 from symd.query.variables import variables
-from symd.query.watch import events
-from symd.reading.questions import CarriedSources, ListedCode, ObjectBytes, PtxLines, VariablesAt, WriteObject
+from symd.reading.questions import (
+    CallFrameData,
+    CarriedSources,
+    CodeIdentities,
+    DumpedBytes,
+    DumpedMemory,
+    FrameAddresses,
+    ListedCode,
+    ObjectBytes,
+    PtxLines,
+    StoppedWaves,
+    VariablesAt,
+    VariablesAtEach,
+    WriteObject,
+)
 from symd.reading.reader import InProcessReader, Reader
 from symd.store import Store, Upload
 
-Grabber = Callable[[GrabRequest, Limits], Grabbed]
+
+class Grabber(Protocol):
+    """Drives a real driver (``symd.drivers.grab``)."""
+
+    def __call__(
+        self, request: GrabRequest, limits: Limits, *, when_unwanted: WhenUnwanted | None = None
+    ) -> Grabbed: ...
 
 
 class Engine:
@@ -85,7 +120,7 @@ class Engine:
         return self.store.missing(digests)
 
     def add(self, data: bytes, label: str = "") -> ModuleSummary:
-        return self._indexes.add(hashlib.sha256(data).hexdigest(), data, label)
+        return self._indexes.add(hashlib.sha256(checked_bytes(data)).hexdigest(), data, label)
 
     def receive(self, label: str = "") -> Receiving:
         """Begin to take a module whose bytes come piece by piece; in memory there is never more than a piece."""
@@ -118,10 +153,10 @@ class Engine:
         """Let ``resume`` end after the module at hand."""
         self._stopping.set()
 
-    def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
+    def grab(self, request: GrabRequest, when_unwanted: WhenUnwanted | None = None) -> tuple[ModuleSummary, Grabbed]:
         if self._grab is None:
             raise DriverMissing("this engine was made without drivers", hint="use the daemon, or symd grab")
-        grabbed = self._grab(request, self.limits)
+        grabbed = self._grab(request, self.limits, when_unwanted=when_unwanted)
         if not grabbed.debug_data:
             raise NoDebugData(
                 f"the driver built {', '.join(grabbed.kernels) or 'the module'} and has no debug data for it",
@@ -147,7 +182,7 @@ class Engine:
         self._indexes.remove(digest)
 
     def module(self, digest: str) -> ModuleSummary:
-        return self._indexes.whole(digest).summary
+        return self._indexes.whole(checked_name(digest)).summary
 
     def object_data(self, digest: str, path: str) -> bytes:
         return self._indexes.ask(digest, ObjectBytes(path))
@@ -155,19 +190,30 @@ class Engine:
     def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
         with self.store.scratch() as file:
             self._indexes.ask(digest, WriteObject(path, str(file.path)))
-            view = file.mapped()
-        return (bytes(view[start : start + size]) for start in range(0, len(view), size))
+            return file.pieces(size)
 
     def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
-        index = self._indexes.whole(digest)
+        index = self._indexes.whole(checked_name(digest))
         return iter(self._indexes.ask(digest, PtxLines(path))) if level is LineLevel.PTX else lines(index, path)
 
-    def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> Answers:
-        return symbolize(self._indexes.for_queries(digest, queries), queries, path)
+    def symbolize(
+        self,
+        digest: str,
+        queries: Sequence[Query],
+        path: str | None = None,
+        *,
+        as_written: bool = False,
+        check_wanted: Callable[[], None] = always,
+    ) -> Answers:
+        queries = checked_queries(queries)
+        index = self._indexes.for_queries(checked_name(digest), queries).read(as_written=as_written)
+        return symbolize(index, queries, path, Effort(self.limits, check_wanted))
 
-    def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
-        index = self._open_index(digest) or self._indexes.for_queries(digest, (query,))
-        return index.answer(query, path) or symbolize(index, (query,), path)[0]
+    def symbolize_one(
+        self, digest: str, query: Query, path: str | None = None, check_wanted: Callable[[], None] = always
+    ) -> Answer:
+        index = self._open_index(checked_name(digest)) or self._indexes.for_queries(digest, (query,))
+        return index.answer(query, path) or symbolize(index, (query,), path, Effort(self.limits, check_wanted))[0]
 
     def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         index = self._open_index(digest)
@@ -184,10 +230,14 @@ class Engine:
         kernel: str | None = None,
         section: str | int | None = None,
         path: str | None = None,
+        as_written: bool = False,
+        check_wanted: Callable[[], None] = always,
     ) -> Answers:
+        effort = Effort(self.limits, check_wanted)
         meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
-        index = self._indexes.for_queries(digest, meant)
-        return symbolize_column(index, values, kernel=kernel, section=section, path=path)
+        index = self._indexes.for_queries(checked_name(digest), meant).read(as_written=as_written)
+        values = checked_column(values)
+        return symbolize_column(index, values, kernel=kernel, section=section, path=path, effort=effort)
 
     def locate(
         self,
@@ -198,28 +248,79 @@ class Engine:
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
     ) -> Located:
-        return locate(self._indexes.whole(digest), where, path, every_address=every_address, rules=rules)
+        return locate(
+            self._indexes.whole(checked_name(digest)),
+            checked_line(where),
+            path,
+            every_address=every_address,
+            rules=rules,
+        )
 
     def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False) -> Watch:
         check_breakpoints(breakpoints)
-        news = self.store.arrivals.listen()
-        there = (record.sha256 for record in self.modules()) if not only_new else ()
-        return Watch(events(tuple(breakpoints), there, news, self._indexes.whole), news.close)
+        bell = self.store.module_log.listen()
+        happenings = ModuleWatcher(self.store, bell).events(only_new=only_new)
+        found = breakpoint_events(tuple(breakpoints), happenings, self.store, self._indexes.whole)
+        return Watch(found, bell.close)
 
-    def names(self, digest: str, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
-        return find_names(self._indexes.whole(digest), wanted, path)
+    def watch_modules(
+        self, resume_after: str = "", *, only_new: bool = False, contexts: Sequence[str] = ()
+    ) -> ModuleWatch:
+        for name in contexts:
+            self.contexts.get(name)
+        bell = self.store.module_log.listen()
+        watcher = ModuleWatcher(self.store, bell, frozenset(contexts))
+        return ModuleWatch(watcher.events(resume_after, only_new=only_new), bell.close)
+
+    def names(
+        self,
+        digest: str,
+        wanted: NameQuery,
+        path: str | None = None,
+        check_wanted: Callable[[], None] = always,
+    ) -> Sequence[NamedItem]:
+        return find_names(self._indexes.whole(checked_name(digest)), checked_names(wanted), path, check_wanted)
 
     def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
         def read(within: str, section: int, offset: int) -> Visible | str:
             return self._indexes.ask(digest, VariablesAt(within, section, offset))
 
-        return variables(self._indexes.whole(digest), query, read, path)
+        return variables(self._indexes.whole(checked_name(digest)), query, read, path, Effort(self.limits))
 
     def listing(self, digest: str, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
         if self._disassemble is None:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
+        index = self._indexes.whole(digest)
+        part = with_kernel_name(index, part, Effort(self.limits))
         codes = self._indexes.ask(digest, ListedCode(part))
-        return listings(self._indexes.whole(digest), codes, self._disassemble(codes, part.kernel, self.limits))
+        return listings(index, codes, self._disassemble(codes, part.kernel, self.limits))
+
+    def core(self, digest: str, modules: Sequence[str] = ()) -> CoreDump:
+        stopped = whole(self._indexes.ask(digest, StoppedWaves()))
+        kept = [KeptCode(other, *each) for other in modules for each in self._indexes.ask(other, CodeIdentities())]
+        contents = DumpContents(partial(self._memory, digest), partial(self._dumped, digest))
+        answering = Answering(digest, kept, self.symbolize, self._visible_at_each, self._frame_addresses, contents)
+        frames = tuple(
+            (number, self._indexes.ask(other, CallFrameData(path)))
+            for number, other, path in answering.call_frame_sources(stopped)
+        )
+        if any(content for _, content in frames):
+            stopped = whole(self._indexes.ask(digest, StoppedWaves(frames)))
+        return answering.with_lines_and_values(stopped)
+
+    def _memory(self, digest: str, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
+        return self._indexes.ask(digest, DumpedMemory(tuple(ranges)))
+
+    def _dumped(self, digest: str, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
+        return self._indexes.ask(digest, DumpedBytes(tuple(ranges)))
+
+    def _frame_addresses(
+        self, digest: str, path: str, places: Sequence[tuple[int, int]]
+    ) -> tuple[tuple[int, int] | None, ...]:
+        return self._indexes.ask(digest, FrameAddresses(path, tuple(places)))
+
+    def _visible_at_each(self, digest: str, path: str, places: Sequence[tuple[int, int]]) -> tuple[Visible | str, ...]:
+        return self._indexes.ask(digest, VariablesAtEach(path, tuple(places)))
 
     def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         found = self._indexes.ask(digest, CarriedSources(tuple(files), path))

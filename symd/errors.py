@@ -34,6 +34,7 @@ SymdError                   INTERNAL             a defect of symd itself
 +-- ToolFailed              INTERNAL             an outside program or library ran and refused; its exit code, its last words
 |   +-- ToolCrashed                              it died of a signal
 +-- DataLoss                DATA_LOSS            stored bytes are not what they were
++-- PositionLost            OUT_OF_RANGE         what came after that position is not known any more, or never was: begin anew
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ __all__ = (
     "NotFound",
     "ObjectNotFound",
     "PermissionDenied",
+    "PositionLost",
     "ServerUnavailable",
     "StoreUnavailable",
     "SymdError",
@@ -191,7 +193,7 @@ class ObjectNotFound(NotFound):
     @classmethod
     def at(cls, path: str, where: str = "") -> ObjectNotFound:
         """The error for a path at which the module has no code object."""
-        hint = "symd info FILE and ListCodeObjects list them"
+        hint = "symd info FILE lists them"
         return cls(f"there is no code object {path[:200]!r}", where=where, hint=hint, metadata={"path": path[:200]})
 
 
@@ -289,6 +291,14 @@ class ToolCrashed(ToolFailed):
 class DataLoss(SymdError):
     status = "DATA_LOSS"
     reason = "DATA_LOSS"
+
+
+class PositionLost(SymdError):
+    """``metadata`` has ``position``, and ``limit`` where too much happened since."""
+
+    status = "OUT_OF_RANGE"
+    reason = "POSITION_LOST"
+    exit_code = 1
 
 
 def by_reason(reason: str) -> type[SymdError] | None:

@@ -8,7 +8,7 @@ is answered by the first that can:
    bytes.
 2. *Partial*: a module that is opened and of which only what the questions so far needed is decoded (``PartialIndex``).
    It has the format of a whole one and gives the same answers, or none: then the next layer is asked. A process that
-   answers a few questions about one file and ends (``FileIndex``) goes no further than it must. A store's module has
+   answers a few questions about one file and ends (``index.file_index``) goes no further than it must. A store's module has
    one when it has many code objects and the questions name kernels, so that the first answer need not wait for all of
    them; the whole is made meanwhile, where there is somewhere else to make it.
 3. *Stored*: the index file that the store has under the module's digest and ``format.VERSION``. One that is damaged, or
@@ -40,18 +40,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from symd.config import Limits
 from symd.elf.constants import MAGIC
 from symd.errors import DataLoss, DeadlineExceeded, Malformed, NotFound, SymdError, WorkerDied
-from symd.index import VERSION, Index, build
-from symd.index.module import decoded_objects
-from symd.index.partial import PartialIndex
+from symd.index import VERSION, Index
 from symd.index.summary import unpack
 from symd.model.addresses import ByKernel, Query
-from symd.model.code import CodeObject
 from symd.model.summaries import ModuleSummary
 from symd.reading.module_file import ModuleFile
 from symd.reading.questions import IndexFor, MakeIndex, Outline, Question
@@ -61,8 +57,6 @@ if TYPE_CHECKING:
     from symd.store import Store, Upload
 
 T = TypeVar("T")
-MAX_PARTIAL_QUERIES = 64
-"""Queries about one file that a partial index may answer; more need most of the file anyway."""
 MAX_ATTEMPTS = 3
 """So often a module may end whoever indexes it."""
 MAX_COPIED_INDEX = 64 << 20
@@ -72,28 +66,6 @@ _SMALL_MODULE_BYTES = 1 << 16
 """A module of so many bytes has its whole index as soon as a part of it."""
 _OPEN_PARTIALS = 4
 """Modules of many code objects that are answered for in part while their indexes are made."""
-
-
-class FileIndex:
-    """The index of one opened module in a process without a store: partial, then whole."""
-
-    def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary, limits: Limits) -> None:
-        self._objects, self._limits = objects, limits
-        self._summary = summary
-
-    def for_queries(self, queries: Sequence[Query]) -> Index:
-        """An index that answers ``queries``."""
-        if "_whole" in vars(self) or len(queries) > MAX_PARTIAL_QUERIES:
-            return self._whole
-        return self._partial.index(queries) or self._whole
-
-    @cached_property
-    def _partial(self) -> PartialIndex:
-        return PartialIndex(self._objects, self._summary, units=True, limits=self._limits)
-
-    @cached_property
-    def _whole(self) -> Index:
-        return Index(build(decoded_objects(self._objects, self._limits), self._summary))
 
 
 class _Outlined(NamedTuple):

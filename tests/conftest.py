@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("symd", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("symd")
+
+# A shell lets what it runs in the background ignore SIGINT, and nohup SIGHUP; so would every program that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -2,6 +2,7 @@
 
 python tools/reliability.py workers   what it costs to have a small module indexed by another process
 python tools/reliability.py start     how long a daemon takes to answer over a store of 2,000 modules, and its memory
+python tools/reliability.py watch     from a program's load of a module to a breakpoint in it that waited, and what a watch costs those who load
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from symd import Client
+from symd.capture.daemon_sink import DaemonSink
 from symd.config import Limits
-from symd.model.addresses import ByAddress, ObjectAddress
+from symd.model.addresses import ByAddress, DeviceAddress, ObjectAddress
+from symd.model.breakpoints import Breakpoint, SourceLine
+from symd.model.captures import CaptureApi, CapturedProcess, CaptureWay, ModuleForm, ModuleLoaded
+from symd.model.contexts import Context, Load
 from symd.reading.module_file import ModuleFile
 from symd.reading.questions import MakeIndex, ObjectBytes
 from symd.reading.reader import InProcessReader, Reader
@@ -81,8 +88,61 @@ def start() -> None:
         print(f"{MODULES} modules: ready after {ready:.2f} s, first answer {answered:.2f} s, {int(memory) >> 10} MiB")
 
 
+def watch() -> None:
+    """From what a way into a program sees to the two events of a breakpoint: in a daemon of its own, each module a new one."""
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"unix:{folder}/socket"
+        command = [sys.executable, "-m", "symd", "serve", "--address", address, "--store", f"{folder}/store"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as daemon:
+            assert daemon.stdout is not None  # noqa: S101 - asked for above
+            daemon.stdout.readline()
+            with Client(address) as told, Client(address) as waiting:
+                added, loaded = _fired(DaemonSink(told), waiting)
+                _told_to(told, waiting)
+            daemon.terminate()
+    for name, seconds in (("added", added), ("loaded", loaded)):
+        print(
+            f"a breakpoint fires, {name:<7} {statistics.median(seconds) * 1e3:6.1f} ms, at most {max(seconds) * 1e3:.1f} ms"
+        )
+
+
+def _fired(sink: DaemonSink, waiting: Client) -> tuple[list[float], list[float]]:
+    """Seconds from each load to the event that its module was added, and to the one that it was loaded."""
+    data, program = SAMPLE.read_bytes(), CapturedProcess("host", 1, 1)
+    added, loaded = [], []
+    with waiting.watch([Breakpoint("b", SourceLine("vadd.cl", 8))]) as events:
+        next(events)
+        for number in range(ROUNDS + 1):
+            event = ModuleLoaded(
+                program, CaptureApi.LEVEL_ZERO, CaptureWay.PRELOAD, number, number + 1, ModuleForm.DEBUG_DATA,
+                data + bytes(8 * number), "gpu", ("vadd",), {"vadd": DeviceAddress(0x10000 * (number + 1))},
+            )  # fmt: skip
+            telling = threading.Thread(target=sink.take, args=(event,))
+            begun = time.perf_counter()
+            telling.start()
+            for times in (added, loaded):
+                next(events)
+                times.append(time.perf_counter() - begun)
+            telling.join()
+    return added[1:], loaded[1:]  # the first waits for what a daemon does when it begins
+
+
+def _told_to(told: Client, waiting: Client) -> None:
+    """Loads told a second, with nobody who watches and with watches of modules."""
+    for watches in (0, 16):
+        name = told.contexts.add(Context(process=watches + 2))
+        loads = [Load("ab" * 32, number, key=str(number)) for number in range(10_000)]
+        with ExitStack() as stack:
+            for _ in range(watches):
+                stack.enter_context(waiting.watch_modules(only_new=True))
+            begun = time.perf_counter()
+            for first in range(0, len(loads), 1000):
+                told.contexts.record(name, loads[first : first + 1000])
+            print(f"{len(loads) / (time.perf_counter() - begun):9.0f} loads a second, {watches} watches")
+
+
 def main() -> int:
-    figures = {"workers": workers, "start": start}
+    figures = {"workers": workers, "start": start, "watch": watch}
     parser = argparse.ArgumentParser(description="Figures of docs/reliability.md.")
     parser.add_argument("figure", choices=figures)
     figures[parser.parse_args().figure]()

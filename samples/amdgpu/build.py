@@ -3,13 +3,16 @@
     python samples/amdgpu/build.py [NAME...]
 
 Needs clang 14, 19 and 22 with lld, llvm and clang-tools of each (Debian packages), zstandard, and this project for the
-pruned files. What a missing compiler would build is left as it is.
+pruned files. What a missing compiler would build is left as it is: LLVM 23, the first that says where callers are, is taken from the wheel
+of triton 3.8.0 (PyPI), whose ``triton/_C/libtriton.so`` ``$SYMD_LIBTRITON`` names.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
+import os
 import shutil
 import struct
 import subprocess
@@ -19,6 +22,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import msgpack
 import zstandard
 
 HERE = Path(__file__).parent
@@ -27,6 +31,21 @@ CL = "{clang} -x cl -cl-std=CL2.0 -target amdgcn-amd-amdhsa -nogpulib -fdebug-pr
 HIP = "{clang} -x hip -fuse-cuid=none -std=c++17 -nogpulib -nogpuinc -fdebug-prefix-map={cwd}=/src --cuda-device-only --no-gpu-bundle-output"
 ASM = "{clang} -x assembler -target amdgcn-amd-amdhsa -fdebug-compilation-dir=/src -g -c"
 HOST = "{clang} -x hip -std=c++17 -nogpulib -nogpuinc -fdebug-prefix-map={cwd}=/src -fPIE -g -O2"
+
+
+def split(generation: str, version: int) -> dict[str, tuple[str, str]]:
+    """An object whose compiler left its debug data in a .dwo file, that file, a package of it, and the same object whole."""
+    name = f"split-{generation}-dwarf{version}"
+    compile_ = f"{CL} -mcpu=gfx900 -g -gdwarf-{version} -O2 -c"
+    link = f"ld.lld-{generation} -shared -o $OUT"
+    return {
+        f"{name}.dwo": (generation, f"{compile_} -gsplit-dwarf -o {name}.o shade.cl"),
+        f"{name}.co": (generation, f"{link} {name}.o"),
+        f"{name}.co.dwp": (generation, f"llvm-dwp-{generation} -o $OUT {name}.dwo"),
+        f"{name}-whole.o": (generation, f"{compile_} -o $OUT shade.cl"),
+        f"{name}-whole.co": (generation, f"{link} {name}-whole.o"),
+    }
+
 
 RECIPES: dict[str, tuple[str, str]] = {
     "v2-gfx900.co": ("14", f"{CL} -mcpu=gfx900 -mcode-object-version=2 -g -O2 -o $OUT shade.cl"),
@@ -61,6 +80,7 @@ RECIPES: dict[str, tuple[str, str]] = {
     "v6-gfx9-generic.co": ("22", f"{HIP} --offload-arch=gfx9-generic -mcode-object-version=6 -g -O2 -o $OUT shade.hip"),
     "v6-gfx1201.co": ("22", f"{HIP} --offload-arch=gfx1201 -mcode-object-version=6 -g -O0 -o $OUT shade.hip"),
     "v6-gfx942-xnack.co": ("22", f"{CL} -mcpu=gfx942:xnack+ -mcode-object-version=6 -g -O2 -o $OUT shade.cl"),
+    "v6-gfx900-calls-unknown.co": ("22", f"{HIP} --offload-arch=gfx900 -g -O2 -o $OUT calls.hip"),
     "odd.bundle": (
         "14", ("clang-offload-bundler-14 -type=o -targets=host-x86_64-unknown-linux,hipv4-amdgcn-amd-amdhsa--gfx900,"
         "hipv4-amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack- -inputs=/dev/null,v4-gfx900.co,v4-gfx90a-features.co"
@@ -89,6 +109,7 @@ RECIPES: dict[str, tuple[str, str]] = {
     "images-19.offload": (
         "19", ("clang-offload-packager-19 -o $OUT --image=file=v4-gfx900.co,triple=amdgcn-amd-amdhsa,arch=gfx900,kind=hip"
         " --image=file=v5-gfx1100.co,triple=amdgcn-amd-amdhsa,arch=gfx1100,kind=openmp")),
+    **split("14", 4), **split("14", 5), **split("19", 4), **split("19", 5), **split("22", 4), **split("22", 5),
     "host-plain.o": ("22", "clang++-22 -c -O2 -o $OUT host.cpp"),
     "host-offloading.o": (
         "22", ("llvm-objcopy-22 --add-section=.llvm.offloading=images.offload --set-section-flags"
@@ -136,14 +157,84 @@ def packed(folder: Path) -> bytes:
     return slim((folder / "v2-scale.co").read_bytes(), Budget(Limits())).data
 
 
+def with_its_dwo(folder: Path) -> bytes:
+    """An object and its .dwo file as symd sends them."""
+    from symd.containers import with_dwo  # noqa: PLC0415
+
+    name = "split-19-dwarf5"
+    return with_dwo.joined((folder / f"{name}.co").read_bytes(), {"": [(folder / f"{name}.dwo").read_bytes()]})
+
+
+def kernel_pack(folder: Path) -> bytes:
+    """ROCm's packs, compressed: two code objects of one library."""
+    contents = {arch: (folder / name).read_bytes() for arch, name in PACKED.items()}
+    frames = [zstandard.ZstdCompressor(19).compress(content) for content in contents.values()]
+    body = struct.pack("<I", len(frames)) + b"".join(struct.pack("<I", len(frame)) + frame for frame in frames)
+    entries = {
+        arch: {"type": "hsaco", "ordinal": number, "original_size": len(content)}
+        for number, (arch, content) in enumerate(contents.items())
+    }
+    table = {
+        "format_version": 1,
+        "group_name": "shade",
+        "gfx_arch_family": "",
+        "gfx_arches": [*PACKED],
+        "toc": {"lib/libshade.so#0": entries},
+        "compression_scheme": "zstd-per-kernel",
+        "zstd_offset": 64,
+        "zstd_size": len(body),
+    }
+    head = struct.pack("<4sIQ", b"KPAK", 1, 64 + len(body)).ljust(64, b"\0")
+    return head + body + msgpack.packb(table)
+
+
+def called(processor: str, level: int) -> Callable[[Path], bytes]:
+    """calls.hip, its code made by LLVM 23."""
+
+    def make(folder: Path) -> bytes:
+        name = f"calls-{processor}"
+        compile_ = (
+            HIP.format(clang="clang++-22", cwd=folder) + f" --offload-arch={processor} -g -O{level} -S -emit-llvm"
+        )
+        subprocess.run([*compile_.split(), "-o", f"{name}.ll", "calls.hip"], cwd=folder, check=True)
+        arguments = [os.environ["SYMD_LIBTRITON"], f"{name}.ll", processor, f"{name}.o"]
+        subprocess.run([sys.executable, __file__, "--newer-llvm", *arguments], cwd=folder, check=True)
+        subprocess.run(["ld.lld-22", "-shared", "-o", f"{name}.co", f"{name}.o"], cwd=folder, check=True)
+        return (folder / f"{name}.co").read_bytes()
+
+    return make
+
+
+def newer_llvm(library: str, source: str, processor: str, into: str) -> None:
+    """Compile LLVM's text with the LLVM inside libtriton: a process of its own, since it may end."""
+    spec = importlib.util.spec_from_file_location("libtriton", library)
+    triton = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(triton)
+    triton.llvm.init_targets()
+    text = Path(source).read_text()
+    options = ("amdgcn-amd-amdhsa", processor, "", [], False, True, False)
+    Path(into).write_bytes(triton.llvm.translate_to_asm(text, *options))
+
+
+PACKED = {"gfx900": "v4-gfx900.co", "gfx1100": "v5-gfx1100.co"}
+
 BY_HAND: dict[str, Callable[[Path], bytes]] = {
     "v1-zlib.ccob": compressed(1, 0),
     "v1-zstd.ccob": compressed(1, 1),
     "v2-zlib.ccob": compressed(2, 0),
     "v3-zlib.ccob": compressed(3, 0),
+    "shade.kpack": kernel_pack,
     "v2-scale-null-headers.co": null_headers,
     "v2-scale-packed.co": packed,
+    "split-19-dwarf5.with-dwo": with_its_dwo,
 }
+CALLS = {
+    "v6-gfx900-calls.co": ("gfx900", 2),
+    "v6-gfx942-calls.co": ("gfx942", 2),
+    "v6-gfx1100-calls-O0.co": ("gfx1100", 0),
+}
+if "SYMD_LIBTRITON" in os.environ:
+    BY_HAND |= {name: called(*how) for name, how in CALLS.items()}
 
 
 def main(names: list[str]) -> None:
@@ -190,5 +281,7 @@ def described(path: Path, command: str, tool: str) -> dict[str, object]:
     return {"command": command, "tool": tool, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:2] == ["--newer-llvm"]:
+    newer_llvm(*sys.argv[2:])
+elif __name__ == "__main__":
     main(sys.argv[1:])

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from symd import Client
-from symd.model.answers import Answers
+from symd.model.answers import Answers, Frame
 
 
 def hottest(answers: Answers, count: int) -> list[tuple[int, str]]:
@@ -21,9 +21,13 @@ def hottest(answers: Answers, count: int) -> list[tuple[int, str]]:
     totals: dict[str, int] = {}
     for number, weight in zip(numbers.tolist(), weights.tolist(), strict=True):
         frames = answers.locations.frames(number)
-        name = f"{frames[0].function} {Path(frames[0].file or '?').name}:{frames[0].line}" if frames else "(no frame)"
+        name = described(frames[0]) if frames and frames[0].function else "(no frame)"
         totals[name] = totals.get(name, 0) + weight
     return sorted(((weight, name) for name, weight in totals.items()), key=lambda row: (-row[0], row[1]))[:count]
+
+
+def described(frame: Frame) -> str:
+    return f"{frame.function} {Path(frame.file).name}:{frame.line}" if frame.file else f"{frame.function} (no line)"
 
 
 def main() -> None:

@@ -1,8 +1,10 @@
 """Build the CUDA samples: every cubin, fat binary, host object and host program of MANIFEST, from the sources here.
 
-Run from anywhere: ``python samples/cuda/build.py``. Needs nvcc 13.0 on PATH. The other assemblers are found through
+Run from anywhere: ``python samples/cuda/build.py [NAME...]``. Needs nvcc 13.0 on PATH. The other assemblers are found through
 environment variables SYMD_PTXAS_12_0, SYMD_PTXAS_12_4, ... (programs called ptxas, for instance those that the PyPI wheels of
-triton carry); samples whose assembler is not here are left as they are. The work is done in a neutral folder, because
+triton carry), and the device compiler of toolkit 11.8 through SYMD_CICC_11_8 (Debian's nvidia-cuda-toolkit has it and its ptxas),
+the folder of a toolkit 12.4 for clang through SYMD_CUDA_12_4 (its bin also on PATH). Samples whose compiler or assembler is not
+here are left as they are. The work is done in a neutral folder, because
 compilers write the current directory into line tables. ``manifest.json`` records how each file was made.
 """
 
@@ -65,6 +67,28 @@ ASSEMBLED: dict[str, tuple[str, str, str]] = {
     "tonemap.sm_100.ptxas-13.4": ("13.4", "tonemap.cu", "sm_100"),
     "reduce.sm_90.ptxas-13.4": ("13.4", "reduce.cu", "sm_90"),
 }
+NARROW: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    # name: architecture, arguments of cicc and of ptxas (toolkit 11.8, 32-bit addresses)
+    "norms.sm_60.lines": ("60", ("-generate-line-info",), (LINES,)),
+    "norms.sm_75.lines": ("75", ("-generate-line-info",), (LINES,)),
+    "norms.sm_75.dc": ("75", ("-generate-line-info",), ("-c", LINES)),
+    "norms.sm_75.debug": ("75", ("-g", "-O0"), ("-g",)),
+    "norms.sm_75.debug-dc": ("75", ("-g", "-O0"), ("-c", "-g")),
+}
+CICC = ("--c++14", "--gnu_version=100000", "-m32", "--orig_src_file_name", "norms.cu", "--include_file_name", "norms.h",
+        "--gen_c_file_name", "norms.c", "--stub_file_name", "norms.stub.c", "--gen_device_file_name", "norms.gpu")  # fmt: skip
+CLANG = (
+    "-x", "cuda", "-nocudainc", "-nocudalib", "-Iinclude", "-O2", "-gline-tables-only", "-fPIC",
+    "--offload-arch=sm_75", "--offload-arch=sm_80", "-c", "wrapped.cu",
+)  # fmt: skip
+WRAPPED: dict[str, tuple[str, tuple[str, ...]]] = {
+    # name: clang's version and arguments (with ptxas and fatbinary of toolkit 12.4)
+    "clang/fatbin-14.o": ("14", CLANG),
+    "clang/fatbin-22.o": ("22", ("--no-offload-new-driver", *CLANG)),
+    "clang/module-22.o": ("22", ("--no-offload-new-driver", "-fgpu-rdc", *CLANG)),
+    "clang/offloading-22.o": ("22", ("--offload-new-driver", "-fgpu-rdc", *CLANG)),
+    "clang/linked-22.so": ("22", ("--offload-link", "-shared", "-nostdlib", "-s", "clang/offloading-22.o")),
+}
 PTX_VERSION = {"12.0": "8.0", "12.4": "8.4", "12.8": "8.7", "12.9": "8.8", "13.4": "9.0"}
 PTX_BASE = {"sm_75": "compute_75", "sm_80": "compute_80", "sm_90": "compute_90", "sm_100": "compute_100"}
 
@@ -114,9 +138,13 @@ HOST: dict[str, tuple[str, ...]] = {
 def main() -> int:
     shutil.rmtree(WORK, ignore_errors=True)
     shutil.copytree(HERE, WORK, ignore=shutil.ignore_patterns("bin", "manifest.json"))
-    BINARIES.mkdir(exist_ok=True)
+    for folder in (BINARIES, WORK):
+        for name in ("32-bit", "clang"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
     manifest: dict[str, dict[str, object]] = _old_manifest()
     for name, command in _commands():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         if command is None:
             print(f"{name}: left as it is, its assembler is not here")
             continue
@@ -146,6 +174,12 @@ def _commands() -> list[tuple[str, list[list[str]] | None]]:
         result.append((f"{name}.cubin", [["nvlink", *arguments, "-o", f"{name}.cubin"]]))
     for name, (version, source, target) in ASSEMBLED.items():
         result.append((f"{name}.cubin", _assembled(name, version, source, target)))
+    for name, (number, compiling, assembling) in NARROW.items():
+        result.append((f"32-bit/{name}.cubin", _narrow(name, number, compiling, assembling)))
+    toolkit = os.environ.get("SYMD_CUDA_12_4")
+    for name, (version, options) in WRAPPED.items():
+        command = [f"clang++-{version}", f"--cuda-path={toolkit}", *options, "-o", name]
+        result.append((name, [command] if toolkit else None))
     for name, arguments in {**FATBINS, **HOST}.items():
         result.append((name, [["nvcc", "-Iinclude", *arguments, "-o", name]]))
     return result
@@ -164,11 +198,26 @@ def _assembled(name: str, version: str, source: str, target: str) -> list[list[s
     ]
 
 
+def _narrow(name: str, number: str, compiling: tuple[str, ...], assembling: tuple[str, ...]) -> list[list[str]] | None:
+    cicc, ptxas = os.environ.get("SYMD_CICC_11_8"), os.environ.get("SYMD_PTXAS_11_8")
+    if not cicc or not ptxas:
+        return None
+    text = f"{name}.ptx"
+    return [
+        ["gcc", "-E", "-x", "c++", "norms.cu", "-o", "norms.i"],
+        [cicc, *CICC, "-arch", f"compute_{number}", *compiling, "norms.i", "-o", text],
+        [ptxas, "-m32", "-arch", f"sm_{number}", *assembling, text, "-o", f"32-bit/{name}.cubin"],
+    ]
+
+
 def _named(line: list[str]) -> str:
-    """The command as it is recorded: an assembler by its version, not by the place it lies in."""
-    versions = {path: key for key in PTX_VERSION if (path := os.environ.get(f"SYMD_PTXAS_{key.replace('.', '_')}"))}
-    first = f"ptxas-{versions[line[0]]}" if line[0] in versions else line[0]
-    return " ".join([first, *line[1:]])
+    """The command as it is recorded: a tool by its version, not by the place it lies in."""
+    known = {f"ptxas-{key}": f"SYMD_PTXAS_{key.replace('.', '_')}" for key in (*PTX_VERSION, "11.8")}
+    places = {os.environ.get(variable): name for name, variable in (*known.items(), ("cicc-11.8", "SYMD_CICC_11_8"))}
+    here = f"--cuda-path={os.environ.get('SYMD_CUDA_12_4')}"
+    return " ".join(
+        [places.get(line[0], line[0]), *("--cuda-path=cuda-12.4" if word == here else word for word in line[1:])]
+    )
 
 
 def _run(line: list[str]) -> None:

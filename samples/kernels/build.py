@@ -58,17 +58,21 @@ class Source:
 
 
 SOURCES = (
+    Source("bodies.cl", zebin=("dg2",), newer=("dg2",)),
     Source("blur.cl", zebin=DEVICES, igc_elf=("dg2",), newer=("dg2",)),
     Source("filters.clcpp", neo_elf=("dg2",), newer=("tgllp", "dg2", "bmg")),
     Source("histogram.cl", zebin=("dg2",)),
+    Source("interpret.cl", newer=("tgllp",)),
     Source("mandelbrot.cl", zebin=("skl", "dg2"), igc_elf=("dg2",), newer=("dg2", "pvc")),
     Source("matmul.cl", zebin=("pvc",), newer=("bmg",)),
     Source("particles.cl", neo_elf=("skl", "dg2"), zebin=("dg2",), igc_elf=("dg2",), newer=NEWER_DEVICES),
     Source("raycast.cl", zebin=("tgllp", "dg2"), igc_elf=("dg2",), newer=("dg2", "pvc")),
     Source("reduce.cl", neo_elf=("pvc",), newer=("dg2", "bmg")),
     Source("saxpy.cl", debug=False, neo_elf=("skl", "dg2"), zebin=("skl", "dg2"), newer=("dg2",)),
+    Source("series.cl", zebin=("dg2",)),
     Source("tonemap.cl", neo_elf=("tgllp",), zebin=("dg2", "pvc"), igc_elf=("dg2",), newer=("dg2",)),
     Source("vadd.cl", neo_elf=DEVICES, zebin=DEVICES, igc_elf=("dg2",), newer=NEWER_DEVICES),
+    Source("walk.cl", newer=("tgllp",)),
 )
 
 

@@ -45,6 +45,18 @@ OTHERS = {
     "waves.gVS": ("waves.comp", "glslangValidator -gVS --target-env vulkan1.2 {source} -o {output}"),
     "outranked": ("outranked.spvasm", "spirv-as --target-env spv1.5 {source} -o {output}"),
 }
+KEPT = {
+    "blend.dpcpp": (
+        "blend.sycl.cpp",
+        [
+            "pip download intel-sycl-rt==2026.2.0, unpacked with what it depends on and Debian's libhwloc15 below dpcpp/",
+            "g++ -std=c++17 -I dpcpp/include kernel_compiler.cpp -o kernel_compiler -L dpcpp/lib -lsycl",
+            "SYCL_DUMP_IMAGES=1 ./kernel_compiler blend.sycl.cpp -g  # on Level Zero 26.27 without hardware: dg2",
+            "mv sycl_spir64.spv blend.dpcpp.spv",
+        ],
+    )
+}
+"""Modules whose compiler is not in Debian: they stay as they are, with the commands that made them."""
 SWAPPED = {"waves.gVS.big-endian": "waves.gVS", "inline.O2.ocl-100.big-endian": "inline.O2.ocl-100"}
 """The same modules with the bytes of every word turned round: no compiler here writes them."""
 
@@ -61,6 +73,9 @@ def main() -> int:
     for name, source, commands in _rules():
         for command in commands:
             subprocess.run(command.split(), cwd=WORK, check=True, stdout=subprocess.DEVNULL)
+        manifest[f"{name}.spv"] = _entry(name, source, commands)
+    for name, (source, commands) in KEPT.items():
+        shutil.copyfile(BIN / f"{name}.spv", WORK / f"{name}.spv")
         manifest[f"{name}.spv"] = _entry(name, source, commands)
     for name, original in SWAPPED.items():
         _turn(WORK / f"{original}.spv", WORK / f"{name}.spv")

@@ -10,7 +10,8 @@ from symd.model.answers import Answer, Candidate, Frame, Reason
 
 
 def answer_json(query: str, answer: Answer) -> dict[str, Any]:
-    """One answer; ``query`` is the text that was asked. ``candidates`` is there only when the reason is AMBIGUOUS."""
+    """One answer; ``query`` is the text that was asked. ``candidates`` is there only for AMBIGUOUS and UNKNOWN_KERNEL, and
+    for OUTSIDE_TEXT where the query names no section that there is."""
     fields = {
         "query": query,
         "object": answer.path,
@@ -21,7 +22,7 @@ def answer_json(query: str, answer: Answer) -> dict[str, Any]:
         "reason": answer.reason.name,
         "frames": [frame_json(frame) for frame in answer.frames],
     }
-    if answer.reason is Reason.AMBIGUOUS:
+    if answer.candidates or answer.reason in (Reason.AMBIGUOUS, Reason.UNKNOWN_KERNEL):
         fields["candidates"] = [candidate_json(candidate) for candidate in answer.candidates]
     return fields
 
@@ -55,11 +56,12 @@ def frames_text(frames: Sequence[Frame]) -> str:
 
 
 def candidate_json(candidate: Candidate) -> dict[str, Any]:
-    """One place that an ambiguous address may mean."""
+    """One place that a query may mean."""
     return {
         "object": candidate.path,
         "kernel": candidate.kernel,
         "section": candidate.section,
         "section_index": candidate.section_index,
         "section_offset": candidate.section_offset,
+        "function": candidate.function,
     }

@@ -9,7 +9,8 @@ from symd.model.breakpoints import Located
 
 
 def located_json(requested: str, answer: Located, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """One object a location, or one that says the reason; ``names`` are readable ones for functions that have others."""
+    """One object a location, or one that says the reason; ``names`` are readable ones for functions that have others. A location has
+    ``device_addresses`` where it is one of a load that says where."""
     if answer.refusal is not None:
         yield {"requested": requested, "reason": answer.refusal.name, "candidates": list(answer.candidates)}
     for location in answer.locations:
@@ -26,4 +27,5 @@ def located_json(requested: str, answer: Located, names: Mapping[str, str]) -> I
             "column": location.column,
             "inlined": location.inlined,
             "slid": location.slid,
+            **({"device_addresses": list(location.device_addresses)} if location.device_addresses else {}),
         }

@@ -20,6 +20,12 @@ class Limit(enum.Enum):
     """Processor time: the kernel ended it with SIGXCPU."""
     FILE_SIZE = "file_size"
     """It wrote a file too large: the kernel ended it with SIGXFSZ."""
+    WRITTEN = "written"
+    """Its files together were too large: this side killed it."""
+    FILES = "files"
+    """It made too many files and folders: this side killed it."""
+    THREADS = "threads"
+    """It had too many threads: this side killed it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import socket
 import subprocess
 import sys
 import threading
 from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from symd.child.ending import Defect, Ending, Limit, limit_of
 from symd.child.frames import BYTES, DEFECT, ERROR, HEAD, JSON, LAST, MEMORY, read_frame
-from symd.child.process import ProcessLimits, interpreter_environment, kill, start
+from symd.child.process import ProcessLimits, allow_processor_time, interpreter_environment, kill, start
+from symd.child.worker import CONFINED
 from symd.config import Limits
 from symd.errors import DataLoss, Unavailable, from_description
 
@@ -26,12 +31,15 @@ _SUBJECTS: Final = 4
 class Pool:
     """Up to ``count`` processes, kept once they are started. Safe to use from several threads.
 
-    ``function`` is "package.module:name"; it is called there as ``name(data: bytes, limits: Limits) -> bytes``.
+    ``function`` is "package.module:name"; it is called there as ``name(data: bytes, limits: Limits, descriptors: Sequence[int])
+    -> bytes``. Where they are ``confined`` it opens no file: it has the descriptors that come with a call, for that call
+    (``worker``). All processes are started by one thread, and die with it.
     """
 
-    def __init__(self, function: str, count: int) -> None:
-        self._command = (sys.executable, "-P", str(_PROGRAM), function)
+    def __init__(self, function: str, count: int, *, confined: bool = False) -> None:
+        self._command = (sys.executable, "-P", str(_PROGRAM), function, str(os.getpid()), CONFINED if confined else "")
         self._count = count
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="symd-starter")
         self._turns = threading.BoundedSemaphore(count)
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
@@ -54,13 +62,19 @@ class Pool:
                 kill(worker.process)
         for worker in waiting:
             worker.end()
+        self._starter.shutdown(wait=False)
 
     def call(
-        self, data: bytes, limits: Limits, process_limits: ProcessLimits, subject: str = ""
+        self,
+        data: bytes,
+        limits: Limits,
+        process_limits: ProcessLimits,
+        subject: str = "",
+        descriptors: Sequence[int] = (),
     ) -> bytes | Defect | Ending:
         """What the function returns, or the exception of no class of ours that it raises, or how the process ended that
         should have called it. Time begins to count when a process is free. A process that worked on ``subject`` before
-        is preferred.
+        is preferred. It gets copies of ``descriptors``, which share their positions in the files (dup(2)).
 
         Raises the SymdError that the function raises, Unavailable when the pool is closed, and OSError when no process can
         be started.
@@ -68,10 +82,10 @@ class Pool:
         with self._turns:
             worker = self._take(process_limits, subject)
             used = bool(worker.subjects)
-            answer = self._asked(worker, data, limits, process_limits, subject)
+            answer = self._asked(worker, _Call(data, limits, process_limits, subject, descriptors))
             if used and isinstance(answer, Ending) and answer.limit is Limit.MEMORY:
                 worker = self._take(process_limits, subject, fresh=True)  # what it did before took the memory, perhaps
-                answer = self._asked(worker, data, limits, process_limits, subject)
+                answer = self._asked(worker, _Call(data, limits, process_limits, subject, descriptors))
         if isinstance(answer, Ending):
             if self._closed:
                 raise Unavailable("the processes that read modules are being ended")
@@ -84,13 +98,11 @@ class Pool:
         error = from_description(json.loads(payload))
         raise error or DataLoss("the child failed for a reason that this version does not know")
 
-    def _asked(
-        self, worker: _Worker, data: bytes, limits: Limits, process_limits: ProcessLimits, subject: str
-    ) -> tuple[bytes, bytes] | Ending:
-        worker.subjects.append(subject)
+    def _asked(self, worker: _Worker, call: _Call) -> tuple[bytes, bytes] | Ending:
+        worker.subjects.append(call.subject)
         kept = False
         try:
-            answer = worker.ask(data, limits, process_limits)
+            answer = worker.ask(call)
             kept = not isinstance(answer, Ending) and not worker.leaving
         finally:
             with self._lock:
@@ -144,14 +156,16 @@ class Pool:
             worker.end()
 
     def _started(self, at_start: ProcessLimits) -> _Worker:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        return _Worker(start(self._command, at_start, env=interpreter_environment(), **pipes), at_start)
+        try:
+            return self._starter.submit(_start, self._command, at_start).result()
+        except RuntimeError:  # its thread takes no more
+            raise Unavailable("the processes that read modules are being ended") from None
 
     def _refill(self) -> None:
         """Start what is to be there ahead and is not. Where none can be started whoever needs one will say so."""
         if self._ahead_limits is None:
             return
-        with self._lock, contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError, Unavailable):
             while not self._closed and len(self._idle) + len(self._working) < self._ahead:
                 self._idle.insert(0, self._started(_at_start(self._ahead_limits)))
 
@@ -162,17 +176,38 @@ def _at_start(limits: ProcessLimits) -> ProcessLimits:
     return replace(limits, seconds=0.0, answer=0, cpu_seconds=None)
 
 
+def _start(command: Sequence[str], at_start: ProcessLimits) -> _Worker:
+    ours, its = socket.socketpair()
+    try:
+        with its:
+            environment = interpreter_environment()
+            process = start(command, at_start, env=environment, stdin=its.fileno(), stdout=subprocess.PIPE)
+    except BaseException:
+        ours.close()
+        raise
+    return _Worker(process, ours, at_start)
+
+
+class _Call(NamedTuple):
+    data: bytes
+    limits: Limits
+    process_limits: ProcessLimits
+    subject: str
+    descriptors: Sequence[int]
+
+
 @dataclass(slots=True, eq=False)
 class _Worker:
-    """One process; ``at_start`` are the limits that it was started with, ``subjects`` what it worked on last. One that is
+    """One process, asked through the socket ``requests``; ``at_start`` are the limits that it was started with, ``subjects`` what it worked on last. One that is
     ``leaving`` has given its last answer."""
 
     process: subprocess.Popen[bytes]
+    requests: socket.socket
     at_start: ProcessLimits
     subjects: deque[str] = field(default_factory=lambda: deque(maxlen=_SUBJECTS))
     leaving: bool = False
 
-    def ask(self, data: bytes, limits: Limits, process_limits: ProcessLimits) -> tuple[bytes, bytes] | Ending:
+    def ask(self, call: _Call) -> tuple[bytes, bytes] | Ending:
         """The frame that it answers with: BYTES, ERROR or DEFECT; how it ended where it did not. When time is up it is
         killed, which ends the reading here."""
         late = threading.Event()
@@ -181,10 +216,10 @@ class _Worker:
             late.set()
             kill(self.process)
 
-        timer = threading.Timer(process_limits.seconds, cut)
+        timer = threading.Timer(call.process_limits.seconds, cut)
         timer.start()
         try:
-            answer, limit = self._exchange(data, limits, process_limits)
+            answer, limit = self._exchange(call)
         finally:
             timer.cancel()
             timer.join()
@@ -193,22 +228,22 @@ class _Worker:
         status = self.end()
         return Ending(status, Limit.SECONDS if late.is_set() else limit or limit_of(status))
 
-    def _exchange(
-        self, data: bytes, limits: Limits, process_limits: ProcessLimits
-    ) -> tuple[tuple[bytes, bytes] | None, Limit | None]:
+    def _exchange(self, call: _Call) -> tuple[tuple[bytes, bytes] | None, Limit | None]:
         """The answer or None, and the limit that was passed where that is known."""
-        assert self.process.stdin is not None and self.process.stdout is not None  # noqa: S101, PT018  # asked for in _started
-        fields = asdict(limits) | {"cpu_seconds": process_limits.cpu_seconds}
+        assert self.process.stdout is not None  # noqa: S101 - asked for in _start
+        allow_processor_time(self.process.pid, call.process_limits.cpu_seconds)
+        fields = json.dumps(asdict(call.limits)).encode()
+        heads = HEAD.pack(JSON, len(fields)) + fields + HEAD.pack(BYTES, len(call.data))
         with contextlib.suppress(OSError):  # one that ended before it read all may have said why
-            for kind, payload in ((JSON, json.dumps(fields).encode()), (BYTES, data)):
-                self.process.stdin.write(HEAD.pack(kind, len(payload)))
-                self.process.stdin.write(payload)
-            self.process.stdin.flush()
+            socket.send_fds(self.requests, [b"."], list(call.descriptors))
+            self.requests.sendall(heads)
+            self.requests.sendall(call.data)
+        answer_size = call.process_limits.answer
         try:
-            frame = read_frame(self.process.stdout, process_limits.answer)
+            frame = read_frame(self.process.stdout, answer_size)
             if frame is not None and frame[0] == LAST:
                 self.leaving = True
-                frame = read_frame(self.process.stdout, process_limits.answer)
+                frame = read_frame(self.process.stdout, answer_size)
         except ValueError:
             return None, Limit.ANSWER
         if frame is None or frame[0] not in (BYTES, ERROR, DEFECT):
@@ -219,8 +254,7 @@ class _Worker:
         """Kill it, if it still lives, and give its status back."""
         kill(self.process)
         status = self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):  # what was not written is of no use to a process that is gone
-                    stream.close()
+        self.requests.close()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
         return status

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import resource
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+_CPU_CLOCK = 2
+"""CPUCLOCK_SCHED: with the complement of a pid above it the clock of that process's time (linux/posix-timers.h)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
     """What one child may cost: ``seconds`` on the clock; ``memory``, bytes of address space; ``answer``, bytes that it may
-    answer with; ``cpu_seconds`` of processor time and ``file_size``, bytes of any file that it writes, where they are not
-    None."""
+    answer with; where they are not None, ``cpu_seconds`` of processor time, ``file_size``, bytes of any file that it writes,
+    ``open_files`` at a time; ``written``, bytes of all files in its folder, ``files`` and folders there, and ``threads``
+    (``usage``)."""
 
     seconds: float
     memory: int
     answer: int
     cpu_seconds: int | None = None
     file_size: int | None = None
+    open_files: int | None = None
+    written: int | None = None
+    files: int | None = None
+    threads: int | None = None
 
 
 def start(command: Sequence[str], limits: ProcessLimits, **options: Any) -> subprocess.Popen[bytes]:
@@ -44,6 +54,13 @@ def start(command: Sequence[str], limits: ProcessLimits, **options: Any) -> subp
 def _limit(pid: int, limits: ProcessLimits) -> None:
     """Limits of a process that runs already, a moment after its start; setting them between fork and exec is not safe in
     a program with threads. A process that has ended needs none."""
+    with contextlib.suppress(ProcessLookupError):
+        for kind, soft, hard in resource_limits(limits):
+            resource.prlimit(pid, kind, (soft, hard))
+
+
+def resource_limits(limits: ProcessLimits) -> list[tuple[int, int, int]]:
+    """What the kernel holds a process to: (resource, soft limit, hard limit), as setrlimit(2) takes them."""
     wanted: list[tuple[int, int, int]] = [
         (resource.RLIMIT_AS, limits.memory, limits.memory),
         (resource.RLIMIT_CORE, 0, 0),
@@ -52,23 +69,52 @@ def _limit(pid: int, limits: ProcessLimits) -> None:
         wanted.append((resource.RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + 1))
     if limits.file_size is not None:
         wanted.append((resource.RLIMIT_FSIZE, limits.file_size, limits.file_size))
+    if limits.open_files is not None:
+        wanted.append((resource.RLIMIT_NOFILE, limits.open_files, limits.open_files))
+    allowed = []
+    for kind, soft, hard in wanted:
+        _, most = resource.getrlimit(kind)
+        unlimited = most == resource.RLIM_INFINITY
+        allowed.append((kind, soft if unlimited else min(soft, most), hard if unlimited else min(hard, most)))
+    return allowed
+
+
+def allow_processor_time(pid: int, seconds: int | None) -> None:
+    """Let a process of ours have so much more time of a processor, whatever it used before; as much as it likes where that is
+    None. One that has ended needs none."""
+    try:
+        used = time.clock_gettime(~pid << 3 | _CPU_CLOCK)
+    except OSError:
+        return
     with contextlib.suppress(ProcessLookupError):
-        for kind, soft, hard in wanted:
-            _, most = resource.getrlimit(kind)
-            both = (soft, hard) if most == resource.RLIM_INFINITY else (min(soft, most), min(hard, most))
-            resource.prlimit(pid, kind, both)
+        _, most = resource.prlimit(pid, resource.RLIMIT_CPU)
+        soft = most if seconds is None else math.ceil(used) + seconds
+        resource.prlimit(pid, resource.RLIMIT_CPU, (soft, most))
 
 
-def allow_open_files(wanted: int) -> None:
+def allow_open_files(wanted: int) -> int:
     """Let this process open ``wanted`` files at a time, or as many as its hard limit allows: the soft one is often 1,024, which
-    as many connections reach."""
+    as many connections reach. Returns how many it may open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return most
+    return most if soft == resource.RLIM_INFINITY else soft
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
+class Running(Protocol):
+    """A child: as much of ``subprocess.Popen`` as its owner needs."""
+
+    pid: int
+    returncode: int | None
+
+    def wait(self) -> int:
+        """Its exit status, or minus the number of the signal that ended it."""
+        ...
+
+
+def kill(process: subprocess.Popen[bytes] | Running) -> None:
     """Kill the process and its group, without waiting. One that was waited for is left alone: its number may be another
     process's by now."""
     if process.returncode is None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from symd.child import usage
+from symd.child.cancellation import Cancellation, Cancelled
 from symd.child.ending import Ending, Limit, limit_of
-from symd.child.process import ProcessLimits, kill, start
+from symd.child.process import ProcessLimits, Running, kill, start
+from symd.child.starter import Confined
 
 _READ_BYTES: Final = 1 << 16
 _PRINTED_BYTES: Final = 1 << 20
@@ -44,29 +47,39 @@ def run(
     environment: Mapping[str, str],
     stdin: bytes = b"",
     own_pipe: bool = False,
+    cancellation: Cancellation | None = None,
+    confined: Confined | None = None,
 ) -> Ended:
     """Run ``command`` in ``folder`` with exactly this environment and input.
 
     Its standard output is the answer, its standard error what it prints. With ``own_pipe`` the answer comes on a pipe of
-    its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. Raises OSError when
-    it cannot be started or limited.
+    its own, whose descriptor's number is appended to ``command``, and both outputs are what it prints. ``confined`` is who starts it
+    with few files and system calls, and which files; it takes no ``own_pipe``. Raises OSError when
+    it cannot be started, limited or confined, and Cancelled, with the child ended, when there is a ``cancellation`` and it comes first.
     """
     with contextlib.ExitStack() as ours:
         with contextlib.ExitStack() as its:
             answers, answer_end = _pipe(ours, its)
             prints, print_end = _pipe(ours, its)
-            process = start(
-                [*command, str(answer_end)] if own_pipe else command,
-                limits,
-                cwd=folder,
-                env=environment,
-                stdin=_file_of(stdin, its) if stdin else subprocess.DEVNULL,
-                stdout=print_end if own_pipe else answer_end,
-                stderr=print_end,
-                pass_fds=(answer_end,) if own_pipe else (),
-            )
-        with process:
-            return _Reader(process, answers, prints, limits).until_it_ends()
+            inputs = _file_of(stdin, its) if stdin else _nothing(its)
+            if confined is not None:
+                files = (inputs, answer_end, print_end)
+                process: Running = confined.start(command, limits, folder, environment, files)
+            else:
+                process = start(
+                    [*command, str(answer_end)] if own_pipe else command,
+                    limits,
+                    cwd=folder,
+                    env=environment,
+                    stdin=inputs,
+                    stdout=print_end if own_pipe else answer_end,
+                    stderr=print_end,
+                    pass_fds=(answer_end,) if own_pipe else (),
+                )
+        try:
+            return _Reader(process, answers, prints, limits, folder, cancellation).until_it_ends()
+        finally:
+            process.wait()
 
 
 def _pipe(ours: contextlib.ExitStack, its: contextlib.ExitStack) -> tuple[int, int]:
@@ -89,11 +102,28 @@ def _file_of(data: bytes, its: contextlib.ExitStack) -> int:
     return descriptor
 
 
+def _nothing(its: contextlib.ExitStack) -> int:
+    descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    its.callback(os.close, descriptor)
+    return descriptor
+
+
 class _Reader:
     """Reads both pipes of one child until it ends, by itself or by us."""
 
-    def __init__(self, process: subprocess.Popen[bytes], answers: int, prints: int, limits: ProcessLimits) -> None:
+    def __init__(
+        self,
+        process: Running,
+        answers: int,
+        prints: int,
+        limits: ProcessLimits,
+        folder: Path,
+        cancellation: Cancellation | None,
+    ) -> None:
         self._process = process
+        self._folder = folder
+        self._cancellation = cancellation
+        self._next_look = time.monotonic() if usage.watched(limits) else math.inf
         self._answers, self._prints = answers, prints
         self._limits = limits
         self._end = time.monotonic() + limits.seconds
@@ -124,18 +154,31 @@ class _Reader:
             with selectors.DefaultSelector() as selector:
                 for descriptor in (ended, self._answers, self._prints):
                     selector.register(descriptor, selectors.EVENT_READ)
-                while (left := self._end - time.monotonic()) > 0:
-                    ready = [key.fd for key, _ in selector.select(left)]
+                if self._cancellation is not None:
+                    selector.register(self._cancellation, selectors.EVENT_READ)
+                while (now := time.monotonic()) < self._end:
+                    ready = [key.fd for key, _ in selector.select(min(self._end, self._next_look) - now)]
                     if ended in ready:
                         return None
+                    if self._cancellation is not None and self._cancellation.fileno() in ready:
+                        raise Cancelled
                     for descriptor in ready:
                         if not self._read(descriptor):
                             selector.unregister(descriptor)
-                    if self._too_much():
-                        return Limit.ANSWER
+                    limit = Limit.ANSWER if self._too_much() else self._looked()
+                    if limit is not None:
+                        return limit
                 return Limit.SECONDS
         finally:
             os.close(ended)
+
+    def _looked(self) -> Limit | None:
+        """What it takes of disk and threads, when it is time to look at that."""
+        if time.monotonic() < self._next_look:
+            return None
+        limit = usage.passed(self._process.pid, self._folder, self._limits)
+        self._next_look = time.monotonic() + usage.LOOK_SECONDS
+        return limit
 
     def _too_much(self) -> bool:
         return len(self._answer) > self._limits.answer

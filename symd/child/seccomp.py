@@ -1,10 +1,9 @@
-"""A filter of system calls: a process gives up starting others, sockets, and reaching into other processes.
+"""A filter of system calls: a process keeps those that computing takes (``system_calls``), and gives up every other, for good.
 
-So limits of one process are limits of all that it does. Threads stay possible. Called in the child itself, before it loads
-what is not to be trusted; it cannot be undone.
+So limits of one process are limits of all that it does: it starts no other, has no socket, and reaches no other process and
+no file's owner, mode or times. Called in the child itself, before it meets what is not to be trusted.
 
-Source: seccomp(2), linux/filter.h, linux/seccomp.h, linux/audit.h; the numbers of asm/unistd_64.h (x86-64) and
-asm-generic/unistd.h (AArch64).
+Source: seccomp(2), linux/filter.h, linux/seccomp.h, linux/audit.h.
 """
 
 from __future__ import annotations
@@ -12,88 +11,66 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
+
+from symd.child.system_calls import ALLOWED, CHECKED, NEWEST
 
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_SET_SECCOMP: Final = 22
 _SECCOMP_MODE_FILTER: Final = 2
-_CLONE_THREAD: Final = 0x00010000
 
 _LOAD_WORD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
+_AND: Final = 0x54  # BPF_ALU | BPF_AND | BPF_K
 _IF_EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
 _IF_AT_LEAST: Final = 0x35  # BPF_JMP | BPF_JGE | BPF_K
 _IF_SET: Final = 0x45  # BPF_JMP | BPF_JSET | BPF_K
 _RETURN: Final = 0x06  # BPF_RET | BPF_K
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
-"""Offsets in struct seccomp_data; of an argument its low half, on little-endian machines."""
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+"""Offsets in struct seccomp_data; an argument is a u64, its low half first on little-endian machines."""
 
 _ALLOW: Final = 0x7FFF0000
 _KILL: Final = 0x80000000
-_REFUSE: Final = 0x00050000
-"""With an errno in its low half."""
+_REFUSE: Final = 0x00050000 | errno.EPERM
+_ABSENT: Final = 0x00050000 | errno.ENOSYS
 _X32: Final = 0x40000000
 """From here on x86-64 numbers are those of the x32 interface."""
 
-_X86_64: Final[Mapping[str, int]] = {
-    "socket": 41,
-    "connect": 42,
-    "socketpair": 53,
-    "fork": 57,
-    "vfork": 58,
-    "execve": 59,
-    "ptrace": 101,
-    "rt_sigqueueinfo": 129,
-    "tkill": 200,
-    "rt_tgsigqueueinfo": 297,
-    "process_vm_readv": 310,
-    "process_vm_writev": 311,
-    "execveat": 322,
-    "pidfd_send_signal": 424,
-    "io_uring_setup": 425,
-    "pidfd_getfd": 438,
-}
-_AARCH64: Final[Mapping[str, int]] = {
-    "ptrace": 117,
-    "tkill": 130,
-    "rt_sigqueueinfo": 138,
-    "socket": 198,
-    "socketpair": 199,
-    "connect": 203,
-    "execve": 221,
-    "rt_tgsigqueueinfo": 240,
-    "process_vm_readv": 270,
-    "process_vm_writev": 271,
-    "execveat": 281,
-    "pidfd_send_signal": 424,
-    "io_uring_setup": 425,
-    "pidfd_getfd": 438,
-}
-_CLONE3: Final = 435
-"""Its flags stand in memory, where no filter sees them: it is said not to exist, and the C library uses clone."""
+_CLONE_THREAD: Final = 0x00010000
+_CLONE_NAMESPACES: Final = 0x7E020000
+"""CLONE_NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET."""
+_FCNTL: Final = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030)
+"""Copies, flags and locks of descriptors (F_DUPFD to F_SETLKW, F_OFD_*, F_DUPFD_CLOEXEC); not F_SETOWN and F_SETSIG, which have the
+kernel send another process a signal."""
+_PRCTL: Final = (3, 15, 16, 23, 0x53564D41)
+"""PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_CAPBSET_READ, PR_SET_VMA. Not PR_SET_PDEATHSIG: the process could turn off with it
+that it is killed when its parent dies."""
+_IOCTL: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
+_DRM_IOCTL: Final = ord("d") << 8
+"""The type "d" of every request to a graphics device (drm/drm.h), in bits 8 to 15, where a request's number has its type
+(asm-generic/ioctl.h)."""
 
-_MACHINES: Final[Mapping[str, tuple[int, Mapping[str, int], int, tuple[int, int]]]] = {
-    "x86_64": (0xC000003E, _X86_64, 56, (62, 234)),
-    "aarch64": (0xC00000B7, _AARCH64, 220, (129, 131)),
-}
-"""Machine: AUDIT_ARCH, what is refused, the numbers of clone, and of kill and tgkill."""
+_MACHINES: Final[Mapping[str, tuple[int, int]]] = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+"""By machine: its AUDIT_ARCH value, and the position of its system call number in each pair of ``ALLOWED`` and ``CHECKED``."""
 
 
 def available() -> bool:
     """Whether the filter knows this machine's system calls."""
-    return platform.machine() in _MACHINES
+    return os.uname().machine in _MACHINES
 
 
-def restrict() -> None:
-    """Refuse with EPERM from now on: new processes and programs, sockets, signals to and memory of other processes.
+def restrict(*, threads: bool, program: bool = False) -> None:
+    """From now on refuse this process every system call that is not on the list: with ENOSYS a call that is newer than the
+    list, with EPERM any other. Without ``threads`` it can start no further thread, because threads take process numbers,
+    of which the machine has few. With ``program`` it can become another program, which is restricted likewise.
 
     Raises OSError where the kernel has no filters or the machine is not known.
     """
     if not available():
-        raise OSError(f"no filter of system calls for {platform.machine()}")
-    code = _program(os.getpid(), platform.machine())
+        raise OSError(f"no filter of system calls for {os.uname().machine}")
+    code = _program(os.getpid(), os.uname().machine, threads=threads, program=program)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -102,25 +79,65 @@ def restrict() -> None:
     _succeed(libc.prctl(ctypes.c_int(_PR_SET_SECCOMP), mode, ctypes.create_string_buffer(header, len(header))))
 
 
-def _program(process: int, machine: str) -> bytes:
-    """The filter's instructions. Each test jumps over one return, so that no distance depends on what stands between."""
-    architecture, refused, clone, signals = _MACHINES[machine]
-    refuse, absent = _REFUSE | errno.EPERM, _REFUSE | errno.ENOSYS
+def _program(process: int, machine: str, *, threads: bool, program: bool) -> bytes:
+    """The filter's instructions. A test that fails jumps over the few instructions right behind it, which are for the case that
+    it holds; so tests can be added and removed without counting other jumps anew."""
+    architecture, column = _MACHINES[machine]
     code = [_step(_LOAD_WORD, _ARCHITECTURE), *_unless(_IF_EQUAL, architecture, _KILL), _step(_LOAD_WORD, _NUMBER)]
-    code += _when(_IF_AT_LEAST, _X32, refuse)
-    code += _when(_IF_EQUAL, _CLONE3, absent)
-    for number in refused.values():
-        code += _when(_IF_EQUAL, number, refuse)
-    for number in signals:  # to itself alone, as abort(3) does
-        code += _only(number, _unless(_IF_EQUAL, process, refuse))
-    code += _only(clone, _unless(_IF_SET, _CLONE_THREAD, refuse))
-    return b"".join((*code, _step(_RETURN, _ALLOW)))
+    code += _when(_IF_AT_LEAST, _X32, _REFUSE)
+    for numbers in ALLOWED.values():
+        number = numbers[column]
+        if number is not None:
+            code += _when(_IF_EQUAL, number, _ALLOW)
+    for name, inside in _checks(process, threads=threads, program=program).items():
+        code += [_step(_IF_EQUAL, CHECKED[name][column], no=len(inside)), *inside]
+    code += _when(_IF_AT_LEAST, NEWEST + 1, _ABSENT)
+    return b"".join((*code, _step(_RETURN, _REFUSE)))
 
 
-def _only(number: int, test: list[bytes]) -> list[bytes]:
-    """``test`` of the first argument, for the system call ``number``."""
-    inside = [_step(_LOAD_WORD, _FIRST_ARGUMENT), *test, _step(_RETURN, _ALLOW)]
-    return [_step(_IF_EQUAL, number, no=len(inside)), *inside]
+def _checks(process: int, *, threads: bool, program: bool) -> Mapping[str, list[bytes]]:
+    """For each call that is let through for some arguments: instructions that end the filter."""
+    itself = _one_of((0, process))
+    return {
+        "clone": [
+            _load(0),
+            *_unless(_IF_SET, _CLONE_THREAD, _REFUSE),
+            *_when(_IF_SET, _CLONE_NAMESPACES, _REFUSE),
+            _step(_RETURN, _ALLOW if threads else _REFUSE),
+        ],
+        # Its flags stand in memory, where no filter sees them: it is said not to exist, and the C library uses clone.
+        "clone3": [_step(_RETURN, _ABSENT)],
+        "execve": [_step(_RETURN, _ALLOW if program else _REFUSE)],
+        "fcntl": [_load(1), *_one_of(_FCNTL)],
+        "ioctl": [_load(1), *_when_one_of(_IOCTL), _step(_AND, 0xFF00), *_one_of((_DRM_IOCTL,))],
+        "kill": [_load(0), *_one_of((process,))],  # as abort(3) does
+        "prctl": [_load(0), *_one_of(_PRCTL)],
+        # Limits are read, never set: root could raise them.
+        "prlimit64": [
+            _load(2),
+            *_unless(_IF_EQUAL, 0, _REFUSE),
+            _load(2, high=True),
+            *_unless(_IF_EQUAL, 0, _REFUSE),
+            _load(0),
+            *itself,
+        ],
+        "sched_setaffinity": [_load(0), *itself],
+        "tgkill": [_load(0), *_one_of((process,))],
+    }
+
+
+def _load(argument: int, *, high: bool = False) -> bytes:
+    """One half of an argument."""
+    return _step(_LOAD_WORD, _ARGUMENTS + 8 * argument + 4 * high)
+
+
+def _when_one_of(values: Iterable[int]) -> list[bytes]:
+    return [step for value in values for step in _when(_IF_EQUAL, value, _ALLOW)]
+
+
+def _one_of(values: Iterable[int]) -> list[bytes]:
+    """Allow these, refuse all others."""
+    return [*_when_one_of(values), _step(_RETURN, _REFUSE)]
 
 
 def _when(test: int, value: int, result: int) -> list[bytes]:

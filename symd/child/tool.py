@@ -3,17 +3,23 @@ without the user's settings, and one error for each way in which they fail."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from symd.child.confinement import LIBRARIES
 from symd.child.ending import Limit
+from symd.child.folders import child_folder
+from symd.child.landlock import READ, USE_DEVICE, WRITE, Access
 from symd.child.process import ProcessLimits, clean_environment
 from symd.child.run import Ended, run
+from symd.child.starter import Confined, Starter
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed
 
+_SCRIPT_LINE: Final = 256
+"""Bytes of a script's first line that the kernel reads (BINPRM_BUF_SIZE)."""
 INPUT: Final = "input"
 """The file that holds a tool's input in the folder in which it runs."""
 
@@ -25,20 +31,24 @@ def run_tool(
     data: bytes | None = None,
     stdin: bytes = b"",
     own_pipe: bool = False,
+    starter: Starter | None = None,
     environment: Mapping[str, str] | None = None,
     hint: str = "",
 ) -> Ended:
     """Run a program in a folder that is empty but for the file ``input``, which holds ``data`` where that is given.
 
-    ``own_pipe`` as in ``run.run``; ``environment`` in place of the clean one; ``hint`` goes into the errors. Raises
+    ``own_pipe`` as in ``run.run``. With a ``starter`` the program is confined, where the kernel can do that: it reads itself, shared
+    libraries and its folder, in which it may write, and has no socket and no further process. ``environment`` in place of the clean one; ``hint`` goes into the errors. Raises
     DeadlineExceeded, LimitExceeded when it answers too much, ToolFailed when it cannot be started. Neither a signal nor an
     exit status is an error here: the caller knows what they mean (``tool_error``).
     """
     program = Path(command[0]).name
     if os.sep in command[0]:  # the tool starts in a folder from which a relative path leads elsewhere
         command = [os.path.abspath(command[0]), *command[1:]]  # noqa: PTH100 - follows no link
-    with tempfile.TemporaryDirectory(prefix="symd-tool-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    confined = None
+    if starter is not None and Starter.confines() and os.sep in command[0]:
+        confined = Confined(starter, [*_allowed(command[0])])
+    with child_folder("tool") as folder:
         if data is not None:
             (folder / INPUT).write_bytes(data)
         try:
@@ -49,9 +59,40 @@ def run_tool(
                 environment=clean_environment(folder) if environment is None else environment,
                 stdin=stdin,
                 own_pipe=own_pipe,
+                confined=confined,
             )
         except OSError as error:
             raise ToolFailed(f"it cannot be started: {error}", where=program, hint=hint) from error
+    _check_limit(ended, limits, program, hint)
+    return ended
+
+
+def _allowed(program: str) -> Iterator[tuple[str, Access]]:
+    """What a program is made of, and what the C library reads. The loader of shared libraries is a program too."""
+    real = Path(program).resolve()
+    yield ".", WRITE
+    for each in (real, *_interpreter(real)):
+        yield str(each), READ | Access.EXECUTE
+        for name in ("lib", "lib64"):
+            yield str(each.parent.parent / name), READ
+    for path in LIBRARIES:
+        yield path, READ | Access.EXECUTE
+    for path in ("/etc/ld.so.cache", "/proc/self"):
+        yield path, READ
+    for path in ("/dev/null", "/dev/urandom"):
+        yield path, USE_DEVICE
+
+
+def _interpreter(program: Path) -> Iterator[Path]:
+    """Of a script the program that reads it (execve(2))."""
+    with contextlib.suppress(OSError), program.open("rb") as stream:
+        line = stream.readline(_SCRIPT_LINE)
+        if line.startswith(b"#!") and (words := line[2:].split()):
+            yield Path(os.fsdecode(words[0])).resolve()
+
+
+def _check_limit(ended: Ended, limits: ProcessLimits, program: str, hint: str) -> None:
+    """Raises the error of a program that one of its limits ended."""
     match ended.ending.limit:
         case Limit.SECONDS:
             raise DeadlineExceeded(f"no end within {limits.seconds:g} seconds", where=program, hint=hint)
@@ -63,7 +104,9 @@ def run_tool(
             raise LimitExceeded(f"it wrote more than {limits.answer} bytes", where=program, hint=hint)
         case Limit.FILE_SIZE:
             raise LimitExceeded(f"it wrote a file of more than {limits.file_size} bytes", where=program, hint=hint)
-    return ended
+        case Limit.WRITTEN | Limit.FILES:
+            what = f"more than {limits.written} bytes of files, or {limits.files} files"
+            raise LimitExceeded(f"it wrote {what}", where=program, hint=hint)
 
 
 def tool_error(program: str, ended: Ended, hint: str = "") -> ToolFailed:

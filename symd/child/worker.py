@@ -1,8 +1,11 @@
 """The process that answers a ``Pool``: it calls one function for each request on standard input, until that ends.
 
-It is run as a file (``python -P worker.py MODULE:FUNCTION``), so that it loads what the function needs and nothing more. A
-request is a JSON frame (the fields of ``Limits``, and seconds of processor time under ``cpu_seconds``) and a BYTES frame;
-the answer is one frame: BYTES, ERROR, DEFECT or MEMORY, after LAST where the process ends with it."""
+It is run as a file (``python -P worker.py MODULE:FUNCTION PARENT CONFINED``), so that it loads what the function needs and nothing
+more. PARENT is the process with which it dies; with CONFINED it keeps, from the first request on, the descriptors that come with each
+request and what ``confinement.interpreter`` names, and no other file.
+
+Standard input is a Unix socket. A request is one byte, with which descriptors come; a JSON frame (the fields of ``Limits``); and a
+BYTES frame. The answer is one frame on standard output: BYTES, ERROR, DEFECT or MEMORY, after LAST where the process ends with it."""
 
 from __future__ import annotations
 
@@ -10,23 +13,27 @@ import contextlib
 import gc
 import importlib
 import json
-import math
 import os
 import resource
 import select
+import socket
 import sys
-import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from symd.child.confinement import confine, interpreter
 from symd.child.frames import BYTES, DEFECT, ERROR, LAST, MEMORY, read_frame, write_frame
+from symd.child.lifetime import die_with
 from symd.config import Limits
 from symd.errors import SymdError, described
 
-Function = Callable[[bytes, Limits], bytes]
+Function = Callable[[bytes, Limits, Sequence[int]], bytes]
 
+CONFINED: Final = "confined"
+MOST_DESCRIPTORS: Final = 8
+"""Of one request."""
 _ANY_SIZE: Final = (1 << 63) - 1
 """Requests come from symd itself, and this process's memory is limited."""
 _KEPT_BYTES: Final = 384 << 20
@@ -39,55 +46,58 @@ _TRACEBACK: Final = 20_000
 """Characters of a traceback, the last."""
 
 
-def main(function: str) -> None:
+def main(function: str, parent: int, *, confined: bool) -> None:
     """Serve until the other end closes. ``function`` is "package.module:name"."""
+    die_with(parent)
     answers = os.dup(1)
     os.dup2(2, 1)  # what anybody prints must not look like an answer
     module, _, name = function.partition(":")
     call: Function = getattr(importlib.import_module(module), name)
     gc.disable()  # a call makes no garbage worth a search; what there is goes while nobody waits
     gc.freeze()  # what was imported is never garbage, and looking through it would take longer than most calls
-    while True:
-        try:
-            answer = _answer(sys.stdin.buffer, call)
-        except MemoryError:
-            write_frame(answers, MEMORY, b"")
-            return
-        if answer is None:
-            return
-        last = _resident() > _KEPT_BYTES
-        if last:
-            write_frame(answers, LAST, b"")
-        write_frame(answers, *answer)
-        if last:
-            return
-        del answer
-        if not select.select([sys.stdin], [], [], _QUIET_SECONDS)[0]:
-            gc.collect()
+    with socket.socket(fileno=0) as requests, requests.makefile("rb") as stream:
+        if confined:
+            confine(interpreter())
+        while _answered(requests, stream, call, answers):
+            if not select.select([requests], [], [], _QUIET_SECONDS)[0]:
+                gc.collect()
 
 
-def _answer(requests: IO[bytes], call: Function) -> tuple[bytes, bytes] | None:
-    """The answer to the next request; None when there is none."""
-    limits, data = read_frame(requests, _ANY_SIZE), read_frame(requests, _ANY_SIZE)
+def _answered(requests: socket.socket, stream: IO[bytes], call: Function, answers: int) -> bool:
+    """Answer the next request; False when it was the last."""
+    begin, descriptors, _, _ = socket.recv_fds(requests, 1, MOST_DESCRIPTORS)
+    if not begin:
+        return False
+    try:
+        answer = _answer(stream, call, descriptors)
+    except MemoryError:
+        write_frame(answers, MEMORY, b"")
+        return False
+    finally:
+        for each in descriptors:
+            os.close(each)
+    if answer is None:
+        return False
+    last = _resident() > _KEPT_BYTES
+    if last:
+        write_frame(answers, LAST, b"")
+    write_frame(answers, *answer)
+    return not last
+
+
+def _answer(stream: IO[bytes], call: Function, descriptors: Sequence[int]) -> tuple[bytes, bytes] | None:
+    """The answer to a request; None when it does not come whole."""
+    limits, data = read_frame(stream, _ANY_SIZE), read_frame(stream, _ANY_SIZE)
     if limits is None or data is None:
         return None
-    fields = json.loads(limits[1])
-    _limit_processor(fields.pop("cpu_seconds"))
     try:
-        return BYTES, call(data[1], Limits(**fields))
+        return BYTES, call(data[1], Limits(**json.loads(limits[1])), descriptors)
     except MemoryError:
         raise
     except SymdError as error:
         return ERROR, _json(described(error))
     except Exception as error:  # noqa: BLE001 - told whole to the other end, which logs it
         return DEFECT, _json(_defect(error))
-
-
-def _limit_processor(seconds: int | None) -> None:
-    """Let this process have so much more time of a processor, whatever it used before."""
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    soft = most if seconds is None else math.ceil(time.process_time()) + seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
 
 
 def _defect(error: Exception) -> dict[str, Any]:
@@ -107,4 +117,4 @@ def _resident() -> int:
 
 if __name__ == "__main__":
     with contextlib.suppress(BrokenPipeError):  # who asked was killed: there is nobody to tell
-        main(sys.argv[1])
+        main(sys.argv[1], int(sys.argv[2]), confined=sys.argv[3] == CONFINED)

@@ -4,6 +4,7 @@ A verb's module is imported when the verb is used, so that help and completion c
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -14,26 +15,36 @@ from typing import NoReturn, TextIO
 import click
 
 from symd.cli.garbage import gc_frozen
-from symd.errors import BuildFailed, SymdError
+from symd.errors import BuildFailed, StoreUnavailable, SymdError
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),
+    ("health", "Ask whether a daemon serves."),
     ("token", "Make a token for those who reach a daemon over TCP."),
     ("grab", "Build a module with a real driver and take its debug data."),
+    ("run", "Run a program and capture the modules that it builds."),
+    ("collect", "Take the modules of compilers' caches and dump folders, as they fill."),
+    ("attach", "Take the modules of a process that runs already."),
     ("info", "Show what is inside a file, however nested."),
     ("extract", "Write every code object as a file of its own."),
     ("lines", "Print the decoded line table."),
     ("symbolize", "Turn addresses into source frames."),
+    ("addr2line", "Answer as binutils' addr2line does."),
+    ("llvm-symbolizer", "Answer as llvm-symbolizer does."),
+    ("install-shim", "Let programs that run those two from PATH ask symd about GPU modules."),
     ("locate", "Turn a source line into addresses for breakpoints."),
-    ("watch", "Wait for modules and say where breakpoints land."),
+    ("watch", "Say what happens to modules, and where breakpoints land in them."),
+    ("contexts", "List the processes that loaded modules, and what each loaded when."),
     ("variables", "Show what is in scope at an address, and where it lives."),
     ("names", "Find functions, kernels and source files by name."),
     ("listing", "Show source beside instructions."),
+    ("core", "Show every stopped warp or wave of a GPU core dump."),
+    ("annotate", "Put frames under the lines of a log that name addresses."),
     ("check", "Check SPIR-V against the rules of the Level Zero environment."),
     ("profile", "Write a profile again with source lines."),
     ("slim", "Write an AMD code object without what the runtime does not need."),
     ("verify", "Read the debug data a second time, with pyelftools, and compare."),
-    ("store", "Check, repair or tidy the folder that keeps modules and indexes."),
+    ("store", "Check, repair, tidy or copy the folder that keeps modules and indexes."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
 """Verb and summary, in the order of the help. The verb's module, of the same name with "_" for "-", has a click command of the
@@ -47,6 +58,7 @@ INTERRUPTED = 130
 """Exit code: what a shell reports of a program that SIGINT ended."""
 BROKEN_PIPE = 141
 """Exit code: what a shell reports of a program that SIGPIPE ended."""
+_WRITE_FAILURES = frozenset((errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 
 
 class Verbs(click.Group):
@@ -96,20 +108,22 @@ GROUP = Verbs(
 def main() -> NoReturn:
     """The console script."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's linear algebra starts threads, and nobody here has any
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # symd says itself why there is no connection
     instruction = os.environ.get("_SYMD_COMPLETE")
     if instruction:
         from click.shell_completion import shell_complete  # noqa: PLC0415 - a command does without
 
         sys.exit(shell_complete(GROUP, {}, "symd", "_SYMD_COMPLETE", instruction))
-    code = run(sys.argv[1:])
+    code = invoke(sys.argv[1:])
     gc.freeze()  # the process gives all its memory back at once: nothing is looked through before
     gc.disable()
     sys.exit(code)
 
 
-def run(arguments: Sequence[str]) -> int:
+def invoke(arguments: Sequence[str]) -> int:
     """Do what the command line says and return the exit code: 0 answered, 1 the answer is no, 2 wrong input or call,
     3 an outside part failed (or symd itself, then with a traceback)."""
+    _open_closed_streams()
     _speak_utf8(sys.stdout)
     _speak_utf8(sys.stderr)
     try:
@@ -118,7 +132,20 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _abandon_stdout()
         return BROKEN_PIPE
+    except OSError as error:  # of standard output: verbs explain what happens to other files
+        _abandon_stdout()
+        reason = (error.strerror or str(error)).lower()
+        return _explain(StoreUnavailable(f"cannot write: {reason}", where="standard output"))
     return code
+
+
+def _open_closed_streams() -> None:
+    """Who starts symd with a closed standard output or error wants nothing written there; Python has None for such a stream. The
+    descriptors are closed in programs that symd runs, as they were."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - likewise
 
 
 def _invoke(arguments: Sequence[str]) -> int:
@@ -131,13 +158,19 @@ def _invoke(arguments: Sequence[str]) -> int:
         return ended.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
-        raise
-    except Exception:  # noqa: BLE001 - a defect is shown whole, and must not exit with the code of "no"
+    except Exception as error:  # a defect is shown whole, and must not exit with the code of "no"
+        if _is_of_standard_output(error):
+            raise
         import traceback  # noqa: PLC0415 - hopefully never
 
         traceback.print_exc()
         return DEFECT
+
+
+def _is_of_standard_output(error: Exception) -> bool:
+    """Whether a write to standard output failed: nobody reads, or there is no room. The error of a file that was opened has
+    its name."""
+    return isinstance(error, OSError) and error.errno in _WRITE_FAILURES and error.filename is None
 
 
 def _explain(error: SymdError | click.ClickException) -> int:

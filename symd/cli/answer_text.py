@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from shlex import quote
+
 from symd.cli.output import printable
 from symd.model.answers import Answer, Candidate, Frame, Reason
 
 UNANSWERED = frozenset({Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE})
 """Reasons that say: what you name does not exist."""
+PRINTED_SECTIONS = 16
+"""Sections that are printed where a query names one that does not exist."""
+
+
+def names_nothing(answer: Answer) -> bool:
+    """Whether something that the query names does not exist."""
+    return answer.reason in UNANSWERED or _lacks_section(answer)
+
+
+def _lacks_section(answer: Answer) -> bool:
+    return answer.reason is Reason.OUTSIDE_TEXT and bool(answer.candidates)
 
 
 def answer_text(query: str, answer: Answer) -> str:
     """``query: frame``, callers of inlined code indented below, and the reason wherever it is not EXACT."""
     reason = "" if answer.reason is Reason.EXACT else f" [{answer.reason.name}]"
     head = f"{query}: "
+    if _lacks_section(answer):
+        return printable(f"{head}{_no_section(query, answer.candidates)}{reason}") + "\n"
     if not answer.frames:
         lines = [f"{head}{_nothing(answer)}{reason}"]
     else:
-        lines = [f"{head}{_frame(answer.frames[0])}{reason}"]
-        lines += [f"  (inlined by) {_frame(frame)}" for frame in answer.frames[1:]]
-    lines += [f"  could be {_candidate(candidate)}" for candidate in answer.candidates]
+        lines = [f"{head}{frame_text(answer.frames[0])}{reason}"]
+        lines += [f"  (inlined by) {frame_text(frame)}" for frame in answer.frames[1:]]
+    lines += [_alternative(candidate) for candidate in answer.candidates]
+    if answer.reason is Reason.AMBIGUOUS and answer.candidates:
+        lines.append(f"  ask again with {_choice(answer.candidates)}")
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
@@ -26,12 +44,38 @@ def _nothing(answer: Answer) -> str:
     return f"in {answer.kernel}" if answer.kernel else "no answer"
 
 
-def _frame(frame: Frame) -> str:
+def _no_section(query: str, candidates: Sequence[Candidate]) -> str:
+    """``query`` is (SECTION)+OFFSET, or what a tool writes instead."""
+    name = query.removeprefix("(").rpartition(")")[0]
+    there = list(dict.fromkeys(each.section or f"#{each.section_index}" for each in candidates))
+    shown = ", ".join(there[:PRINTED_SECTIONS]) + (", ..." if len(there) > PRINTED_SECTIONS else "")
+    return f"no section {name!r} with code; there {'are' if len(there) > 1 else 'is'} {shown}"
+
+
+def frame_text(frame: Frame) -> str:
+    """FUNCTION at FILE:LINE:COLUMN, as far as it is known."""
     name = frame.function or frame.linkage_name or "(unnamed)"
     if frame.file is None:
         return name
     place = f"{frame.file}:{frame.line}"
     return f"{name} at {place}:{frame.column}" if frame.column else f"{name} at {place}"
+
+
+def _alternative(candidate: Candidate) -> str:
+    return f"  did you mean {candidate.function}" if candidate.function else f"  could be {_candidate(candidate)}"
+
+
+def _choice(candidates: Sequence[Candidate]) -> str:
+    """What tells the candidates apart, for the first of them: its code object, its section, or both."""
+    first, *others = candidates
+    same_object = [other for other in others if other.path == first.path]
+    by_path = f"--object {quote(first.path)}" if len(same_object) < len(others) else ""
+    if not same_object:
+        return f"{by_path} for the first"
+    named = first.section is not None and all(other.section != first.section for other in same_object)
+    section = first.section if named else f"#{first.section_index}"
+    place = quote(f"({section})+{first.section_offset:#x}")
+    return f"{by_path} {place} for the first".lstrip()
 
 
 def _candidate(candidate: Candidate) -> str:

@@ -28,9 +28,9 @@ class BackgroundHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Called under the handler's lock."""
         try:
-            line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+            line = self._line(record)
             if self._lost:
-                self._lines.put_nowait(f"symd: {self._lost} lines of the log were lost: nobody took them\n".encode())
+                self._lines.put_nowait(self._line(_lost(self._lost)))
                 self._lost = 0
             self._lines.put_nowait(line)
         except queue.Full:
@@ -48,6 +48,9 @@ class BackgroundHandler(logging.Handler):
                 pass
         super().close()
 
+    def _line(self, record: logging.LogRecord) -> bytes:
+        return f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:
             view = memoryview(line)
@@ -56,3 +59,9 @@ class BackgroundHandler(logging.Handler):
                     view = view[os.write(self._descriptor, view) :]
             except OSError:  # nobody will ever read it: what follows is thrown away
                 self._descriptor = os.open(os.devnull, os.O_WRONLY)
+
+
+def _lost(count: int) -> logging.LogRecord:
+    """A record like others, so that it is written as they are, in JSON too."""
+    text = "%d lines of the log were lost: nobody took them"
+    return logging.LogRecord("symd.log", logging.WARNING, __file__, 0, text, (count,), None)

@@ -12,25 +12,29 @@ from symd.cli.module import open_module
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
+from symd.containers import identify
+from symd.containers.khronos import spirv
 from symd.errors import InvalidInput
 from symd.model.code import CodeKind
 from symd.spirv_check import CheckReport, Device, Violation, check
+from symd.spirv_check.products import PRODUCTS
 
 REFUSED = 1
 
 
 @click.command(
     "check",
-    epilog=example("symd check kernel.spv\nsymd check --device images=false,fp32=GLOBAL_ADD+LOCAL_ADD kernel.spv"),
+    epilog=example("symd check kernel.spv\nsymd check --device 26.27:bmg kernel.spv"),
 )
 @file_verb
 @click.option(
     "--device",
     "properties",
     default="",
-    metavar="KEY=VALUE,...",
-    help="What the device has: images, fp16_module, fp64_module, int64_atomics (true or false; all true), fp16, fp32,"
-    " fp64 (atomic flags such as GLOBAL_ADD+LOCAL_MIN_MAX; none) and spirv_max (1.2).",
+    metavar="[PRODUCT,]KEY=VALUE,...",
+    help="The device: a product as its driver describes it, such as 22.43:dg2 or 26.27:bmg (without the generation: the older one that has it), and what it has: images, fp16_module,"
+    " fp64_module, int64_atomics (true or false; all true), fp16, fp32, fp64 (atomic flags such as"
+    " GLOBAL_ADD+LOCAL_MIN_MAX; none) and spirv_max (1.4).",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 for what drivers take although the text forbids it, too.")
 def command(file: str, server: str | None, limits: Limits, as_json: bool, properties: str, strict: bool) -> int:
@@ -39,7 +43,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, proper
     A rule that is broken is an error, or "unsupported" where a device may take the module and need not. Exit code 1: a
     driver would refuse the module. FILE may be "-" for standard input; with --server it may be modules/SHA256.
     """
-    device = Device.parse(properties)
+    device = Device.parse(properties, PRODUCTS)
     report = check(_module(file, server, limits), device)
     if as_json:
         write_json(report_json(report))
@@ -51,12 +55,22 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, proper
 def _module(file: str, server: str | None, limits: Limits) -> bytes:
     """The bytes to check. A daemon is asked for a module it has; files are judged here, well-formed or not."""
     if server is None or module_digest(file) is None:
-        return read_input(file, limits)
+        data = read_input(file, limits)
+        _check_kind(data, file)
+        return data
     with open_module(file, server, limits) as module:
         found = [item.path for item in module.summary().objects if item.kind is CodeKind.SPIRV]
         if not found:
             raise InvalidInput("the module holds no SPIR-V", where=file, hint="symd info shows what it holds")
         return module.symbolizer.object_data(module.digest, found[0])
+
+
+def _check_kind(data: bytes, file: str) -> None:
+    """Raises InvalidInput for what is plainly something else."""
+    found = identify(data)
+    if found is not None and found.NAME != spirv.NAME:
+        hint = "symd extract FILE DIR writes SPIR-V that it holds as files of their own"
+        raise InvalidInput(f"it is of the format {found.NAME}, not SPIR-V", where=file, hint=hint)
 
 
 def report_json(report: CheckReport) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from symd.config import Limits
 from symd.errors import ToolFailed, ToolMissing
 from symd.model.answers import Answer, Frame
 
-PROGRAMS = ("c++filt", "llvm-cxxfilt", *(f"llvm-cxxfilt-{version}" for version in range(21, 13, -1)))
+LLVM_PROGRAMS = ("llvm-cxxfilt", *(f"llvm-cxxfilt-{version}" for version in range(22, 13, -1)), "c++filt")
+PROGRAMS = ("c++filt", *LLVM_PROGRAMS[:-1])
 _ANSWER_BYTES = 256 << 20
 """A mangled name that repeats its own parts reads as a far longer one."""
 _HINT = "leave out -C"
@@ -18,8 +19,9 @@ _HINT = "leave out -C"
 class Demangler:
     """Raises ToolMissing when no demangler is installed. ``limits`` bound what one run may cost."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        found = next((path for path in map(shutil.which, PROGRAMS) if path), None)
+    def __init__(self, limits: Limits | None = None, programs: Sequence[str] = PROGRAMS) -> None:
+        """The first of the ``programs`` that is installed."""
+        found = next((path for path in map(shutil.which, programs) if path), None)
         if found is None:
             raise ToolMissing("no demangler is installed", hint="install binutils (c++filt), or leave out -C")
         self._program = found

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,10 +20,13 @@ from symd.child.process import ProcessLimits
 from symd.child.tool import run_tool
 from symd.cli.options import example, json_option
 from symd.cli.output import NO, printable, write_json, write_line, write_rich
-from symd.disasm.installed import library
+from symd.config import Config
+from symd.disasm.installed import chosen_folders, library
 from symd.drivers import DriverReport, survey
 from symd.errors import SymdError
 
+_DAEMON_SECONDS = 5.0
+"""The longest a daemon may take to say that it is there."""
 VERSION_LIMITS = ProcessLimits(seconds=10.0, memory=4096 << 20, answer=1 << 20)
 """What a program may cost that is asked for its version."""
 
@@ -83,25 +87,46 @@ def command(driver_root: str | None, as_json: bool) -> int:
     Exit code 1: no driver answers, not even simulated, so that symd grab cannot work.
     """
     drivers = survey(driver_root)
+    daemon = daemon_report()
     tools = [look_for(tool) for tool in TOOLS]
     if as_json:
-        write_json(_report(drivers, tools))
+        write_json(_report(drivers, tools) | {"daemon": daemon})
     else:
-        _print(drivers, tools)
+        _print(drivers, tools, daemon)
     return 0 if any(report.devices for report in drivers) else NO
 
 
 def look_for(tool: Tool) -> ToolReport:
     """Where a tool is and what it calls itself."""
-    path = (
-        _library(tool) if tool.name.startswith("lib") else next((p for p in map(shutil.which, tool.names) if p), None)
-    )
+    path = _library(tool) if tool.name.startswith("lib") else _program(tool)
     says = None if path is None or tool.name.startswith("lib") else _version(path)
     return ToolReport(tool.name, path, says, tool.purpose, "" if path else tool.install)
 
 
+def _program(tool: Tool) -> str | None:
+    """Folders of SYMD_TOOLS come first, as they do for those who use the tool."""
+    chosen = [shutil.which(name, path=folder) for folder in chosen_folders() for name in tool.names if "/" not in name]
+    return next((path for path in (*chosen, *map(shutil.which, tool.names)) if path), None)
+
+
 def _library(tool: Tool) -> str | None:
-    return next((path for path in map(library, tool.names) if path), None)
+    chosen = [
+        path for folder in chosen_folders() for name in tool.names for path in Path(folder).glob(f"lib{name}.so*")
+    ]
+    return next((str(path) for path in (*chosen, *map(library, tool.names)) if path), None)
+
+
+def daemon_report() -> dict[str, str]:
+    """Whether a daemon answers where commands and clients look for one by default."""
+    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
+
+    address = os.environ.get("SYMD_SERVER") or Config().address
+    try:
+        with Client(address, timeout=_DAEMON_SECONDS) as client:
+            says = f"symd {client.server_info().version} answers"
+    except SymdError as error:
+        says = error.message
+    return {"address": address, "says": says}
 
 
 def _version(path: str) -> str | None:
@@ -131,8 +156,9 @@ def _package(name: str) -> str | None:
         return None
 
 
-def _print(drivers: Sequence[DriverReport], tools: Sequence[ToolReport]) -> None:
+def _print(drivers: Sequence[DriverReport], tools: Sequence[ToolReport], daemon: Mapping[str, str]) -> None:
     write_line(f"symd {__version__}, Python {platform.python_version()}")
+    write_line(f"daemon at {daemon['address']}: {daemon['says']}")
     write_line()
     write_rich(
         _table(("driver interface", "hardware or simulated", "driver", "devices"), [_driver_row(d) for d in drivers])

@@ -57,11 +57,23 @@ _OPTIONS = (
         help="Clients and their bearer tokens (symd token), for TCP; read again when it changes.",
     ),
     click.option(
-        "--tls-cert", "tls_certificate", type=_FILE, metavar="PEM", help="The daemon's certificate: TCP is TLS."
+        "--tls-cert",
+        "tls_certificate",
+        type=_FILE,
+        metavar="PEM",
+        help="The daemon's certificate, and those between it and the authority: TCP is TLS then.",
     ),
-    click.option("--tls-key", type=_FILE, metavar="PEM", help="The certificate's key."),
     click.option(
-        "--tls-client-ca", type=_FILE, metavar="PEM", help="Ask clients for a certificate that one of these has signed."
+        "--tls-key",
+        type=_FILE,
+        metavar="PEM",
+        help="The key of --tls-cert, without a password, which others may not read.",
+    ),
+    click.option(
+        "--tls-client-ca",
+        type=_FILE,
+        metavar="PEM",
+        help="The certificates of the authorities that sign clients' certificates. Only a client that shows one of theirs gets in.",
     ),
     click.option(
         "--certificate-rights",
@@ -69,16 +81,21 @@ _OPTIONS = (
         show_default=True,
         metavar="RIGHTS",
         callback=rights_value,
-        help="What a client with such a certificate may do, where there is no --access.",
+        help="What a client with a certificate (--tls-client-ca) may do, where there is no --access.",
     ),
     click.option(
         "--anonymous",
         metavar="RIGHTS",
         callback=rights_value,
-        help="What who reaches TCP and shows nothing may do. By default nothing where --access or --tls-client-ca is given, else read.",
+        help="What a client over TCP that shows nothing may do. By default nothing where --access or --tls-client-ca is given; else read, with --insecure read and write.",
     ),
     click.option("--insecure", is_flag=True, help="Listen at plain TCP: whoever reaches it may read and write."),
     click.option("--open-health", is_flag=True, help="Let everybody ask for the daemon's health."),
+    click.option(
+        "--open-metrics",
+        is_flag=True,
+        help="Let --metrics listen where other machines reach it: whoever does may read them.",
+    ),
     click.option(
         "--grab-unconfined",
         is_flag=True,

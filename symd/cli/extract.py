@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from symd.cli.large_file import is_large, large_file_objects
 from symd.cli.module import open_module
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
@@ -32,27 +33,43 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, folder
     Names come from the objects' nesting paths. FILE may be "-" for standard input, or file://PATH#offset=N&size=N
     for a part of a file.
     """
+    name_of = FileNames(Path(file).name)
+    for item, data in _objects(file, server, limits):
+        name = name_of(item)
+        _write(folder, name, data, force=force)
+        _report(item, folder / name, as_json)
+
+
+def _objects(file: str, server: str | None, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:
+    if server is None and is_large(file, limits):
+        yield from large_file_objects(file, limits)
+        return
     with open_module(file, server, limits) as module:
-        objects = module.summary().objects
-        for item, name in zip(objects, file_names(objects, Path(file).name), strict=True):
-            data = module.symbolizer.object_data(module.digest, item.path)
-            _write(folder, name, data, force=force)
-            _report(item, folder / name, as_json)
+        for item in module.summary().objects:
+            yield item, module.symbolizer.object_data(module.digest, item.path)
 
 
-def file_names(objects: Iterable[ObjectSummary], whole: str) -> Iterator[str]:
+class FileNames:
     """A file name for each object: only harmless characters, none twice (not even where case does not count), and an
     ending that tells the kind. ``whole`` names the object that is the file itself."""
-    taken: set[str] = set()
-    for item in objects:
-        stem = _UNSAFE.sub("_", item.path or whole).strip("._-")[-STEM_LETTERS:] or "object"
+
+    def __init__(self, whole: str) -> None:
+        self._whole = whole
+        self._taken: set[str] = set()
+        self._following: dict[str, int] = {}
+
+    def __call__(self, item: ObjectSummary) -> str:
+        stem = _UNSAFE.sub("_", item.path or self._whole).strip("._-")[-STEM_LETTERS:] or "object"
         ending = ".spv" if item.kind is CodeKind.SPIRV else ".elf"
         stem = stem.removesuffix(ending)
-        name, number = f"{stem}{ending}", 2
-        while name.lower() in taken:
+        name = f"{stem}{ending}"
+        number = self._following.get(name.lower(), 2)
+        first = name.lower()
+        while name.lower() in self._taken:
             name, number = f"{stem}-{number}{ending}", number + 1
-        taken.add(name.lower())
-        yield name
+        self._following[first] = number
+        self._taken.add(name.lower())
+        return name
 
 
 def _write(folder: Path, name: str, data: bytes, *, force: bool) -> None:

@@ -11,7 +11,7 @@ import click
 from symd import elf
 from symd.cli.check import violation_text
 from symd.cli.input import read_input
-from symd.cli.options import example, json_option, limit_option
+from symd.cli.options import complete_files, example, json_option, limit_option
 from symd.cli.output import printable, write_json, write_line
 from symd.cli.output_file import write_file
 from symd.config import Limits, default_drivers
@@ -46,15 +46,14 @@ PRINTED_WARNINGS = 10
         "symd grab vadd.cl --simulate skl --build-flags='-g -cl-opt-disable' --server unix:/run/user/1000/symd/symd.sock"
     ),
 )
-@click.argument("file", metavar="INPUT")
+@click.argument("file", metavar="INPUT", shell_complete=complete_files)
 @click.option("--api", type=click.Choice(["level-zero", "opencl"]), help="Default: opencl for source, else level-zero.")
 @click.option("--kind", type=click.Choice(KINDS), help="What INPUT is; by default its first bytes tell.")
 @click.option(
     "--device", default=0, show_default=True, metavar="N", help="The device's number; symd doctor lists them."
 )
-@click.option(
-    "--build-flags", default="-g", show_default=True, metavar="FLAGS", help="Flags for the driver's compiler."
-)
+@click.option("--build-flags", default="", metavar="FLAGS", help="Flags for the driver's compiler; -g is added.")
+@click.option("--no-debug", is_flag=True, help="Add no -g.")
 @click.option(
     "--simulate", metavar="PRODUCT", help="Run the real driver without hardware, for skl, tgllp, dg2, pvc, ..."
 )
@@ -81,6 +80,7 @@ def command(
     kind: str | None,
     device: int,
     build_flags: str,
+    no_debug: bool,
     simulate: str | None,
     driver: str | None,
     driver_root: str | None,
@@ -96,7 +96,7 @@ def command(
 
     INPUT is OpenCL C source, SPIR-V or a native binary; "-" is standard input. SPIR-V is checked first, and what the
     driver may choke on is said on stderr (see symd check). Where the build fails the compiler's whole log follows the
-    error on stderr. A source file is named to the compiler (-s PATH) where FLAGS have -g and not -s.
+    error on stderr. A source file is named to Intel's compiler (-s PATH) unless FLAGS have -s.
     """
     name, drivers = _driver(driver, driver_root, server)
     data = read_input(file, limits)
@@ -104,10 +104,10 @@ def command(
     label = "standard input" if file == "-" else file
     interface = api or APIS[kind]
     if kind == "spirv" and not no_check:
-        _warn(data, label, PRODUCTS.get(simulate or "", Device()))
-    if kind == "source" and interface == "opencl":
-        build_flags = naming_source(build_flags, file)
-    request = GrabRequest(interface, kind, data, build_flags, device, simulate, name, timeout, label)
+        _warn(data, label, _described(simulate, name))
+    flags = build_flags if no_debug else with_debug_data(build_flags)
+    source = "" if file == "-" or is_uri(file) else str(Path(file).absolute())
+    request = GrabRequest(interface, kind, data, flags, device, simulate, name, timeout, label, source)
     module, grabbed = _grab(request, server, limits, drivers)
     if show_log and grabbed.build_log:
         click.echo(grabbed.build_log.rstrip("\n"), err=True)
@@ -121,27 +121,29 @@ def sniff(data: bytes, name: str) -> str:
     for magic, kind in MAGICS:
         if data.startswith(magic):
             return kind
+    if not data:
+        raise UnknownFormat("the file is empty", where=name, hint="give source text, SPIR-V or a native binary")
     try:
         data.decode()
     except UnicodeDecodeError:
         text = False
     else:
         text = b"\0" not in data
-    if not text or not data:
+    if not text:
         raise UnknownFormat(
             "neither source text nor SPIR-V nor a native binary", where=name, hint="say what it is with --kind"
         )
     return "source"
 
 
-def naming_source(flags: str, file: str) -> str:
-    """The build flags with ``-s`` and the file's absolute path: without it the debug data names no file that exists. They
-    stay as they are without ``-g``, with a ``-s`` of the user's, and for what no file or no flag can name."""
-    words = flags.split()
-    path = str(Path(file).absolute())
-    if file == "-" or is_uri(file) or "-g" not in words or "-s" in words or '"' in path or not path.isprintable():
-        return flags
-    return f'{flags} -s "{path}"'
+def with_debug_data(flags: str) -> str:
+    """The build flags with ``-g``, unless they say already what debug data is wanted."""
+    return flags if any(word.startswith("-g") for word in flags.split()) else f"-g {flags}".strip()
+
+
+def _described(product: str | None, driver: str) -> Device:
+    """The device as far as it is known: a driver that somebody configured may be of either generation."""
+    return PRODUCTS.get(product or "", Device()) if not driver else Device()
 
 
 def _warn(data: bytes, label: str, device: Device) -> None:
@@ -188,12 +190,14 @@ def _grab(
 
 def _write(output: Path, grabbed: Grabbed, label: str) -> None:
     if not grabbed.debug_data:
-        raise NoDebugData(
-            f"{grabbed.driver} has no debug data for it",
-            where=label,
-            hint="build with --build-flags=-g, from SPIR-V that carries lines or from source",
-        )
+        raise NoDebugData(f"{grabbed.driver} has no debug data for it", where=label, hint=_why_no_debug_data(grabbed))
     write_file(output, grabbed.debug_data, hint="choose another -o")
+
+
+def _why_no_debug_data(grabbed: Grabbed) -> str:
+    if not grabbed.kernels:
+        return "it has no kernels"
+    return "build it without --no-debug, from SPIR-V that carries lines or from source"
 
 
 def _report(request: GrabRequest, grabbed: Grabbed, module: str | None, output: Path | None, as_json: bool) -> None:

@@ -11,10 +11,11 @@ from typing import BinaryIO, cast
 
 from symd.config import Limits
 from symd.containers import uri
-from symd.errors import InvalidInput, LimitExceeded
+from symd.errors import InvalidInput, LimitExceeded, SymdError
 
 _HEAD = 64
 """Bytes from which a format may be known."""
+_MODULE_NAME = "to name a module of a daemon write modules/ with 64 lower-case hexadecimal digits, and --server ADDRESS"
 
 
 def module_digest(file: str) -> str | None:
@@ -47,7 +48,10 @@ def read_input(file: str, limits: Limits, mappable: Callable[[bytes], bool] | No
             return _bounded(stream, file, limits)
     except (OSError, ValueError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InvalidInput(f"cannot read the file: {(reason or 'unknown reason').lower()}", where=file) from error
+        hint = _MODULE_NAME if isinstance(error, FileNotFoundError) and file.startswith("modules/") else ""
+        raise InvalidInput(
+            f"cannot read the file: {(reason or 'unknown reason').lower()}", where=file, hint=hint
+        ) from error
 
 
 def _cut(stream: BinaryIO, place: uri.CodeObjectUri, name: str, limits: Limits) -> bytes:
@@ -82,3 +86,27 @@ def _too_large(name: str, limits: Limits) -> LimitExceeded:
         hint="raise it with --limit module_size=BYTES",
         metadata={"limit": "module_size"},
     )
+
+
+def is_regular_file(text: str) -> bool:
+    """Whether a URI that somebody else wrote names a file whose bytes can be read and come to an end."""
+    try:
+        return comes_to_an_end(uri.parse(text).path)
+    except SymdError:
+        return False
+
+
+def comes_to_an_end(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a regular file with bytes in it, that the kernel does not make up as it is read: some of those never end."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - pathlib is slow to load
+        return stat.S_ISREG(status.st_mode) and status.st_size > 0 and status.st_dev not in _made_up()
+    except (OSError, ValueError):
+        return False
+
+
+def _made_up() -> set[int]:
+    """The devices of the kernel's own file systems; the root's where one is not mounted says nothing."""
+    root = os.stat("/").st_dev  # noqa: PTH116 - likewise
+    found = {os.stat(folder).st_dev for folder in ("/proc", "/sys") if os.path.isdir(folder)}  # noqa: PTH112, PTH116 - likewise
+    return found - {root}

@@ -13,7 +13,7 @@ from symd.answers_json.listings import instruction_lines
 from symd.cli.demangle import Demangler
 from symd.cli.listing_text import Lines, Printer, text_lines
 from symd.cli.module import OpenModule, open_module
-from symd.cli.options import demangle_option, example, file_verb, object_option, rules_option
+from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, rules_option
 from symd.cli.output import write_line
 from symd.config import Limits
 from symd.errors import NoDebugData
@@ -45,13 +45,14 @@ disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.
 )
 @file_verb
 @object_option
-@click.option("--kernel", metavar="NAME", help="Only this kernel.")
+@debug_option
+@click.option("--kernel", metavar="NAME", help="Only this kernel; NAME as symd symbolize takes it.")
 @click.option("--target", metavar="DEVICE", help="The device, for code that does not say: dg2, gfx90a, sm_90 ...")
 @click.option(
     "--source-root",
     "roots",
     multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=(Path(),),
     show_default="the working directory",
     help="Source is read below this folder only, and below each TO of --map.",
@@ -64,6 +65,7 @@ def command(
     limits: Limits,
     as_json: bool,
     path: str | None,
+    debug: str | None,
     kernel: str | None,
     target: str | None,
     roots: tuple[Path, ...],
@@ -77,7 +79,7 @@ def command(
     """
     allowed = _allowed(roots, rules)
     part = ListingPart(None if path is None else ObjectPath(path), kernel, target)
-    with open_module(file, server, limits) as module:
+    with open_module(file, server, limits, debug) as module:
         found = -1
         for found, listing in enumerate(module.symbolizer.listing(module.digest, part)):
             sources = _sources(module, listing, allowed, limits)

@@ -109,7 +109,7 @@ def _title(listing: Listing) -> str:
 
 
 def _heading(block: Block, names: Mapping[str, str]) -> str:
-    owner = f"kernel {_named(block.kernel, names)}" if block.kernel else "no kernel"
+    owner = f"kernel {_named(block.kernel, names)}" if block.kernel else "functions outside kernels"
     return f"{owner}  {block.section}".rstrip()
 
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
+from types import MappingProxyType
+from typing import Any
 
 import click
 
 from symd.answers_json.breakpoints import located_json
 from symd.cli.demangle import Demangler
 from symd.cli.module import open_module
-from symd.cli.options import demangle_option, every_option, example, file_verb, object_option, rules_option
+from symd.cli.options import (
+    debug_option,
+    demangle_option,
+    every_option,
+    example,
+    file_verb,
+    object_option,
+    rules_option,
+)
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal
@@ -25,6 +36,7 @@ from symd.query.breakpoints import parse_source_line
 )
 @file_verb
 @object_option
+@debug_option
 @rules_option
 @demangle_option
 @every_option
@@ -35,6 +47,7 @@ def command(
     limits: Limits,
     as_json: bool,
     path: str | None,
+    debug: str | None,
     rules: tuple[PathRule, ...],
     demangle: bool,
     every_address: bool,
@@ -42,11 +55,12 @@ def command(
 ) -> int:
     """Turn a source line into addresses for breakpoints: one for each function and inlined copy that has the line.
 
-    SOURCE is a path or its last components. A line without code slides to the next one that has some, and a function's
-    first line means the first address after its prologue. Exit code 1: a line has no address; the reason is given.
+    SOURCE is a path or its last components; of SOURCE:LINE:COLUMN, as frames are printed, the column is not used. A line
+    without code slides to the next one that has some, and a function's first line means the first address after its
+    prologue. Exit code 1: a line has no address; the reason is given.
     """
     wanted = [parse_source_line(text) for text in lines]
-    with open_module(file, server, limits) as module:
+    with open_module(file, server, limits, debug) as module:
         answers = [
             module.symbolizer.locate(module.digest, each, path, every_address=every_address, rules=rules)
             for each in wanted
@@ -54,6 +68,8 @@ def command(
     names = readable(answers, Demangler(limits) if demangle else None)
     for text, answer in zip(lines, answers, strict=True):
         write_answer(text, answer, names, as_json=as_json)
+    if not as_json and any(each.refusal is Refusal.NO_SUCH_FILE and not each.candidates for each in answers):
+        click.echo(f"symd: symd names --kind file {quote(file)} '*' shows the source files", err=True)
     return NO if any(answer.refusal for answer in answers) else 0
 
 
@@ -66,16 +82,21 @@ def readable(answers: Sequence[Located], demangler: Demangler | None) -> dict[st
 
 
 def write_answer(
-    requested: str, answer: Located, names: dict[str, str], *, as_json: bool, module: str | None = None
+    requested: str,
+    answer: Located,
+    names: dict[str, str],
+    *,
+    as_json: bool,
+    first: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """The answer to one line: a place a line, or the refusal; ``module`` says which one answers."""
-    first = {} if module is None else {"module": module}
+    """The answer to one line: a place a line, or the refusal. In JSON ``first`` stands before it; in text its ``module`` does, where
+    there is one."""
     if as_json:
         for fields in located_json(requested, answer, names):
             write_json({**first, **fields})
         return
     for text in answer_text(requested, answer, names):
-        write_line(text if module is None else f"{module}: {text}")
+        write_line(f"{first['module']}: {text}" if first else text)
 
 
 def answer_text(requested: str, answer: Located, names: dict[str, str]) -> Iterator[str]:
@@ -93,6 +114,7 @@ def _refused(answer: Located) -> str:
         Refusal.NO_SUCH_FILE: "no such source file",
         Refusal.AMBIGUOUS_FILE: "several source files are meant",
         Refusal.NO_CODE_AT_LINE: f"no code at this line of {found}",
+        Refusal.CONTRADICTORY: "the debug data contradicts itself wherever this line has code; symd info says why",
         Refusal.PAST_END: f"behind the end of {found}{last}",
     }[answer.refusal or Refusal.NO_SUCH_FILE]
 
@@ -104,7 +126,8 @@ def _alternatives(answer: Located) -> Sequence[str]:
 def _address(location: BreakpointLocation) -> str:
     kernel = f" in {location.kernel}" if location.kernel else ""
     of = f" of {location.path}" if location.path and location.path != location.kernel else ""
-    return f"{location.address:#x} ({location.section or f'#{location.section_index}'})+{location.section_offset:#x}{kernel}{of}"
+    device = "".join(f" on the device at {address:#x}" for address in location.device_addresses)
+    return f"{location.address:#x} ({location.section or f'#{location.section_index}'})+{location.section_offset:#x}{kernel}{of}{device}"
 
 
 def _frame(location: BreakpointLocation, names: dict[str, str]) -> str:

@@ -10,12 +10,15 @@ from pathlib import Path
 
 from symd.api import Symbolizer
 from symd.budget import Budget
+from symd.cli.dwo_files import with_dwo_files
 from symd.cli.input import module_digest, read_input
+from symd.cli.kernel_packs import with_kernel_packs
 from symd.config import Limits
 from symd.disasm import disassemble
 from symd.engine import Engine
 from symd.errors import InvalidInput, ObjectNotFound, SymdError
 from symd.model.summaries import ModuleSummary
+from symd.split_debug import dwo
 from symd.split_debug.join import joined
 from symd.store import Store
 
@@ -35,10 +38,12 @@ class OpenModule:
 @contextmanager
 def open_module(file: str, server: str | None, limits: Limits, debug: str | None = None) -> Iterator[OpenModule]:
     """``file`` is a path, a code object URI, "-" for standard input, or with a server ``modules/<sha256>``. ``debug`` is
-    where its debug data stands when that is apart (``symd slim``): the module is then both of them joined."""
+    where its debug data stands when that is apart: a file of ``symd slim``, a ``.dwo`` file, a ``.dwp`` package, or a folder of
+    these. The module is then all of them joined."""
     with open_symbolizer(server, limits) as symbolizer:
-        digest = add_module(symbolizer, file, server, limits)
-        if debug is not None:
+        folder = Path(debug) if debug is not None and Path(debug).is_dir() else None
+        digest = add_module(symbolizer, file, server, limits, folder)
+        if debug is not None and folder is None:
             digest = _with_debug(symbolizer, digest, file, debug, limits)
         yield OpenModule(symbolizer, digest, file)
 
@@ -52,14 +57,20 @@ def open_symbolizer(server: str | None, limits: Limits) -> AbstractContextManage
     return Client(server)
 
 
-def add_module(symbolizer: Symbolizer, file: str, server: str | None, limits: Limits) -> str:
-    """The SHA-256 of one more module, which the symbolizer has then; ``file`` as for ``open_module``."""
+def add_module(
+    symbolizer: Symbolizer, file: str, server: str | None, limits: Limits, folder: Path | None = None
+) -> str:
+    """The SHA-256 of one more module, which the symbolizer has then; ``file`` as for ``open_module``. ``folder`` is where
+    ``.dwo`` files are looked for, besides beside it."""
     named = module_digest(file)
     if named and server:
         return named
     if named and not Path(file).exists():
         raise InvalidInput("a module's name means something to a daemon only", where=file, hint="give --server ADDRESS")
-    return _add_bytes(symbolizer, read_input(file, limits), "stdin" if file == "-" else file, server)
+    apart = server is not None  # what is read here goes there
+    data = with_kernel_packs(read_input(file, limits), file, limits, beside=apart)
+    data = with_dwo_files(data, file, limits, folder, beside=apart)
+    return _add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
 
 
 def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | None) -> str:
@@ -72,11 +83,17 @@ def _add_bytes(symbolizer: Symbolizer, data: bytes, label: str, server: str | No
         raise error.prefix_where("standard input" if label == "stdin" else label) from None
 
 
+def _with_dwo(code: bytes, apart: bytes, budget: Budget) -> bytes:
+    dwo.check_same_build(code, apart, budget)
+    return dwo.with_dwo(code, [apart], budget)
+
+
 def _with_debug(symbolizer: Symbolizer, digest: str, file: str, debug: str, limits: Limits) -> str:
     """The SHA-256 of the module that a code object and its debug file make together; the symbolizer has it then."""
     apart = read_input(debug, limits)
     try:
-        whole = joined(symbolizer.object_data(digest, ""), apart, Budget(limits))
+        code, budget = symbolizer.object_data(digest, ""), Budget(limits)
+        whole = _with_dwo(code, apart, budget) if dwo.has_units(apart, budget) else joined(code, apart, budget)
     except ObjectNotFound:
         hint = "symd extract FILE DIR writes them as files of their own"
         raise InvalidInput(

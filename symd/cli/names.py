@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from symd.answers_json import to_json
 from symd.answers_json.names import named_item_json
 from symd.cli.demangle import Demangler
+from symd.cli.facts_text import facts_text
 from symd.cli.module import open_module
 from symd.cli.options import demangle_option, example, file_verb, object_option
 from symd.cli.output import write_json, write_line
@@ -51,7 +51,7 @@ def command(
     with open_module(file, server, limits) as module:
         found = list(module.symbolizer.names(module.digest, wanted, path))
     if not found:
-        raise NotFound(f"nothing is called {pattern!r}", where=file, hint="'*' shows all names")
+        raise _nothing(pattern, file)
     readable = Demangler(limits).names(_mangled(each) for each in found) if demangle else {}
     for each in found:
         shown = readable.get(_mangled(each), each.name)
@@ -59,6 +59,13 @@ def command(
             write_json(named_item_json(each, shown))
         else:
             write_line(named_text(each, shown))
+
+
+def _nothing(pattern: str, file: str) -> NotFound:
+    if pattern == "*":
+        hint = "symd info FILE says what it holds; a file may have been stripped of its names"
+        return NotFound("it has no names of functions, kernels or source files", where=file, hint=hint)
+    return NotFound(f"nothing is called {pattern!r}", where=file, hint="'*' shows all names")
 
 
 def _mangled(found: NamedItem) -> str:
@@ -76,7 +83,4 @@ def _details(found: NamedItem) -> list[str]:
         section = found.section or f"#{found.section_index}"
         place = f"{found.address or 0:#x} ({section})+{found.section_offset:#x}, {found.size} bytes"
     copies = f"inlined {found.inlined_copies} times" if found.inlined_copies else ""
-    facts = ", ".join(
-        f"{key} {value if isinstance(value, str) else to_json(value)}" for key, value in found.facts.items()
-    )
-    return [linkage, place, copies, f"of {found.path}" if found.path else "", facts]
+    return [linkage, place, copies, f"of {found.path}" if found.path else "", facts_text(found.facts)]

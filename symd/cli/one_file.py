@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from symd import containers
+from symd.cli.dwo_files import with_dwo_files
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import read_input
+from symd.cli.kernel_packs import with_kernel_packs
 from symd.config import Limits
 from symd.containers.amd import amdgpu
 from symd.errors import SymdError
+from symd.index.file_index import FileIndex
 from symd.index.module import keep_freed_memory
-from symd.indexes import FileIndex
 from symd.model.addresses import Query
 from symd.model.answers import Answers
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
+from symd.query.effort import Effort
 from symd.query.symbolize import symbolize
 
 
@@ -23,7 +26,9 @@ class OneFile:
     """Raises ``SymdError`` where ``file`` (as for ``read_input``) cannot be read or opened."""
 
     def __init__(self, file: str, limits: Limits) -> None:
+        self._limits = limits
         data = read_input(file, limits, amdgpu.claims)  # can be large; its reader takes sections alone
+        data = with_dwo_files(with_kernel_packs(data, file, limits), file, limits)
         keep_freed_memory()
         try:
             with gc_frozen():
@@ -32,6 +37,7 @@ class OneFile:
             raise error.prefix_where("standard input" if file == "-" else file) from None
         self._index = FileIndex(unpacked.objects, ModuleSummary(Digest(""), len(data), unpacked.format), limits)
 
-    def symbolize(self, queries: Sequence[Query], path: str | None = None) -> Answers:
+    def symbolize(self, queries: Sequence[Query], path: str | None = None, *, as_written: bool = False) -> Answers:
         """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them."""
-        return symbolize(self._index.for_queries(queries), queries, path)
+        index = self._index.for_queries(queries).read(as_written=as_written)
+        return symbolize(index, queries, path, Effort(self._limits))

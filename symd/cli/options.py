@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from symd.model.sources import PathRule
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
-_VALUE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMG]?)", re.ASCII)
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
 
 def parse_limits(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> Limits:
-    """``NAME=VALUE`` texts to limits; a value may end in K, M or G (powers of 1024)."""
-    limits = Limits()
-    for text in values:
-        name, _, value = text.partition("=")
-        if name not in {field.name for field in fields(Limits)}:
-            known = ", ".join(field.name for field in fields(Limits))
-            raise click.BadParameter(f"there is no limit {name!r}; there are {known}")
-        limits = replace(limits, **{name: _number(value, type(getattr(limits, name)))})
-    return limits
+    """``NAME=VALUE`` texts to limits."""
+    if not values:
+        return DEFAULT_LIMITS
+    from symd.cli.limit_values import limits_of  # noqa: PLC0415 - most commands have none
 
-
-def _number(text: str, kind: type) -> Any:
-    match = _VALUE.fullmatch(text)
-    if not match:
-        raise click.BadParameter(f"{text!r} is not a number with K, M, G or nothing after it")
-    return kind(float(match[1]) * _UNITS[match[2]])
+    return limits_of(values)
 
 
 def parse_rules(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[PathRule, ...]:
@@ -46,12 +33,25 @@ def parse_rules(_context: click.Context, _parameter: click.Parameter, values: tu
     return tuple(map(parse_rule, values))
 
 
-file_argument = click.argument("file")
+def complete_files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete the name of a file."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - a command does without
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+file_argument = click.argument("file", shell_complete=complete_files)
 
 server_option = click.option(
     "--server",
     metavar="ADDRESS",
     help="Ask the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT instead of parsing here; FILE may then be modules/SHA256.",
+)
+
+module_server_option = click.option(
+    "--server",
+    metavar="ADDRESS",
+    help="Ask the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT instead of parsing here; --module may then name modules/SHA256.",
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
@@ -61,7 +61,9 @@ object_option = click.option("--object", "path", metavar="PATH", help="Only the 
 debug_option = click.option(
     "--debug",
     metavar="DEBUGFILE",
-    help="Where the debug data of FILE stands when it is apart, as symd slim leaves it; the whole object will do too.",
+    shell_complete=complete_files,
+    help="Where the debug data of FILE stands when it is apart: what symd slim left or the whole object, a .dwo file, a .dwp"
+    " package, or a folder of .dwo files; those beside FILE are found by themselves.",
 )
 
 demangle_option = click.option("-C", "--demangle", is_flag=True, help="Show C++ names as they were written.")
@@ -83,7 +85,7 @@ limit_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     callback=parse_limits,
-    help="Change a budget against hostile input, such as module_size=4G.",
+    help="Change a limit, such as module_size=4G, build_seconds=5min or batch=1M; docs/reliability.md lists them.",
 )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.tree import Tree
 
 NO = 1
 """The exit code of a command whose answer is no: nothing found, or not all of it."""
@@ -44,3 +46,39 @@ def write_rich(what: RenderableType) -> None:
     with console.capture() as captured:
         console.print(what)
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+class Branch(NamedTuple):
+    """A line of a tree, words side by side, each plain or with a style, and what stands below it, made when it is written."""
+
+    words: tuple[str | tuple[str, str], ...]
+    below: Iterable[Branch] = ()
+
+
+def write_tree(tree: Branch) -> None:
+    """A tree: coloured and folded on a terminal; elsewhere plain, one line each, however long and however many."""
+    if sys.stdout.isatty():
+        write_rich(_rich(tree))
+    else:
+        sys.stdout.writelines(f"{line.rstrip()}\n" for line in _plain_lines(tree, "", ""))
+
+
+def _plain_lines(tree: Branch, guide: str, below: str) -> Iterator[str]:
+    yield guide + "  ".join(printable(word if isinstance(word, str) else word[0]) for word in tree.words)
+    branches = iter(tree.below)
+    branch = next(branches, None)
+    while branch is not None:
+        following = next(branches, None)
+        ends = following is None
+        yield from _plain_lines(branch, below + ("└── " if ends else "├── "), below + ("    " if ends else "│   "))
+        branch = following
+
+
+def _rich(branch: Branch) -> Tree:
+    from rich.text import Text  # noqa: PLC0415 - slow to import
+    from rich.tree import Tree  # noqa: PLC0415
+
+    words = [(word, "") if isinstance(word, str) else word for word in branch.words]
+    tree = Tree(Text("  ").join(Text(printable(text), style) for text, style in words))
+    tree.children = [_rich(each) for each in branch.below]
+    return tree

@@ -17,7 +17,7 @@ from symd.api import Symbolizer
 from symd.cli.demangle import Demangler
 from symd.cli.input import read_input
 from symd.cli.module import add_module, open_symbolizer
-from symd.cli.options import example, json_option, limit_option
+from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
 from symd.cli.output import NO, printable, write_json
 from symd.cli.output_file import write_file_or_stdout
 from symd.config import Limits
@@ -37,14 +37,15 @@ PRINTED_NOTES = 20
         "symd profile --server unix:/run/symd.sock --module build-id=modules/9b74c989... cpu.pb.gz cpu.pb.gz"
     ),
 )
-@click.argument("source", metavar="IN")
-@click.argument("target", metavar="OUT")
+@click.argument("source", metavar="IN", shell_complete=complete_files)
+@click.argument("target", metavar="OUT", shell_complete=complete_files)
 @click.option(
     "-m",
     "--module",
     "modules",
     multiple=True,
     metavar="[ID=]FILE",
+    shell_complete=complete_files,
     help="A module that the profile speaks of; ID is what the profile calls it (build id, code object id, CRC, file name).",
 )
 @click.option("--format", "name", metavar="NAME", help="The profile's format, when its bytes do not tell.")
@@ -56,11 +57,7 @@ PRINTED_NOTES = 20
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Read the code object files that the profile names, when they lie below DIR.",
 )
-@click.option(
-    "--server",
-    metavar="ADDRESS",
-    help="Ask the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; FILE may then be modules/SHA256.",
-)
+@module_server_option
 @limit_option
 @json_option
 def command(
@@ -77,7 +74,8 @@ def command(
 
     Formats: pprof, OTLP profiles, unitrace's EU stall CSV, rocprofv3's PC sampling JSON, CUPTI PC sampling records as
     JSON lines, folded stacks; any of them gzipped. Existing symbols and unknown fields stay, what cannot be resolved
-    stays and is counted by reason. IN and OUT may be one file, or "-". Exit code 1: nothing could be resolved.
+    stays and is counted by reason. IN and OUT may be one file, or "-". Exit code 1: IN has addresses, and none of them has
+    symbols now; an OUT that is there stays as it was.
     """
     if as_json and target == "-":
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
@@ -87,9 +85,13 @@ def command(
         readable = partial(_readable, limits=limits)
         resolver = Resolver(symbolizer, named, demangle=readable, read_uri=Files(folders, limits).read)
         done = profiles.symbolize(data, resolver, profiles.Options(limits, progress), name)
-    write_file_or_stdout(target, done.data, hint="choose another OUT")
+    nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
+    if nothing and target != "-" and Path(target).exists():
+        _say(f"{target} stays as it was: nothing could be resolved")
+    else:
+        write_file_or_stdout(target, done.data, hint="choose another OUT")
     _report(done.report, as_json)
-    return NO if done.report.unresolved and not (done.report.resolved or done.report.already) else 0
+    return NO if nothing else 0
 
 
 def _named_module(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> NamedModule:
@@ -126,7 +128,11 @@ class Files:
         except (OSError, RuntimeError, ValueError) as error:
             raise BadQuery("the path cannot be followed", where=uri) from error
         if not any(path.is_relative_to(folder) for folder in self._folders):
-            raise InvalidInput("the profile names this file", where=uri, hint="--allow DIR reads it, or give --module")
+            raise InvalidInput(
+                "the profile names this file",
+                where=uri,
+                hint=f"--allow {path.parent} reads it, or give --module ID={path}",
+            )
         if not path.is_file():
             raise InvalidInput("there is no such file, or it is none of data", where=uri)
         return named.cut(read_input(str(path), self._limits))

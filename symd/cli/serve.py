@@ -13,13 +13,18 @@ import click
 
 from symd.cli.background_log import BackgroundHandler
 from symd.cli.door_options import door_options
+from symd.cli.grouped_help import GroupedCommand
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
 from symd.config import Config, Doors, Limits, default_drivers, default_store, parse_driver
 from symd.model.sources import PathRule
 
+log = logging.getLogger("symd.service")
+
 _FILES = 1 << 16
 """Descriptors that the daemon asks the system for."""
+_OTHER_FILES = 128
+"""Those of them that are no connections: the store's, indexes, workers' pipes."""
 _STANDARD_ERROR = 2
 _DEFAULTS = Config(drivers={})
 
@@ -33,8 +38,30 @@ def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: 
     return MappingProxyType(drivers)
 
 
+GROUPS = {
+    "Where it listens": ["--address", "--store"],
+    "Who gets in (docs/security.md)": [
+        "--allow-uid",
+        "--access",
+        "--tls-cert",
+        "--tls-key",
+        "--tls-client-ca",
+        "--certificate-rights",
+        "--anonymous",
+        "--insecure",
+        "--open-health",
+        "--open-metrics",
+    ],
+    "Source files and drivers": ["--source-root", "--map", "--driver", "--grab-unconfined"],
+    "How much (docs/reliability.md)": ["--workers", "--readers", "--builders", "--streams", "--limit"],
+    "Operations (docs/operations.md)": ["--grace", "--metrics", "--otlp", "--verbose", "--log-format"],
+}
+
+
 @click.command(
     "serve",
+    cls=GroupedCommand,
+    groups=GROUPS,
     epilog=example(
         "symd serve\nsymd serve --address unix:/run/symd/symd.sock --allow-uid 1001:read,write --store /var/lib/symd\n"
         "symd serve --address 0.0.0.0:50051 --tls-cert host.pem --tls-key host.key --access /etc/symd/access"
@@ -47,16 +74,22 @@ def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: 
     multiple=True,
     show_default=True,
     metavar="ADDRESS",
-    help="Listen at unix:PATH or HOST:PORT; may be given several times.",
+    help="Listen at unix:PATH or HOST:PORT; may be given several times. A Unix socket is for your own user; TCP takes --access, TLS or --insecure.",
 )
 @click.option(
     "--store",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False, readable=False, path_type=Path),
     default=default_store,
     show_default="$SYMD_STORE or the user's cache",
     help="The folder that keeps modules and indexes.",
 )
-@click.option("--workers", type=click.IntRange(1, 1024), default=_DEFAULTS.workers, show_default=True, help="Threads.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    default=_DEFAULTS.workers,
+    show_default=True,
+    help="Threads that answer questions.",
+)
 @click.option(
     "--readers",
     type=click.IntRange(1, 64),
@@ -109,6 +142,13 @@ def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: 
     metavar="ADDRESS",
     help="Tell Prometheus what the daemon does, at HOST:PORT or unix:PATH (path /metrics, no password).",
 )
+@click.option(
+    "--otlp",
+    default=_DEFAULTS.otlp,
+    metavar="URL",
+    help="Send a span for each request to this OpenTelemetry collector, such as http://localhost:4317; $OTEL_EXPORTER_OTLP_ENDPOINT may "
+    "name one too. Takes the extra symd[otel].",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log each request and each step on stderr.")
 @click.option(
     "--log-format",
@@ -131,6 +171,7 @@ def command(
     drivers: Mapping[str, str],
     doors: Doors,
     metrics: str,
+    otlp: str,
     verbose: bool,
     log_format: str,
     limits: Limits,
@@ -139,10 +180,14 @@ def command(
 
     TCP takes --access, TLS or --insecure, on loopback too. Prints a line with each address when it is ready.
     """
-    os.environ.setdefault(
-        "GRPC_VERBOSITY", "ERROR"
-    )  # gRPC writes to the log, as they are, bytes that a peer says goodbye with
+    # gRPC writes to the log, as they are, bytes that a peer says goodbye with; and its own words about an address that it
+    # cannot listen at, which symd says itself
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from symd.child.heap import keep_little  # noqa: PLC0415 - likewise
     from symd.child.process import allow_open_files  # noqa: PLC0415 - likewise
+    from symd.cli.limit_values import contradictions  # noqa: PLC0415 - likewise
+
+    keep_little()
     from symd.service import serve  # noqa: PLC0415 - the help need not wait for gRPC
 
     _configure_log(verbose=verbose, as_json=log_format == "json")
@@ -162,22 +207,25 @@ def command(
         drivers=drivers,
         doors=doors,
         metrics=metrics,
+        otlp=otlp,
     )
-    allow_open_files(_FILES)
+    files = allow_open_files(_FILES)
+    if limits.connections + _OTHER_FILES > files:
+        log.warning(
+            "connections is %d, and the system lets this process open %d files: further connections will wait; "
+            "raise the hard limit (ulimit -Hn, LimitNOFILE=)", limits.connections, files,
+        )  # fmt: skip
+    for sentence in contradictions(limits):
+        log.warning("--limit: %s", sentence)
     return serve(config, ready=_say_ready)
 
 
 def _configure_log(*, verbose: bool, as_json: bool) -> None:
-    from symd.service.log_format import JsonLines  # noqa: PLC0415 - as above
+    from symd.service.log_format import JsonLines, TextLines  # noqa: PLC0415 - as above
 
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        handlers=(BackgroundHandler(_STANDARD_ERROR),),
-        format="symd: %(levelname)s: %(message)s" if not verbose else "%(asctime)s %(name)s %(levelname)s: %(message)s",
-    )
-    if as_json:
-        for handler in logging.getLogger().handlers:
-            handler.setFormatter(JsonLines())
+    handler = BackgroundHandler(_STANDARD_ERROR)
+    handler.setFormatter(JsonLines() if as_json else TextLines(verbose=verbose))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=(handler,))
 
 
 def _say_ready(address: str) -> None:

@@ -9,7 +9,7 @@ import click
 
 from symd.budget import Budget
 from symd.cli.input import read_input
-from symd.cli.options import example, json_option, limit_option
+from symd.cli.options import complete_files, example, json_option, limit_option
 from symd.cli.output import write_json, write_line
 from symd.cli.output_file import write_file
 from symd.config import Limits
@@ -22,7 +22,7 @@ from symd.split_debug.slim import Slimmed, slim
 @click.command(
     "slim", epilog=example("symd slim kernels.co small.co\nsymd symbolize --debug small.co.debug small.co 0x1b00")
 )
-@click.argument("file", metavar="IN")
+@click.argument("file", metavar="IN", shell_complete=complete_files)
 @click.argument("output", metavar="OUT", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--debug-out",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,16 +14,19 @@ import click
 
 from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import NO, write_json, write_line
-from symd.config import Limits, default_store
-from symd.store.inspection import Finding, Inspection, inspect
+from symd.config import MIB, Limits, default_store
+from symd.store.copying import copy
+from symd.store.inspection import Finding, Inspection, Progress, inspect
 from symd.store.maintenance import Collected, collect, repair
 
+_PERIOD = 0.5
+"""Seconds between two lines about how far it is."""
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 _store_option = click.option(
     "--store",
     "root",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False, readable=False, path_type=Path),  # the store says whose it is
     default=default_store,
     show_default="$SYMD_STORE or the user's cache",
     help="The folder that keeps modules and indexes.",
@@ -32,15 +38,17 @@ _store_option = click.option(
     epilog=example("symd store check --store /var/lib/symd\nsymd store repair\nsymd store gc --limit store_size=8G"),
 )
 def command() -> None:
-    """Check, repair or tidy the folder that keeps modules and indexes; daemons may use it meanwhile."""
+    """Check, repair, tidy or copy the folder that keeps modules and indexes; daemons may use it meanwhile."""
 
 
 @command.command("check", epilog=example("symd store check --json"))
 @_store_option
+@limit_option
 @json_option
-def check(root: Path, as_json: bool) -> int:
+def check(root: Path, limits: Limits, as_json: bool) -> int:
     """Read every module, every index and the catalogue, and say what is wrong. Exit code 1 when anything is."""
-    found = inspect(root)
+    with _progress() as told:
+        found = inspect(root, limits, told)
     _write_findings(found.findings, as_json=as_json)
     if as_json:
         write_json({**_counts(found), "findings": len(found.findings)})
@@ -56,8 +64,9 @@ def check(root: Path, as_json: bool) -> int:
 @json_option
 def repair_command(root: Path, limits: Limits, as_json: bool) -> int:
     """Mend what check finds: set damaged modules aside, remove damaged indexes, make a damaged catalogue again. Exit code
-    1 when something is left that only adding modules again mends."""
-    done = repair(root, limits)
+    1 when something is left that only adding modules again mends, or moving files away."""
+    with _progress() as told:
+        done = repair(root, limits, told)
     _write_findings(done.after, as_json=as_json)
     if as_json:
         rebuilt = str(done.rebuilt) if done.rebuilt else None
@@ -67,6 +76,26 @@ def repair_command(root: Path, limits: Limits, as_json: bool) -> int:
         write_line(str(done.rebuilt))
     write_line(f"before: {_verdict(done.before)}; now: {_verdict(done.after)}")
     return NO if done.after else 0
+
+
+@command.command("copy", epilog=example("symd store copy --store /var/lib/symd /backup/symd-monday"))
+@_store_option
+@click.argument("folder", type=click.Path(path_type=Path))
+@json_option
+def copy_command(root: Path, folder: Path, as_json: bool) -> int:
+    """Copy the store to FOLDER, which is made. The copy is a store: symd serve --store FOLDER serves it. Exit code 1 when a module
+    was damaged, and so was left out.
+
+    What was acknowledged before the copy began is in it, with labels, aliases and contexts; indexes are made again when they are asked for.
+    """
+    done = copy(root, folder)
+    if as_json:
+        write_json(asdict(done))
+    else:
+        for digest in done.damaged:
+            write_line(f"modules/{digest} is damaged and was left out (symd store check)")
+        write_line(f"copied {done.modules} modules, {done.module_bytes} bytes")
+    return NO if done.damaged else 0
 
 
 @command.command("gc", epilog=example("symd store gc --limit store_size=8G"))
@@ -82,6 +111,28 @@ def gc_command(root: Path, limits: Limits, damaged: bool, as_json: bool) -> None
         write_json(asdict(gone))
     else:
         write_line(_removed(gone))
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """Says on a terminal, now and then, how far it is; None where nobody looks at one."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    last = time.monotonic()
+
+    def tell(done: int, of: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _PERIOD:
+            last = time.monotonic()
+            sys.stderr.write(f"\r\x1b[Kread {done / MIB:,.0f} of {of / MIB:,.0f} MiB")
+            sys.stderr.flush()
+
+    try:
+        yield tell
+    finally:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 def _removed(gone: Collected) -> str:

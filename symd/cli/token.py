@@ -2,35 +2,57 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 
 from symd.cli.door_options import rights_value
-from symd.cli.options import example
-from symd.cli.output import write_line
-from symd.cli.output_file import write_file
-from symd.model.rights import Rights
+from symd.cli.options import example, json_option
+from symd.cli.output import write_json, write_line
+from symd.model.rights import Rights, rights_text
 
-_HINT = "choose another --access"
+_LIFE = re.compile(r"([0-9]{1,6})(min|h|d|w)", re.ASCII)
+_MINUTES = {"min": 1, "h": 60, "d": 24 * 60, "w": 7 * 24 * 60}
+
+
+def time_value(_context: click.Context, _parameter: click.Parameter, text: str | None) -> datetime | None:
+    """ "90d" from now, or "2027-02-20", to a time in UTC."""
+    if text is None:
+        return None
+    now = datetime.now(UTC)
+    try:
+        life = _LIFE.fullmatch(text)
+        if life:
+            time = now + timedelta(minutes=int(life[1]) * _MINUTES[life[2]])
+        else:
+            given = datetime.fromisoformat(text)
+            time = given if given.tzinfo else given.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        hint = "write how long (30min, 12h, 90d, 4w) or until when (2027-02-20, 2027-02-20T09:00:00Z)"
+        raise click.BadParameter(f"{text!r} is no time; {hint}") from None
+    if time <= now:
+        raise click.BadParameter(f"{text!r} is past")
+    return time
 
 
 @click.command(
     "token",
     epilog=example(
-        "symd token ci --rights read,write --access /etc/symd/access > ci.token\n"
-        "symd serve --address 0.0.0.0:50051 --access /etc/symd/access --tls-cert host.pem --tls-key host.key\n"
-        "SYMD_TOKEN=$(cat ci.token) symd symbolize --server tls:host:50051 kernel.dbg vadd+0x1b0"
+        "symd token ci --rights read,write --expires 90d --access access > ci.token\n"
+        "symd token --list --access access\n"
+        "symd token ci --rotate --old-until 7d --access access > ci.new.token\n"
+        "symd token ci --revoke --access access\n"
+        "SYMD_TOKEN_FILE=ci.token symd info --server tls:localhost:50051 kernel.dbg"
     ),
 )
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option(
     "--rights",
-    default="read",
-    show_default=True,
     metavar="RIGHTS",
     callback=rights_value,
-    help="Some of read,write,grab,admin.",
+    help="Some of read,write,grab,admin.  [default: read; with --rotate those of the newest token]",
 )
 @click.option(
     "--access",
@@ -38,40 +60,150 @@ _HINT = "choose another --access"
     metavar="FILE",
     help="Add its line to this access file, which is made where it is not there; else the line goes to stderr.",
 )
+@click.option(
+    "--expires",
+    metavar="TIME",
+    callback=time_value,
+    help="When the new token ends: in 30min, 12h, 90d, 4w, or at 2027-02-20 (UTC). Without it never.",
+)
+@click.option(
+    "--rotate", is_flag=True, help="Make another token for NAME. Those that it has go on until they are revoked."
+)
+@click.option("--old-until", metavar="TIME", callback=time_value, help="With --rotate: when those that it has end.")
 @click.option("--revoke", is_flag=True, help="Take every line of NAME out of the access file instead.")
-def command(name: str, rights: Rights, access: Path | None, revoke: bool) -> None:
+@click.option("--revoke-old", is_flag=True, help="Take every token of NAME but the newest out of it instead.")
+@click.option(
+    "--list",
+    "listing",
+    is_flag=True,
+    help="Say who stands in the access file instead; tokens and digests are not shown.",
+)
+@json_option
+def command(
+    name: str | None,
+    rights: Rights | None,
+    access: Path | None,
+    expires: datetime | None,
+    rotate: bool,
+    old_until: datetime | None,
+    revoke: bool,
+    revoke_old: bool,
+    listing: bool,
+    as_json: bool,
+) -> None:
     """Make a bearer token for the client NAME and print it, this once: the access file keeps its digest.
 
-    A daemon that runs with this access file knows the change at the next call.
+    A daemon that runs with this access file knows the change at the next call, and at the next message of a stream. Several may
+    change the file at a time.
     """
-    from symd.service.access_file import new_token, token_line, without  # noqa: PLC0415 - it imports gRPC
+    doing = [
+        word
+        for word, asked in {
+            "--rotate": rotate,
+            "--revoke": revoke,
+            "--revoke-old": revoke_old,
+            "--list": listing,
+        }.items()
+        if asked
+    ]
+    _check(doing, name, access, rights, expires, old_until)
+    if access is not None and listing:
+        _list(access, name, as_json=as_json)
+    elif name is not None and access is not None and (revoke or revoke_old):
+        _revoke(access, name, only_old=revoke_old)
+    elif name is not None:
+        _make(name, rights, access, expires, rotate=rotate, old_until=old_until)
 
-    if revoke:
-        if access is None:
-            raise click.UsageError("--revoke takes the --access file that has the name")
-        write_file(access, without(access, name).encode(), hint=_HINT)
-        return
-    if not rights:
+
+def _check(
+    doing: list[str],
+    name: str | None,
+    access: Path | None,
+    rights: Rights | None,
+    expires: datetime | None,
+    old_until: datetime | None,
+) -> None:
+    """Raises click.UsageError for what does not go together."""
+    if len(doing) > 1:
+        raise click.UsageError(f"{' and '.join(doing)} do not go together")
+    if doing and access is None:
+        raise click.UsageError(f"{doing[0]} takes the --access file that has the name")
+    if name is None and doing != ["--list"]:
+        raise click.UsageError("whose token? Give a NAME")
+    if old_until is not None and doing != ["--rotate"]:
+        raise click.UsageError("--old-until goes with --rotate")
+    if doing not in ([], ["--rotate"]) and (expires is not None or rights is not None):
+        raise click.UsageError(f"--expires and --rights are of a new token; {doing[0]} makes none")
+    if rights is not None and not rights:
         raise click.UsageError("--rights must name one at least")
+
+
+def _make(
+    name: str,
+    rights: Rights | None,
+    access: Path | None,
+    expires: datetime | None,
+    *,
+    rotate: bool,
+    old_until: datetime | None,
+) -> None:
+    from symd.model.rights import Right  # noqa: PLC0415 - with what follows
+    from symd.service.access_editing import added, edit, ending  # noqa: PLC0415 - it imports gRPC
+    from symd.service.access_file import new_token, newest_rights, token_line  # noqa: PLC0415 - likewise
+
     token = new_token()
-    line = token_line(name, rights, token)
     if access is None:
-        click.echo(line, err=True)
-    else:
-        _add(access, line)
+        click.echo(token_line(name, rights or frozenset((Right.READ,)), token, expires), err=True)
+        write_line(token)
+        return
+
+    def change(text: str) -> str:
+        has = rights
+        if rotate:
+            has = rights or newest_rights(text, access, name)
+            text = text if old_until is None else ending(text, name, old_until)
+        return added(text, token_line(name, has or frozenset((Right.READ,)), token, expires))
+
+    edit(access, change, create=not rotate)
     write_line(token)
 
 
-def _add(path: Path, line: str) -> None:
-    """Add a line to an access file, which others may not read from its beginning on."""
-    from symd.service.access_file import read_access  # noqa: PLC0415 - likewise
+def _revoke(access: Path, name: str, *, only_old: bool) -> None:
+    from symd.service.access_editing import edit, without, without_older  # noqa: PLC0415 - it imports gRPC
 
-    before = ""
-    if path.exists():
-        read_access(path)
-        before = path.read_text(encoding="utf-8")
-    else:
-        write_file(path, b"", hint=_HINT)
-        path.chmod(0o600)
-    end = "" if not before or before.endswith("\n") else "\n"
-    write_file(path, f"{before}{end}{line}\n".encode(), hint=_HINT)
+    edit(access, lambda text: without_older(text, name) if only_old else without(text, name))
+
+
+def _list(access: Path, name: str | None, *, as_json: bool) -> None:
+    from symd.service.access_file import read_access, time_text  # noqa: PLC0415 - it imports gRPC
+
+    entries = [entry for entry in read_access(access).lines if name is None or entry.name == name]
+    rows = [
+        (
+            entry.name,
+            rights_text(entry.rights),
+            "certificate" if entry.digest is None else "token",
+            time_text(entry.expires),
+            entry.has_expired,
+        )
+        for entry in entries
+    ]
+    if as_json:
+        for who, have, kind, until, over in rows:
+            write_json(
+                {
+                    "name": who,
+                    "rights": have.split(","),
+                    "kind": kind,
+                    "expires": None if until == "never" else until,
+                    "expired": over,
+                }
+            )
+        return
+    table = [
+        ("NAME", "RIGHTS", "KIND", "EXPIRES"),
+        *((*row[:3], f"{row[3]} (it has)" if row[4] else row[3]) for row in rows),
+    ]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for line in table:
+        write_line("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 
 import click
@@ -16,11 +17,14 @@ from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
 from symd.debuginfo.variables import Variable, Visible
 from symd.model.answers import Reason
+from symd.model.code import DebugScheme
 from symd.model.variables import InScope
 from symd.query.syntax import parse_query
 
-_ANSWERED = frozenset({Reason.EXACT, Reason.APPROXIMATE, Reason.NO_LINE})
+_ANSWERED = frozenset({Reason.EXACT, Reason.APPROXIMATE, Reason.INFERRED, Reason.NO_LINE})
 """Reasons with which no variables is an answer."""
+_DESCRIBES_NONE = frozenset({DebugScheme.NONE, DebugScheme.LINE_ONLY, DebugScheme.SPIRV})
+"""Debug data that says nothing of variables, or nothing that is read."""
 
 
 @click.command(
@@ -43,13 +47,17 @@ def command(
 ) -> int:
     """Show the variables in scope at an address of FILE: innermost scope first, the unit's globals last.
 
-    QUERY is ADDRESS, KERNEL+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. A register's bits are given as r29[0:32], the
+    QUERY is ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET. A register's bits are given as r29[0:32], the
     last bit excluded; "per lane" means those of lane 0, and each further lane has the bits that follow. Exit code 1:
     there is no answer; the reason is given.
     """
     asked = parse_query(query)
     with open_module(file, server, limits, debug) as module:
         found = module.symbolizer.variables(module.digest, asked, path)
+        if not found.visible.variables and found.at.reason in _ANSWERED:
+            objects = module.symbolizer.module(module.digest).objects
+            if any(each.path == found.at.path and each.debug in _DESCRIBES_NONE for each in objects):
+                found = replace(found, at=found.at._replace(reason=Reason.NO_DEBUG_INFO))
     if not found.visible.variables and found.at.reason not in _ANSWERED:
         _refuse(query, found, as_json=as_json)
         return NO

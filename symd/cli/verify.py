@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
 from symd import containers
+from symd.cli.dwo_files import with_dwo_files
 from symd.cli.input import read_input
+from symd.cli.kernel_packs import with_kernel_packs
 from symd.cli.options import example, file_argument, json_option, limit_option, object_option
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
@@ -23,14 +26,21 @@ DIFFERENT = 1
 @limit_option
 @json_option
 @object_option
-def command(file: str, limits: Limits, as_json: bool, path: str | None) -> int:
+@click.option(
+    "--debug",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="A folder of .dwo files or packages; those beside FILE are found by themselves.",
+)
+def command(file: str, limits: Limits, as_json: bool, path: str | None, debug: Path | None) -> int:
     """Read the debug data of FILE a second time, with pyelftools, and report every difference.
 
     Line tables, functions and inlined calls, and variables of each code object are compared. The last line says how much
     was compared, and of what there was nothing to compare. Exit code 1: there is a difference. FILE may be "-" for
     standard input.
     """
-    codes = containers.unpack(read_input(file, limits), limits).objects
+    data = with_kernel_packs(read_input(file, limits), file, limits)
+    codes = containers.unpack(with_dwo_files(data, file, limits, debug), limits).objects
     chosen = [code for code in codes if path is None or code.path == path]
     if path is not None and not chosen:
         raise ObjectNotFound(f"there is no code object {path!r}", where=file, metadata={"object": path})

@@ -3,24 +3,26 @@ the only function that opens nesting is here."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import archive, host_elf
-from symd.containers.amd import amdgpu
-from symd.containers.format import Contents, Element, Format
+from symd.containers import archive, gzip_file, host_elf, with_dwo
+from symd.containers.amd import amdgpu, amdgpu_core, kpack
+from symd.containers.format import Element, Format
 from symd.containers.intel import igc_debug, igc_elf, neo_elf, patch_tokens, zebin
 from symd.containers.khronos import spirv
 from symd.containers.llvm import compressed_bundle, offload_binary, offload_bundle
-from symd.containers.nvidia import cubin, fatbin
+from symd.containers.nvidia import cubin, cuda_core, fatbin
+from symd.containers.recognised import recognised
 from symd.errors import LimitExceeded, SymdError, UnknownFormat
 from symd.model.code import CodeObject
 from symd.model.identities import ObjectPath
 from symd.model.summaries import ContainerSummary
 
-__all__ = ("FORMATS", "OpenedModule", "identify", "unpack")
+__all__ = ("FORMATS", "OpenedModule", "Opening", "identify", "unpack")
 
 FORMATS: tuple[Format, ...] = (
     igc_debug,
@@ -28,14 +30,19 @@ FORMATS: tuple[Format, ...] = (
     neo_elf,
     zebin,
     igc_elf,
+    amdgpu_core,
     amdgpu,
+    cuda_core,
     cubin,
     fatbin,
     offload_bundle,
     compressed_bundle,
     offload_binary,
+    kpack,
     spirv,
     archive,
+    gzip_file,
+    with_dwo,
     host_elf,
 )
 """Asked in this order; the first that claims the bytes reads them."""
@@ -62,55 +69,75 @@ def unpack(data: bytes, limits: Limits | None = None) -> OpenedModule:
     A malformed element of a container becomes a note that names it, and the rest is answered; a module of which nothing can
     be read raises what its first malformed element raised. Raises UnknownFormat, Malformed, Unsupported, LimitExceeded.
     """
-    opener = _Opener(Budget(limits or Limits()))
-    outermost = opener.open(Element("", data), (), 0)
-    if not opener.objects and opener.failures:
-        raise opener.failures[0]
-    return OpenedModule(outermost, tuple(opener.objects), tuple(opener.notes), tuple(opener.containers))
+    opening = Opening(data, limits or Limits())
+    objects = tuple(opening)
+    return OpenedModule(opening.format, objects, tuple(opening.notes), tuple(opening.containers))
 
 
-class _Opener:
-    def __init__(self, budget: Budget) -> None:
-        self.budget = budget
-        self.objects: list[CodeObject] = []
+class Opening:
+    """One code object of a module after the other, as ``unpack`` has them, each made when it is asked for and kept nowhere;
+    ``format``, ``notes`` and ``containers`` are complete at the end. With ``path`` only what is on the way to that code
+    object is opened. To be gone through once."""
+
+    def __init__(self, data: bytes, limits: Limits, path: str | None = None) -> None:
+        self.format = ""
         self.notes: list[str] = []
-        self.failures: list[SymdError] = []
         self.containers: list[ContainerSummary] = []
+        self._data, self._path = data, path
+        self._budget = Budget(limits)
+        self._failures: list[SymdError] = []
+        self._apart: Mapping[str, Sequence[bytes]] = {}
 
-    def open(self, element: Element, path: tuple[str, ...], depth: int) -> str:
-        """Open one element and what is inside it; returns the format's name."""
-        self.budget.check_depth(depth, "/".join(path) or "the module")
+    def __iter__(self) -> Iterator[CodeObject]:
+        found = False
+        for code in self._open(Element("", self._data), (), 0):
+            found = True
+            yield code
+        if not found and self._failures:
+            raise self._failures[0]
+
+    def _open(self, element: Element, path: tuple[str, ...], depth: int) -> Iterator[CodeObject]:
+        """Open one element and what is inside it."""
+        place = "/".join(path)
+        self._budget.check_depth(depth, place or "the module")
+        element = replace(element, content=element.data)
         module = identify(element.data)
         if module is None:
+            known = recognised(element.data)
+            if known is not None:
+                raise UnknownFormat(f"this is {known[0]}", where=place, hint=known[1])
             head = element.data[:8].hex(" ") or "none, it is empty"
-            raise UnknownFormat(f"no reader knows this format; first bytes: {head}", where="/".join(path))
-        contents = module.read(element, self.budget)
+            raise UnknownFormat(f"no reader knows this format; first bytes: {head}", where=place)
+        contents = module.read(element, self._budget)
+        if contents.apart is not None and not path:
+            self._apart = contents.apart
+            yield from self._open(contents.elements[0], path, depth + 1)
+            return
         form = contents.format or module.NAME
-        if contents.code_object is None:
-            self.budget.count_elements("/".join(path))
-            self.containers.append(
-                ContainerSummary(ObjectPath("/".join(path)), form, len(element.data), contents.facts)
-            )
-        self._take(contents, path)
-        for name, child in _uniquely_named(contents.elements):
-            self._child(child, (*path, name), depth + 1)
-        return form
-
-    def _take(self, contents: Contents, path: tuple[str, ...]) -> None:
-        place = "/".join(path)
+        self.format = self.format or form
         self.notes += [f"{place}: {note}" if place else note for note in contents.notes]
+        self._budget.count_elements(place)
         if contents.code_object is not None:
-            self.budget.count_elements(place)
-            self.objects.append(replace(contents.code_object, path=ObjectPath(place)))
+            code = replace(contents.code_object, path=ObjectPath(place), bias=element.bias)
+            yield with_dwo.with_files(code, self._apart[place], self._budget) if place in self._apart else code
+        else:
+            self.containers.append(ContainerSummary(ObjectPath(place), form, len(element.data), contents.facts))
+        for name, child in _uniquely_named(contents.elements):
+            if self._on_the_way((*path, name)):
+                yield from self._child(child, (*path, name), depth + 1)
 
-    def _child(self, element: Element, path: tuple[str, ...], depth: int) -> None:
+    def _on_the_way(self, path: tuple[str, ...]) -> bool:
+        place = "/".join(path)
+        return self._path is None or self._path == place or self._path.startswith(f"{place}/")
+
+    def _child(self, element: Element, path: tuple[str, ...], depth: int) -> Iterator[CodeObject]:
         try:
-            self.open(element, path, depth)
+            yield from self._open(element, path, depth)
         except LimitExceeded:
             raise
         except SymdError as error:
             failure = error if error.where.startswith("/".join(path)) else error.prefix_where("/".join(path))
-            self.failures.append(failure)
+            self._failures.append(failure)
             self.notes.append(f"left out: {failure}")
 
 

@@ -8,7 +8,7 @@ read(element, budget)    the contents: elements to open further, or one code obj
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -18,13 +18,21 @@ from symd.model.code import NO_FACTS, CodeObject
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """Bytes to open: the module itself, or what a container holds. ``name`` is its element of the nesting path ("" for the
-    module itself); ``kernel`` and ``target`` are what the container around it knows and the bytes may not say."""
+    """Bytes to open: the module itself, or what a container holds. ``content`` are the bytes, or makes them when the element is
+    opened: what many elements expand to need not be in memory together. ``name`` is its element of the nesting path ("" for
+    the module itself); ``kernel``, ``target`` and ``bias`` (what was added to its addresses when it was loaded) are what the container
+    around it knows and the bytes may not say."""
 
     name: str
-    data: bytes = field(repr=False)
+    content: bytes | Callable[[], bytes] = field(repr=False)
     kernel: str | None = None
     target: str | None = None
+    bias: int = 0
+
+    @property
+    def data(self) -> bytes:
+        """The bytes. Raises what making them raises."""
+        return self.content() if callable(self.content) else self.content
 
 
 class Contents(NamedTuple):
@@ -36,6 +44,9 @@ class Contents(NamedTuple):
     code_object: CodeObject | None = None
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = NO_FACTS
+    apart: Mapping[str, Sequence[bytes]] | None = None
+    """Of what holds one file alone, which is opened as if it were the module: files with debug data of code objects inside it, by their
+    paths."""
     format: str | None = None
     """Overrides the module's NAME where one module reads several dialects."""
 

@@ -1,15 +1,21 @@
 """Host programs, objects and shared libraries: the sections in which they carry device code are handed on.
 
 Source: Clang's HIP support documentation (``.hip_fatbin``), LLVM's offloading documentation (``.llvm.offloading``), the
-sections that CUDA's and Clang's bundling tools write."""
+sections that CUDA's and Clang's bundling tools write, and ``amd.kpack_reference``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 from symd import elf
 from symd.budget import Budget
+from symd.containers.amd import amdgpu_core, kpack_reference
+from symd.containers.amd.kpack_reference import KpackReference
+from symd.containers.file_part import FilePart
 from symd.containers.format import Contents, Element
+from symd.containers.gnu import offload_images
 from symd.containers.intel import igc_elf
 from symd.containers.llvm import compressed_bundle, offload_bundle, sycl_images
 from symd.elf.constants import (
@@ -21,6 +27,8 @@ from symd.elf.constants import (
     EM_RISCV,
     EM_S390,
     EM_X86_64,
+    ET_CORE,
+    SHF_COMPRESSED,
 )
 from symd.errors import SymdError, Unsupported
 from symd.model.code import Section
@@ -37,38 +45,89 @@ MACHINES = {
     EM_LOONGARCH: "loongarch",
 }
 _WHOLE = {".llvm.offloading", ".nv_fatbin", "__nv_relfatbin"}
+_HIP_BUNDLES = {".hip_fatbin", ".hipFatBin"}
 _BUNDLED = "__CLANG_OFFLOAD_BUNDLE__"
 
 
 def claims(data: bytes) -> bool:
-    """An ELF image for a processor that hosts GPUs, unless it is one of Intel's dumps in that disguise."""
+    """An ELF image for a processor that hosts GPUs, unless it is one of Intel's dumps in that disguise, or the core file of
+    a process with AMD's devices."""
     kind = elf.kind(data)
-    return kind is not None and kind.machine in MACHINES and not igc_elf.claims(data)
+    if kind is None or kind.machine not in MACHINES:
+        return False
+    return not (amdgpu_core.claims(data) if kind.type == ET_CORE else igc_elf.claims(data))
 
 
 def read(element: Element, budget: Budget) -> Contents:
     """An element for every device section, named after it; ``.hip_fatbin`` gives one for each of its bundles, sections of SYCL
-    programs one for each of their images.
+    programs one for each of their images, and the data of a program that GCC compiled one for each code object in it.
 
     An object without device code inside an archive has no elements; alone it raises Unsupported. Raises Malformed where the
     image contradicts itself.
     """
+    kind = elf.kind(element.data)
+    if kind is not None and kind.type == ET_CORE:
+        from symd.containers.amd.amdgpu_core_file import without_state  # noqa: PLC0415 - few files are core files
+
+        raise without_state(element.data, budget)
     image = elf.parse(element.data, budget)
     notes: list[str] = []
-    elements = [found for section in image.sections for found in _elements(image, section, notes, budget)]
-    machine = MACHINES[image.header.machine]
+    facts: dict[str, Any] = {"machine": MACHINES[image.header.machine]}
+    packs = kpack_reference.reference(image)
+    sections = [section for section in image.sections if not (packs and section.name in _HIP_BUNDLES)]
+    elements = [found for section in sections for found in _elements(image, section, notes, budget)]
+    if packs:
+        notes.append(_moved(packs))
+        facts["kernel_packs"] = packs._asdict()
+    if offload_images.is_offloading(image):
+        elements += _of_gcc(image, notes, facts, budget)
     if not elements and not notes and not element.name:
-        hint = "" if image.sections else "its section table was cut off, and device code is found by section"
-        raise Unsupported(f"the {machine} ELF image carries no device code that symd reads", hint=hint)
-    return Contents(tuple(elements), notes=tuple(notes), facts={"machine": machine})
+        raise Unsupported(f"the {facts['machine']} ELF image carries no device code that symd reads", hint=_hint(image))
+    return Contents(tuple(elements), notes=tuple(notes), facts=facts)
+
+
+def _hint(image: elf.Elf) -> str:
+    return "" if image.sections else "its section table was cut off, and device code is found by section"
+
+
+def has_device_sections(data: bytes) -> bool:
+    """Whether a host's image has a section of device code, by names alone; kernel packs count too. False for a damaged one."""
+    try:
+        image = elf.parse_header(data)
+        headers = elf.section_headers(data, image)
+        names = elf.section_names(data, image, headers)
+    except SymdError:
+        return False
+    return any(name in _WHOLE or name in _HIP_BUNDLES or _is_bundled(name) for name in names)
+
+
+def _is_bundled(name: str) -> bool:
+    return name.startswith(_BUNDLED) and not name.startswith(f"{_BUNDLED}host-")
+
+
+def _moved(packs: KpackReference) -> str:
+    paths = ", ".join(packs.search_paths)
+    return f"{packs.units} code objects for each processor are in kernel packs, as {packs.program!r}: {paths}"
+
+
+def _of_gcc(image: elf.Elf, notes: list[str], facts: dict[str, Any], budget: Budget) -> list[Element]:
+    """The code objects of a program that GCC compiled for GPUs; its PTX becomes facts and a note."""
+    images = offload_images.offload_images(image, budget)
+    if images.ptx:
+        facts["ptx"] = [text._asdict() for text in images.ptx]
+        targets = ", ".join(sorted({text.target for text in images.ptx}))
+        notes.append(f"left out: {len(images.ptx)} PTX texts of GCC ({targets}), which hold no machine code")
+    elif not images.code and offload_images.is_intermediate(image):
+        notes.append("left out: GCC's intermediate language for GPUs (.gnu.offload_lto_*): linking makes code of it")
+    return [Element("amdgcn", content) for content in images.code]
 
 
 def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget) -> Iterator[Element]:
-    if section.name in (".hip_fatbin", ".hipFatBin"):
-        yield from _bundles(section, notes, budget)
-    elif section.name in _WHOLE and section.data.strip(b"\0"):
-        yield Element(section.name, section.data)
-    elif section.name.startswith(_BUNDLED) and not section.name.startswith(f"{_BUNDLED}host-"):
+    if section.name in _HIP_BUNDLES:
+        yield from _bundles(section.name, _part(image, section), notes, budget)
+    elif section.name in _WHOLE and not _part(image, section).blank():
+        yield Element(section.name, lambda: section.data)
+    elif _is_bundled(section.name):
         if section.data[:4] in offload_bundle.BITCODE:
             notes.append(f"left out: {section.name} is LLVM bitcode, not a code object")
         elif section.data.strip(b"\0"):
@@ -77,48 +136,71 @@ def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget
             yield from (Element(section.name.removeprefix(_BUNDLED), data) for data in images.data)
 
 
-def _bundles(section: Section, notes: list[str], budget: Budget) -> Iterator[Element]:
+def _part(image: elf.Elf, section: Section) -> FilePart:
+    """The section's content, as long as it is read from the file where it stands."""
+    extent = image.extents[section.index]
+    stored = not section.flags & SHF_COMPRESSED and section.size == extent.stop - extent.start
+    return FilePart(image.data, extent.start, extent.stop) if stored else FilePart(section.data, 0, len(section.data))
+
+
+_WINDOW, _WIDEST = 1 << 12, 1 << 25
+"""Bytes that are searched at a time for the beginning of a bundle: the next one is mostly near."""
+
+
+def _bundles(name: str, data: FilePart, notes: list[str], budget: Budget) -> Iterator[Element]:
     """Every bundle of the section. Each translation unit adds one, padded to its alignment; the next is looked for after
     the end of the one before, so that code which happens to hold a magic number is not taken for a bundle."""
-    data, at, found = section.data, 0, 0
+    at, found = 0, 0
     beginnings = _Beginnings(data)
     while (start := beginnings.after(at)) < len(data):
-        size = _extent(data, start, beginnings)
+        size = _extent(data, start, beginnings, budget)
         if not size:
-            budget.count_elements(section.name)
-            notes.append(f"left out: the bundle at byte {start} of {section.name} is damaged")
+            budget.count_elements(name)
+            notes.append(f"left out: the bundle at byte {start} of {name} is damaged")
             at = start + 4
             continue
         found += 1
-        yield Element(section.name if found == 1 else f"{section.name}#{found}", data[start : start + size])
+        content = partial(data.__getitem__, slice(start, start + size))
+        yield Element(name if found == 1 else f"{name}#{found}", content)
         at = start + size
-    if not found and data.strip(b"\0"):
-        notes.append(f"{section.name} holds no offload bundle that could be read")
+    if not found and not data.blank():
+        notes.append(f"{name} holds no offload bundle that could be read")
 
 
 class _Beginnings:
-    """Where bundles begin. The place of each magic number is kept until it is passed: of a kind that does not come again the
-    rest of the section would be gone through for every bundle."""
+    """Where bundles begin. Both magic numbers are looked for in one window after the other: the search for a kind that does not
+    occur would go through all that is left of the section, gigabytes of code."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._raw, self._packed = data, -1, -1
+    def __init__(self, data: FilePart) -> None:
+        self._data = data
 
     def after(self, at: int) -> int:
         """The first at ``at`` or later; the section's size where there is none."""
-        if self._raw < at:
-            self._raw = self._found(offload_bundle.MAGIC, at)
-        if self._packed < at:
-            self._packed = self._found(compressed_bundle.MAGIC, at)
-            while self._packed < len(self._data) and not _plausible(self._data, self._packed):
-                self._packed = self._found(compressed_bundle.MAGIC, self._packed + 1)
-        return min(self._raw, self._packed)
+        size = _WINDOW
+        while at < len(self._data):
+            end = min(at + size, len(self._data))
+            found = self._raw(at, self._packed(at, end))
+            if found < end:
+                return found
+            at, size = end, min(2 * size, _WIDEST)
+        return len(self._data)
 
-    def _found(self, magic: bytes, at: int) -> int:
-        found = self._data.find(magic, at)
-        return len(self._data) if found < 0 else found
+    def _raw(self, at: int, end: int) -> int:
+        """Where it begins in the window, which a magic number may stick out of; ``end`` where none does."""
+        return self._found(offload_bundle.MAGIC, at, end)
+
+    def _packed(self, at: int, end: int) -> int:
+        found = self._found(compressed_bundle.MAGIC, at, end)
+        while found < end and not _plausible(self._data, found):
+            found = self._found(compressed_bundle.MAGIC, found + 1, end)
+        return found
+
+    def _found(self, magic: bytes, at: int, end: int) -> int:
+        found = self._data.find(magic, at, end + len(magic) - 1)
+        return end if found < 0 else found
 
 
-def _plausible(data: bytes, start: int) -> bool:
+def _plausible(data: FilePart, start: int) -> bool:
     try:
         compressed_bundle.header(data[start : start + 32])
     except SymdError:
@@ -126,11 +208,11 @@ def _plausible(data: bytes, start: int) -> bool:
     return True
 
 
-def _extent(data: bytes, start: int, beginnings: _Beginnings) -> int:
+def _extent(data: FilePart, start: int, beginnings: _Beginnings, budget: Budget) -> int:
     """Bytes that the bundle at ``start`` takes: 0 when it is damaged. Version 1 of the compressed kind does not say, and
     reaches to the next bundle or the end."""
     if data[start : start + 4] != compressed_bundle.MAGIC:
-        return offload_bundle.extent(data, start)
+        return offload_bundle.extent(data, start, budget)
     head = compressed_bundle.header(data[start : start + 32])
     if head.size is None:
         return beginnings.after(start + head.length) - start

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from symd.errors import BadQuery, Malformed, Unsupported
 
 _RANGE = re.compile(r"[#?]offset=([^&]*)&size=([^&]*)$")
+_BEYOND = 1 << 63
+"""The first offset that no file has (off_t)."""
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}|0[0-7]{1,22}|[1-9][0-9]{0,19}|0")
 
 
@@ -42,7 +44,7 @@ def parse(text: str) -> CodeObjectUri:
         raise Unsupported(
             "a memory:// URI names bytes in a running process, which symd does not read",
             where=text,
-            hint="save the code object to a file first (a debugger or the profiler can) and give that file",
+            hint="symd attach PROCESS --out FOLDER takes it while the process runs; a debugger can save it too",
         )
     if not text.startswith("file://"):
         raise BadQuery("is not a code object URI: it begins with neither file:// nor memory://", where=text)
@@ -52,6 +54,14 @@ def parse(text: str) -> CodeObjectUri:
     if found is None:
         return CodeObjectUri(path)
     return CodeObjectUri(path, _number(found[1], "offset", text), _number(found[2], "size", text))
+
+
+def memory_range(text: str) -> tuple[int, int]:
+    """Address and size in ``memory://PROCESS#offset=N&size=N``. Raises BadQuery for anything else."""
+    found = _RANGE.search(text)
+    if not text.startswith("memory://") or found is None:
+        raise BadQuery("is not memory://PROCESS#offset=NUMBER&size=NUMBER", where=text)
+    return _number(found[1], "offset", text), _number(found[2], "size", text)
 
 
 def _path(encoded: str, text: str) -> str:
@@ -75,6 +85,8 @@ def _path(encoded: str, text: str) -> str:
 def _number(digits: str, what: str, text: str) -> int:
     if not _NUMBER.fullmatch(digits):
         raise BadQuery(f"the {what} {digits!r} is not a decimal, 0x hexadecimal or octal number", where=text)
-    if digits[:2] in ("0x", "0X"):
-        return int(digits, 16)
-    return int(digits, 8) if digits[0] == "0" else int(digits)
+    octal = digits[0] == "0" and digits[:2] not in ("0x", "0X")
+    number = int(digits, 8) if octal else int(digits, 0)
+    if number >= _BEYOND:
+        raise BadQuery(f"the {what} {digits} is beyond the end of any file and memory", where=text)
+    return number

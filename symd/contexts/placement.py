@@ -54,17 +54,19 @@ def checked_unload(unload: Unload) -> Unload:
 
 
 def placed(load: Load, width: int, opener: OpenIndex) -> Load:
-    """The load with its segments, in a context whose addresses have ``width`` bits. The module is opened only where it
-    must say where its text is or how long; it need not be known otherwise.
+    """The load with its segments, in a context whose addresses have ``width`` bits; with none where nobody knows any. The module is
+    opened only where it must say where its text is or how long; it need not be known otherwise.
 
     Raises ``BadQuery`` for times, addresses and sizes that cannot be, or when segments overlap; ``ModuleNotFound``,
     ``ObjectNotFound`` and ``KernelNotFound`` where they are needed and not there.
     """
     _check_life(load)
-    if (load.load_base is None) == (not load.segments):
+    if load.load_base is not None and load.segments:
         raise BadQuery("a load has either segments or a base", where=load.module)
     if len(load.segments) > MAX_SEGMENTS:
         raise BadQuery(f"a load has {len(load.segments)} segments, at most {MAX_SEGMENTS} are taken")
+    if load.load_base is None and not load.segments:
+        return replace(load, path=None)
     if load.load_base is not None:
         segments = _at_base(load.load_base, load.path, opener())
     else:
@@ -158,6 +160,8 @@ class _Sizer:
         texts = _TextSections({}, {})
         for number in index.chosen_sections(path).tolist():
             where = index.sections[number]
+            if where.section is None:
+                continue  # SPIR-V has no place in device memory
             texts.sizes[number] = index.section_size(number)
             for name in (where.section, where.section_index):
                 if name is not None:

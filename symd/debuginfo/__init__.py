@@ -3,38 +3,42 @@ has. Addresses leave this room as (section, offset)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from symd import dwarf
+from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo.depth import check_depth
+from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import LinearLayout, assign
 from symd.debuginfo.relocation import relocated
+from symd.debuginfo.stray_ranges import StrayRanges, stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.dwarf.bulk_read import Positions
 from symd.errors import SymdError
 from symd.model.code import CodeObject, DebugScheme
 from symd.model.columns import U32, U64
-from symd.model.debug_info import DebugInfo, LineRows, Scopes
+from symd.model.debug_info import DebugInfo, LineRows, Scopes, TextSpans
 
-__all__ = ("PartialDebugInfo", "read", "read_each", "read_part")
+__all__ = ("PartialDebugInfo", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
 
 
-def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS) -> DebugInfo:
+def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget | None = None) -> DebugInfo:
     """Everything decoded from a code object. Raises Malformed or Unsupported where nothing of it can be trusted, and
-    LimitExceeded; what can be left out becomes a warning."""
-    debug = _read(code, limits)
+    LimitExceeded; what can be left out becomes a warning. ``budget`` is that of its module; without, the code object has
+    one for itself."""
+    debug = _read(code, limits, budget or DebugBudget(limits, len(code.data)))
     check_depth(debug.scopes, limits)
     return debug
 
 
-def _read(code: CodeObject, limits: Limits) -> DebugInfo:
+def _read(code: CodeObject, limits: Limits, budget: DebugBudget) -> DebugInfo:
     if code.debug is DebugScheme.NONE:
         return DebugInfo(LineRows.empty(), Scopes.empty())
     if code.debug is DebugScheme.SPIRV:
@@ -43,20 +47,30 @@ def _read(code: CodeObject, limits: Limits) -> DebugInfo:
         return spirv_lines.read(code)
     layout = assign(code)
     sections = relocated(code, layout)
-    return _decoded(code, layout, sections, dwarf.read_units(sections), limits)
+    return _decoded(code, layout, sections, dwarf.read_units(sections, limits), limits, budget)
 
 
 def read_each(
-    objects: Sequence[CodeObject], limits: Limits = DEFAULT_LIMITS
+    objects: Sequence[CodeObject], limits: Limits = DEFAULT_LIMITS, stored: int | None = None
 ) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
-    """Each code object with everything decoded from it, or why it cannot be; kernels that only the debug data names are
-    added to it."""
-    return [_read_or_refused(code, limits) for code in objects]
+    """``read_in_turn`` of them all. Without ``stored`` they are taken for all that their file holds."""
+    stored = sum(len(code.data) for code in objects) if stored is None else stored
+    return list(read_in_turn(objects, limits, stored))
 
 
-def _read_or_refused(code: CodeObject, limits: Limits) -> tuple[CodeObject, DebugInfo | SymdError]:
+def read_in_turn(
+    objects: Iterable[CodeObject], limits: Limits, stored: int
+) -> Iterator[tuple[CodeObject, DebugInfo | SymdError]]:
+    """Each code object of a module with everything decoded from it, or why it cannot be; kernels that only the debug data
+    names are added to it. ``stored`` is the size of the module's file."""
+    budget = DebugBudget(limits, stored)
+    return (read_or_refused(code, limits, budget) for code in objects)
+
+
+def read_or_refused(code: CodeObject, limits: Limits, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
+    """One of ``read_in_turn``; ``budget`` is that of its module."""
     try:
-        debug = read(code, limits)
+        debug = read(code, limits, budget)
     except SymdError as error:
         return code, error
     return named(code, debug), debug
@@ -78,11 +92,13 @@ def read_part(code: CodeObject, section: U32, offset: U64, limits: Limits = DEFA
         return None
     layout = assign(code)
     sections = relocated(code, layout)
-    units = dwarf.read_units(sections)
+    units = dwarf.read_units(sections, limits)
+    if any(unit.dwo_id is not None for unit in units.units):
+        return None
     chosen = dwarf.units_for_addresses(sections, units, layout.linear(section, offset))
     if chosen is None:
         return None
-    debug = _decoded(code, layout, sections, chosen.units, limits)
+    debug = _decoded(code, layout, sections, chosen.units, limits, DebugBudget(limits, len(code.data)))
     if debug.rows.context is not None or not len(debug.rows):
         return None
     check_depth(debug.scopes, limits)
@@ -103,14 +119,44 @@ def _functions(code: CodeObject, scopes: Scopes) -> TextRanges:
 
 
 def _decoded(
-    code: CodeObject, layout: LinearLayout, sections: DebugSections, units: Units, limits: Limits
+    code: CodeObject,
+    layout: LinearLayout,
+    sections: DebugSections,
+    units: Units,
+    limits: Limits,
+    budget: DebugBudget,
 ) -> DebugInfo:
-    lines = dwarf.read_lines(sections, units, limits)
-    scopes = dwarf.read_scopes(sections, lines, units)
+    budget.count_headers(len(units.units), sections.info.name)
+    lines = dwarf.read_lines(sections, units, limits, budget)
+    scopes = dwarf.read_scopes(sections, lines, units, budget)
+    missing = units.missing_files() if any(unit.dwo_name for unit in units.units) else ()
     info = DebugInfo(
-        _rows(lines, layout), _scopes(scopes, layout), lines.files, scopes.names, (*lines.warnings, *scopes.warnings)
+        _rows(lines, layout),
+        _scopes(scopes, layout),
+        lines.files,
+        scopes.names,
+        (*lines.warnings, *scopes.warnings, *missing),
+        function_lines(scopes),
+        _elsewhere(layout, sections, units),
+        _strays(stray_ranges(code, sections, units, scopes), layout),
     )
     return info if len(info.scopes) else _with_inlined_rows(code, info)
+
+
+def _strays(ranges: StrayRanges, layout: LinearLayout) -> TextSpans:
+    section, offset, found = layout.section_of(ranges.start)
+    return TextSpans(section[found], offset[found], (offset + (ranges.end - ranges.start))[found])
+
+
+def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> TextSpans:
+    """The code of units whose functions stand in files that are not here; a unit that names its inlined calls all the same
+    (``-fsplit-dwarf-inlining``) lacks variables only."""
+    missing = tuple(each for each in units.units if each.dwo_name and not each.contributions and not each.has_children)
+    ranges = dwarf.unit_ranges(sections, replace(units, units=missing)) if missing else None
+    if ranges is None:
+        return TextSpans.empty()
+    section, offset, found = layout.section_of(ranges.start)
+    return TextSpans(section[found], offset[found], (offset + (ranges.end - ranges.start))[found])
 
 
 def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
@@ -163,4 +209,5 @@ def _scopes(scopes: ScopeColumns, layout: LinearLayout) -> Scopes:
         range_section=section[found],
         range_offset=offset[found],
         range_end=(offset + (scopes.range_end - scopes.range_start))[found],
+        function=scopes.function,
     )

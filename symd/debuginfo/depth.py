@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from symd.budget import exceeded
 from symd.config import Limits
-from symd.errors import LimitExceeded
 from symd.model.debug_info import NO_PARENT, Scopes
 
 
 def check_depth(scopes: Scopes, limits: Limits) -> None:
     """Raises LimitExceeded where more than ``limits.inline_depth`` scopes stand inside each other."""
-    if deeper_than(scopes, limits.inline_depth):
-        raise LimitExceeded(
-            f"passes the limit inline_depth = {limits.inline_depth}: so many functions and inlined calls inside each other",
-            hint="raise the limit inline_depth if the file is to be trusted",
-            metadata={"limit": "inline_depth"},
-        )
+    most = limits.inline_depth
+    if deeper_than(scopes, most):
+        what = f"passes the limit inline_depth = {most}: so many functions and inlined calls inside each other"
+        raise exceeded("inline_depth", most, what)
 
 
 def deeper_than(scopes: Scopes, depth: int) -> bool:

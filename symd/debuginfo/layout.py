@@ -14,6 +14,8 @@ from symd.model.columns import U32, U64
 
 FIRST_BASE = 1 << 40
 """Far above every address an unlinked object can hold, so that what relocation did not touch falls on no section."""
+FIRST_BASE_32 = 1 << 28
+"""The same in a 32-bit image, whose debug sections have four bytes for an address."""
 GAP = 1 << 16
 """Kept free after each section: compilers let ranges run a few bytes past their text."""
 
@@ -56,18 +58,24 @@ class LinearLayout(NamedTuple):
         return self.section[slot], offset, found
 
 
+def first_base(code: CodeObject) -> int:
+    """Where the text of an unlinked object begins."""
+    return FIRST_BASE if code.address_bits == 64 else FIRST_BASE_32
+
+
 def assign(code: CodeObject) -> LinearLayout:
-    """The layout of a code object's executable sections. Raises Malformed where they have no room in 64 bits."""
+    """The layout of a code object's executable sections. Raises Malformed where they have no room in its addresses."""
     text = [section for section in code.sections if section.executable]
     if code.linked:
         placed = sorted((section.address, section.size, section.index) for section in text)
         return _columns(placed)
-    placed, at = [], FIRST_BASE
+    placed, at = [], first_base(code)
     for section in text:
         placed.append((at, section.size, section.index))
         at += (section.size + 2 * GAP) & ~(GAP - 1)
-        if at >= 1 << 64:
-            raise Malformed(f"its size {section.size:#x} and those before it pass 64 bits", where=section.name)
+        if at >= 1 << code.address_bits:
+            message = f"its size {section.size:#x} and those before it pass {code.address_bits} bits"
+            raise Malformed(message, where=section.name)
     return _columns(placed)
 
 

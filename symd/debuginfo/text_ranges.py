@@ -72,14 +72,14 @@ def around(debug: DebugInfo, places: Sequence[tuple[int, int]]) -> TextRanges | 
 
 
 def narrowed(
-    code: CodeObject, debug: DebugInfo, text: TextRanges, kernels: Collection[str]
+    code: CodeObject, debug: DebugInfo, text: TextRanges, names: Collection[str]
 ) -> tuple[CodeObject, DebugInfo]:
-    """What of a code object and its debug data has to do with ``text``; and the kernels of these names."""
+    """What of a code object and its debug data has to do with ``text``; and the kernels and functions of these names."""
     return (
         replace(
             code,
-            kernels=_meeting(code.kernels, text, kernels),
-            functions=_meeting(code.functions, text, ()),
+            kernels=_meeting(code.kernels, text, names),
+            functions=_meeting(code.functions, text, names),
         ),
         replace(debug, rows=_rows(debug.rows, text), scopes=_scopes(debug.scopes, text)),
     )
@@ -141,4 +141,5 @@ def _scopes(scopes: Scopes, text: TextRanges) -> Scopes:
         range_section=scopes.range_section[ranges],
         range_offset=scopes.range_offset[ranges],
         range_end=scopes.range_end[ranges],
+        function=None if scopes.function is None else scopes.function[kept],
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import numpy as np
 
+from symd.child.starter import Starter
 from symd.config import Limits
 from symd.disasm import iga, llvm, nvidia
 from symd.disasm.disassembler import Decoded, DecodeOutcome, Disassembler, DisassemblyBudget
@@ -20,16 +22,26 @@ DISASSEMBLERS: tuple[Disassembler, ...] = (iga, llvm, nvidia)
 
 
 def disassemble(
-    codes: Sequence[CodeObject], kernel: str | None = None, limits: Limits | None = None
+    codes: Sequence[CodeObject],
+    kernel: str | None = None,
+    limits: Limits | None = None,
+    starter: Starter | None = None,
 ) -> list[Instructions | SymdError]:
     """For each code object its instructions, or only those of one kernel; in place of them the error that says why there
     are none: ToolMissing, Unsupported, KernelNotFound, DeadlineExceeded, LimitExceeded, ToolFailed, ToolCrashed.
 
     A code object without a target is refused: no disassembler notices that it reads for the wrong device. Every byte that
-    symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such.
+    symbols call code is in exactly one instruction; what a disassembler cannot decode is shown as such. Programs are started
+    by ``starter``, or by one that lives as long as this call.
     """
-    limits = limits or Limits()
-    budget = DisassemblyBudget(limits.disassembly_seconds, limits.disassembly_memory)
+    with ExitStack() as stack:
+        budget = DisassemblyBudget(limits or Limits(), starter or stack.enter_context(Starter()))
+        return _disassembled(codes, kernel, budget)
+
+
+def _disassembled(
+    codes: Sequence[CodeObject], kernel: str | None, budget: DisassemblyBudget
+) -> list[Instructions | SymdError]:
     results: dict[int, Instructions | SymdError] = {}
     for disassembler in DISASSEMBLERS:
         own = {number: code for number, code in enumerate(codes) if disassembler.takes(code)}

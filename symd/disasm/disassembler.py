@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from symd.child.process import ProcessLimits
+from symd.child.run import Ended
+from symd.child.starter import Starter
+from symd.child.tool import run_tool
+from symd.config import Limits
 from symd.disasm.ranges import InstructionBytes
-from symd.errors import DeadlineExceeded, SymdError
+from symd.errors import DeadlineExceeded, LimitExceeded, SymdError
 from symd.model.code import CodeObject
 
 NOT_DECODED: Final = "(not decoded)"
@@ -45,6 +50,10 @@ DecodeOutcome = Decoded | SymdError
 """What became of one range."""
 
 
+_FILES: Final = 16
+"""Files and folders that a disassembler may make beside its input; those that were tried make none."""
+
+
 class Disassembler(Protocol):
     """A module of this room that stands in its table."""
 
@@ -66,21 +75,61 @@ class Disassembler(Protocol):
 
 
 class DisassemblyBudget:
-    """The time and memory left to one request, over all the runs that it takes: ``seconds`` and bytes of address space."""
+    """What is left to one request, over all the runs that it takes: seconds, bytes of address space of each, and bytes of text."""
 
-    def __init__(self, seconds: float, memory: int) -> None:
-        self._seconds = seconds
+    def __init__(self, limits: Limits, starter: Starter | None = None) -> None:
+        self._starter = starter
+        self._seconds = seconds = limits.disassembly_seconds
+        self._size = self._size_left = limits.disassembly_size
         self._end = time.monotonic() + seconds
-        self._memory = memory
+        self._memory = limits.disassembly_memory
 
-    def next_run(self, code_size: int) -> ProcessLimits:
-        """What the next run may cost, which is given ``code_size`` bytes. Raises DeadlineExceeded when no time is left."""
+    def prepare(self) -> None:
+        """Let what starts programs come up, while their input is made."""
+        if self._starter is not None and Starter.confines():
+            self._starter.begin()
+
+    def run(self, command: Sequence[str], data: bytes, *, own_pipe: bool = False) -> Ended:
+        """Run a program on the code in ``data``, confined where it has no ``own_pipe``: then it confines itself. Raises
+        DeadlineExceeded when no time is left, and as ``run_tool``."""
+        limits = self._next_run(len(data))
+        try:
+            starter = None if own_pipe else self._starter
+            ended = run_tool(command, limits, data=data, own_pipe=own_pipe, starter=starter, hint=SMALLER_REQUEST)
+        except LimitExceeded as error:
+            if limits.answer < self._size_left:
+                raise
+            raise LimitExceeded(
+                f"the instructions have more than {self._size} bytes of text",
+                where=error.where,
+                hint="ask for one kernel, or raise disassembly_size",
+                metadata={"limit": "disassembly_size", "value": str(self._size)},
+            ) from None
+        self._size_left -= len(ended.answer)
+        return ended
+
+    def _next_run(self, code_size: int) -> ProcessLimits:
         left = self._end - time.monotonic()
         if left <= 0:
             raise DeadlineExceeded(
                 f"disassembling takes longer than {self._seconds:g} seconds",
                 hint=SMALLER_REQUEST,
             )
-        answer = _ANSWER_BYTES_BESIDE + _ANSWER_BYTES_PER_BYTE_OF_CODE * code_size
+        answer = min(_ANSWER_BYTES_BESIDE + _ANSWER_BYTES_PER_BYTE_OF_CODE * code_size, self._size_left)
         # The processor's time is limited too: a run that outlives this process has nobody who watches the clock.
-        return ProcessLimits(left, self._memory, answer, cpu_seconds=math.ceil(left), file_size=answer)
+        return ProcessLimits(
+            left,
+            self._memory,
+            answer,
+            cpu_seconds=math.ceil(left),
+            file_size=answer,
+            written=code_size + self._size,
+            files=_FILES,
+        )
+
+
+def lines_of(answer: bytes) -> Iterator[str]:
+    """The lines that a program wrote, one at a time: all together they take several times the memory."""
+    with io.TextIOWrapper(io.BytesIO(answer), "utf-8", "replace") as lines:
+        for line in lines:
+            yield line.removesuffix("\n")

@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from symd.child.tool import run_tool, tool_error
+from symd.child.tool import tool_error
 from symd.containers.intel.targets import product_core
-from symd.disasm.disassembler import DAMAGED_CODE, SMALLER_REQUEST, Decoded, DecodeOutcome, DisassemblyBudget
+from symd.disasm.disassembler import DAMAGED_CODE, Decoded, DecodeOutcome, DisassemblyBudget, lines_of
 from symd.disasm.installed import chosen_folders, has_library
 from symd.disasm.ranges import InstructionBytes
 from symd.errors import SymdError, ToolFailed, ToolMissing, Unsupported
@@ -87,12 +87,15 @@ def _first_outcomes(ranges: Sequence[InstructionBytes], budget: DisassemblyBudge
 
 def _run(known: Sequence[tuple[int, InstructionBytes]], budget: DisassemblyBudget) -> list[DecodeOutcome]:
     data = b"".join(struct.pack("<II", number, len(each.data)) + each.data for number, each in known)
-    child = str(Path(__file__).with_name("iga_child.py"))
-    command = [sys.executable, "-I", "-S", child, *libraries()]
-    ended = run_tool(command, budget.next_run(len(data)), data=data, own_pipe=True, hint=SMALLER_REQUEST)
+    package = Path(__file__).resolve().parent.parent
+    command = [sys.executable, "-I", "-S", str(package / "disasm" / "iga_child.py"), str(package), *libraries()]
+    ended = budget.run(command, data, own_pipe=True)
     if ended.ending.status == _EXIT_NO_LIBRARY:
         raise ToolMissing("Intel's disassembler library, libiga64, is not installed", hint=INSTALL)
-    outcomes = _understood(ended.answer.decode(), [each for _, each in known])
+    try:
+        outcomes = _understood(lines_of(ended.answer), [each for _, each in known])
+    except ValueError as error:
+        return [ToolFailed(f"its answer makes no sense: {error}", where="libiga64", hint=DAMAGED_CODE)] * len(known)
     if len(outcomes) == len(known):
         return outcomes
     return [*outcomes, tool_error("libiga64", ended, DAMAGED_CODE)]
@@ -104,12 +107,15 @@ def libraries() -> list[str]:
     return [*chosen, *LIBRARIES]
 
 
-def _understood(answer: str, ranges: Sequence[InstructionBytes]) -> list[DecodeOutcome]:
-    """The outcomes that the child came to write whole."""
+def _understood(lines: Iterable[str], ranges: Sequence[InstructionBytes]) -> list[DecodeOutcome]:
+    """The outcomes that the child came to write whole. Raises ValueError for what the child, as it was written, writes never:
+    the code that it was given may have taken it over."""
     outcomes: list[DecodeOutcome] = []
     current = Decoded("")
-    for line in answer.splitlines():
+    for line in lines:
         first, _, rest = line.partition(" ")
+        if len(outcomes) == len(ranges):
+            raise ValueError("more texts than were asked about")
         if first == "=":
             current.by = f"IGA ({rest})"
             outcomes.append(current)
@@ -119,8 +125,10 @@ def _understood(answer: str, ranges: Sequence[InstructionBytes]) -> list[DecodeO
             current = Decoded("")
         else:
             size, _, text = rest.partition(" ")
-            start = ranges[len(outcomes)].offset
-            current.add(start + int(first), int(size), _with_labels(text, start))
+            given = ranges[len(outcomes)]
+            if not 0 <= int(first) < int(first) + int(size) <= len(given.data):
+                raise ValueError(f"an instruction of {size} bytes at {first}")
+            current.add(given.offset + int(first), int(size), _with_labels(text, given.offset))
     return outcomes
 
 

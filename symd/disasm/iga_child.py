@@ -1,7 +1,8 @@
-"""The process in which Intel's disassembler library runs. It is started by its path, imports nothing of symd, and writes
-what it decoded to a pipe; when the library crashes, what was written before has arrived.
+"""The process in which Intel's disassembler library runs. It is started by its path, and writes what it decoded to a pipe;
+when the library crashes, what was written before has arrived. Once the library is loaded it gives up all files and most
+system calls, where the kernel lets it: of symd it imports what that takes, and none of its packages' own initialisation.
 
-Arguments: the libraries to try, in order, and the descriptor of the pipe. The file ``input`` holds the texts: u32 generation, u32 length, bytes. The
+Arguments: symd's folder, the libraries to try, in order, and the descriptor of the pipe. The file ``input`` holds the texts: u32 generation, u32 length, bytes. The
 answer has, for each text, one line for each instruction, ``OFFSET SIZE TEXT``, and then ``= LIBRARY`` or
 ``! STATUS MESSAGE``.
 
@@ -16,6 +17,7 @@ import struct
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final, TextIO
 
 _HEAD: Final = struct.Struct("<II")
@@ -24,18 +26,30 @@ _INSTRUCTION_TEXT_BYTES: Final = 1 << 14
 _ALIGNMENT: Final = 8
 
 
-def main(libraries: Sequence[str], descriptor: int) -> int:
+def main(package: str, libraries: Sequence[str], descriptor: int) -> int:
     """Decode the file ``input`` of the working directory; exit status 3 when no library can be loaded."""
     problems: list[str] = []
     loaded = [*_loaded(libraries, problems)]
     if not loaded:
         sys.stderr.write("\n".join(problems))
         return 3
+    data = Path("input").read_bytes()
     with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as answer:
-        for generation, text in _texts(Path("input").read_bytes()):
+        _confine(package)
+        for generation, text in _texts(data):
             _decode(loaded, generation, text, answer)
             answer.flush()
     return 0
+
+
+def _confine(package: str) -> None:
+    for name, folder in (("symd", package), ("symd.child", f"{package}/child")):
+        module = sys.modules[name] = ModuleType(name)
+        module.__path__ = [folder]
+    from symd.child import confinement  # noqa: PLC0415 - not to be found before
+
+    if confinement.available():
+        confinement.confine(())
 
 
 def _loaded(libraries: Sequence[str], problems: list[str]) -> Iterator[tuple[str, Any]]:
@@ -121,4 +135,4 @@ def _line(buffer: ctypes.Array[ctypes.c_char]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:-1], int(sys.argv[-1])))
+    sys.exit(main(sys.argv[1], sys.argv[2:-1], int(sys.argv[-1])))

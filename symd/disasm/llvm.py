@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from symd.child.run import Ended
-from symd.child.tool import INPUT, run_tool, tool_error
-from symd.disasm.disassembler import DAMAGED_CODE, SMALLER_REQUEST, Decoded, DecodeOutcome, DisassemblyBudget
+from symd.child.tool import INPUT, tool_error
+from symd.disasm.disassembler import DAMAGED_CODE, Decoded, DecodeOutcome, DisassemblyBudget, lines_of
 from symd.disasm.installed import programs
 from symd.disasm.ranges import InstructionBytes
 from symd.elf import Header
@@ -59,6 +59,7 @@ def disassemble(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -
     found = programs(PROGRAM, ROCM)
     if not found:
         raise ToolMissing("llvm-objdump, which disassembles AMD code, is not installed", hint=INSTALL)
+    budget.prepare()
     outcomes: dict[int, DecodeOutcome] = {}
     for options, numbers in _groups(ranges).items():
         for start in range(0, len(numbers), RANGES_PER_RUN):
@@ -108,7 +109,7 @@ def _outcomes(
     image = _image(ranges)
     for program in found:
         command = [program, "-d", "-z", "--triple=amdgcn-amd-amdhsa", *options, INPUT]
-        ended = run_tool(command, budget.next_run(len(image)), data=image, hint=SMALLER_REQUEST)
+        ended = budget.run(command, image)
         if any(words in ended.printed for words in _UNKNOWN_PROCESSOR):
             continue
         if ended.ending.status:
@@ -129,7 +130,7 @@ def _understood(ended: Ended, ranges: Sequence[InstructionBytes], program: str) 
     bases = _bases(ranges)
     results = [Decoded(program.rpartition("/")[2]) for _ in ranges]
     current = -1
-    for line in ended.answer.decode("utf-8", "replace").splitlines():
+    for line in lines_of(ended.answer):
         if line.startswith("Disassembly of section .text."):
             current = int(line.rstrip(":").rpartition(".")[2])
             continue

@@ -9,14 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from symd.child.run import Ended
-from symd.child.tool import INPUT, run_tool, tool_error
+from symd.child.tool import INPUT, tool_error
 from symd.disasm.disassembler import (
     DAMAGED_CODE,
     NOT_DECODED,
-    SMALLER_REQUEST,
     Decoded,
     DecodeOutcome,
     DisassemblyBudget,
+    lines_of,
 )
 from symd.disasm.installed import programs
 from symd.disasm.ranges import InstructionBytes
@@ -30,6 +30,8 @@ _TARGET = re.compile(r"sm_([0-9]{2,3})([af]?)")
 _LINE = re.compile(r"\s*(?:\{\s*)?/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*\}?\s*(?:/\*.*)?")
 _ADDRESS_IN_ERROR = re.compile(r"at address 0x([0-9a-f]+)")
 _UNKNOWN_ARCHITECTURE = "is not defined for option 'binary'"
+_LAST_TOOLKITS = ((75, None), (50, "12"), (35, "11"), (30, "10"), (20, "8"))
+"""The first architecture of a line, and the last toolkit whose nvdisasm knows the line; None: the present ones."""
 _MAX_RUNS_PER_RANGE = 4
 """In each further run ever more instructions are replaced, because the program refuses a text for one of them."""
 _NOP = (0x7918).to_bytes(8, "little") + (0x000FC00000000000).to_bytes(8, "little")
@@ -49,6 +51,7 @@ def disassemble(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -
     found = programs("nvdisasm", _elsewhere())
     if not found:
         raise ToolMissing("nvdisasm, which disassembles NVIDIA code, is not installed", hint=INSTALL)
+    budget.prepare()
     outcomes: list[DecodeOutcome] = []
     for each in ranges:
         try:
@@ -75,7 +78,7 @@ def _decoded(given: InstructionBytes, found: Sequence[str], budget: DisassemblyB
         if decoded is not None:
             _add_tail(decoded, given, whole)
             return decoded
-    raise ToolMissing(f"no nvdisasm that is installed knows {given.target}", hint=INSTALL)
+    raise ToolMissing(f"no nvdisasm that is installed knows {given.target}", hint=_which_knows(architecture))
 
 
 def _architecture(target: str | None) -> tuple[str, int]:
@@ -87,6 +90,15 @@ def _architecture(target: str | None) -> tuple[str, int]:
     return f"SM{hit[1]}{hit[2]}", 8 if int(hit[1]) < 70 else 16
 
 
+def _which_knows(architecture: str) -> str:
+    """Which program to install for an architecture that the installed ones do not know: each toolkit forgets old ones."""
+    number = int(architecture.removeprefix("SM").rstrip("af"))
+    last = next((toolkit for first, toolkit in _LAST_TOOLKITS if number >= first), None)
+    if last is None:
+        return f"{INSTALL}: the newest one"
+    return f"CUDA {last} is the last that knows it: put its nvdisasm into a folder of SYMD_TOOLS"
+
+
 def _run(
     program: str, architecture: str, width: int, base: int, text: bytes, budget: DisassemblyBudget
 ) -> Decoded | None:
@@ -96,7 +108,7 @@ def _run(
     command = [program, "-b", architecture, "-base", f"{base:#x}", INPUT]
     for _ in range(_MAX_RUNS_PER_RANGE):
         code = _patched(text, bad, base, width)
-        ended = run_tool(command, budget.next_run(len(code)), data=code, hint=SMALLER_REQUEST)
+        ended = budget.run(command, code)
         if ended.ending.status == 0:
             return _understood(ended, program, width, bad)
         if ended.ending.signal:
@@ -121,7 +133,7 @@ def _patched(text: bytes, bad: set[int], base: int, width: int) -> bytes:
 
 def _understood(ended: Ended, program: str, width: int, bad: set[int]) -> Decoded:
     decoded = Decoded(Path(program).name)
-    for line in ended.answer.decode("utf-8", "replace").splitlines():
+    for line in lines_of(ended.answer):
         hit = _LINE.fullmatch(line)
         if hit:
             offset = int(hit[1], 16)

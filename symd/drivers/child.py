@@ -14,18 +14,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from symd.child.frames import BYTES, CALL, ERROR, JSON, MEMORY, write_frame
+from symd.child.lifetime import die_with
 from symd.drivers import simulate
 from symd.drivers.build_log import bounded
 from symd.drivers.confinement import confine
 from symd.drivers.driver import Announce, Device, Driver
 from symd.drivers.level_zero import LevelZero
-from symd.drivers.opencl import OpenCL
+from symd.drivers.opencl import OpenCL, naming_source
 from symd.drivers.request import read_input, read_request
 from symd.errors import BuildFailed, FailedPrecondition, InvalidInput, SymdError, described
 
-PR_SET_PDEATHSIG: Final = 1
-"""prctl(2)."""
-SIGKILL: Final = 9
+_SIGXFSZ: Final = 25
 """signal(7)."""
 
 _DRIVERS: Final[Mapping[str, Callable[[Announce, str | None], Driver]]] = MappingProxyType(
@@ -41,9 +40,10 @@ def main(descriptor: int) -> None:
     The answer is frames: CALL before each call of the driver; last ERROR, MEMORY, or BYTES for each byte string and one JSON.
     """
     os.set_inheritable(descriptor, False)
-    _die_with_the_parent()
     try:
         request = read_request()
+        die_with(request["parent"])
+        _die_of_large_files()
         if request["confined"]:
             _confine(request["root"])
         value, byte_strings = _answer(request, lambda call: write_frame(descriptor, CALL, call.encode()))
@@ -81,7 +81,10 @@ def _answer(request: Mapping[str, Any], announce: Announce) -> Answer:
     if request["verb"] == "devices":
         return {"devices": [(device.driver, device.name) for device in devices]}, ()
     device = _chosen(devices, request["device"])
-    built = driver.build(device, read_input(), request["kind"], request["build_flags"])
+    flags = request["build_flags"]
+    if request["kind"] == "source":
+        flags = naming_source(flags, request["source_name"], device)
+    built = driver.build(device, read_input(), request["kind"], flags)
     log = bounded(built.build_log)
     value = {"kernels": built.kernels, "build_log": log, "driver": device.driver, "device": device.name}
     return value, (built.debug_data, built.native)
@@ -94,6 +97,6 @@ def _chosen(devices: Sequence[Device], number: int) -> Device:
     raise InvalidInput(f"there is no device {number}", hint=f"choose one of: {names}")
 
 
-def _die_with_the_parent() -> None:
-    """However the parent ends: a driver that hangs would otherwise stay for ever."""
-    ctypes.CDLL(None).prctl(ctypes.c_int(PR_SET_PDEATHSIG), ctypes.c_ulong(SIGKILL))
+def _die_of_large_files() -> None:
+    """So that it is known what happened: Python has the kernel ignore the signal."""
+    ctypes.CDLL(None).signal(ctypes.c_int(_SIGXFSZ), None)

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from symd.child import landlock, seccomp
+from symd.child import confinement
+from symd.child.confinement import LIBRARIES, available
 from symd.child.landlock import READ, USE_DEVICE, WRITE, Access
 
 
@@ -41,7 +42,7 @@ DRIVER_VARIABLES: Final = (
 _PATH_VARIABLES: Final = ("LD_LIBRARY_PATH", "OCL_ICD_FILENAMES", "OCL_ICD_VENDORS", "ZE_ENABLE_ALT_DRIVERS")
 """Of these, those that name files or folders, separated by ":" or ","."""
 
-_LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt/intel", "/opt/rocm")
+_DRIVERS: Final = ("/opt/intel", "/opt/rocm")
 _SETTINGS: Final = ("/etc/OpenCL", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/locale", "/usr/share/zoneinfo")
 _SYSTEM: Final = (
     "/proc/self",
@@ -54,11 +55,6 @@ _SYSTEM: Final = (
     "/sys/module",
 )
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/dri")
-
-
-def available() -> bool:
-    """Whether this kernel can confine fully."""
-    return landlock.version() > 0 and seccomp.available()
 
 
 def strongest() -> Confinement:
@@ -80,15 +76,14 @@ def confine(root: str | None) -> None:
 
     Raises OSError where the kernel cannot.
     """
-    landlock.restrict(_allowed(root))
-    seccomp.restrict()
+    confinement.confine(_allowed(root), threads=True)
 
 
 def _allowed(root: str | None) -> Iterator[tuple[str, Access]]:
     yield ".", WRITE
     python, package = Path(os.__file__).parent, Path(__file__).resolve().parent.parent
     roots = (str(Path(root).resolve()),) if root is not None else ()
-    for path in (str(python), str(package), *roots, *_LIBRARIES, *_SETTINGS, *_SYSTEM, *_operators()):
+    for path in (str(python), str(package), *roots, *LIBRARIES, *_DRIVERS, *_SETTINGS, *_SYSTEM, *_operators()):
         yield path, READ
     for path in _DEVICES:
         yield path, USE_DEVICE

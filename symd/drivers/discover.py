@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from symd.config import Limits
@@ -16,6 +16,10 @@ from symd.errors import SymdError
 
 _SURVEY_SECONDS: Final = 20.0
 _SURVEYS_AT_ONCE: Final = 4
+_NO_DEVICE: Final = (
+    "the driver is installed and works without hardware (symd grab --simulate dg2); for a device look at /dev/dri, which the"
+    " group render may use"
+)
 _COMMON_PRODUCT: Final = "dg2"
 """A product that both driver generations simulate: its driver's version tells which of them this is."""
 
@@ -49,6 +53,8 @@ def _survey(api: Api, root: str | None, limits: Limits) -> Sequence[DriverReport
     first = _report(api, _COMMON_PRODUCT, root, limits)
     if first.problem:
         return [hardware, first]
+    if hardware.problem:
+        hardware = replace(hardware, hint=_NO_DEVICE)
     others = [name for name in simulate.products_of(first.driver) if name != _COMMON_PRODUCT]
     return [hardware, first, *(_report(api, name, root, limits) for name in others)]
 

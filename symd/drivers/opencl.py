@@ -30,6 +30,8 @@ CL_PROGRAM_BUILD_LOG: Final = 0x1183
 CL_PROGRAM_DEBUG_INFO_INTEL: Final = 0x4100
 CL_PROGRAM_DEBUG_INFO_SIZES_INTEL: Final = 0x4101
 
+_KNOWS_SOURCE_NAMES: Final = "Intel"
+"""How the platforms begin whose compiler takes -s."""
 _BUILD_FAILURES: Final = (
     ClError.CL_BUILD_PROGRAM_FAILURE,
     ClError.CL_COMPILE_PROGRAM_FAILURE,
@@ -155,6 +157,17 @@ class OpenCL:
         buffer = ctypes.create_string_buffer(size.value + 1)
         self._loader.check(function, *head, c_size_t(size.value), buffer, None)
         return buffer.value.decode("utf-8", "replace")
+
+
+def naming_source(flags: str, name: str, device: Device) -> str:
+    """The build flags with ``-s`` and the name of the source: without it the debug data names no file that exists. They
+    stay as they are without ``-g``, with a ``-s`` of the user's, for a name that no flag can hold, and for the drivers of
+    others than Intel, which do not know this flag."""
+    words = flags.split()
+    unnamed = not name or '"' in name or not name.isprintable()
+    if unnamed or "-g" not in words or "-s" in words or not device.driver.startswith(_KNOWS_SOURCE_NAMES):
+        return flags
+    return f'{flags} -s "{name}"'
 
 
 def _creation(device: Device, data: bytes, kind: str) -> tuple[str, tuple[Any, ...]]:

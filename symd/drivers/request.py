@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,8 @@ _INPUT: Final = "input.bin"
 @dataclass(frozen=True, slots=True)
 class DriverRequest:
     """``verb`` is "grab" or "devices". ``simulate`` is a product or None for hardware; ``root`` the folder of another driver
-    generation or None for the system's. ``where`` names the module in errors; ``seconds`` is the time that the driver gets."""
+    generation or None for the system's. ``where`` names the module in errors; ``seconds`` is the time that the driver gets;
+    ``source_name`` what source text is called in debug data ("": nobody says)."""
 
     verb: str
     api: Api
@@ -29,6 +31,7 @@ class DriverRequest:
     kind: str = ""
     build_flags: str = ""
     device: int = 0
+    source_name: str = ""
 
 
 def write_request(folder: Path, request: DriverRequest, *, confined: bool) -> None:
@@ -40,15 +43,17 @@ def write_request(folder: Path, request: DriverRequest, *, confined: bool) -> No
         "kind": request.kind,
         "build_flags": request.build_flags,
         "device": request.device,
+        "source_name": request.source_name,
         "root": request.root,
         "confined": confined,
+        "parent": os.getpid(),
     }
     (folder / _REQUEST).write_text(json.dumps(fields), encoding="utf-8")
     (folder / _INPUT).write_bytes(request.data)
 
 
 def read_request() -> Mapping[str, Any]:
-    """The fields of ``DriverRequest`` of those names, ``api`` by its name, and ``confined``; for the child, in its working directory."""
+    """The fields of ``DriverRequest`` of those names, ``api`` by its name, ``confined``, and ``parent``, a pid; for the child, in its working directory."""
     fields: dict[str, Any] = json.loads(Path(_REQUEST).read_text(encoding="utf-8"))
     return fields
 

@@ -8,13 +8,15 @@ import json
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from symd.child.cancellation import Cancellation, Cancelled
 from symd.child.ending import Limit
+from symd.child.folders import child_folder
 from symd.child.frames import BYTES, CALL, ERROR, JSON, MEMORY, read_frames
 from symd.child.process import ProcessLimits
 from symd.child.run import Ended, run
@@ -35,7 +37,7 @@ from symd.errors import (
     SymdError,
     from_description,
 )
-from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
 
 # The packages' own initialisation is left out: no NumPy and no gRPC beside a driver.
 _START: Final = """\
@@ -46,13 +48,30 @@ for name, folder in (("symd", sys.argv[1]), ("symd.drivers", sys.argv[1] + "/dri
 from symd.drivers.child import main
 main(int(sys.argv[2]))
 """
+_PASSED: Final[Mapping[Limit, tuple[str, str]]] = MappingProxyType(
+    {
+        Limit.MEMORY: ("driver_memory", "would need more than {} bytes of memory"),
+        Limit.ANSWER: ("module_size", "gave more than twice {} bytes"),
+        Limit.FILE_SIZE: ("driver_disk", "wrote a file of more than {} bytes"),
+        Limit.WRITTEN: ("driver_disk", "wrote more than {} bytes of files"),
+        Limit.FILES: ("driver_files", "made more than {} files and folders"),
+        Limit.THREADS: ("driver_threads", "had more than {} threads"),
+    }
+)
+"""For each limit of the process that is the operator's: its name there, and what the process did."""
 _COMPILING: Final = ("zeModuleCreate", "clCreateProgramWithIL", "clCreateProgramWithBinary", "clBuildProgram")
 """Calls that read the module, so that a bad one may end the process."""
 _ANSWER_BYTES_BESIDE_THE_MODULE: Final = 1 << 20
 """Kernel names, the build log."""
+_OPEN_FILES: Final = 1024
+_BLOCK: Final = 512
+"""Bytes of the unit of ``st_blocks`` (stat(2))."""
 _MISSING_FILE: Final = ("file not found", "cannot open file")
 """Clang's words for an #include that leads nowhere, and for one that leads to what it may not read."""
 _NO_FILES: Final = "the driver's process sees no file but the driver's own: send the source with what it includes"
+_NO_REASON: Final = "the compiler gave no reason; its memory was limited by driver_memory"
+_USUAL_SECONDS: Final = 60.0
+"""A timeout that long nobody need have asked for: it is cut to driver_seconds without a word."""
 _OUTPUT_IN_METADATA: Final = 4096
 """Characters of what the driver printed that go along with an error."""
 _SYSTEM_DRIVER_ALONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -63,45 +82,75 @@ def grab(
     limits: Limits,
     drivers: Mapping[str, str] = _SYSTEM_DRIVER_ALONE,
     confinement: Confinement | None = None,
+    *,
+    when_unwanted: WhenUnwanted | None = None,
 ) -> Grabbed:
     """Build a module with a real driver in a process of its own and take its debug data, native binary and names.
 
     ``drivers`` are the folders of driver generations beside the system's, by the names that requests know them by;
     ``confinement`` None is the strongest that this kernel has. An empty ``debug_data`` means that the driver has none. Raises InvalidInput (BuildFailed with the whole build log,
     DriverNotConfigured), LimitExceeded, DriverMissing, DriverTimeout, DriverFailed (DriverCrashed); each names the module as
-    ``where``.
+    ``where``; and ``Cancelled`` when nobody wants it any more.
     """
-    value, byte_strings = ask(_driver_request(request, limits, drivers), limits, confinement or strongest())
+    asked = _driver_request(request, limits, drivers)
+    with closing(Cancellation()) as cancellation:
+        if when_unwanted is not None and not when_unwanted(cancellation.cancel):
+            raise Cancelled
+        value, byte_strings = ask(asked, limits, confinement or strongest(), cancellation)
     debug_data, native = byte_strings
     return Grabbed(debug_data, native, tuple(value["kernels"]), value["build_log"], value["driver"], value["device"])
 
 
 def ask(
-    request: DriverRequest, limits: Limits, confinement: Confinement = Confinement.NONE
+    request: DriverRequest,
+    limits: Limits,
+    confinement: Confinement = Confinement.NONE,
+    cancellation: Cancellation | None = None,
 ) -> tuple[dict[str, Any], list[bytes]]:
     """Answer the request in a child process; its value and byte strings. Raises as ``grab`` does."""
-    answer_size = 2 * limits.module_size + _ANSWER_BYTES_BESIDE_THE_MODULE
-    process_limits = ProcessLimits(request.seconds, limits.driver_memory, answer_size)
     try:
         command = child_command(request)
-        with tempfile.TemporaryDirectory(prefix="symd-driver-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+        with child_folder("driver") as folder:
             write_request(folder, request, confined=confinement is Confinement.FULL)
             base = inherited(os.environ, confinement, folder)
             environment = simulate.environment(base, request.simulate, request.root)
-            ended = run(command, process_limits, folder=folder, environment=environment, own_pipe=True)
+            ended = run(
+                command,
+                _process_limits(request, limits, folder),
+                folder=folder,
+                environment=environment,
+                own_pipe=True,
+                cancellation=cancellation,
+            )
         return _understood(ended, request, limits)
     except OSError as error:
         raise DriverFailed(f"the driver's process cannot be started: {error}", where=request.where) from error
     except SymdError as error:
         error.where = error.where or request.where
-        if confinement is Confinement.FULL and isinstance(error, BuildFailed):
-            error.hint = error.hint or _advice_on_files(error.build_log)
+        if isinstance(error, BuildFailed):
+            error.hint = error.hint or _advice_on_build(error.build_log, confinement)
         raise
 
 
-def _advice_on_files(build_log: str) -> str:
-    return _NO_FILES if any(words in build_log for words in _MISSING_FILE) else ""
+def _process_limits(request: DriverRequest, limits: Limits, folder: Path) -> ProcessLimits:
+    given = sum(path.stat().st_blocks * _BLOCK for path in folder.iterdir())
+    return ProcessLimits(
+        request.seconds,
+        limits.driver_memory,
+        2 * limits.module_size + _ANSWER_BYTES_BESIDE_THE_MODULE,
+        file_size=limits.driver_disk,
+        open_files=_OPEN_FILES,
+        written=limits.driver_disk + given,
+        files=limits.driver_files,
+        threads=limits.driver_threads,
+    )
+
+
+def _advice_on_build(build_log: str, confinement: Confinement) -> str:
+    if not build_log.strip():
+        return _NO_REASON
+    missing = confinement is Confinement.FULL and any(words in build_log for words in _MISSING_FILE)
+    return _NO_FILES if missing else ""
 
 
 def child_command(request: DriverRequest) -> list[str]:
@@ -130,6 +179,7 @@ def _driver_request(request: GrabRequest, limits: Limits, drivers: Mapping[str, 
         request.kind,
         request.build_flags,
         request.device,
+        request.source_name or request.label,
     )
 
 
@@ -164,6 +214,12 @@ def _check(request: GrabRequest, limits: Limits) -> None:
         raise InvalidInput(f"there is no device {request.device}", hint="devices are numbered from 0")
     if not (request.timeout > 0 and math.isfinite(request.timeout)):
         raise InvalidInput(f"a timeout of {request.timeout} seconds", hint="give a positive number")
+    if request.timeout > max(limits.driver_seconds, _USUAL_SECONDS):
+        raise LimitExceeded(
+            f"a timeout of {request.timeout:g} seconds is more than driver_seconds, {limits.driver_seconds:g}",
+            hint="ask for less, or allow more with --limit driver_seconds=SECONDS",
+            metadata={"limit": "driver_seconds"},
+        )
 
 
 def _understood(ended: Ended, request: DriverRequest, limits: Limits) -> tuple[dict[str, Any], list[bytes]]:
@@ -180,10 +236,7 @@ def _understood(ended: Ended, request: DriverRequest, limits: Limits) -> tuple[d
     if error is not None:
         raise error
     if last == MEMORY:
-        raise LimitExceeded(
-            f"the driver's process would need more than its {limits.driver_memory} bytes of memory",
-            hint="raise driver_memory",
-        )
+        raise _limit_exceeded(Limit.MEMORY, limits)
     call = next((payload.decode() for kind, payload in reversed(frames) if kind == CALL), "start-up")
     raise _death(ended, call, request, limits)
 
@@ -193,14 +246,21 @@ def _death(ended: Ended, call: str, request: DriverRequest, limits: Limits) -> S
     if ended.ending.limit is Limit.SECONDS:
         what = f"did not come back within {request.seconds:g} seconds and was ended"
         return _no_answer(DriverTimeout, what, call, ended, request)
-    if ended.ending.limit is Limit.ANSWER:
-        return LimitExceeded(f"the driver gave more than twice module_size, {limits.module_size} bytes")
+    if ended.ending.limit is not None and ended.ending.limit in _PASSED:
+        return _limit_exceeded(ended.ending.limit, limits)
     if ended.ending.signal:
         crashed = _no_answer(DriverCrashed, str(ended.ending), call, ended, request)
         crashed.metadata["signal"] = ended.ending.signal
         return crashed
     what = f"ended its process with status {ended.ending.status} and no answer"
     return _no_answer(DriverFailed, what, call, ended, request)
+
+
+def _limit_exceeded(passed: Limit, limits: Limits) -> LimitExceeded:
+    name, what = _PASSED[passed]
+    value = getattr(limits, name)
+    metadata = {"limit": name, "value": str(value)}
+    return LimitExceeded(f"the driver's process {what.format(value)}", hint=f"raise {name}", metadata=metadata)
 
 
 def _no_answer(kind: type[SymdError], what: str, call: str, ended: Ended, request: DriverRequest) -> SymdError:

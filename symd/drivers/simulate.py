@@ -97,13 +97,18 @@ def products_of(driver: str) -> tuple[str, ...]:
     return NEWER_PRODUCTS if version and int(version[3]) >= _FIRST_NEWER_BUILD else PRODUCTS
 
 
+def simulation(product: str) -> dict[str, str]:
+    """The variables that make the drivers simulate ``product``, for a program as it is. Raises InvalidInput where none does."""
+    check_product(product, None)
+    return {**_SIMULATION_KEYS, "ProductFamilyOverride": product, "HardwareInfoOverride": _GEOMETRY[product]}
+
+
 def environment(base: Mapping[str, str], product: str | None, root: str | None) -> dict[str, str]:
     """``base`` without what spoils a grab, with the keys for the simulated product and the driver folder, if any."""
     result = {name: value for name, value in base.items() if name not in _REMOVED_FROM_ENVIRONMENT}
     result |= _FIXED_ENVIRONMENT
     if product is not None:
-        result |= _SIMULATION_KEYS
-        result |= {"ProductFamilyOverride": product, "HardwareInfoOverride": _GEOMETRY[product]}
+        result |= simulation(product)
     if root is not None:
         libraries = Path(root).resolve() / _LIBRARIES
         result.pop("LD_LIBRARY_PATH", None)

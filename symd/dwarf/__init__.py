@@ -9,7 +9,7 @@ from symd.dwarf.columns import LineColumns, ScopeColumns
 from symd.dwarf.lines import read_lines
 from symd.dwarf.scopes import read_scopes
 from symd.dwarf.sections import DebugSection, DebugSections
-from symd.dwarf.unit_selection import UnitSelection, units_for_addresses
+from symd.dwarf.unit_selection import UnitSelection, unit_ranges, units_for_addresses
 from symd.dwarf.units import Unit, Units, read_units
 
 __all__ = (
@@ -23,5 +23,6 @@ __all__ = (
     "read_lines",
     "read_scopes",
     "read_units",
+    "unit_ranges",
     "units_for_addresses",
 )

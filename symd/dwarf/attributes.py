@@ -35,6 +35,7 @@ class UnitColumns(NamedTuple):
     str_offsets_base: U64
     addr_base: U64
     rnglists_base: U64
+    ranges_base: U64
     low_pc: U64
     version: U64
 
@@ -48,19 +49,20 @@ class UnitColumns(NamedTuple):
                 unit.str_offsets_base,
                 unit.addr_base,
                 unit.rnglists_base,
+                unit.ranges_base if unit.contributions else 0,
                 unit.low_pc,
                 unit.version,
             )
             for unit in units
         ]
-        return cls(*np.array(table, np.uint64).reshape(len(units), 8).T)
+        return cls(*np.array(table, np.uint64).reshape(len(units), 9).T)
 
 
 class ScopeAttributes(NamedTuple):
     """One entry a DIE: ``name``, ``linkage_name`` as ``strings.string_key``; ``origin``, ``specification`` as offsets
     in ``.debug_info`` or NO_REFERENCE; ``low``, ``high`` (an address, or a size where ``high_is_size``); ``ranges`` an
     offset in ``.debug_ranges`` or ``.debug_rnglists``; the ``has_*`` masks; the call site as it stands, without one
-    NO_FILE and zeros."""
+    NO_FILE and zeros; where the function is declared, likewise, and whether it is declared only."""
 
     name: U64
     linkage_name: U64
@@ -76,6 +78,9 @@ class ScopeAttributes(NamedTuple):
     call_file: U64
     call_line: U64
     call_column: U64
+    decl_file: U64
+    decl_line: U64
+    is_declaration: NDArray[np.bool_]
 
     @classmethod
     def blank(cls, count: int) -> ScopeAttributes:
@@ -90,7 +95,7 @@ class ScopeAttributes(NamedTuple):
 
         return cls(
             number(), number(), reference(), reference(), number(), number(), mark(), mark(), mark(), number(), mark(),
-            np.full(count, NO_FILE, np.uint64), number(), number(),
+            np.full(count, NO_FILE, np.uint64), number(), number(), np.full(count, NO_FILE, np.uint64), number(), mark(),
         )  # fmt: skip
 
 
@@ -199,6 +204,17 @@ class AttributeReader:
         if values.form in forms.CONSTANTS:
             found.call_column[values.which] = values.raw
 
+    def take_decl_file(self, values: _Values, found: ScopeAttributes) -> None:
+        if values.form in forms.CONSTANTS:
+            found.decl_file[values.which] = values.raw
+
+    def take_decl_line(self, values: _Values, found: ScopeAttributes) -> None:
+        if values.form in forms.CONSTANTS:
+            found.decl_line[values.which] = values.raw
+
+    def take_declaration(self, values: _Values, found: ScopeAttributes) -> None:
+        found.is_declaration[values.which] = values.raw != 0
+
     def take_high_pc(self, values: _Values, found: ScopeAttributes) -> None:
         if values.form in forms.CONSTANTS:
             found.high[values.which], found.has_high[values.which] = values.raw, True
@@ -235,7 +251,7 @@ class AttributeReader:
     def _range_lists(self, values: _Values) -> tuple[U64, NDArray[np.bool_]]:
         units = self.units
         if values.form in forms.OFFSETS:
-            return values.raw, np.ones(len(values.raw), np.bool_)
+            return values.raw + units.ranges_base[values.unit], np.ones(len(values.raw), np.bool_)
         if values.form == _RNGLISTX:
             base = units.rnglists_base
             offset, known = self._entries(self._sections.range_lists, base, units.offset_size, values.raw, values.unit)
@@ -276,5 +292,8 @@ _TAKERS: Mapping[int, Callable[[AttributeReader, _Values, ScopeAttributes], None
     At.DW_AT_call_file: AttributeReader.take_call_file,
     At.DW_AT_call_line: AttributeReader.take_call_line,
     At.DW_AT_call_column: AttributeReader.take_call_column,
+    At.DW_AT_decl_file: AttributeReader.take_decl_file,
+    At.DW_AT_decl_line: AttributeReader.take_decl_line,
+    At.DW_AT_declaration: AttributeReader.take_declaration,
 }
 """What is done with each attribute that says what a scope is; all others are passed over."""

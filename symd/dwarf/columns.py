@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,22 @@ def first_rows(ends: Positions) -> Positions:
     return first
 
 
+class FunctionColumns(NamedTuple):
+    """The functions that are defined in one object, whether they have code of their own or not, by the place where each
+    is declared: ``name`` and ``linkage_name`` index ``ScopeColumns.names``, ``file`` indexes ``LineColumns.files``;
+    ``unit`` is the number of the compile unit in ``.debug_info``. One without a line (DW_AT_decl_line) is left out."""
+
+    name: U32
+    linkage_name: U32
+    file: U32
+    line: U32
+    unit: U32
+
+    @classmethod
+    def empty(cls) -> FunctionColumns:
+        return cls(*[np.zeros(0, np.uint32)] * 5)
+
+
 @dataclass(frozen=True, slots=True)
 class ScopeColumns:
     """Functions and inlined calls of one object: two tables of equally long columns, as
@@ -101,8 +117,10 @@ class ScopeColumns:
     scope, then as the list has it: ``[range_start, range_end)`` u64 belongs to ``range_scope`` u32; none is empty.
 
     A scope is a DW_TAG_subprogram or DW_TAG_inlined_subroutine that states code ranges, and every such DIE around one
-    of them up to its function, ranges or not (a function that a compiler left empty still names its inlined calls).
-    ``names`` begins with ``LineColumns.names``, so that the ``name`` column of the rows indexes it too.
+    of them up to its function, ranges or not (a function that a compiler left empty still names its inlined calls), and
+    every inlined call inside these (Intel's compiler leaves out the ranges of some).
+    ``names`` begins with ``LineColumns.names``, so that the ``name`` column of the rows indexes it too. ``function`` is
+    the number of a scope's function in ``functions``, or ``symd.model.debug_info.NO_FUNCTION``.
     """
 
     parent: U32
@@ -116,6 +134,8 @@ class ScopeColumns:
     range_scope: U32
     range_start: U64
     range_end: U64
+    function: U32
+    functions: FunctionColumns
     names: tuple[str, ...] = ("",)
     warnings: tuple[str, ...] = ()
 
@@ -125,7 +145,8 @@ class ScopeColumns:
     @classmethod
     def empty(cls) -> ScopeColumns:
         u32, u64 = np.zeros(0, np.uint32), np.zeros(0, np.uint64)
-        return cls(u32, u32, u32, np.zeros(0, np.uint8), u32, u32, u32, u32, u32, u64, u64)
+        u8 = np.zeros(0, np.uint8)
+        return cls(u32, u32, u32, u8, u32, u32, u32, u32, u32, u64, u64, u32, FunctionColumns.empty())
 
 
 def look_up_files(maps: Sequence[U32], unit: NDArray[np.integer[Any]], register: U32) -> U32:

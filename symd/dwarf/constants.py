@@ -90,6 +90,8 @@ class At(IntEnum):
     DW_AT_artificial = 0x34
     DW_AT_count = 0x37
     DW_AT_data_member_location = 0x38
+    DW_AT_decl_file = 0x3A
+    DW_AT_decl_line = 0x3B
     DW_AT_declaration = 0x3C
     DW_AT_encoding = 0x3E
     DW_AT_external = 0x3F
@@ -105,11 +107,15 @@ class At(IntEnum):
     DW_AT_str_offsets_base = 0x72
     DW_AT_addr_base = 0x73
     DW_AT_rnglists_base = 0x74
+    DW_AT_dwo_name = 0x76
     DW_AT_reference = 0x77
     DW_AT_rvalue_reference = 0x78
     DW_AT_loclists_base = 0x8C
     DW_AT_MIPS_linkage_name = 0x2007
     DW_AT_GNU_vector = 0x2107
+    DW_AT_GNU_dwo_name = 0x2130
+    DW_AT_GNU_dwo_id = 0x2131
+    DW_AT_GNU_ranges_base = 0x2132
     DW_AT_GNU_addr_base = 0x2133
     DW_AT_INTEL_simd_width = 0x2400
 

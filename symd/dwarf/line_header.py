@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from symd.budget import DebugBudget, exceeded
 from symd.config import Limits
 from symd.dwarf.constants import Form, Lnct
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.sections import DebugSection
 from symd.dwarf.strings import STRING_SECTIONS, StringReader
 from symd.dwarf.warnings import Warnings
-from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
+from symd.errors import Malformed, SymdError, Unsupported
 
 EXTENDED_OPCODE = 0
 """The opcode that begins an extended instruction (6.2.5.3); its own number follows after its length."""
@@ -63,14 +64,22 @@ class FileDetails(NamedTuple):
 
 
 def read_headers(
-    section: DebugSection, strings: StringReader, skipped: frozenset[int], warnings: Warnings, limits: Limits
+    section: DebugSection,
+    strings: StringReader,
+    skipped: frozenset[int],
+    warnings: Warnings,
+    limits: Limits,
+    budget: DebugBudget | None = None,
 ) -> Iterator[LineHeader]:
     """The header of every table that has a readable one and does not begin at one of the ``skipped`` offsets. Raises
-    LimitExceeded where they list more than ``limits.line_files`` directories and files together."""
+    LimitExceeded where they list more than ``limits.line_files`` directories and files together, or are more than
+    ``budget`` has left."""
     data, at = section.data, 0
     listed = ListedFiles(section.name, limits)
     while at < len(data):
         cursor = Cursor(data, section.name, at, len(data))
+        if budget is not None:
+            budget.count_headers(1, section.name)
         try:
             length, offset_size = cursor.initial_length()
         except SymdError as error:
@@ -100,12 +109,8 @@ class ListedFiles:
         """``number`` more are about to be read. Raises LimitExceeded."""
         self._count += number
         if self._count > self._most:
-            raise LimitExceeded(
-                f"line tables list more than {self._most} directories and files",
-                where=self._section,
-                hint="raise the limit line_files if the file is to be trusted",
-                metadata={"limit": "line_files", "value": str(self._most)},
-            )
+            what = f"line tables list more than {self._most} directories and files"
+            raise exceeded("line_files", self._most, what, self._section)
 
 
 def read_header(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.budget import DebugBudget
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.dwarf import line_program
 from symd.dwarf.bulk_read import Positions, spread
@@ -29,7 +30,12 @@ _INTERPRETED_BYTES = 500
 """Programs of the same parameters that are together this short run faster one instruction at a time."""
 
 
-def read_lines(sections: DebugSections, units: Units | None = None, limits: Limits = DEFAULT_LIMITS) -> LineColumns:
+def read_lines(
+    sections: DebugSections,
+    units: Units | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    budget: DebugBudget | None = None,
+) -> LineColumns:
     """Decode every line table of ``.debug_line``, each once, whether a unit of ``.debug_info`` refers to it or not.
 
     ``units`` is ``read_units(sections)``, read here when it is not given; it supplies compilation directories (the
@@ -38,14 +44,15 @@ def read_lines(sections: DebugSections, units: Units | None = None, limits: Limi
 
     A table whose header or program contradicts the format is left out whole, and a sequence without an end is left
     out, each with a warning; a table whose length leads out of the section ends the walk. Raises Malformed when there
-    are tables and not one of them can be read, LimitExceeded where they list more files than ``limits`` allow.
+    are tables and not one of them can be read, LimitExceeded where they list more files than ``limits`` allow, or have
+    more rows than ``budget`` has left (any number where there is none).
     """
     units = read_units(sections) if units is None else units
     strings = StringReader(sections)
     warnings = Warnings()
-    headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, limits))
+    headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, limits, budget))
     rows = RowTable()
-    parts = list(_run(sections.lines, headers, rows))
+    parts = list(_run(sections.lines, headers, rows, budget))
     for part in parts:
         _warn(sections.lines.name, part, headers, warnings)
     refused = {part.numbers[number] for part in parts for number in part.malformed}
@@ -71,12 +78,25 @@ def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
     return groups
 
 
-def _run(section: DebugSection, headers: Sequence[LineHeader], rows: RowTable) -> Iterator[ProgramGroup]:
+def _run(
+    section: DebugSection, headers: Sequence[LineHeader], rows: RowTable, budget: DebugBudget | None
+) -> Iterator[ProgramGroup]:
     """Run all programs into ``rows``."""
+    for part in _parts(section, headers, rows, budget):
+        if budget is not None:
+            budget.count(len(part), section.name)
+        yield part
+
+
+def _parts(
+    section: DebugSection, headers: Sequence[LineHeader], rows: RowTable, budget: DebugBudget | None
+) -> Iterator[ProgramGroup]:
     total, done = sum(header.end - header.program for header in headers), 0
     for group in _groups(headers):
         size = sum(headers[number].end - headers[number].program for number in group)
         done += size
+        if budget is not None and size > _GROUP_BYTES:
+            budget.check(_most_rows(section, headers[group[0]]), section.name)
         share = done / total if total else 1
         if line_program.is_regular(headers[group[0]].parameters) and size > _INTERPRETED_BYTES:
             yield rows.add(line_program.run(section, [headers[number] for number in group]), group, share)
@@ -85,6 +105,13 @@ def _run(section: DebugSection, headers: Sequence[LineHeader], rows: RowTable) -
 
             for number in group:
                 yield rows.add(line_interpreter.run(section, headers[number]), [number], share)
+
+
+def _most_rows(section: DebugSection, header: LineHeader) -> int:
+    """Rows that a program has at the most: in each instruction that adds one stands a special opcode, or the byte 1
+    (DW_LNS_copy, DW_LNE_end_sequence)."""
+    program = np.frombuffer(section.data, np.uint8)[header.program : header.end]
+    return int(np.count_nonzero((program >= header.parameters.opcode_base) | (program == 1)))
 
 
 def _warn(section: str, part: ProgramGroup, headers: Sequence[LineHeader], warnings: Warnings) -> None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from symd.budget import exceeded
 from symd.config import Limits
 from symd.dwarf.line_header import LineHeader
-from symd.errors import LimitExceeded
 
 _WINDOWS_ROOT = re.compile(rb"[A-Za-z]:[\\/]|\\\\[^\\/]+[\\/]")
 
@@ -64,11 +64,7 @@ class FilePaths:
         for path in file_paths(header, comp_dir):
             self._left -= len(path)
             if self._left < 0:
-                raise LimitExceeded(
-                    f"file paths take more than {self._most} bytes",
-                    where=self._section,
-                    hint="raise the limit path_bytes if the file is to be trusted",
-                    metadata={"limit": "path_bytes", "value": str(self._most)},
-                )
+                what = f"file paths take more than {self._most} bytes"
+                raise exceeded("path_bytes", self._most, what, self._section)
             found.append(path)
         return found

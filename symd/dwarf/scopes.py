@@ -9,12 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.budget import DebugBudget
 from symd.dwarf import die_split, tree
 from symd.dwarf.abbreviations import Abbreviation
 from symd.dwarf.attributes import NO_FILE, AttributeReader, ScopeAttributes
 from symd.dwarf.bulk_read import Positions
-from symd.dwarf.columns import LineColumns, ScopeColumns, look_up_files
+from symd.dwarf.columns import FunctionColumns, LineColumns, ScopeColumns, look_up_files
 from symd.dwarf.constants import Tag
+from symd.dwarf.declarations import Declarations, declared_functions
 from symd.dwarf.die_split import NULL, DieColumns
 from symd.dwarf.range_lists import RangeRows, in_order, read_lists
 from symd.dwarf.sections import DebugSection, DebugSections
@@ -42,7 +44,9 @@ class _Functions(NamedTuple):
     around: NDArray[np.int64]
 
 
-def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None = None) -> ScopeColumns:
+def read_scopes(
+    sections: DebugSections, lines: LineColumns, units: Units | None = None, budget: DebugBudget | None = None
+) -> ScopeColumns:
     """Decode the functions and inlined calls of every unit of ``.debug_info``.
 
     ``lines`` is ``read_lines(sections)``: call files are looked up in its tables, and its names come first in the
@@ -55,13 +59,14 @@ def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None
 
     A unit whose tree cannot be followed is left out whole, with a warning; a name, an address or a range list that
     leads out of its section is left out alone, and one warning a section counts them. Raises Malformed when there are
-    units and not one of them can be read; LimitExceeded for range lists or abbreviations that overlap without end.
+    units and not one of them can be read; LimitExceeded for range lists or abbreviations that overlap without end, and
+    for more entries than ``budget`` has left (any number where there is none).
     """
     units = read_units(sections) if units is None else units
     strings = StringReader(sections)
     warnings = Warnings(units.warnings)
     u8 = np.frombuffer(sections.info.data, np.uint8)
-    trees = _split(sections.info, u8, units, warnings)
+    trees = _split(sections.info, u8, units, warnings, budget)
     if warnings and not trees:
         raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
     functions = _functions(trees, units.abbreviation_tables.all)
@@ -72,21 +77,37 @@ def read_scopes(sections: DebugSections, lines: LineColumns, units: Units | None
     links = [_links(functions.at, reference) for reference in (found.specification, found.origin)]
     name, nameless = _names(strings, found.name, links, names)
     linkage_name, linkless = _names(strings, found.linkage_name, links, names)
-    call_file = _call_files(lines, units.units, functions.unit, found.call_file)
+    call_file = _files(lines, units.units, functions.unit, found.call_file)
+    decl_file = _files(lines, units.units, functions.unit, found.decl_file)
+    defined = declared_functions(
+        Declarations(functions.inlined | found.is_declaration, decl_file, found.decl_line.astype(np.uint32), *links)
+    )
     lost = reader.missing | {"range sections": bad_lists, "string sections": nameless + linkless}
     for place, count in lost.items():
         if count:
             warnings.add(f"{count} references lead out of {place} and are left out")
-    columns = _columns(functions, found, ranges, name, linkage_name, call_file)
-    unit = np.array([unit.number for unit in units.units], np.uint32)[columns.unit]
-    return replace(columns, unit=unit, names=names.all(), warnings=warnings.all())
+    unit = np.array([unit.number for unit in units.units], np.uint32)[functions.unit]
+    which = defined.which
+    return replace(
+        _columns(functions, found, ranges, name, linkage_name, call_file, unit, defined.number),
+        functions=FunctionColumns(name[which], linkage_name[which], defined.file, defined.line, unit[which]),
+        names=names.all(),
+        warnings=warnings.all(),
+    )
 
 
 def _columns(
-    functions: _Functions, found: ScopeAttributes, ranges: RangeRows, name: U32, linkage_name: U32, call_file: U32
+    functions: _Functions,
+    found: ScopeAttributes,
+    ranges: RangeRows,
+    name: U32,
+    linkage_name: U32,
+    call_file: U32,
+    unit: U32,
+    function: U32,
 ) -> ScopeColumns:
     """The scopes among the functions, numbered anew."""
-    kept = _with_callers(functions, found.has_ranges | (found.has_low & found.has_high))
+    kept = _with_calls(functions, _with_callers(functions, found.has_ranges | (found.has_low & found.has_high)))
     number = np.cumsum(kept) - 1
     parent = np.where(functions.inlined, functions.around, tree.NO_SCOPE)[kept]
     return ScopeColumns(
@@ -97,21 +118,27 @@ def _columns(
         call_file=call_file[kept],
         call_line=found.call_line[kept].astype(np.uint32),
         call_column=found.call_column[kept].astype(np.uint32),
-        unit=functions.unit[kept].astype(np.uint32),
+        unit=unit[kept],
         range_scope=number[ranges.which].astype(np.uint32),
         range_start=ranges.start,
         range_end=ranges.end,
+        function=function[kept],
+        functions=FunctionColumns.empty(),
     )
 
 
-def _split(info: DebugSection, u8: U8, units: Units, warnings: Warnings) -> list[tuple[int, DieColumns]]:
+def _split(
+    info: DebugSection, u8: U8, units: Units, warnings: Warnings, budget: DebugBudget | None
+) -> list[tuple[int, DieColumns]]:
     """The DIEs of every unit that can be followed, with the unit's place among ``units``."""
     trees = []
     for place, (unit, dies) in enumerate(die_split.split_all(info, u8, units.units, units.abbreviation_tables)):
         if isinstance(dies, Malformed):
             warnings.add(f"{info.name}+{unit.offset:#x}: unit left out: {dies}")
-        else:
-            trees.append((place, dies))
+            continue
+        if budget is not None:
+            budget.count(len(dies.at), info.name)
+        trees.append((place, dies))
     return trees
 
 
@@ -179,6 +206,16 @@ def _with_callers(functions: _Functions, stated: NDArray[np.bool_]) -> NDArray[n
     return kept
 
 
+def _with_calls(functions: _Functions, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """``kept`` and all calls that were inlined into them: some compilers do not say where their code is."""
+    left = np.flatnonzero(functions.inlined & ~kept & (functions.around >= 0))
+    kept = kept.copy()
+    while (inside := kept[functions.around[left]]).any():
+        kept[left[inside]] = True
+        left = left[~inside]
+    return kept
+
+
 def _names(
     strings: StringReader, own: U64, links: Sequence[tuple[Positions, Positions]], names: Names
 ) -> tuple[U32, int]:
@@ -213,8 +250,8 @@ def _links(at: Positions, reference: Positions) -> tuple[Positions, Positions]:
     return which[real], target[real]
 
 
-def _call_files(lines: LineColumns, units: Sequence[Unit], unit: Positions, register: U64) -> U32:
-    """File registers of call sites -> file numbers, each through its own unit's line table."""
+def _files(lines: LineColumns, units: Sequence[Unit], unit: Positions, register: U64) -> U32:
+    """File registers of call sites and declarations -> file numbers, each through its own unit's line table."""
     nothing = np.zeros(0, np.uint32)
     maps = [lines.file_maps.get(-1 if u.stmt_list is None else u.stmt_list, nothing) for u in units]
     return look_up_files(maps, unit, np.minimum(register, np.uint64(NO_FILE)).astype(np.uint32))

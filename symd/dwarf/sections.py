@@ -4,14 +4,19 @@ file calls them, so that whoever has the sections under other names, or in two f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from symd.dwarf.split_units import Contributions
 
 
 class DebugSection(NamedTuple):
-    """One section: ``name`` is what errors and warnings call it, and its place in ``contents``."""
+    """One section: ``name`` is what errors and warnings call it, and its place in ``contents``. ``split`` says of
+    ``.debug_info`` which of its units come from ``.dwo`` files; these stand behind all others."""
 
     name: str
     contents: Mapping[str, bytes]
+    split: tuple[Contributions, ...] = ()
 
     @property
     def data(self) -> bytes:
@@ -39,10 +44,10 @@ class DebugSections(NamedTuple):
     @classmethod
     def of(cls, contents: Mapping[str, bytes]) -> DebugSections:
         """The sections of an object that holds all of its debug data, by ELF name."""
-        return cls(*(DebugSection(name, contents) for name in _ELF_NAMES))
+        return cls(*(DebugSection(name, contents) for name in ELF_NAMES))
 
 
-_ELF_NAMES = (
+ELF_NAMES = (
     ".debug_info",
     ".debug_abbrev",
     ".debug_line",

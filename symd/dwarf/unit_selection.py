@@ -37,7 +37,7 @@ def units_for_addresses(sections: DebugSections, units: Units, addresses: U64) -
     units that state none. None where that leaves out nothing, or where what is left out could matter: an address that
     no unit claims, code that two claim, names that stand in another unit, a line table with code outside its unit or of
     several units."""
-    spans = _stated(sections, units)
+    spans = unit_ranges(sections, units)
     held = None if spans is None else _holders(spans, addresses)
     if spans is None or held is None:
         return None
@@ -57,7 +57,7 @@ def units_for_addresses(sections: DebugSections, units: Units, addresses: U64) -
     return UnitSelection(replace(units, units=kept, skipped_tables=skipped), spans.start[mine], spans.end[mine])
 
 
-def _stated(sections: DebugSections, units: Units) -> RangeRows | None:
+def unit_ranges(sections: DebugSections, units: Units) -> RangeRows | None:
     """The code ranges that the first DIE of each unit states, by unit number; None where one cannot be read in bulk."""
     u8 = np.frombuffer(sections.info.data, np.uint8)
     code, attributes = uleb_at(u8, np.array([unit.dies for unit in units.units], np.int64))

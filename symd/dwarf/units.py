@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from symd.budget import exceeded
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.dwarf import forms
 from symd.dwarf.abbreviations import Abbreviation, AbbreviationTables
 from symd.dwarf.constants import At, Form, Ut
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
 from symd.dwarf.sections import DebugSection, DebugSections
+from symd.dwarf.split_units import Contributions
 from symd.dwarf.strings import IN_STRINGS, STRING_SECTIONS, StringReader
 from symd.dwarf.warnings import Warnings
 from symd.errors import Malformed, SymdError, Unsupported
@@ -18,12 +21,15 @@ from symd.errors import Malformed, SymdError, Unsupported
 _TYPE_UNITS = frozenset({Ut.DW_UT_type, Ut.DW_UT_split_type})
 _ID_UNITS = frozenset({Ut.DW_UT_skeleton, Ut.DW_UT_split_compile})
 """Units in whose header an id of 8 bytes follows."""
+_NO_CONTRIBUTIONS = Contributions(*[0] * len(Contributions._fields))
 _COMPILE = int(Ut.DW_UT_compile)
 _ADDR, _INDIRECT = int(Form.DW_FORM_addr), int(Form.DW_FORM_indirect)
 _NAME, _COMP_DIR = int(At.DW_AT_name), int(At.DW_AT_comp_dir)
 _STMT_LIST, _LOW_PC = int(At.DW_AT_stmt_list), int(At.DW_AT_low_pc)
 _STR_OFFSETS_BASE, _RNGLISTS_BASE = int(At.DW_AT_str_offsets_base), int(At.DW_AT_rnglists_base)
 _ADDR_BASE, _GNU_ADDR_BASE = int(At.DW_AT_addr_base), int(At.DW_AT_GNU_addr_base)
+_DWO_NAME, _GNU_DWO_NAME = int(At.DW_AT_dwo_name), int(At.DW_AT_GNU_dwo_name)
+_GNU_DWO_ID, _GNU_RANGES_BASE = int(At.DW_AT_GNU_dwo_id), int(At.DW_AT_GNU_ranges_base)
 
 
 @dataclass(slots=True)
@@ -33,6 +39,10 @@ class Unit:
     ``stmt_list`` is the offset of its line table, or None; ``low_pc`` the base of its range lists; the ``*_base``
     numbers are offsets into ``.debug_str_offsets``, ``.debug_addr`` and ``.debug_rnglists``. ``states_addr_base`` tells
     whether the unit says so itself (DW_AT_addr_base).
+
+    A skeleton unit and the split unit that belongs to it have the same ``dwo_id``; ``dwo_name`` is the file in which the
+    skeleton's is. In a split unit (``contributions``) all that the skeleton says holds; offsets of range lists count from
+    ``ranges_base``.
     """
 
     number: int
@@ -51,6 +61,11 @@ class Unit:
     addr_base: int = 0
     rnglists_base: int = 0
     states_addr_base: bool = False
+    ranges_base: int = 0
+    has_children: bool = False
+    dwo_id: int | None = None
+    dwo_name: bytes = b""
+    contributions: Contributions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +75,8 @@ class Units:
 
     Where only some of an object's units are wanted (``selection``), ``skipped_tables`` are the offsets of the line
     tables that none of these refers to.
+
+    In the place of a skeleton unit stands the split unit that belongs to it, where that is there.
     """
 
     units: tuple[Unit, ...]
@@ -67,39 +84,118 @@ class Units:
     warnings: tuple[str, ...] = ()
     skipped_tables: frozenset[int] = frozenset()
 
+    def missing_files(self) -> Iterator[str]:
+        """What is to be said of units whose debug data stands in files that are not here."""
+        for unit in self.units:
+            if unit.dwo_name and unit.contributions is None:
+                name = unit.dwo_name.decode("utf-8", "replace")
+                yield f"debug data of {unit.name.decode('utf-8', 'replace') or 'a unit'} is in {name}, which is not here"
 
-def read_units(sections: DebugSections) -> Units:
+
+def read_units(sections: DebugSections, limits: Limits = DEFAULT_LIMITS) -> Units:
     """Read the header and the first DIE of every unit of ``.debug_info``.
 
     Type units are passed over. A unit that cannot be read is left out with a warning, and one whose length leads out
-    of the section ends the walk. Raises LimitExceeded for abbreviation tables that overlap without end.
+    of the section ends the walk. Raises LimitExceeded for abbreviation tables that overlap without end, and for more
+    than ``limits.debug_units``.
     """
-    abbreviations = AbbreviationTables(sections.abbreviations)
-    units: list[Unit] = []
-    strings = StringReader(sections)
-    warnings = Warnings()
-    for cursor, start, offset_size in _walk(sections.info, warnings):
-        try:
-            unit = _read_header(cursor, start, offset_size, len(units))
-            if unit is not None:
-                _read_first_die(sections, strings, unit, abbreviations)
-                units.append(unit)
-        except (Malformed, Unsupported) as error:
-            warnings.add(f"{sections.info.name}+{start:#x}: unit left out: {error}")
-    return Units(tuple(units), abbreviations, warnings.all())
+    reader = _UnitReader(sections, limits)
+    end = min((each.start for each in sections.info.split), default=len(sections.info.data))
+    units = reader.units(0, end)
+    if sections.info.split:
+        units = _with_split(units, reader.split_units(), reader.warnings)
+    return Units(tuple(units), reader.abbreviations, reader.warnings.all())
 
 
-def _walk(info: DebugSection, warnings: Warnings) -> Iterator[tuple[Cursor, int, int]]:
-    """A cursor after the length field of every unit, the unit's offset and its offset size."""
-    data, at = info.data, 0
-    while at < len(data):
-        cursor = Cursor(data, info.name, at, len(data))
+def split_units(sections: DebugSections, limits: Limits = DEFAULT_LIMITS) -> tuple[Unit, ...]:
+    """The units of ``.dwo`` files, whether the object has their skeletons or not."""
+    return tuple(_UnitReader(sections, limits).split_units())
+
+
+class _UnitReader:
+    """Reads units of ``.debug_info``; those that cannot be read are named in ``warnings``."""
+
+    def __init__(self, sections: DebugSections, limits: Limits) -> None:
+        self._most = self._left = limits.debug_units
+        self.abbreviations = AbbreviationTables(sections.abbreviations)
+        self.warnings = Warnings()
+        self._sections = sections
+        self._strings = StringReader(sections)
+
+    def units(self, start: int, end: int, contributions: Contributions | None = None) -> list[Unit]:
+        """Those of ``.debug_info[start:end]``; split ones where ``contributions`` are given."""
+        found: list[Unit] = []
+        for cursor, at, offset_size in _walk(self._sections.info, start, end, self.warnings):
+            self._count()
+            try:
+                unit = _read_header(cursor, at, offset_size, len(found))
+                if unit is not None:
+                    self._read_first_die(unit, contributions)
+                    found.append(unit)
+            except (Malformed, Unsupported) as error:
+                self.warnings.add(f"{self._sections.info.name}+{at:#x}: unit left out: {error}")
+        return found
+
+    def _count(self) -> None:
+        if not self._left:
+            what = f"has more than debug_units = {self._most} units"
+            raise exceeded("debug_units", self._most, what, self._sections.info.name)
+        self._left -= 1
+
+    def split_units(self) -> list[Unit]:
+        """Those of ``.dwo`` files, which stand behind all others."""
+        return [unit for each in self._sections.info.split for unit in self.units(each.start, each.end, each)]
+
+    def _read_first_die(self, unit: Unit, contributions: Contributions | None) -> None:
+        if contributions is not None:
+            unit.contributions = contributions
+            unit.abbreviations += contributions.abbreviations
+        _read_first_die(self._sections, self._strings, unit, self.abbreviations)
+
+
+def _with_split(units: Sequence[Unit], split: Sequence[Unit], warnings: Warnings) -> list[Unit]:
+    """``units`` with split units, which come last, in the place of their skeletons."""
+    skeletons = {unit.dwo_id: unit for unit in units if unit.dwo_id is not None}
+    first = {unit.dwo_id: unit for unit in reversed(split)}
+    found = [
+        replace(
+            unit,
+            comp_dir=skeletons[unit.dwo_id].comp_dir,
+            stmt_list=skeletons[unit.dwo_id].stmt_list,
+            low_pc=skeletons[unit.dwo_id].low_pc,
+            addr_base=skeletons[unit.dwo_id].addr_base,
+            ranges_base=_ranges_base(unit, skeletons[unit.dwo_id]),
+        )
+        for unit in split
+        if unit.dwo_id in skeletons and first[unit.dwo_id] is unit
+    ]
+    if len(found) < len(split):
+        warnings.add(
+            f"{len(split) - len(found)} split units belong to no unit of this object: they are of another build"
+        )
+    known = {unit.dwo_id for unit in found}
+    kept = [unit for unit in units if unit.dwo_id is None or unit.dwo_id not in known]
+    return [replace(unit, number=number) for number, unit in enumerate([*kept, *found])]
+
+
+def _ranges_base(unit: Unit, skeleton_unit: Unit) -> int:
+    """What offsets of range lists in a split unit count from: those of DWARF 4 are lists of the object itself."""
+    if unit.version < 5 or unit.contributions is None:
+        return skeleton_unit.ranges_base
+    return unit.contributions.range_lists
+
+
+def _walk(info: DebugSection, start: int, end: int, warnings: Warnings) -> Iterator[tuple[Cursor, int, int]]:
+    """A cursor after the length field of every unit in ``info[start:end]``, the unit's offset and its offset size."""
+    data, at, end = info.data, start, min(end, len(info.data))
+    while at < end:
+        cursor = Cursor(data, info.name, at, end)
         try:
             length, offset_size = cursor.initial_length()
         except SymdError as error:
             warnings.add(f"the rest of the section is left out: {error}")
             return
-        if length > len(data) - cursor.at:
+        if length > end - cursor.at:
             warnings.add(f"{info.name}+{at:#x}: the rest is left out: unit length {length:#x} passes the section's end")
             return
         cursor.end = cursor.at + length
@@ -121,10 +217,9 @@ def _read_header(cursor: Cursor, start: int, offset_size: int, number: int) -> U
         raise Unsupported(f"addresses of {address_size} bytes")
     if kind in _TYPE_UNITS:
         return None
-    if kind in _ID_UNITS:
-        cursor.skip(8)
+    dwo_id = cursor.unsigned(8) if kind in _ID_UNITS else None
     widths = Widths(address_size, offset_size, address_size if version == 2 else offset_size)
-    return Unit(number, start, cursor.end, cursor.at, version, widths, abbreviations)
+    return Unit(number, start, cursor.end, cursor.at, version, widths, abbreviations, dwo_id=dwo_id)
 
 
 def _read_first_die(
@@ -137,7 +232,7 @@ def _read_first_die(
     abbreviation = abbreviations.table(unit.abbreviations, unit.widths).get(code)
     if abbreviation is None:
         raise cursor.fail(f"abbreviation {code} is not declared", unit.dies)
-    unit.tag = abbreviation.tag
+    unit.tag, unit.has_children = abbreviation.tag, abbreviation.has_children
     _take(sections, strings, unit, _values(cursor, abbreviation))
 
 
@@ -161,15 +256,20 @@ def _take(
 
     # After the header of the contribution, where no attribute says it; GNU's extension of DWARF 4 has no header.
     header = (8 if unit.widths.offset == 4 else 16) if unit.version >= 5 else 0
-    unit.str_offsets_base = number(_STR_OFFSETS_BASE, header)
+    own = unit.contributions or _NO_CONTRIBUTIONS
+    unit.str_offsets_base = number(_STR_OFFSETS_BASE, own.string_offsets + header)
     unit.addr_base = number(_ADDR_BASE, number(_GNU_ADDR_BASE, header))
     unit.states_addr_base = _ADDR_BASE in values
-    unit.rnglists_base = number(_RNGLISTS_BASE, header + 4 if header else 0)
+    unit.rnglists_base = number(_RNGLISTS_BASE, own.range_lists + (header + 4 if header else 0))
+    unit.ranges_base = number(_GNU_RANGES_BASE, 0)
+    if _GNU_DWO_ID in values:
+        unit.dwo_id = number(_GNU_DWO_ID, 0)
     form, line_table = values.get(_STMT_LIST, (0, None))
     unit.stmt_list = line_table if form in forms.OFFSETS and isinstance(line_table, int) else None
     unit.low_pc = _address(sections, unit, *values.get(_LOW_PC, (0, None)))
     unit.comp_dir = _text(sections, strings, unit, *values.get(_COMP_DIR, (0, None)))
     unit.name = _text(sections, strings, unit, *values.get(_NAME, (0, None)))
+    unit.dwo_name = _text(sections, strings, unit, *values.get(_DWO_NAME, values.get(_GNU_DWO_NAME, (0, None))))
 
 
 def _address(sections: DebugSections, unit: Unit, form: int, value: int | bytes | None) -> int:

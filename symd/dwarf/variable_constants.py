@@ -2,7 +2,7 @@
 base types and languages.
 
 Sources: DWARF 5, chapter 7 ("Data Representation"), and https://dwarfstd.org/languages.html for languages named since;
-binutils' dwarf2.def for DW_*_GNU_*; IGC's DIE.hpp and its emitter (DwarfCompileUnit.cpp) for DW_OP_INTEL_*.
+binutils' dwarf2.def for DW_*_GNU_*; LLVM's Dwarf.def for DW_OP_LLVM_*; IGC's DIE.hpp and its emitter (DwarfCompileUnit.cpp) for DW_OP_INTEL_*.
 """
 
 from __future__ import annotations
@@ -178,6 +178,7 @@ class Op(IntEnum):
     DW_OP_convert = 0xA8
     DW_OP_reinterpret = 0xA9
     DW_OP_GNU_push_tls_address = 0xE0
+    DW_OP_LLVM_user = 0xE9
     DW_OP_INTEL_regs = 0xEB
     DW_OP_INTEL_push_bit_piece_stack = 0xEC
     DW_OP_INTEL_push_simd_lane = 0xED
@@ -199,6 +200,23 @@ class Op(IntEnum):
     DW_OP_INTEL_regval_bits = 0xFE
 
 
+class LlvmOp(IntEnum):
+    """Operations whose number follows DW_OP_LLVM_user."""
+
+    DW_OP_LLVM_nop = 0x01
+    DW_OP_LLVM_form_aspace_address = 0x02
+    DW_OP_LLVM_push_lane = 0x03
+    DW_OP_LLVM_offset = 0x04
+    DW_OP_LLVM_offset_uconst = 0x05
+    DW_OP_LLVM_bit_offset = 0x06
+    DW_OP_LLVM_call_frame_entry_reg = 0x07
+    DW_OP_LLVM_undefined = 0x08
+    DW_OP_LLVM_aspace_bregx = 0x09
+    DW_OP_LLVM_piece_end = 0x0A
+    DW_OP_LLVM_extend = 0x0B
+    DW_OP_LLVM_select_bit_piece = 0x0C
+
+
 class Lle(IntEnum):
     """Kinds of entries of location lists (7.7.3)."""
 
@@ -212,6 +230,16 @@ class Lle(IntEnum):
     DW_LLE_start_end = 0x07
     DW_LLE_start_length = 0x08
     DW_LLE_GNU_view_pair = 0x09
+
+
+class GnuLle(IntEnum):
+    """Kinds of entries of location lists in ``.debug_loc.dwo`` (GCC's wiki, "DebugFission")."""
+
+    DW_LLE_GNU_end_of_list_entry = 0x00
+    DW_LLE_GNU_base_address_selection_entry = 0x01
+    DW_LLE_GNU_start_end_entry = 0x02
+    DW_LLE_GNU_start_length_entry = 0x03
+    DW_LLE_GNU_offset_pair_entry = 0x04
 
 
 class Ate(IntEnum):

@@ -57,7 +57,20 @@ def inflate(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     return _exactly(result, size, "zlib", where)
 
 
-def expand_zstd(data: bytes, size: int, budget: Budget, where: str) -> bytes:
+def zstd_size(data: bytes, where: str) -> int:
+    """The bytes to which a zstd frame expands, as it says itself. Raises Malformed."""
+    import zstandard  # noqa: PLC0415 - few modules have such a part
+
+    try:
+        size: int = zstandard.get_frame_parameters(data).content_size
+    except zstandard.ZstdError as error:
+        raise Malformed(f"zstd data is damaged: {error}", where=where) from error
+    if size == zstandard.CONTENTSIZE_UNKNOWN:
+        raise Malformed("zstd data does not say to how many bytes it expands", where=where)
+    return size
+
+
+def expand_zstd(data: bytes | memoryview, size: int, budget: Budget, where: str) -> bytes:
     """A zstd frame that must expand to exactly ``size`` bytes."""
     import zstandard  # noqa: PLC0415 - few modules have such a part
 

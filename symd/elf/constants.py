@@ -16,6 +16,7 @@ ELFDATA2LSB: Final = 1
 ELFDATA2MSB: Final = 2
 EV_CURRENT: Final = 1
 
+ELFOSABI_CUDA: Final = 0x33
 ELFOSABI_AMDGPU_HSA: Final = 64
 ELFOSABI_AMDGPU_PAL: Final = 65
 ELFOSABI_AMDGPU_MESA3D: Final = 66
@@ -27,6 +28,7 @@ ELFABIVERSION_CUDA_V2: Final = 8
 ET_REL: Final = 1
 ET_EXEC: Final = 2
 ET_DYN: Final = 3
+ET_CORE: Final = 4
 ET_OPENCL_SOURCE: Final = 0xFF01
 """The first of the types that NEO defines for its own files."""
 ET_OPENCL_DEBUG: Final = 0xFF05
@@ -98,6 +100,9 @@ SHN_UNDEF: Final = 0
 SHN_LORESERVE: Final = 0xFF00
 SHN_XINDEX: Final = 0xFFFF
 
+R_X86_64_RELATIVE: Final = 8
+R_AARCH64_RELATIVE: Final = 1027
+
 ELFCOMPRESS_ZLIB: Final = 1
 ELFCOMPRESS_ZSTD: Final = 2
 
@@ -105,6 +110,7 @@ STB_LOCAL: Final = 0
 STT_NOTYPE: Final = 0
 STT_OBJECT: Final = 1
 STT_FUNC: Final = 2
+STT_SECTION: Final = 3
 STT_AMDGPU_HSA_KERNEL: Final = 10
 STO_CUDA_ENTRY: Final = 0x10
 """The bit of st_other that makes a function a kernel."""
@@ -129,6 +135,7 @@ NT_AMD_HSA_ISA_VERSION: Final = 3
 NT_AMD_HSA_METADATA: Final = 10
 NT_AMD_HSA_ISA_NAME: Final = 11
 NT_AMDGPU_METADATA: Final = 32
+NT_AMDGPU_CORE_STATE: Final = 33
 NT_INTELGT_PRODUCT_FAMILY: Final = 1
 NT_INTELGT_GFXCORE_FAMILY: Final = 2
 NT_INTELGT_TARGET_METADATA: Final = 3

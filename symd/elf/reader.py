@@ -119,6 +119,8 @@ class Elf:
     data: bytes = field(repr=False)
     sections: tuple[Section, ...] = field(repr=False)
     segments: tuple[Segment, ...] = field(default=(), repr=False)
+    extents: tuple[slice, ...] = field(default=(), repr=False)
+    """Where the file has each section as it is stored."""
 
     @cached_property
     def by_name(self) -> dict[str, Section]:
@@ -185,8 +187,8 @@ def parse(data: bytes, budget: Budget, where: str = "ELF", *, section_table: boo
     """Read header, section and program header tables; without ``section_table`` as if the image had none. Raises Malformed
     where a table or a section leaves the file, Unsupported for big-endian images."""
     header = parse_header(data, where)
-    sections = _sections(data, header, budget, where) if section_table else ()
-    return Elf(header, data, sections, _segments(data, header, sections, where))
+    sections, extents = _sections(data, header, budget, where) if section_table else ((), ())
+    return Elf(header, data, sections, _segments(data, header, sections, where), extents)
 
 
 def parse_header(data: bytes, where: str = "ELF") -> Header:
@@ -248,10 +250,10 @@ def section_names(data: bytes, header: Header, headers: Sequence[_RawHeader], wh
     return strings_at(table, [each[0] for each in headers], where)
 
 
-def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[Section, ...]:
+def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[tuple[Section, ...], tuple[slice, ...]]:
     headers = _section_table(data, header, where)
     names = section_names(data, header, headers, where)
-    result, held = [], 0
+    result, extents, held = [], [], 0
     for number, (fields, name) in enumerate(zip(headers, names, strict=True)):
         _, kind, flags, address, offset, size, link, info, _, entry_size = fields
         place = f"{where}: section {number} {name}".rstrip()
@@ -259,13 +261,14 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
         extent = slice(0, 0) if empty else _extent(data, offset, size, place)
         if flags & (SHF_ALLOC | SHF_EXECINSTR):
             _check_addresses(address, size, place)
+        extents.append(extent)
         held += extent.stop - extent.start
         if held > _OVERLAP * len(data):
             raise Malformed("sections overlap so much that they hold eight times the file", where=place)
         content: Callable[[], bytes] = partial(getitem, data, extent)  # type: ignore[assignment] # of bytes it is bytes
         section = Section(number, name, kind, flags, address, size, content, link, info, entry_size)
         result.append(decompressed(section, header.bits, budget, place))
-    return tuple(result)
+    return tuple(result), tuple(extents)
 
 
 def _extent(data: bytes, offset: int, size: int, where: str) -> slice:

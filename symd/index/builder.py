@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from symd.index.contradiction_notes import noted
 from symd.index.format import Column, compress, encode, encode_strings, narrow
 from symd.index.functions import module_functions
 from symd.index.interner import Interner
-from symd.index.locations import module_ranges
+from symd.index.locations import ModuleRanges, module_ranges
 from symd.index.module_tables import DecodedObject, ModuleTables, module_tables
 from symd.index.packing import pack_ranges, pack_table
 from symd.index.schema import RowTable, check_names
@@ -18,50 +19,59 @@ from symd.index.starts import encode_starts
 from symd.index.summary import pack
 from symd.model.summaries import ModuleSummary
 
-__all__ = ("DecodedObject", "build")
+__all__ = ("DecodedObject", "build", "build_unless_suspect")
 
 
 def build(objects: Sequence[DecodedObject], summary: ModuleSummary) -> bytes:
     """The index file of a module."""
-    written = columns(objects, summary)
+    strings = Interner()
+    module = module_tables(objects, strings)
+    return _encoded(columns(objects, summary, module, module_ranges(module), strings))
+
+
+def build_unless_suspect(objects: Sequence[DecodedObject], summary: ModuleSummary) -> bytes | None:
+    """The same of a part of the debug data; None where that seems to contradict itself, which only all of it decides."""
+    strings = Interner()
+    module = module_tables(objects, strings)
+    found = module_ranges(module)
+    return None if found.suspected else _encoded(columns(objects, summary, module, found, strings))
+
+
+def _encoded(written: dict[str, Column]) -> bytes:
     check_names(written)
     return encode(written)
 
 
-def columns(objects: Sequence[DecodedObject], summary: ModuleSummary) -> dict[str, Column]:
-    """The columns of that file; ``schema`` says what each means."""
-    strings = Interner()
-    module = module_tables(objects, strings)
-    found = module_ranges(module)
-    of_objects = _objects(objects, module, strings)
+def columns(
+    objects: Sequence[DecodedObject],
+    summary: ModuleSummary,
+    module: ModuleTables,
+    found: ModuleRanges,
+    strings: Interner,
+) -> dict[str, Column]:
+    """The columns of an index file; ``schema`` says what each means."""
+    of_objects, kernels = object_columns(objects, module, strings), kernel_columns(module)
     texts = strings.values
     numbers = {
         **of_objects,
-        **_text_sections(module),
-        **_kernels(module, texts),
+        **section_columns(module),
+        **kernels,
+        "kernel_by_name": in_order_of_names(kernels["kernel_name"], texts),
         "file_object": module.files[0],
         "file_name": module.files[1],
-        "frame_owner": found.frames.owner,
-        "frame_kernel": found.frames.kernel,
-        "frame_file": found.frames.file,
-        "frame_line": found.frames.line,
-        "owner_name": found.owners.name,
-        "owner_linkage_name": found.owners.linkage_name,
-        "owner_inlined": found.owners.inlined,
-        "owner_parent": found.owners.parent,
-        "owner_file": found.owners.file,
-        "owner_line": found.owners.line,
-        "owner_column": found.owners.column,
+        **written_columns(found),
+        **frame_columns(found),
+        **owner_columns(found),
     }
     result = {name: narrow(column) for name, column in numbers.items()}
-    result |= {**encode_starts(found.start), **pack_ranges(found), **_packed_tables(module)}
+    result |= {**encode_starts([found.start]), **pack_ranges(found), **_packed_tables(module)}
     result["string_ends"], result["string_data"] = encode_strings(texts)
     result["module_sha256"] = np.frombuffer(bytes.fromhex(summary.sha256), np.uint8)
-    result["summary"] = compress(pack(summary))
+    result["summary"] = compress(pack(noted(summary, objects, module.texts, found.stretches)))
     return result
 
 
-def _objects(objects: Sequence[DecodedObject], module: ModuleTables, strings: Interner) -> dict[str, Column]:
+def object_columns(objects: Sequence[DecodedObject], module: ModuleTables, strings: Interner) -> dict[str, Column]:
     codes = [item.code for item in objects]
     return {
         "object_path": strings.add_all([code.path for code in codes]),
@@ -71,7 +81,7 @@ def _objects(objects: Sequence[DecodedObject], module: ModuleTables, strings: In
     }
 
 
-def _text_sections(module: ModuleTables) -> dict[str, Column]:
+def section_columns(module: ModuleTables) -> dict[str, Column]:
     texts = module.texts
     return {
         "section_object": texts.object,
@@ -83,27 +93,49 @@ def _text_sections(module: ModuleTables) -> dict[str, Column]:
     }
 
 
-def _kernels(module: ModuleTables, texts: Sequence[str]) -> dict[str, Column]:
-    """Those in text, and their numbers in the order of their names, so that one is found without reading all."""
+def kernel_columns(module: ModuleTables) -> dict[str, Column]:
+    """Those in text."""
     kernels = module.kernels
     known = np.flatnonzero(kernels.section >= 0)
-    names = [texts[number] for number in kernels.name[known].tolist()]
     return {
         "kernel_object": kernels.object[known],
         "kernel_name": kernels.name[known],
         "kernel_section": kernels.section[known],
         "kernel_offset": kernels.offset[known],
         "kernel_size": kernels.size[known],
-        "kernel_by_name": np.array(sorted(range(len(names)), key=names.__getitem__), np.uint32),
     }
 
 
-def _packed_tables(module: ModuleTables) -> dict[str, Column]:
-    functions, rows = module_functions(module), module.rows
+def in_order_of_names(name: Column, texts: Sequence[str]) -> Column:
+    """Kernels' numbers in the order of their names, so that one is found without reading all. ``name`` has each one's
+    number in ``texts``."""
+    names = [texts[number] for number in name.tolist()]
+    return np.array(sorted(range(len(names)), key=names.__getitem__), np.uint32)
+
+
+def written_columns(found: ModuleRanges) -> dict[str, Column]:
+    written: Sequence[Column] = found.written
+    return {f"written_{name}": column for name, column in zip(found.written._fields, written, strict=True)}
+
+
+def frame_columns(found: ModuleRanges) -> dict[str, Column]:
+    return {f"frame_{name}": column for name, column in zip(found.frames._fields, found.frames, strict=True)}
+
+
+def owner_columns(found: ModuleRanges) -> dict[str, Column]:
+    return {f"owner_{name}": column for name, column in zip(found.owners._fields, found.owners, strict=True)}
+
+
+def row_table(module: ModuleTables) -> RowTable:
+    rows = module.rows
     section = np.broadcast_to(rows.section, len(rows.offset))
-    row_table = RowTable(section, rows.offset, rows.file, rows.line, rows.column, rows.flags)
+    return RowTable(section, rows.offset, rows.file, rows.line, rows.column, rows.flags)
+
+
+def _packed_tables(module: ModuleTables) -> dict[str, Column]:
+    functions = module_functions(module)
     return {
         "function_count": narrow(np.array([len(functions.object)])),
-        "function_data": np.frombuffer(pack_table(functions), np.uint8),
-        "row_data": np.frombuffer(pack_table(row_table), np.uint8),
+        "function_data": pack_table(functions),
+        "row_data": pack_table(row_table(module)),
     }

@@ -17,7 +17,7 @@ from symd.model.answers import Reason
 from symd.model.columns import I64
 
 RESERVED = max(Reason) + 1
-"""Locations 1 to 11 carry a reason alone, under its own number; after them stands one for each call that was inlined,
+"""Locations 1 to 14 carry a reason alone, under its own number; after them stands one for each call that was inlined,
 then one for each range."""
 NO_DEBUG_DATA = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
 """Why code of nobody has no debug information: there its kernel's name is the function's."""
@@ -26,8 +26,8 @@ NO_DEBUG_DATA = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
 class DerivedColumns:
     """What follows from ``columns``, each when it is first asked for, and then kept."""
 
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
+    def __init__(self, columns: Columns, *, as_written: bool = False) -> None:
+        self._columns, self._as_written = columns, as_written
 
     @cached_property
     def starts(self) -> Starts:
@@ -37,7 +37,7 @@ class DerivedColumns:
     @cached_property
     def ranges(self) -> RangePages:
         """Frame, line, column and reason of each range."""
-        return RangePages(self._columns)
+        return RangePages(self._columns, as_written=self._as_written)
 
     def check(self) -> None:
         """Raises DataLoss where starts contradict each other, or are not as many as ranges."""
@@ -113,6 +113,8 @@ class DerivedColumns:
         table = RowTable(*unpack_table(columns.row_data, count, len(RowTable._fields)))
         _check_numbers(len(columns.section_object), table.section)
         _check_numbers(len(columns.string_ends), table.file)
+        _check_numbers(1 << 32, table.line, table.column)
+        _check_numbers(1 << 8, table.flags)
         return table
 
     @cached_property

@@ -15,9 +15,11 @@ of a column's meaning or of the decoding in front of it raises it.
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,12 +27,16 @@ from numpy.typing import NDArray
 
 from symd.errors import DataLoss
 
-VERSION = 6
+VERSION = 11
 """History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
 numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
 compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
 names: ``section_*`` and ``*_section`` where columns were named after places, ``object_compiler_input``; 6, with the digest of its module, so
-that an index under another module's name is not believed."""
+that an index under another module's name is not believed; 7, inlined calls of NonSemantic.Shader.DebugInfo.200, with columns; labels
+of assembly inside functions name no frame, and rows end with the functions that they begin in; 8, ``written_*``: ranges where the debug
+data contradicts itself are answered otherwise than rows and scopes say; 9, also where only variables and blocks do; 10, ``section_address`` is the
+device address in core dumps of AMD's GPUs; 11, owners that are inlined copies of which nothing says where their code is: they
+decide where a line belongs."""
 
 MAGIC = b"SYMDIDX\0"
 _HEADER = struct.Struct("<8sIIII")
@@ -42,6 +48,8 @@ _DTYPES: dict[bytes, np.dtype[Any]] = {
 }
 _LEVEL = 1
 """Zstandard's: more takes several times as long for a few per cent."""
+_AT_ONCE = 1 << 22
+"""So many bytes are compressed in one step. Of more, which are compressed as they come, the frame differs a little."""
 _LARGEST = 1 << 33
 """Bytes that a compressed column may claim to hold; more is damage."""
 
@@ -60,7 +68,7 @@ def narrow(values: Column) -> Column:
 
 def encode(columns: Columns) -> bytes:
     """Columns (one-dimensional, unsigned integers) as an index file."""
-    at = _HEADER.size + _COLUMN.size * len(columns)
+    at = table_size(len(columns))
     table: list[bytes] = []
     chunks: list[bytes | memoryview] = []
     for name, column in columns.items():
@@ -68,12 +76,27 @@ def encode(columns: Columns) -> bytes:
         stored = np.ascontiguousarray(column[:1] if equal else column)
         pad = -at % column.itemsize
         chunks += [bytes(pad), stored.data]
-        table.append(_COLUMN.pack(name.encode(), column.dtype.str.encode(), at + pad, len(column), len(stored)))
+        table.append(described_column(name, column.dtype, at + pad, len(column), len(stored)))
         at += pad + stored.nbytes
     checksum = 0
     for part in (*table, *chunks):
         checksum = zlib.crc32(part, checksum)
-    return b"".join([_HEADER.pack(MAGIC, VERSION, len(columns), checksum, 0), *table, *chunks])
+    return b"".join([header(len(columns), checksum), *table, *chunks])
+
+
+def table_size(columns: int) -> int:
+    """Bytes in front of the first of so many columns."""
+    return _HEADER.size + _COLUMN.size * columns
+
+
+def header(columns: int, checksum: int) -> bytes:
+    """What a file of so many columns begins with."""
+    return _HEADER.pack(MAGIC, VERSION, columns, checksum, 0)
+
+
+def described_column(name: str, dtype: np.dtype[Any], offset: int, entries: int, stored: int) -> bytes:
+    """A column's entry in the table."""
+    return _COLUMN.pack(name.encode(), dtype.str.encode(), offset, entries, stored)
 
 
 def decode(buffer: memoryview | bytes) -> Stored:
@@ -150,16 +173,32 @@ class Compressor:
     def __init__(self) -> None:
         import zstandard  # noqa: PLC0415 - many a process that opens an index never needs it
 
-        self._frame = zstandard.ZstdCompressor(level=_LEVEL).compress
+        self._zstandard = zstandard.ZstdCompressor(level=_LEVEL)
 
     def __call__(self, *parts: Column | bytes) -> bytes:
         """The parts one after the other, as one frame."""
-        return self._frame(b"".join([part if isinstance(part, bytes) else part.data for part in parts]))
+        return self._zstandard.compress(b"".join([part if isinstance(part, bytes) else part.data for part in parts]))
+
+    def pieces(self, size: int, parts: Iterable[Column | bytes]) -> Iterator[bytes]:
+        """The same, of parts that take ``size`` bytes together. Of many bytes neither the parts nor the frame need be in
+        memory as a whole; the frame is the same however they are cut."""
+        if size <= _AT_ONCE:
+            yield self(*parts)
+            return
+        frame = self._zstandard.compressobj(size=size)
+        for part in parts:
+            yield frame.compress(part if isinstance(part, bytes) else np.ascontiguousarray(part).data)
+        yield frame.flush()
 
 
 def compress(data: bytes) -> Column:
     """Bytes as a compressed column."""
-    return np.frombuffer(Compressor()(data), np.uint8)
+    return compress_parts(len(data), [data])
+
+
+def compress_parts(size: int, parts: Iterable[Column | bytes]) -> Column:
+    """Parts that take ``size`` bytes together as one compressed column."""
+    return np.frombuffer(b"".join(Compressor().pieces(size, parts)), np.uint8)
 
 
 def decompress(column: Column) -> bytes:
@@ -192,11 +231,52 @@ class Strings(Sequence[str]):
         start = self._ends.item(at - 1) if at > 0 else 0
         return str(self._data[start : self._ends.item(at)], "utf-8", "replace")
 
+    def holding(self, text: str) -> Column:
+        """The numbers of the strings that ``text`` is a part of, ascending."""
+        wanted = text.encode("utf-8", "replace")
+        if not wanted:
+            return np.arange(len(self))
+        search, ends = re.compile(re.escape(wanted)).search, self._ends.data
+        numbers, at = [], 0
+        while match := search(self._data, at):
+            number = bisect_right(ends, match.start())
+            at = ends[number]  # further matches that begin in this string tell nothing new
+            if match.end() <= at:
+                numbers.append(number)
+        return np.array(numbers, np.int64)
+
+    def equal_to(self, texts: Collection[str]) -> dict[str, list[int]]:
+        """For those of ``texts`` that are here, their numbers, ascending: one at most, where each is interned once."""
+        wanted = [text.encode("utf-8", "replace") for text in texts]
+        sizes = np.diff(self._ends, prepend=self._ends.dtype.type(0))
+        alike = np.flatnonzero(np.isin(sizes, [len(each) for each in wanted]))
+        size, end, letters = sizes[alike], self._ends[alike].astype(np.int64), np.frombuffer(self._data, np.uint8)
+        filled = np.flatnonzero(size)
+        first, last = (np.array([each[at] for each in wanted if each], np.uint8) for at in (0, -1))
+        ends = np.isin(letters[end[filled] - size[filled]], first) & np.isin(letters[end[filled] - 1], last)
+        known, found = frozenset(texts), dict[str, list[int]]()
+        for number in np.delete(alike, filled[~ends]).tolist():
+            text = self[number]
+            if text in known:
+                found.setdefault(text, []).append(number)
+        return found
+
+    @property
+    def letters(self) -> int:
+        """Bytes of all strings together."""
+        return len(self._data)
+
 
 def encode_strings(strings: Sequence[str]) -> tuple[Column, Column]:
     """(ends, bytes) columns of ``strings``."""
+    sizes, data = encoded_strings(strings)
+    return narrow(np.cumsum(sizes)), np.frombuffer(data, np.uint8)
+
+
+def encoded_strings(strings: Sequence[str]) -> tuple[Column, bytes]:
+    """(their sizes in bytes, their bytes end to end)."""
     data = "".join(strings).encode("utf-8", "replace")
     sizes = np.fromiter(map(len, strings), np.uint64, len(strings))
     if int(sizes.sum()) != len(data):
         sizes = np.array([len(text.encode("utf-8", "replace")) for text in strings], np.uint64)
-    return narrow(np.cumsum(sizes)), np.frombuffer(data, np.uint8)
+    return sizes, data

@@ -3,12 +3,15 @@ and how many inlined copies of it its code object has."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 
 from symd.index.distinct import grouped
 from symd.index.format import Column
+from symd.index.lost_copies import lost_copies
 from symd.index.module_tables import ModuleTables, NamedRanges
 from symd.index.schema import FunctionTable
 from symd.model.columns import I64
@@ -126,15 +129,39 @@ def _around(scopes: _Entries, lost: I64, symbols: NamedRanges) -> list[int]:
     for number, (section, name, offset, end) in enumerate(zip(*(each.tolist() for each in columns), strict=True)):
         spans.setdefault((section, name), []).append((offset, end, number))
     columns = scopes.section, scopes.offset, scopes.name, scopes.linkage_name
+    places = list(zip(*(each[lost].tolist() for each in columns), strict=True))
+    wanted: dict[tuple[int, int], set[int]] = {}
+    for section, offset, *names in places:
+        for key in ((section, name) for name in names):
+            if key in spans:
+                wanted.setdefault(key, set()).add(offset)
+    known = {key: _first_around(spans[key], sorted(offsets)) for key, offsets in wanted.items()}
     found = []
-    for section, offset, *names in zip(*(each[lost].tolist() for each in columns), strict=True):
-        around = [span for name in names for span in spans.get((section, name), ())]
-        found.append(next((number for start, end, number in around if start <= offset < end), -1))
+    for section, offset, *names in places:
+        of_names = (known.get((section, name), {}).get(offset, -1) for name in names)
+        found.append(next((number for number in of_names if number >= 0), -1))
+    return found
+
+
+def _first_around(spans: list[tuple[int, int, int]], offsets: Sequence[int]) -> dict[int, int]:
+    """For each of some ascending offsets the lowest number of a span (start, end, number) that holds it; those that none
+    holds are left out."""
+    waiting = sorted(spans, reverse=True)
+    begun: list[tuple[int, int]] = []
+    found = {}
+    for offset in offsets:
+        while waiting and waiting[-1][0] <= offset:
+            _, end, number = waiting.pop()
+            heappush(begun, (number, end))
+        while begun and begun[0][1] <= offset:
+            heappop(begun)
+        if begun:
+            found[offset] = begun[0][0]
     return found
 
 
 def _copied(module: ModuleTables) -> _Copies:
-    scopes = np.flatnonzero(module.scopes.inlined)
+    scopes = np.flatnonzero((module.scopes.inlined != 0) & ~lost_copies(module))
     object_, name, linkage = (
         column[scopes] for column in (module.scopes.object, module.scopes.name, module.scopes.linkage_name)
     )

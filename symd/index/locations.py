@@ -8,15 +8,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.index.contradictions import Contradictions, Text, contradictions
 from symd.index.cover import Points, innermost, smallest_cover, spread
 from symd.index.distinct import Groups, combined, grouped, runs
 from symd.index.format import Column
 from symd.index.module_tables import ModuleTables, RowTables, TextSections
+from symd.index.row_ends import within_functions
 from symd.model.answers import Reason
 from symd.model.columns import I64, U32
 from symd.model.debug_info import NO_PARENT, RowFlag
 
-_NO_LINE = 0xFFFFFFFF
+NO_LINE = 0xFFFFFFFF
+"""One less than the lowest of no lines."""
 
 
 class Frames(NamedTuple):
@@ -42,9 +45,34 @@ class Owners(NamedTuple):
     column: Column
 
 
+class Written(NamedTuple):
+    """What rows and scopes say of ranges that are answered otherwise: ``range`` numbers in order, each with its frame,
+    line, column and reason as written."""
+
+    range: I64
+    frame: I64
+    line: U32
+    column: Column
+    reason: Column
+
+
+class Stretches(NamedTuple):
+    """Text positions [start, stop) that are answered otherwise than written, neighbours of one ``reason`` joined;
+    ``torn`` as ``Contradictions`` has it."""
+
+    start: Column
+    stop: Column
+    reason: Column
+    torn: NDArray[np.bool_]
+
+
+_NOTHING, _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.uint32)
+
+
 class ModuleRanges(NamedTuple):
     """``start`` holds the text positions where ranges begin; ``line`` (0: none), ``column`` and ``reason`` are
-    equally long. From each entry of ``run``, a range, to the next the frame is that of ``run_frame``."""
+    equally long. From each entry of ``run``, a range, to the next the frame is that of ``run_frame``. ``suspected`` as
+    ``Contradictions`` has it."""
 
     start: Column
     line: U32
@@ -54,21 +82,28 @@ class ModuleRanges(NamedTuple):
     run_frame: I64
     frames: Frames
     owners: Owners
+    written: Written = Written(_NO_LINES.astype(np.int64), _NO_LINES.astype(np.int64), _NO_LINES, _NOTHING, _NOTHING)
+    stretches: Stretches = Stretches(_NOTHING, _NOTHING, _NOTHING, _NOTHING.astype(np.bool_))
+    suspected: bool = False
 
 
 class _Areas(NamedTuple):
     """Stretches of text between boundaries of scopes, functions, kernels and sections, each of many pieces, the first
     of which is ``begin``. ``kernel`` is a string number, ``section`` says that a section begins there. Equal ``group``:
     the line of an earlier piece may stand for a missing one. ``bare`` is the ``Reason`` where a row has no line,
-    ``missing`` where there is no row."""
+    ``missing`` where there is no row. Only of ``machine_code`` need rows and scopes fit. Whose code it is stands
+    ``elsewhere``."""
 
     begin: I64
+    scope: Column
     owner: Column
     kernel: Column
     section: NDArray[np.bool_]
     group: I64
     bare: Column
     missing: Column
+    machine_code: NDArray[np.bool_]
+    elsewhere: NDArray[np.bool_]
 
 
 def module_ranges(module: ModuleTables) -> ModuleRanges:
@@ -76,14 +111,33 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
     that was decoded."""
     texts = module.texts
     base, end = texts.base[texts.decoded], (texts.base + texts.size)[texts.decoded].astype(texts.base.dtype)
-    covers = (module.ranges, module.symbols, module.kernels)
+    covers = (module.ranges, module.symbols, module.kernels, module.strays)
     origin = np.zeros(1, base.dtype)
-    own = Points(*(each.start for each in covers), *(each.stop for each in covers), base, end, origin)
-    start, row, begin = spread(*_row_spans(module.rows, texts), own)
+    own = Points(
+        *(each.start for each in covers), *(each.stop for each in covers), *module.elsewhere, base, end, origin
+    )
+    start, row, begin = spread(*within_functions(*_row_spans(module.rows, texts), module), own)
     last = end.max(initial=0)
     pieces = slice(int(np.searchsorted(start, last)))
     areas, names = _areas(module, own, begin[: int(np.searchsorted(own.values, last))], base)
-    return _merged(start[pieces], _Pieces(module, row[pieces], areas), areas, _owners(module, names))
+    start, row = start[pieces], row[pieces]
+    written = _Reading(areas, _area_of_piece(areas, len(row)))
+    position = own.values[: len(areas.begin)]
+    text = Text(row, written.area, areas.scope, areas.kernel != 0, areas.machine_code, position)
+    found = contradictions(module, text)
+    owners, stretches = _owners(module, names), _stretches(found, start, int(last))
+    if not len(found):
+        merged = _merged(start, written.filled(module, row), _WrittenPieces.none(), owners, stretches)
+        return merged._replace(suspected=found.suspected)
+    believed, answered = row.copy(), _answered(areas, found, len(row))
+    believed[found.piece[found.reason == Reason.CONTRADICTORY]] = -1
+    answered.filled(module, believed).reason[found.piece] = found.reason
+    otherwise = _WrittenPieces.of(written.filled(module, row), answered)
+    return _merged(start, answered, otherwise, owners, stretches)._replace(suspected=True)
+
+
+def _area_of_piece(areas: _Areas, count: int) -> NDArray[np.int32]:
+    return np.repeat(np.arange(len(areas.begin), dtype=np.int32), np.diff(areas.begin, append=count))
 
 
 def _row_spans(rows: RowTables, texts: TextSections) -> tuple[Column, Column]:
@@ -114,15 +168,20 @@ def _areas(module: ModuleTables, own: Points, begin: I64, bases: Column) -> tupl
     names = _scope_names(module, scope, function)
     named = _or_none(symbols.name != 0, function) | ((no_debug_reason > 0) & (kernel != 0))
     bare = np.where(np.where(scope >= 0, _or_none(names != 0, scope), named), Reason.NO_LINE, Reason.GAP)
-    symbol = np.where(function >= 0, function + (1 + len(parent)), 0)
+    elsewhere = (smallest_cover(*module.elsewhere, own)[:count] >= 0) & (scope < 0)
+    bare[elsewhere] = Reason.DEBUG_DATA_ELSEWHERE
+    symbol = np.where((function >= 0) & ~elsewhere, function + (1 + len(parent)), 0)
     areas = _Areas(
         begin=begin,
+        scope=scope,
         owner=np.where(scope >= 0, scope + 1, symbol),
         kernel=kernel,
         section=own.among(bases)[:count],
         group=combined(scope, function, code_object),
         bare=bare,
         missing=np.where(no_debug_reason, no_debug_reason, bare),
+        machine_code=_or_none(module.machine_code, code_object),
+        elsewhere=elsewhere,
     )
     return areas, names
 
@@ -163,13 +222,21 @@ def _or_none(table: Column, number: Column) -> Column:
     return np.append(table, table.dtype.type(0))[number]
 
 
-class _Pieces:
-    """What holds for each piece of text: ``line`` (0: none), ``column``, ``file`` (a string number) and ``reason``.
-    ``row`` is the number of its row, -1 where there is none; it is used up."""
+class _Reading:
+    """What holds for each piece of text, after ``filled``: ``line`` (0: none), ``column``, ``file`` (a string number) and
+    ``reason``; ``area`` is the number of its area."""
 
-    def __init__(self, module: ModuleTables, row: NDArray[np.int32], areas: _Areas) -> None:
-        rows = module.rows
-        self.area = np.repeat(np.arange(len(areas.begin), dtype=np.int32), np.diff(areas.begin, append=len(row)))
+    line: U32
+    column: Column
+    file: Column
+    reason: Column
+
+    def __init__(self, areas: _Areas, area: NDArray[np.int32]) -> None:
+        self.areas, self.area = areas, area
+
+    def filled(self, module: ModuleTables, row: NDArray[np.int32]) -> _Reading:
+        """Itself. ``row`` is the number of each piece's row, -1 where there is none; it is used up."""
+        rows, areas = module.rows, self.areas
         self.line = _of_rows(rows.line, row)
         self.reason = np.full(len(row), Reason.EXACT, np.uint8)
         none = np.flatnonzero(self.line == 0)
@@ -179,7 +246,10 @@ class _Pieces:
         reason = np.where(row[none] < 0, areas.missing[area], areas.bare[area])
         self.reason[none] = reason
         row[none[reason == Reason.GAP]] = -1
+        if areas.elsewhere.any():
+            self.reason[areas.elsewhere[self.area]] = Reason.DEBUG_DATA_ELSEWHERE
         self.column, self.file = _of_rows(rows.column, row), _of_rows(rows.file, row)
+        return self
 
     def _approximated(self, row: NDArray[np.int32], none: I64, areas: _Areas) -> I64:
         """Of the pieces without a line, ``none``, those whose row says line 0 are given the nearest earlier row of
@@ -196,6 +266,32 @@ class _Pieces:
         pieces, source = none[unknown][found], source[found]
         row[pieces], self.line[pieces] = row[source], self.line[source]
         return pieces
+
+
+class _WrittenPieces(NamedTuple):
+    """Pieces that are answered otherwise than written, also for want of a row that stood for theirs: their ``keys`` (owner,
+    kernel and file) and position as written."""
+
+    piece: I64
+    keys: tuple[Column, Column, Column]
+    line: U32
+    column: Column
+    reason: Column
+
+    @classmethod
+    def none(cls) -> _WrittenPieces:
+        nothing, u32, u8 = np.zeros(0, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.uint8)
+        return cls(nothing, (u8, u8, u8), u32, u8, u8)
+
+    @classmethod
+    def of(cls, written: _Reading, answered: _Reading) -> _WrittenPieces:
+        differs = written.areas.owner[written.area] != answered.areas.owner[answered.area]
+        for name in ("line", "column", "file", "reason"):
+            differs |= getattr(written, name) != getattr(answered, name)
+        piece = np.flatnonzero(differs)
+        areas, area = written.areas, written.area[piece]
+        keys = areas.owner[area], areas.kernel[area], written.file[piece]
+        return cls(piece, keys, written.line[piece], written.column[piece], written.reason[piece])
 
 
 def _lined_before(none: I64) -> I64:
@@ -229,35 +325,86 @@ def _earlier(none: I64, lined: I64, areas: _Areas, size: int) -> I64:
     return found
 
 
-def _base_lines(line: U32, run: I64, groups: Groups) -> U32:
+def lowest_lines(line: U32, run: I64) -> U32:
+    """One less than the lowest line of each run; the highest number where none has a line."""
+    return np.minimum.reduceat(line - np.uint32(1), run) if len(run) else np.zeros(0, np.uint32)
+
+
+def base_lines(lowest: U32, groups: Groups) -> U32:
     """One less than the lowest line of each group of runs; line 0, no line, does not count."""
-    if not len(run):
-        return np.zeros(0, np.uint32)
-    lowest = np.minimum.reduceat(line - np.uint32(1), run)  # of 0 that is the highest number
+    if not len(lowest):
+        return lowest
     base = np.minimum.reduceat(lowest[groups.order], groups.first)
-    base[base == _NO_LINE] = 0
+    base[base == NO_LINE] = 0
     return base
 
 
-def _merged(start: Column, pieces: _Pieces, areas: _Areas, owners: Owners) -> ModuleRanges:
-    """Neighbours with one frame and position become one range, except where sections begin."""
+def _answered(areas: _Areas, found: Contradictions, count: int) -> _Reading:
+    """The areas cut again, so that each piece that is answered otherwise is one, with the scope that is answered. No line
+    of another area stands for a missing one there."""
+    cuts = np.union1d(areas.begin, np.union1d(found.piece, found.piece + 1))
+    cuts = cuts[cuts < count]
+    old = np.searchsorted(areas.begin, cuts, side="right") - 1
+    at = np.searchsorted(cuts, found.piece)
+    scope, owner, group = (column[old].astype(np.int64) for column in (areas.scope, areas.owner, areas.group))
+    scope[at], owner[at] = found.scope, found.scope + 1
+    group[at] = int(group.max()) + 1 + np.arange(len(at))
+    cut = _Areas(
+        begin=cuts,
+        scope=scope,
+        owner=owner,
+        kernel=areas.kernel[old],
+        section=areas.section[old] & (areas.begin[old] == cuts),
+        group=group,
+        bare=areas.bare[old],
+        missing=areas.missing[old],
+        machine_code=areas.machine_code[old],
+        elsewhere=areas.elsewhere[old],
+    )
+    return _Reading(cut, _area_of_piece(cut, count))
+
+
+def _stretches(found: Contradictions, start: Column, end: int) -> Stretches:
+    stop = np.append(start[1:], start.dtype.type(end))[found.piece]
+    begin = start[found.piece]
+    new = np.ones(len(found), np.bool_)
+    new[1:] = (begin[1:] != stop[:-1]) | (found.reason[1:] != found.reason[:-1]) | (found.torn[1:] != found.torn[:-1])
+    first = np.flatnonzero(new)
+    last = np.append(first, len(found))[1:] - 1
+    return Stretches(begin[first], stop[last], found.reason[first], found.torn[first])
+
+
+def _merged(
+    start: Column, pieces: _Reading, written: _WrittenPieces, owners: Owners, stretches: Stretches
+) -> ModuleRanges:
+    """Neighbours with one frame and position become one range, except where sections begin, and where something else is
+    written."""
+    areas = pieces.areas
     line, column, reason, file = pieces.line, pieces.column, pieces.reason, pieces.file
     begins = np.zeros(len(start), np.bool_)
     begins[areas.begin[runs(areas.owner, areas.kernel)]] = True
     begins[1:] |= file[1:] != file[:-1]
     run = np.flatnonzero(begins)
     area = pieces.area[run]
-    keys = areas.owner[area], areas.kernel[area], file[run]
-    groups = grouped(*keys)
-    owner, kernel, of_file = (key[groups.sample] for key in keys)
-    frames = Frames(owner, kernel, of_file, _base_lines(line, run, groups))
-    distinct = runs(groups.number)
+    keys = [areas.owner[area], areas.kernel[area], file[run]]
+    groups = grouped(*(np.append(key, other) for key, other in zip(keys, written.keys, strict=True)))
+    owner, kernel, of_file = (
+        np.append(key, other)[groups.sample] for key, other in zip(keys, written.keys, strict=True)
+    )
+    lowest = np.append(lowest_lines(line, run), written.line - np.uint32(1))
+    frames = Frames(owner, kernel, of_file, base_lines(lowest, groups))
+    number, written_frame = np.split(groups.number, [len(run)])
+    distinct = runs(number)
     begins[:] = False
     begins[run := run[distinct]] = True
     begins[areas.begin[areas.section]] = True
     for each in (line, column, reason):
         begins[1:] |= each[1:] != each[:-1]
+    begins[written.piece] = True
+    begins[1:][written.piece[written.piece + 1 < len(begins)]] = True
+    ranges = np.cumsum(begins) - 1
+    as_written = Written(ranges[written.piece], written_frame, written.line, written.column, written.reason)
     if not begins.all():
         start, line, column, reason = (each[begins] for each in (start, line, column, reason))
-        run = np.cumsum(begins)[run] - 1
-    return ModuleRanges(start, line, column, reason, run, groups.number[distinct], frames, owners)
+        run = ranges[run]
+    return ModuleRanges(start, line, column, reason, run, number[distinct], frames, owners, as_written, stretches)

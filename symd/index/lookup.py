@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -27,6 +27,8 @@ _OBJECT_BYTES = 1 << 14
 """Bytes of the objects that an open index consists of."""
 _RANGES_AN_ADDRESS = 4
 """A batch with an address for so many ranges is worth working out all locations."""
+LOCATED_AT_ONCE = 1 << 16
+"""Addresses of a batch that are worked on at a time: what is made on the way takes several times their memory."""
 
 
 class KernelStart(NamedTuple):
@@ -49,6 +51,11 @@ class KernelEntry(NamedTuple):
     size: int
 
 
+def parts_of(count: int) -> Iterator[slice]:
+    """So many entries, ``LOCATED_AT_ONCE`` at a time; of none one part, which is empty."""
+    return (slice(start, min(start + LOCATED_AT_ONCE, count)) for start in range(0, max(count, 1), LOCATED_AT_ONCE))
+
+
 class Index:
     """Columns of one module, mapped or in memory. Immutable, and safe to use from several threads.
 
@@ -58,10 +65,11 @@ class Index:
 
     __slots__ = ("__dict__", "_kernel_starts", "points")
 
-    def __init__(self, buffer: memoryview | bytes) -> None:
+    def __init__(self, buffer: memoryview | bytes, *, as_written: bool = False) -> None:
         self.size = len(buffer)
+        self.buffer = buffer
         self.columns = Columns(decode(buffer))
-        self.derived = DerivedColumns(self.columns)
+        self.derived = DerivedColumns(self.columns, as_written=as_written)
         self._kernel_starts: dict[str, KernelStart] = {}
         try:
             self.points = PointLookup(self.columns, self.derived)
@@ -80,6 +88,15 @@ class Index:
         if digest is not None and found.columns.module_sha256.tobytes() != bytes.fromhex(digest):
             raise DataLoss("is the index of another module", where="index file")
         return found
+
+    def read(self, *, as_written: bool) -> Index:
+        """This index, or (``as_written``) one of the same file that answers what rows and scopes say also where they
+        contradict each other."""
+        return self._as_written if as_written else self
+
+    @cached_property
+    def _as_written(self) -> Index:
+        return Index(self.buffer, as_written=True) if len(self.columns.written_range) else self
 
     @cached_property
     def strings(self) -> Strings:
@@ -148,6 +165,12 @@ class Index:
         if not known and (known := self._find_kernels(name)):
             self._kernels_asked[name] = known
         return known
+
+    def kernel_starts(self, name: str, path: str | None) -> list[tuple[int, int]]:
+        """Where kernels of that name begin, each a section number and an offset in it, among ``chosen_sections``."""
+        entries = self.kernels_named(name)
+        places = [(each.section, each.offset) for each in entries if self.is_chosen(each.section, path)]
+        return list(dict.fromkeys(places))
 
     @cached_property
     def _kernels_asked(self) -> dict[str, tuple[KernelEntry, ...]]:
@@ -230,9 +253,14 @@ class Index:
     def located(self, section: Column, offset: Column) -> tuple[U32, Locations]:
         """(the location at each (text section number, offset in it), the table that these are numbers in): a batch that
         is small for the index has a table of its own, large ones share that of all locations."""
-        ranges, derived = self._ranges(section, offset), self.derived
-        if len(ranges) * _RANGES_AN_ADDRESS > len(derived.ranges):
-            return np.add(ranges, derived.first_range, dtype=np.uint32, casting="unsafe"), self.locations
+        derived = self.derived
+        if len(offset) * _RANGES_AN_ADDRESS > len(derived.ranges):
+            found = np.empty(len(offset), np.uint32)
+            for part in parts_of(len(offset)):
+                ranges = self._ranges(section[part], offset[part])
+                np.add(ranges, derived.first_range, out=found[part], dtype=np.uint32, casting="unsafe")
+            return found, self.locations
+        ranges = self._ranges(section, offset)
         used, back = np.unique(ranges, return_inverse=True)
         calls = derived.calls_around(used)
         table = derived.locations_of(used, calls)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from symd import containers, debuginfo
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.containers.file_part import forget
+from symd.containers.lazy import LazyMapping
 from symd.errors import SymdError
 from symd.index.builder import build
-from symd.index.module_tables import DecodedObject
-from symd.model.code import CodeObject
+from symd.index.column_file import check_size
+from symd.index.contradiction_notes import noted
+from symd.index.interner import Interner
+from symd.index.locations import module_ranges
+from symd.index.module_tables import DecodedObject, module_tables
+from symd.model.code import NO_FACTS, CodeObject
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import Digest
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
@@ -32,8 +40,63 @@ def index_of(data: bytes, digest: Digest, unpacked: containers.OpenedModule, lim
     """The same for a module that was opened already; ``digest`` is that of ``data``."""
     if len(data) > _LARGE:
         keep_freed_memory()
-    indexed = decoded_objects(unpacked.objects, limits)
+    indexed = decoded_objects(unpacked.objects, limits, len(data))
     return build(indexed, described(data, digest, unpacked, indexed))
+
+
+def write_index(file: BinaryIO, data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> int:
+    """The same, written into a file; its size. Raises LimitExceeded for more than ``limits.index_size`` bytes."""
+    made = index_of(data, digest, unpacked, limits)
+    check_size(len(made), limits.index_size)
+    return file.write(made)
+
+
+def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest, limits: Limits) -> int:
+    """The same for a large module, written into an empty file that may be read, too; its size. Some of its code objects
+    are in memory at a time, and of the others what the index says of them, compressed. Raises LimitExceeded where it would
+    take more than ``limits.index_size`` bytes."""
+    from symd.index.piecewise import PiecewiseIndex  # noqa: PLC0415 - few modules are large
+
+    keep_freed_memory()
+    opening = containers.Opening(data, limits)
+    pieces = PiecewiseIndex()
+    for code, debug in debuginfo.read_in_turn(opening, limits, len(data)):
+        item = DecodedObject(code, debug)
+        pieces.add(item._replace(code=_without_bytes(code)), read_now(object_summary(item)))
+        forget(data)
+    notes, opened = tuple(opening.notes), tuple(opening.containers)
+    return pieces.write(file, ModuleSummary(digest, len(data), opening.format, (), notes, opened), limits.index_size)
+
+
+def _without_bytes(code: CodeObject) -> CodeObject:
+    """What an index says of a code object, and nothing that keeps its bytes."""
+    return replace(
+        code,
+        data=b"",
+        sections=tuple(replace(section, content=b"") for section in code.sections),
+        kernels=tuple(kernel._replace(facts=NO_FACTS) for kernel in code.kernels),
+        facts=_plain(code.facts),
+        warnings=(),
+        parsed=None,
+    )
+
+
+def judged_summary(item: DecodedObject) -> ObjectSummary:
+    """``object_summary`` with the notes of contradictions in the object's debug data, which its index would have."""
+    summary = object_summary(item)
+    module = module_tables([item], Interner())
+    alone = ModuleSummary(Digest(""), 0, "", (summary,))
+    return noted(alone, [item], module.texts, module_ranges(module).stretches).objects[0]
+
+
+def read_now(summary: ObjectSummary) -> ObjectSummary:
+    """The same with all facts and notes read, so that nothing in it keeps the object's bytes."""
+    kernels = tuple(kernel._replace(facts=_plain(kernel.facts)) for kernel in summary.kernels)
+    return summary._replace(kernels=kernels, facts=_plain(summary.facts), notes=tuple(summary.notes))
+
+
+def _plain(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    return facts.plain() if isinstance(facts, LazyMapping) else facts
 
 
 def keep_freed_memory() -> None:
@@ -44,9 +107,11 @@ def keep_freed_memory() -> None:
     )  # Freed at once: that raises glibc's dynamic mmap threshold (mallopt(3)) to this size.
 
 
-def decoded_objects(objects: Sequence[CodeObject], limits: Limits = DEFAULT_LIMITS) -> list[DecodedObject]:
-    """All of each code object decoded, or why it cannot be."""
-    return [DecodedObject(code, debug) for code, debug in debuginfo.read_each(objects, limits)]
+def decoded_objects(
+    objects: Sequence[CodeObject], limits: Limits = DEFAULT_LIMITS, stored: int | None = None
+) -> list[DecodedObject]:
+    """All of each code object decoded, or why it cannot be. ``stored`` is the size of their module's file."""
+    return [DecodedObject(code, debug) for code, debug in debuginfo.read_each(objects, limits, stored)]
 
 
 def described(
@@ -57,13 +122,13 @@ def described(
         digest,
         len(data),
         unpacked.format,
-        tuple(_object_summary(item, digest if item.code.data is data else None) for item in indexed),
+        tuple(object_summary(item, digest if item.code.data is data else None) for item in indexed),
         unpacked.notes,
         unpacked.containers,
     )
 
 
-def _object_summary(item: DecodedObject, digest: Digest | None) -> ObjectSummary:
+def object_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectSummary:
     """``digest`` of the object's bytes, where it is known already. Facts and warnings that nobody looked at yet stay
     so."""
     code, debug = item.code, item.debug

@@ -3,21 +3,22 @@ numbering of strings, scopes and symbols, so that what follows is done once for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.errors import SymdError
-from symd.index.distinct import runs
+from symd.index.distinct import combined, runs
 from symd.index.format import Column, narrow
 from symd.index.interner import Interner
 from symd.model.answers import Reason
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
 from symd.model.columns import I64
-from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, Scopes
+from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, LineRows, Scopes, TextSpans
 
 _NOTHING = DebugInfo(LineRows.empty(), Scopes.empty())
 
@@ -88,7 +89,8 @@ class ScopeRanges(NamedTuple):
 
 
 class ScopeTable(NamedTuple):
-    """Scopes, numbered through all objects. ``name``, ``linkage_name`` and ``call_file`` are string numbers."""
+    """Scopes, numbered through all objects. ``name``, ``linkage_name`` and ``call_file`` are string numbers;
+    ``function`` is a number in ``ModuleTables.functions``, or NO_FUNCTION."""
 
     object: Column
     parent: Column
@@ -98,11 +100,29 @@ class ScopeTable(NamedTuple):
     call_file: Column
     call_line: Column
     call_column: Column
+    function: Column
+
+
+class StrayTable(NamedTuple):
+    """``DebugInfo.strays`` of all objects as text positions [start, stop)."""
+
+    start: Column
+    stop: Column
+
+
+class FunctionLineTable(NamedTuple):
+    """``FunctionLines``, numbered through all objects: ``unit`` is another one in another object, ``file`` a string
+    number."""
+
+    unit: Column
+    file: Column
+    first: Column
+    end: Column
 
 
 class ModuleTables(NamedTuple):
-    """A module. ``no_debug_reason`` has for each object the ``Reason`` why it has no lines, or 0; ``files`` the
-    (object, string number) of every source file."""
+    """A module. ``no_debug_reason`` has for each object the ``Reason`` why it has no lines, or 0; ``machine_code`` says
+    that it is not SPIR-V; ``elsewhere`` are the text positions [start, stop) of ``DebugInfo.elsewhere``; ``files`` are the (object, string number) of every source file."""
 
     texts: TextSections
     kernels: NamedRanges
@@ -110,7 +130,11 @@ class ModuleTables(NamedTuple):
     rows: RowTables
     scopes: ScopeTable
     ranges: ScopeRanges
+    functions: FunctionLineTable
+    strays: StrayTable
     no_debug_reason: Column
+    machine_code: NDArray[np.bool_]
+    elsewhere: tuple[Column, Column]
     files: tuple[Column, Column]
 
 
@@ -131,11 +155,21 @@ def module_tables(objects: Sequence[DecodedObject], strings: Interner) -> Module
         kernels,
         symbols,
         _rows([debug.rows for debug in debugs], sections, files),
-        _scopes(every, first_scope, names, files),
+        _scopes(debugs, first_scope, names, files),
         _ranges(every, first_scope, texts, sections),
+        _function_lines(debugs, files),
+        _strays(debugs, texts, sections),
         np.array([_no_debug_reason(item) for item in objects], np.uint8),
+        np.array([item.code.debug is not DebugScheme.SPIRV for item in objects], np.bool_),
+        _positions([debug.elsewhere for debug in debugs], texts, sections),
         files.distinct(),
     )
+
+
+def _positions(every: Sequence[TextSpans], texts: TextSections, sections: _SectionNumbers) -> tuple[Column, Column]:
+    section = sections.text_sections([spans.section for spans in every])
+    start, end = (_end_to_end([spans[part] for spans in every]) for part in (1, 2))
+    return texts.positions(section, start), texts.positions(section, end)
 
 
 def _no_debug_reason(item: DecodedObject) -> int:
@@ -209,6 +243,9 @@ class _SectionNumbers:
         return np.asarray(self._table[at], np.int64)
 
 
+_LAST_ADDRESS = (1 << 64) - 1
+
+
 def _text_sections(objects: Sequence[DecodedObject], strings: Interner) -> tuple[TextSections, _SectionNumbers]:
     """Text positions are 32 bits wide where they fit."""
     texts = [[section for section in item.code.sections if section.executable] for item in objects]
@@ -221,12 +258,17 @@ def _text_sections(objects: Sequence[DecodedObject], strings: Interner) -> tuple
         object=code_object,
         name=strings.add_all([text.name for text in every], len(every)),
         number=np.array([text.index for text in every], np.uint64),
-        address=np.array([text.address for text in every], np.uint64),
+        address=np.array([each for item in objects for each in _text_addresses(item.code)], np.uint64),
         size=size,
         base=base if wide else base.astype(np.uint32),
         decoded=np.array([item.debug is not None for item in objects], np.bool_)[code_object],
     )
     return found, _SectionNumbers(texts)
+
+
+def _text_addresses(code: CodeObject) -> Iterator[int]:
+    """Where the text sections begin, as address queries say it."""
+    return (section.address + code.bias & _LAST_ADDRESS for section in code.sections if section.executable)
 
 
 def _named_ranges(
@@ -270,19 +312,47 @@ def _rows(every: Sequence[LineRows], sections: _SectionNumbers, files: _StringTa
     )
 
 
-def _scopes(every: Sequence[Scopes], firsts: I64, names: _StringTables, files: _StringTables) -> ScopeTable:
-    parents = [scopes.parent for scopes in every]
-    parent = _end_to_end(parents)
-    outer = parent == NO_PARENT
+def _scopes(debugs: Sequence[DebugInfo], firsts: I64, names: _StringTables, files: _StringTables) -> ScopeTable:
+    every = [debug.scopes for debug in debugs]
+    first_function = _firsts([len(debug.functions.first) for debug in debugs])
     return ScopeTable(
         object=np.repeat(np.arange(len(every)), np.diff(firsts)),
-        parent=np.where(outer, NO_PARENT, _moved(parents, firsts)).astype(np.uint32),
+        parent=_moved_or_none([scopes.parent for scopes in every], firsts, NO_PARENT),
         name=names.numbers([scopes.name for scopes in every]),
         linkage_name=names.numbers([scopes.linkage_name for scopes in every]),
         inlined=_end_to_end([scopes.inlined for scopes in every]),
         call_file=files.numbers([scopes.call_file for scopes in every]),
         call_line=_end_to_end([scopes.call_line for scopes in every]),
         call_column=_end_to_end([scopes.call_column for scopes in every]),
+        function=_moved_or_none([_functions_of(scopes) for scopes in every], first_function, NO_FUNCTION),
+    )
+
+
+def _moved_or_none(columns: Sequence[Column], by: I64, nothing: int) -> Column:
+    """Numbers as ``_moved`` has them, but for ``nothing``, which stays."""
+    same: Column = _end_to_end(columns)
+    return np.where(same == nothing, nothing, _moved(columns, by)).astype(np.uint32)
+
+
+def _functions_of(scopes: Scopes) -> Column:
+    return np.full(len(scopes), NO_FUNCTION, np.uint32) if scopes.function is None else scopes.function
+
+
+def _strays(debugs: Sequence[DebugInfo], texts: TextSections, sections: _SectionNumbers) -> StrayTable:
+    every = [debug.strays for debug in debugs]
+    section = sections.text_sections([each.section for each in every])
+    start, end = _end_to_end([each.start for each in every]), _end_to_end([each.end for each in every])
+    return StrayTable(texts.positions(section, start), texts.positions(section, end))
+
+
+def _function_lines(debugs: Sequence[DebugInfo], files: _StringTables) -> FunctionLineTable:
+    every = [debug.functions for debug in debugs]
+    code_object = np.repeat(np.arange(len(every)), [len(functions.first) for functions in every])
+    return FunctionLineTable(
+        combined(code_object, _end_to_end([functions.unit for functions in every])),
+        files.numbers([functions.file for functions in every]),
+        _end_to_end([functions.first for functions in every]),
+        _end_to_end([functions.end for functions in every]),
     )
 
 

@@ -3,13 +3,14 @@ tables that nobody searches as differences from row to row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
 from symd.errors import DataLoss
-from symd.index.format import Column, Compressor, decompress, narrow
+from symd.index.format import Column, Compressor, compress_parts, decompress, narrow
 from symd.index.locations import ModuleRanges
 from symd.index.schema import Columns
 from symd.model.answers import Reason
@@ -32,31 +33,34 @@ def pack_ranges(found: ModuleRanges) -> dict[str, Column]:
     count = len(found.line)
     firsts = np.arange(0, count, 1 << PAGE)
     run, frame = _cut(found.run, found.run_frame, firsts)
-    begins = np.zeros(count, np.bool_)
-    begins[run] = True
-    bits = np.packbits(begins, bitorder="little")
     steps = np.diff(frame, prepend=np.int64(0))
     at = np.searchsorted(run, firsts)
     steps[at] = 0
     steps = _signed(steps)
     planes = (_above(found, run, frame), narrow(found.column), found.reason)
-    compress = Compressor()
-    stops = np.append(at, len(run))[1:].tolist()
-    pages = [
-        compress(
-            bits[first >> 3 : first + (1 << PAGE) >> 3],
-            steps[begin:stop],
-            *(plane[first : first + (1 << PAGE)] for plane in planes),
-        )
-        for first, begin, stop in zip(firsts.tolist(), at.tolist(), stops, strict=True)
-    ]
+    written = list(packed_pages(run, steps, planes))
     return {
         "range_count": narrow(np.array([count], np.uint64)),
         "page_width": np.array([steps.itemsize, planes[0].itemsize, planes[1].itemsize], np.uint8),
         "page_frame": narrow(frame[at]),
-        "page_end": narrow(np.cumsum([len(page) for page in pages], dtype=np.uint64)),
-        "page_data": np.frombuffer(b"".join(pages), np.uint8),
+        "page_end": narrow(np.cumsum([len(page) for page in written], dtype=np.uint64)),
+        "page_data": np.frombuffer(b"".join(written), np.uint8),
     }
+
+
+def packed_pages(run: I64, steps: Column, planes: tuple[Column, Column, Column]) -> Iterator[bytes]:
+    """Pages of ranges, the first of which begins a page. ``run`` are the ranges that begin a page or have another frame than
+    the one before, ``steps`` how far that is from its (0 where a page begins); ``planes`` are the lines above the frames',
+    columns and reasons of all ranges."""
+    count = len(planes[0])
+    begins = np.zeros(count, np.bool_)
+    begins[run] = True
+    bits = np.packbits(begins, bitorder="little")
+    stops = np.searchsorted(run, np.append(np.arange(0, count, 1 << PAGE), count)).tolist()
+    compress = Compressor()
+    for page, (begin, stop) in enumerate(pairwise(stops)):
+        first, last = page << PAGE, page + 1 << PAGE
+        yield compress(bits[first >> 3 : last >> 3], steps[begin:stop], *(plane[first:last] for plane in planes))
 
 
 def _cut(run: I64, frame: I64, firsts: I64) -> tuple[I64, I64]:
@@ -76,17 +80,20 @@ def _above(found: ModuleRanges, run: I64, frame: I64) -> Column:
 
 def _signed(values: I64) -> Column:
     """The same numbers in the narrowest signed type that holds them."""
-    low, high = int(values.min(initial=0)), int(values.max(initial=0))
-    dtype = next(t for t in _SIGNED.values() if np.iinfo(t).min <= low and high <= np.iinfo(t).max)
-    return values.astype(dtype, copy=False)
+    return values.astype(signed_type(int(values.min(initial=0)), int(values.max(initial=0))), copy=False)
 
 
-def pack_table(columns: Sequence[Column]) -> bytes:
+def signed_type(low: int, high: int) -> np.dtype[Any]:
+    """The narrowest signed type that holds these."""
+    return next(t for t in _SIGNED.values() if np.iinfo(t).min <= low and high <= np.iinfo(t).max)
+
+
+def pack_table(columns: Sequence[Column]) -> Column:
     """Equally long columns that nobody searches: differences from row to row, one column after the other, each as the
     width of its entries (one byte) and the entries; then all compressed."""
-    compress = Compressor()
     differences = [_signed(_differences(column)) for column in columns]
-    return compress(*(part for each in differences for part in (bytes([each.itemsize]), each)))
+    size = sum(1 + each.nbytes for each in differences)
+    return compress_parts(size, (part for each in differences for part in (bytes([each.itemsize]), each)))
 
 
 def _differences(column: Column) -> Column:
@@ -111,12 +118,22 @@ def unpack_table(packed: Column, count: int, width: int) -> list[Column]:
     return columns
 
 
+def _written(columns: Columns) -> tuple[Column, ...]:
+    return (
+        columns.written_range,
+        columns.written_frame,
+        columns.written_line,
+        columns.written_column,
+        columns.written_reason,
+    )
+
+
 class RangePages:
     """The packed columns as they are asked: the frame, the line, the column and the reason of ranges. A page is opened
     when one of its ranges is asked for, and stays so. Safe to use from several threads: a page that two open is written
-    twice with the same."""
+    twice with the same. ``as_written``: what rows and scopes say of ranges that are answered otherwise."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, *, as_written: bool = False) -> None:
         self._count = int(columns.range_count.item(0))
         self._first_frame, self._ends, self._data = columns.page_frame, columns.page_end, columns.page_data
         self._base, widths = columns.frame_line, columns.page_width.tolist()
@@ -130,7 +147,9 @@ class RangePages:
         self._open = bytearray(pages)
         self._frame = np.empty(self._count, np.uint16 if len(self._base) <= 1 << 16 else np.uint32)
         self._line = np.empty(self._count, np.uint32)
-        self._column, self._reason = np.empty(self._count, self._widths[2]), np.empty(self._count, np.uint8)
+        self._written = _written(columns) if as_written else None
+        width = self._widths[2] if self._written is None else np.dtype(np.uint32)
+        self._column, self._reason = np.empty(self._count, width), np.empty(self._count, np.uint8)
         self._views = tuple(each.data for each in (self._frame, self._line, self._column, self._reason))
 
     def __len__(self) -> int:
@@ -192,7 +211,17 @@ class RangePages:
         self._frame[at] = np.repeat(frame, lengths)
         self._line[at] = (np.repeat(self._base[frame], lengths) + above.astype(np.uint32)) * (above > 0)
         self._column[at], self._reason[at] = column, reason
+        if self._written is not None:
+            self._write_over(at.start, at.stop)
         self._open[pages.start : pages.stop] = b"\1" * len(pages)
+
+    def _write_over(self, first: int, stop: int) -> None:
+        """Put what is written in the place of what is answered, in ranges ``first`` to ``stop``."""
+        ranges, *values = self._written or ()
+        some = slice(*np.searchsorted(ranges, [first, stop]).tolist())
+        answered: list[Column] = [self._frame, self._line, self._column, self._reason]
+        for column, value in zip(answered, values, strict=True):
+            column[ranges[some]] = value[some]
 
     def _page(self, page: int) -> list[memoryview]:
         """Its planes: bits, steps, lines, columns, reasons."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,12 +14,12 @@ from symd.config import DEFAULT_LIMITS, Limits
 from symd.debuginfo import text_ranges
 from symd.debuginfo.text_ranges import TextRanges
 from symd.errors import SymdError
-from symd.index.builder import build
+from symd.index.builder import build, build_unless_suspect
 from symd.index.lookup import Index
 from symd.index.module import decoded_objects
 from symd.index.module_tables import DecodedObject
 from symd.model.addresses import ByAddress, ByKernel, Query
-from symd.model.code import CodeObject
+from symd.model.code import CodeObject, Function, Kernel
 from symd.model.summaries import ModuleSummary
 
 Places = Sequence[tuple[int, int]]
@@ -69,19 +69,23 @@ class PartialIndex:
             return self._file_for(queries)
 
     def _file_for(self, queries: Sequence[Query]) -> bytes | None:
-        kernels = {query.kernel for query in queries if isinstance(query, ByKernel)}
-        if kernels and self._text_names.nameless:
+        names = {query.kernel for query in queries if isinstance(query, ByKernel)}
+        if names and (self._text_names.nameless or not all(map(self._text_names.named, names))):
             return None
         asked: dict[int, list[tuple[int, int]]] = {
-            position.object: [] for kernel in kernels for position in self._text_names.kernels.get(kernel, ())
+            position.object: [] for name in names for position in self._text_names.named(name)
         }
         for query in queries:
             for position in self._text_names.meant(query):
                 asked.setdefault(position.object, []).append((position.section, position.offset))
-        if not all(self._has(self._items[number], places, kernels) for number, places in asked.items()):
+        if not (names <= self._text_names.kernels.keys() or all(asked.values())):
+            return None  # where nothing is decoded kernels are known, and other functions are not
+        if not all(self._has(self._items[number], places, names) for number, places in asked.items()):
             return None
         if self._file is None:
-            self._file = build([item.indexed for item in self._items], self.summary)
+            some = [item.indexed for item in self._items]
+            parts = any(item.is_part for item in self._items)
+            self._file = build_unless_suspect(some, self.summary) if parts else build(some, self.summary)
         return self._file
 
     def _has(self, item: _Item, places: Places, kernels: set[str]) -> bool:
@@ -127,23 +131,35 @@ class _TextNames:
     @cached_property
     def kernels(self) -> dict[str, list[_Position]]:
         """Where the kernels of each name begin."""
+        return self._positions(lambda code: code.kernels)
+
+    @cached_property
+    def functions(self) -> dict[str, list[_Position]]:
+        """Where the function symbols of each name begin."""
+        return self._positions(lambda code: code.functions)
+
+    def _positions(self, items: Callable[[CodeObject], Iterable[Kernel | Function]]) -> dict[str, list[_Position]]:
         found: dict[str, list[_Position]] = {}
         for number, code in enumerate(self._objects):
-            for kernel in code.kernels:
-                found.setdefault(kernel.name, []).append(_Position(number, kernel.section_index, kernel.offset))
+            for item in items(code):
+                found.setdefault(item.name, []).append(_Position(number, item.section_index, item.offset))
         return found
+
+    def named(self, name: str) -> list[_Position]:
+        """Where kernels and function symbols of that name begin. Nobody else is meant by a name that one of them has."""
+        return [*self.kernels.get(name, ()), *self.functions.get(name, ())]
 
     def meant(self, query: Query) -> Iterator[_Position]:
         """Every place that a query may mean, in whichever code object: more than it does where a path chooses one."""
         if isinstance(query, ByKernel):
             size = {(number, section.index): section.size for number, section in self._sections}
-            for number, section, offset in self.kernels.get(query.kernel, ()):
+            for number, section, offset in self.named(query.kernel):
                 if offset + query.offset < size.get((number, section), 0):
                     yield _Position(number, section, offset + query.offset)
             return
         for number, text in self._sections:
             if isinstance(query, ByAddress):
-                offset = query.address - text.address
+                offset = query.address - text.address - self._objects[number].bias
             else:
                 offset = query.offset if query.section in (text.index, text.name) else -1
             if 0 <= offset < text.size:
@@ -160,6 +176,11 @@ class _Item:
         self._ranges: TextRanges | None = None
         self._places: list[tuple[int, int]] = []
         self._kernels: set[str] = set()
+
+    @property
+    def is_part(self) -> bool:
+        """Whether of its debug data only some units are decoded."""
+        return self._part is not None
 
     def has(self, places: Places, kernels: set[str]) -> bool:
         """Whether ``indexed`` has these places and kernels."""

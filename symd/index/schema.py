@@ -13,12 +13,14 @@ import numpy as np
 
 from symd.errors import DataLoss
 from symd.index.format import Column, Stored
+from symd.model.answers import Reason
 
 Width = Literal["narrowest", "u8", "u16", "u64"]
 """Of an entry: unsigned, of the bits that the name says, or of the fewest of 8, 16, 32, 64 that hold every value."""
 _ITEMSIZE: Mapping[Width, int] = {"u8": 1, "u16": 2, "u64": 8}
 _FIXED_COUNTS: Mapping[str, int] = {"index": 1, "kind of number in a page": 3}
 """How many entries columns have of which there are equally many in every index."""
+_REASONS = np.array(Reason, np.uint8)
 _UNCOUNTED = ("byte", "start, where sorted")
 """Columns of these have each their own number of entries."""
 
@@ -62,7 +64,9 @@ class Columns:
     section_number = Spec(
         "text section", "narrowest", "its number in the section table of its code object (the ELF section index)"
     )
-    section_address = Spec("text section", "narrowest", "its address in the code object")
+    section_address = Spec(
+        "text section", "narrowest", "its address in the code object; in AMD's core dumps the device address"
+    )
     section_size = Spec("text section", "narrowest", "its bytes")
     section_base = Spec("text section", "narrowest", "its first text position: the sum of the sizes before it")
 
@@ -101,6 +105,14 @@ class Columns:
     page_width = Spec(
         "kind of number in a page", "u8", "the bytes that a difference of frames, a line and a column take"
     )
+
+    written_range = Spec(
+        "range read otherwise", "narrowest", "the range, in order: what is written of it is not what is answered"
+    )
+    written_frame = Spec("range read otherwise", "narrowest", "its frame as written", number_of="frame")
+    written_line = Spec("range read otherwise", "narrowest", "its line as written")
+    written_column = Spec("range read otherwise", "narrowest", "its column as written")
+    written_reason = Spec("range read otherwise", "u8", "its `Reason` as written")
 
     frame_owner = Spec("frame", "narrowest", "its owner", number_of="owner")
     frame_kernel = Spec("frame", "narrowest", "string: the kernel's name", number_of="string")
@@ -145,6 +157,13 @@ class Columns:
         self._check_numbers(counts)
         _check_ends("string", self.string_ends, self.string_data)
         _check_ends("page", self.page_end, self.page_data)
+        if (
+            np.any(self.written_range[1:] <= self.written_range[:-1])
+            or not np.isin(self.written_reason, _REASONS).all()
+        ):
+            raise DataLoss("has ranges read otherwise in no order, or for no reason", where="index file")
+        if len(self.written_range) and int(self.written_range[-1]) >= int(self.range_count.item(0)):
+            raise DataLoss("has more ranges read otherwise than ranges", where="index file")
         if np.any(self.owner_parent > np.maximum(np.arange(len(self.owner_parent)) - 1, 0)):
             raise DataLoss("has an owner around itself", where="index file")
 

@@ -3,6 +3,8 @@ an instruction could begin, and how many bits are set before each word. Sparse s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from symd.errors import DataLoss
@@ -19,37 +21,63 @@ _DENSE_BATCH = 8
 
 def alignment(positions: U64) -> int:
     """The power of two, as a shift, that divides all ``positions``."""
-    bits = int(np.bitwise_or.reduce(positions, initial=0))
+    return _shift(int(np.bitwise_or.reduce(positions, initial=0)))
+
+
+def _shift(bits: int) -> int:
     return (bits & -bits).bit_length() - 1 if bits else 0
 
 
-def encode_starts(starts: U64) -> dict[str, Column]:
-    """Columns start_* of sorted, distinct positions: of the two codings the smaller one."""
-    shift = alignment(starts)
-    slots = (int(starts[-1]) >> shift) + 1 if len(starts) else 0
+def encode_starts(pieces: Iterable[U64]) -> dict[str, Column]:
+    """Columns start_* of sorted, distinct positions: of the two codings the smaller one. ``pieces`` have them end to end,
+    and are gone through more than once."""
+    bits, count, last = 0, 0, 0
+    for piece in pieces:
+        bits |= int(np.bitwise_or.reduce(piece, initial=0))
+        count, last = count + len(piece), int(piece[-1]) if len(piece) else last
+    shift = _shift(bits)
+    slots = (last >> shift) + 1 if count else 0
     empty = np.zeros(0, np.uint64)
-    sparse = narrow(starts)
-    if not len(starts) or slots // 64 * 10 > sparse.nbytes:
+    if not count or slots // 64 * 10 > count * narrow(np.array([last])).itemsize:
         return {
             "start_shift": _scalar(shift),
             "start_bits": empty,
             "start_rank": empty.astype(np.uint16),
             "start_base": narrow(empty),
-            "start_sorted": sparse,
+            "start_sorted": narrow(np.concatenate([narrow(piece) for piece in pieces])) if count else narrow(empty),
         }
-    flags = np.zeros(-(-slots // 64) * 64, np.bool_)
-    flags[starts >> shift] = True
-    bits = np.packbits(flags, bitorder="little").view("<u8")
-    held = np.bitwise_count(bits)
-    rank = np.cumsum(held, dtype=np.uint64) - held
-    base = rank[:: 1 << GROUP]
+    words = _words(pieces, shift, -(-slots // 64))
+    rank, base = _ranks(words)
     return {
         "start_shift": _scalar(shift),
-        "start_bits": bits,
-        "start_rank": (rank - np.repeat(base, 1 << GROUP)[: len(rank)]).astype(np.uint16),
+        "start_bits": words,
+        "start_rank": rank,
         "start_base": narrow(base),
         "start_sorted": narrow(empty),
     }
+
+
+def _words(pieces: Iterable[U64], shift: int, count: int) -> U64:
+    """A bit for each slot in which a range starts."""
+    words = np.zeros(count, np.uint64)
+    for piece in pieces:
+        if not len(piece):
+            continue
+        slot = piece >> shift
+        first, last = int(slot[0]) >> 6, int(slot[-1]) >> 6
+        flags = np.zeros((last + 1 - first) * 64, np.bool_)
+        flags[slot - slot.dtype.type(first << 6)] = True
+        words[first : last + 1] |= np.packbits(flags, bitorder="little").view("<u8")
+    return words
+
+
+def _ranks(words: U64) -> tuple[Column, U64]:
+    """(the bits set in the words of its group before each word, those set before each group)."""
+    held = np.zeros((-(-len(words) >> GROUP), 1 << GROUP), np.uint16)
+    held.reshape(-1)[: len(words)] = np.bitwise_count(words)
+    rank = np.cumsum(held, axis=1, dtype=np.uint16) - held
+    in_groups = held.sum(axis=1, dtype=np.uint64)
+    return rank.reshape(-1)[: len(words)], np.cumsum(in_groups) - in_groups
 
 
 def _scalar(number: int) -> Column:

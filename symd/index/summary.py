@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import ItemsView, Mapping
+from functools import partial
 from typing import Any
 
 import msgpack
@@ -13,22 +14,42 @@ from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary,
 
 _INTEGER = 1
 """The extension type of an integer that takes more than 64 bits: its bytes, little-endian, two's complement."""
+_MODULE_FIELDS = len(ModuleSummary._fields)
+_LONG = 16 << 20
+"""Bytes; as many kernels as few modules have."""
+_NO_MSGPACK = (ValueError, TypeError, msgpack.UnpackException)
 
 
 def pack(summary: ModuleSummary) -> bytes:
     """Facts and notes that nobody looked at yet are read now."""
-    fields = _module_fields(summary)
+    objects = [_object_fields(each) for each in summary.objects]
+    return _packed((summary.sha256, summary.size, summary.format, objects, *_rest(summary)))
+
+
+def pack_object(item: ObjectSummary) -> bytes:
+    """One of the objects that stand between the two of ``pack_around``."""
+    return _packed(_object_fields(item))
+
+
+def pack_around(summary: ModuleSummary, objects: int) -> tuple[bytes, bytes]:
+    """What ``pack`` makes of ``summary`` before and after so many objects, which are none of the summary's."""
+    packer = msgpack.Packer()
+    before = (summary.sha256, summary.size, summary.format)
+    head = [packer.pack_array_header(_MODULE_FIELDS), *map(_packed, before), packer.pack_array_header(objects)]
+    return b"".join(head), b"".join(map(_packed, _rest(summary)))
+
+
+def _packed(value: object) -> bytes:
     try:
-        packed: bytes = msgpack.packb(fields, default=_plain)
+        packed: bytes = msgpack.packb(value, default=_plain)
     except UnicodeEncodeError:  # half a surrogate pair in a text; said beforehand, this makes every text dearer
-        packed = msgpack.packb(fields, default=_plain, unicode_errors="surrogatepass")
+        packed = msgpack.packb(value, default=_plain, unicode_errors="surrogatepass")
     return packed
 
 
-def _module_fields(module: ModuleSummary) -> tuple[Any, ...]:
-    opened = [(each.path, each.format, each.size, each.facts) for each in module.containers]
-    objects = [_object_fields(each) for each in module.objects]
-    return module.sha256, module.size, module.format, objects, module.notes, opened
+def _rest(module: ModuleSummary) -> tuple[Any, Any]:
+    """What stands behind the objects."""
+    return module.notes, [(each.path, each.format, each.size, each.facts) for each in module.containers]
 
 
 def _object_fields(item: ObjectSummary) -> tuple[Any, ...]:
@@ -50,12 +71,74 @@ def _plain(value: object) -> Any:
     raise TypeError(f"facts hold a {type(value).__name__}, which is not JSON")
 
 
-def unpack(data: bytes) -> ModuleSummary:
-    """Raises DataLoss."""
+class PackedFacts(LazyMapping):
+    """Facts that are unpacked whenever somebody looks, and not kept: those of many kernels take several times what their bytes
+    take. Raises DataLoss."""
+
+    __slots__ = ()
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(partial(_unpacked, data))
+
+    def plain(self) -> dict[str, Any]:
+        return self._read()
+
+    def items(self) -> ItemsView[str, Any]:
+        return self.plain().items()
+
+
+def _unpacked(data: bytes) -> Any:
     try:
-        return _module(msgpack.unpackb(data, ext_hook=_integer, unicode_errors="surrogatepass", strict_map_key=False))
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise DataLoss(f"has a summary that does not read: {error}", where="index file") from error
+        return msgpack.unpackb(data, **_HOW)
+    except _NO_MSGPACK as error:
+        raise _damaged(error) from error
+
+
+def unpack(data: bytes) -> ModuleSummary:
+    """Raises DataLoss. In a long one the facts of kernels are ``PackedFacts``."""
+    try:
+        return _module(msgpack.unpackb(data, **_HOW)) if len(data) < _LONG else _long_module(data)
+    except _NO_MSGPACK as error:
+        raise _damaged(error) from error
+
+
+def _damaged(error: Exception) -> DataLoss:
+    return DataLoss(f"has a summary that does not read: {error}", where="index file")
+
+
+def _long_module(data: bytes) -> ModuleSummary:
+    fields = msgpack.Unpacker(max_buffer_size=len(data), **_HOW)
+    fields.feed(data)
+    _expect(fields, _MODULE_FIELDS)
+    digest, size, form = (fields.unpack() for _ in range(3))
+    objects = tuple(_long_object(fields, data) for _ in range(fields.read_array_header()))
+    notes, containers = fields.unpack(), fields.unpack()
+    opened = tuple(ContainerSummary(*each) for each in containers)
+    if fields.tell() != len(data):
+        raise ValueError("something stands behind it")
+    return ModuleSummary(digest, size, form, objects, tuple(notes), opened)
+
+
+def _long_object(fields: msgpack.Unpacker, data: bytes) -> ObjectSummary:
+    _expect(fields, len(ObjectSummary._fields))
+    path, form, target, size, digest, debug = (fields.unpack() for _ in range(6))
+    kernels = tuple(_long_kernel(fields, data) for _ in range(fields.read_array_header()))
+    facts, notes = fields.unpack(), fields.unpack()
+    return ObjectSummary(path, form, target, size, digest, debug, kernels, facts, tuple(notes))
+
+
+def _long_kernel(fields: msgpack.Unpacker, data: bytes) -> KernelSummary:
+    _expect(fields, len(KernelSummary._fields))
+    name, section, section_index, offset, size = (fields.unpack() for _ in range(5))
+    begin = fields.tell()
+    fields.skip()
+    return KernelSummary(name, section, section_index, offset, size, PackedFacts(data[begin : fields.tell()]))
+
+
+def _expect(fields: msgpack.Unpacker, count: int) -> None:
+    found = fields.read_array_header()
+    if found != count:
+        raise ValueError(f"a record has {found} fields, not {count}")
 
 
 def _integer(kind: int, data: bytes) -> int:
@@ -74,3 +157,7 @@ def _object(fields: list[Any]) -> ObjectSummary:
     path, form, target, size, digest, debug, kernels, facts, notes = fields
     described = tuple(KernelSummary(*each) for each in kernels)
     return ObjectSummary(path, form, target, size, digest, debug, described, facts, tuple(notes))
+
+
+_HOW: Mapping[str, Any] = {"ext_hook": _integer, "unicode_errors": "surrogatepass", "strict_map_key": False}
+"""How msgpack is to unpack."""

@@ -30,7 +30,7 @@ class ByAddress:
 
 @dataclass(frozen=True, slots=True)
 class ByKernel:
-    """Ask by kernel name and kernel offset."""
+    """Ask by the name of a kernel, or of another function with code of its own, and an offset from its first byte."""
 
     kernel: str
     offset: KernelOffset

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.columns import U8, U32, U64
@@ -39,6 +39,13 @@ class Reason(IntEnum):
     """The module was not loaded at that time."""
     MALFORMED = 11
     """The code object's debug information contradicts its format."""
+    INFERRED = 12
+    """Rows and scopes contradict each other here, and the rest of the debug data leaves only one reading: this one."""
+    CONTRADICTORY = 13
+    """The debug data contradicts itself here. Given are the frames that are sure all the same, and no line that is not."""
+    DEBUG_DATA_ELSEWHERE = 14
+    """The debug data of this code was split off into a file that is not here; the module's notes name it. Given is the line
+    of the row, and no function: which call of which function it is would stand in that file."""
 
 
 class Frame(NamedTuple):
@@ -53,13 +60,16 @@ class Frame(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """One of several places that an ambiguous query could mean."""
+    """One of several places that an ambiguous query could mean; or, with ``function``, what a query could mean that names
+    a function which does not exist: the name to ask for, which begins at this place. Where the reason is OUTSIDE_TEXT the
+    query names a section that does not exist, and this is the first byte of one that does."""
 
     path: ObjectPath
     section: str | None
     section_index: int
     section_offset: SectionOffset
     kernel: str | None
+    function: str | None = None
 
 
 class Answer(NamedTuple):
@@ -111,6 +121,11 @@ class Locations:
     def __len__(self) -> int:
         return len(self.reason)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As a table of its own, with the strings as a plain list: they may be views of a file or of a message."""
+        columns = [getattr(self, each.name) for each in fields(self) if each.name not in ("strings", "shared")]
+        return Locations, (*columns, [*self.strings])
+
     def frames(self, number: int) -> tuple[Frame, ...]:
         """The frames of one location, innermost first."""
         frames = []
@@ -138,7 +153,8 @@ class Answers(Sequence[Answer]):
     ``location`` indexes ``locations``. ``text_section`` counts from one: answer i lies in
     ``text_sections[text_section[i] - 1]``, or names no place in any text where ``text_section[i]`` is 0 (in ``LineTable``
     the column of the same name counts from zero). ``offset`` counts from that section's start. ``candidates`` maps the
-    number of an ambiguous query to its candidates.
+    number of an ambiguous query, or of one whose function or section does not exist, to its candidates; not all have some where a
+    batch has many (``symd.query.candidates``).
     """
 
     location: U32

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from types import TracebackType
-from typing import Self
+from typing import TypeAlias
 
 from symd.errors import BadQuery, LimitExceeded
-from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset
+from symd.model.contexts import LoadInContext
+from symd.model.event_streams import EventStream
 from symd.model.identities import Digest, ObjectPath
 from symd.model.sources import PathRule
 
@@ -25,6 +26,8 @@ class Refusal(IntEnum):
     """The file is known, and the line (with ``every_address``) or the whole file has no statement."""
     PAST_END = 4
     """The line lies after the last one that has a statement."""
+    CONTRADICTORY = 5
+    """The line has statements, and every one of them where the debug data contradicts itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class SourceLine:
 @dataclass(frozen=True, slots=True)
 class BreakpointLocation:
     """An address at which a source line begins. ``line`` is where it really is: that which was asked for, the one it
-    slid to, or the first after the prologue of the function that the line opens."""
+    slid to, or the first after the prologue of the function that the line opens. ``device_addresses`` are where a load put it,
+    where one is meant that says so."""
 
     path: ObjectPath
     kernel: str | None
@@ -55,6 +59,7 @@ class BreakpointLocation:
     column: int
     inlined: bool
     slid: bool
+    device_addresses: tuple[DeviceAddress, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +87,13 @@ class Breakpoint:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What the module ``digest`` answers to the breakpoint ``id``: places, or why there are none."""
+    """What the module ``digest`` answers to the breakpoint ``id``: places, or why there are none. ``loaded`` is the load by which
+    it came to a device, told without its segments; None: it was added."""
 
     id: str
     digest: Digest
     answer: Located
+    loaded: LoadInContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +104,7 @@ class Watching:
 Event = Resolved | Watching
 
 
-class Watch(Iterator[Event]):
-    """Events as they come. ``close`` ends it, from any thread; whoever waits in ``next`` then gets StopIteration."""
-
-    def __init__(self, events: Iterator[Event], close: Callable[[], None]) -> None:
-        self._events = events
-        self._close = close
-
-    def __next__(self) -> Event:
-        return next(self._events)
-
-    def close(self) -> None:
-        self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
+Watch: TypeAlias = EventStream[Event]
 
 MAX_WATCHED = 10_000
 """Breakpoints in one watch."""

@@ -118,8 +118,9 @@ class CodeObject:
 
     ``path`` is its nesting path inside the module ("" when the module is one); ``format`` the name of its format in
     answers; ``relocation`` says what ``debuginfo.relocation`` does with its debug sections; ``linked`` says that section
-    addresses are final and do not overlap. ``kernel_named_by_debug_data``: it holds one kernel, whose only name is that
-    of the function at the start of its text.
+    addresses are final and do not overlap; ``address_bits`` is the class of the ELF image, 32 or 64. ``kernel_named_by_debug_data``: it holds one kernel, whose only name is that
+    of the function at the start of its text. ``bias`` is what was added to its addresses when it was loaded, where it comes from a
+    core dump: address queries are about device addresses there.
     """
 
     path: ObjectPath
@@ -133,8 +134,10 @@ class CodeObject:
     kind: CodeKind = CodeKind.MACHINE
     relocation: RelocationScheme = RelocationScheme.NONE
     linked: bool = True
+    address_bits: int = 64
     debug: DebugScheme = DebugScheme.NONE
     kernel_named_by_debug_data: bool = False
+    bias: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     warnings: Sequence[str] = ()
     parsed: object = field(default=None, repr=False, compare=False)

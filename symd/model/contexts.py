@@ -51,8 +51,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A module came to device memory at ``time`` (nanoseconds): at ``segments``, or when there are none, whole at load
-    base ``load_base`` (device address = load_base + object address modulo 2^64; ``path`` names one code object of several).
+    """A module came to device memory at ``time`` (nanoseconds): at ``segments``, or whole at load base ``load_base`` (device
+    address = load_base + object address modulo 2^64; ``path`` names one code object of several). With neither it is known to
+    have been loaded and nobody knows where: no address means it.
 
     ``key`` names the load until its unload, as a driver's handle does; "" lets it be named after what it says.
     ``unload_time`` is when it was unloaded, where that is known already.
@@ -73,6 +74,15 @@ class Unload:
 
     key: str
     time: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadInContext:
+    """A load, its ``number`` among all loads, and the context in which it was told."""
+
+    context: ContextRecord
+    number: int
+    load: Load
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntFlag
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,6 +52,7 @@ class LineRows:
 
 
 NO_PARENT = 0xFFFFFFFF
+NO_FUNCTION = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Scopes:
     ``DebugInfo.names``, entry 0 is "no name"), ``inlined`` (0 or 1), and where the call that was inlined stands:
     ``call_file`` (index into ``DebugInfo.files``), ``call_line``, ``call_column``. Parents come before children.
     A range row: ``[range_offset, range_end)`` in section ``range_section`` belongs to ``range_scope``.
+    ``function`` is the number of a scope's function in ``DebugInfo.functions``, or NO_FUNCTION; None: of no scope is it
+    known.
     """
 
     parent: U32
@@ -74,6 +78,7 @@ class Scopes:
     range_section: U32
     range_offset: U64
     range_end: U64
+    function: U32 | None = None
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -84,12 +89,44 @@ class Scopes:
         return cls(u32, u32, u32, np.zeros(0, np.uint8), u32, u32, u32, u32, u32, u64, u64)
 
 
+class FunctionLines(NamedTuple):
+    """Which lines of its source file a function can have, by the place where it and others are declared: those from
+    ``first`` up to ``end``, which is not one of them; 0 where that cannot be told. ``file`` indexes ``DebugInfo.files``;
+    functions of different ``unit`` say nothing of each other."""
+
+    unit: U32
+    file: U32
+    first: U32
+    end: U32
+
+    @classmethod
+    def empty(cls) -> FunctionLines:
+        return cls(*[np.zeros(0, np.uint32)] * 4)
+
+
+class TextSpans(NamedTuple):
+    """Stretches of text: offsets from ``start`` to ``end`` in the section of that number."""
+
+    section: U32
+    start: U64
+    end: U64
+
+    @classmethod
+    def empty(cls) -> TextSpans:
+        return cls(np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+
+
 @dataclass(frozen=True, slots=True)
 class DebugInfo:
-    """Everything decoded from one code object's debug data. ``files`` and ``names`` begin with ""."""
+    """Everything decoded from one code object's debug data. ``files`` and ``names`` begin with "". ``elsewhere`` is the code
+    whose functions and inlined calls are described in files that are not here; ``strays`` is code that something in a
+    function says is its own although the function's ranges do not hold it."""
 
     rows: LineRows
     scopes: Scopes
     files: Sequence[str] = ("",)
     names: Sequence[str] = ("",)
     warnings: tuple[str, ...] = ()
+    functions: FunctionLines = field(default_factory=FunctionLines.empty)
+    elsewhere: TextSpans = field(default_factory=TextSpans.empty)
+    strays: TextSpans = field(default_factory=TextSpans.empty)

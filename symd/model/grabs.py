@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+WhenUnwanted = Callable[[Callable[[], None]], bool]
+"""Is told what to call, from any thread, as soon as nobody waits for a grab any more; False: nobody does already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +15,7 @@ class GrabRequest:
 
     ``simulate`` names a product ("skl", "tgllp", "dg2", "pvc", ...) to run the real driver without hardware;
     ``driver`` names a driver generation that the operator configured ("": the system's); ``timeout`` is in seconds.
+    ``source_name`` is what the debug data of source text calls its file ("": ``label``).
     """
 
     api: str
@@ -22,6 +27,7 @@ class GrabRequest:
     driver: str = ""
     timeout: float = 60.0
     label: str = ""
+    source_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from symd.profiles.resolver import LookupTarget, Resolver
 
 REQUEST_ADDRESSES = 1 << 20
 """Addresses in one request."""
-WRITTEN_REASONS = frozenset({Reason.EXACT, Reason.APPROXIMATE, Reason.NO_LINE})
+WRITTEN_REASONS = frozenset({Reason.EXACT, Reason.APPROXIMATE, Reason.INFERRED, Reason.CONTRADICTORY, Reason.NO_LINE})
 """Reasons whose frames are written into a profile. A name that only the symbol table knows (NO_DEBUG_INFO) is not: it would keep better
 debug data from being used later."""
 

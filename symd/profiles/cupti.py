@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from symd.answers_json.answers import frames_text
-from symd.errors import Malformed
+from symd.config import DEFAULT_LIMITS
+from symd.errors import LimitExceeded, Malformed
 from symd.model.answers import Reason
 from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import Edit, JsonCursor, Span
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
+from symd.profiles.spending import Spending
 
 NAME = "cupti"
 FRAMES = "frames"
@@ -30,8 +32,9 @@ _LINE = re.compile(r"[^\n]+")
 def claims(data: bytes) -> bool:
     """The first line is an object with the two members that say where a sample was taken."""
     try:
-        _, record = next(_records(json_text.decode(data[: 1 << 20].partition(b"\n")[0])), (None, None))
-    except Malformed:
+        first = json_text.decode(data[: 1 << 20].partition(b"\n")[0])
+        _, record = next(_records(first, Spending(DEFAULT_LIMITS, len(first))), (None, None))
+    except (Malformed, LimitExceeded):
         return False
     return isinstance(record, dict) and "cubinCrc" in record and "pcOffset" in record
 
@@ -47,7 +50,8 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     batch = AddressBatch()
     functions = _FunctionTargets(resolver, batch)
     pending: list[tuple[Span, bool, int]] = []
-    for number, (span, record) in enumerate(_records(text)):
+    spending = Spending(options.limits, len(data))
+    for number, (span, record) in enumerate(_records(text, spending)):
         if number % PROGRESS_RECORDS == 0:
             options.progress("reading records", span.begin, len(text))
         if isinstance(record, dict) and FRAMES in record:
@@ -60,18 +64,20 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     for span, empty, handle in pending:
         tally.count(answers[handle].reason, resolved=bool(written[handle]))
         if written[handle]:
+            spending.written(len(written[handle]))
             edits.append(json_text.appended(span, FRAMES, written[handle], empty=empty))
     report = tally.report(NAME, "records", functions.notes())
     return Symbolized(json_text.encode(json_text.with_edits(text, edits)) if edits else data, report)
 
 
-def _records(text: str) -> Iterator[tuple[Span, Any]]:
+def _records(text: str, spending: Spending) -> Iterator[tuple[Span, Any]]:
     """Span and value of each line that is not blank."""
     for line in _LINE.finditer(text):
         cursor = JsonCursor(text, line.start())
         begin = cursor.at
         if begin >= line.end():
             continue
+        spending.read_json(text, begin, line.end())
         record = cursor.value()
         span = Span(begin, cursor.at)
         if cursor.space() < line.end():

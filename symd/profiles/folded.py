@@ -2,7 +2,8 @@
 
 A frame that is an address is written ``MODULE+0xOFFSET`` (an object address in the module of that identity),
 ``KERNEL+0xOFFSET`` or ``[KERNEL+0xOFFSET]`` (bytes into a kernel). It becomes as many frames as the code was inlined
-through: ``function (file:line)``, inlined ones marked ``_[i]`` as flame graph tools colour them."""
+through: ``function (file:line)``, inlined ones marked ``_[i]`` as flame graph tools colour them. A decimal number could be
+either, decimal for symd or hexadecimal for addr2line: a frame of a known name with one stays, and is counted as MALFORMED."""
 
 from __future__ import annotations
 
@@ -13,11 +14,17 @@ from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
+from symd.profiles.spending import Spending
 
 NAME = "folded"
 CLAIM_LINES = 64
 """Lines that are looked at to recognise the format."""
 
+_EMPTY_STACK = re.compile(rb"[ \t]*[0-9]+[ \t]*\r?")
+"""py-spy writes one for what has no frames."""
+_DECIMAL = re.compile(
+    r"(?<![^;\n])(\[?)([^;\r\n\[\]]+)\+[0-9]{1,19}(\]?)(?=;|[ \t]+[0-9]+(?:\.[0-9]+)?[ \t]*\r?$)", re.MULTILINE
+)
 _STACK = re.compile(rb"[^\r\n]*\S[ \t]+[0-9]+(?:\.[0-9]+)?[ \t]*\r?")
 _FRAME = re.compile(
     r"(?<![^;\n])"  # at the start of a line or of a frame
@@ -29,7 +36,8 @@ _FRAME = re.compile(
 
 def claims(data: bytes) -> bool:
     """The first lines are stacks with counts, and text."""
-    lines = [line for line in data[: 1 << 18].split(b"\n")[: CLAIM_LINES + 1] if line.strip()]
+    first = data[: 1 << 18].split(b"\n")[: CLAIM_LINES + 1]
+    lines = [line for line in first if line.strip() and not _EMPTY_STACK.fullmatch(line)]
     whole = lines if len(data) <= 1 << 18 else lines[:-1]
     return bool(whole) and b"\0" not in data[:4096] and all(_STACK.fullmatch(line) for line in whole[:CLAIM_LINES])
 
@@ -40,7 +48,9 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     options.progress("reading stacks", 0, len(text))
     batch = AddressBatch()
     handles: dict[str, int] = {}
+    spending = Spending(options.limits, len(data))
     for found in _FRAME.finditer(text):
+        spending.read()
         if found.group() not in handles:
             handles[found.group()] = _handle(found, resolver, batch)
     answers = batch.ask(resolver, options.progress)
@@ -49,12 +59,29 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
 
     def replaced(found: re.Match[str]) -> str:
         frame = found.group()
+        spending.written(len(written[frame]))
         tally.count(answers[handles[frame]].reason, resolved=bool(written[frame]))
         return written[frame] or frame
 
     changed = _FRAME.sub(replaced, text)
-    report = tally.report(NAME, "frames", _notes(handles, answers))
+    decimal = _decimal_frames(text, resolver, spending, tally)
+    report = tally.report(NAME, "frames", (*_notes(handles, answers), *decimal))
     return Symbolized(json_text.encode(changed) if tally.resolved else data, report)
+
+
+def _decimal_frames(text: str, resolver: Resolver, spending: Spending, tally: Tally) -> tuple[str, ...]:
+    """Count the frames of known names with an offset that may be decimal or hexadecimal, and say so of each."""
+    known: dict[str, bool] = {}
+    frames: dict[str, None] = {}
+    for found in _DECIMAL.finditer(text):
+        spending.read()
+        name = found[2]
+        if name not in known:
+            known[name] = _bare(name, resolver) not in (Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE)
+        if known[name] and bool(found[1]) == bool(found[3]):
+            tally.count(Reason.MALFORMED, resolved=False)
+            frames[found.group()] = None
+    return tuple(f"{frame}: an offset is hexadecimal and begins with 0x" for frame in frames)
 
 
 def _handle(found: re.Match[str], resolver: Resolver, batch: AddressBatch) -> int:

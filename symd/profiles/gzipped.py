@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import zlib
 
+from symd.budget import exceeded
 from symd.config import Limits
-from symd.errors import LimitExceeded, Malformed
+from symd.errors import Malformed
 
 MAGIC = b"\x1f\x8b"
 EXPANDED_PIECE_BYTES = 1 << 24
 """Bytes expanded at a time, after each of which the budget is looked at."""
+_ALWAYS = 1 << 20
+"""Bytes that any file may expand to: a few equal lines compress better than a profile does."""
 
 
 def compressed(data: bytes) -> bool:
@@ -19,19 +22,21 @@ def compressed(data: bytes) -> bool:
 
 def expand(data: bytes, limits: Limits) -> bytes:
     """Every member, one after another. Raises Malformed, and LimitExceeded before the memory is spent."""
-    budget = min(limits.expansion, max(len(data), 64) * limits.expansion_ratio)
+    name, budget = _budget(len(data), limits)
+    left = budget
     pieces: list[bytes] = []
     while data:
         machine = zlib.decompressobj(wbits=31)
         while not machine.eof:
             try:
-                piece = machine.decompress(data, EXPANDED_PIECE_BYTES)
+                piece = machine.decompress(data, min(left + 1, EXPANDED_PIECE_BYTES))
             except zlib.error as error:
                 raise Malformed(f"gzip data is damaged: {error}", where="the profile") from error
             data = machine.unconsumed_tail
-            budget -= len(piece)
-            if budget < 0:
-                raise _over(limits)
+            left -= len(piece)
+            if left < 0:
+                value = getattr(limits, name)
+                raise exceeded(name, value, f"expands to more than {budget} bytes ({name} = {value})", "the profile")
             if not piece and not data and not machine.eof:
                 raise Malformed("gzip data ends too early", where="the profile")
             pieces.append(piece)
@@ -39,12 +44,10 @@ def expand(data: bytes, limits: Limits) -> bytes:
     return b"".join(pieces)
 
 
-def _over(limits: Limits) -> LimitExceeded:
-    return LimitExceeded(
-        f"the profile expands past expansion = {limits.expansion} or expansion_ratio = {limits.expansion_ratio}",
-        hint="raise the limit if the file is to be trusted",
-        metadata={"limit": "expansion"},
-    )
+def _budget(stored: int, limits: Limits) -> tuple[str, int]:
+    """The limit that holds for so many stored bytes, and the bytes that they may expand to."""
+    by_ratio = max(_ALWAYS, stored * limits.profile_ratio)
+    return ("profile_size", limits.profile_size) if limits.profile_size < by_ratio else ("profile_ratio", by_ratio)
 
 
 def compress(data: bytes) -> bytes:

@@ -17,6 +17,7 @@ from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed
 from symd.profiles.resolver import IdentifiedModule, Resolver
+from symd.profiles.spending import Spending
 from symd.profiles.symbol_table import FunctionKey, FunctionTable, StringTable, function_message, lines_of
 
 NAME = "otlp"
@@ -50,12 +51,14 @@ def claims(data: bytes) -> bool:
 
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the dictionary's locations that have none and whose mapping is a known module."""
-    found = [item for item in fields(data, where=WHERE) if item.number == DICTIONARY and item.wire == LENGTH]
+    spending = Spending(options.limits, len(data))
+    whole = each_field(data, where=WHERE, spending=spending)
+    found = [item for item in whole if item.number == DICTIONARY and item.wire == LENGTH]
     if len(found) != 1:
         raise Unsupported(
             f"a profile with {len(found)} dictionaries", where=WHERE, hint="only one is read: merge them first"
         )
-    dictionary = _Dictionary(data, found[0])
+    dictionary = _Dictionary(data, found[0], spending)
     tally = Tally(already=dictionary.symbolized)
     changed = dictionary.rewritten(resolver, options, tally)
     report = tally.report(NAME, "locations", tuple(dictionary.notes))
@@ -66,10 +69,11 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
 
 
 class _Dictionary:
-    def __init__(self, data: bytes, whole: Field) -> None:
+    def __init__(self, data: bytes, whole: Field, spending: Spending) -> None:
         self.data = data
         self.whole = whole
-        self.fields = fields(data, whole.value, whole.end, WHERE)
+        self._spending = spending
+        self.fields = self._inside(whole)
         self.tables: dict[int, list[Field]] = {}
         for item in self.fields:
             if item.wire == LENGTH:
@@ -82,13 +86,16 @@ class _Dictionary:
         self.notes: list[str] = []
         self._placed: dict[int, tuple[MappedRange, PlacedMapping | Reason] | None] = {}
 
+    def _inside(self, item: Field) -> list[Field]:
+        return fields(self.data, item.value, item.end, WHERE, self._spending)
+
     def _check_zeros(self) -> None:
         """Index 0 means "not set": without the zero values every index of this revision would be read wrongly."""
         for number, name in ((MAPPING, "mapping"), (LOCATION, "location"), (FUNCTION, "function"), (STRING, "string")):
             entry = next(iter(self.tables.get(number, ())), None)
             if entry is None:
                 continue
-            inner = () if number == STRING else fields(self.data, entry.value, entry.end, WHERE)
+            inner = () if number == STRING else self._inside(entry)
             if (number == STRING and entry.value != entry.end) or any(
                 item.wire != VARINT or item.value for item in inner
             ):
@@ -99,12 +106,12 @@ class _Dictionary:
                 )
 
     def _numbers(self, item: Field) -> dict[int, int]:
-        inner = fields(self.data, item.value, item.end, WHERE)
+        inner = self._inside(item)
         return {one.number: one.value for one in inner if one.wire == VARINT}
 
     def _read_locations(self) -> None:
         for item in self.tables.get(LOCATION, ())[1:]:
-            inner = fields(self.data, item.value, item.end, WHERE)
+            inner = self._inside(item)
             if any(one.number == LINES and one.wire == LENGTH for one in inner):
                 self.symbolized += 1
                 continue
@@ -136,6 +143,7 @@ class _Dictionary:
             tally.count(answer.reason, resolved=bool(answer.frames))
             if answer.frames:
                 content = self.data[item.value : item.end] + lines_of(LINES, answer.frames, functions)
+                self._spending.written(len(content))
                 pieces += [self.data[kept : item.begin], length_field(LOCATION, content)]
                 kept = item.end
         if not pieces:
@@ -187,7 +195,7 @@ class _Dictionary:
 
     def _identities(self, item: Field, numbers: dict[int, int]) -> list[str]:
         """The build ids of a mapping, in the order of ``BUILD_IDS``, then its file name."""
-        inner = fields(self.data, item.value, item.end, WHERE)
+        inner = self._inside(item)
         indexes = [number for one in inner if one.number == 5 for number in packed(self.data, one, WHERE)]
         attributes = dict(filter(None, map(self._attribute, indexes)))
         names = [attributes[key] for key in BUILD_IDS if attributes.get(key)]
@@ -196,10 +204,10 @@ class _Dictionary:
     def _attribute(self, number: int) -> tuple[str, str] | None:
         """Key and value of an attribute whose value is a string."""
         item = self._entry(ATTRIBUTE, number)
-        inner = fields(self.data, item.value, item.end, WHERE)
+        inner = self._inside(item)
         key = next((one.value for one in inner if one.number == 1 and one.wire == VARINT), 0)
         for value in (one for one in inner if one.number == 2 and one.wire == LENGTH):
-            for one in fields(self.data, value.value, value.end, WHERE):
+            for one in self._inside(value):
                 if one.number == 1 and one.wire == LENGTH:
                     return self._string(key), self.data[one.value : one.end].decode("utf-8", "replace")
                 if one.number == 8 and one.wire == VARINT:

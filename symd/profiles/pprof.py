@@ -29,6 +29,7 @@ from symd.profiles.protobuf_wire import (
     number_field,
 )
 from symd.profiles.resolver import IdentifiedModule, Resolver
+from symd.profiles.spending import Spending
 from symd.profiles.symbol_table import FunctionKey, FunctionTable, StringTable, function_message, lines_of
 
 NAME = "pprof"
@@ -37,6 +38,8 @@ HAS_FUNCTIONS, HAS_FILENAMES, HAS_LINE_NUMBERS, HAS_INLINE_FRAMES = 7, 8, 9, 10
 LINE, IS_FOLDED = 4, 5
 GREATEST_FUNCTION_ID = 1 << 62
 """New functions are numbered after the greatest id below this, so that ids never pass 64 bits."""
+_READ = frozenset({MAPPING, LOCATION, FUNCTION, STRING})
+"""The fields of Profile that are looked into; samples, the most of all, are passed over."""
 ANY = frozenset({VARINT, FIXED64, LENGTH, FIXED32})
 WIRE_TYPES = {number: {LENGTH} for number in (1, 2, 3, 4, 5, 6, 11)} | {
     number: {VARINT} for number in (7, 8, 9, 10, 12, 14, 15)
@@ -72,7 +75,7 @@ class Mapping:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A Location without lines; ``at`` is its number among the profile's fields."""
+    """A Location without lines; ``at`` is its number among the fields that are read."""
 
     at: int
     mapping: int
@@ -82,7 +85,8 @@ class Location:
 def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the locations that have none and whose mapping is a known module: by build id or file name as the
     user named it, or by SHA-256. A location without a mapping belongs to the one whose range holds its address."""
-    profile = _Profile(data)
+    spending = Spending(options.limits, len(data))
+    profile = _Profile(data, spending)
     tally = Tally(already=profile.symbolized)
     changed = profile.rewritten(resolver, options, tally)
     report = tally.report(NAME, "locations", profile.notes())
@@ -92,9 +96,10 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
 
 
 class _Profile:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, spending: Spending) -> None:
         self.data = data
-        self.fields = fields(data, where=WHERE)
+        self._spending = spending
+        self.fields = [item for item in each_field(data, where=WHERE, spending=spending) if item.number in _READ]
         self.strings = [self._content(item) for item in self.fields if item.number == STRING]
         self.mappings: dict[int, Mapping] = {}
         self.locations: list[Location] = []
@@ -117,7 +122,7 @@ class _Profile:
 
     def _inside(self, item: Field) -> list[Field]:
         self._content(item)
-        return fields(self.data, item.value, item.end, WHERE)
+        return fields(self.data, item.value, item.end, WHERE, self._spending)
 
     def _numbers(self, item: Field) -> dict[int, int]:
         """The varint fields of a message; of a repeated one the last counts, as in protocol buffers."""
@@ -171,6 +176,7 @@ class _Profile:
             tally.count(answer.reason, resolved=bool(answer.frames))
             if answer.frames:
                 additions[location.at] = _lines(answer, functions)
+                self._spending.written(len(additions[location.at]))
                 self._gain(location, answer.frames)
         if not additions:
             return None

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from symd.errors import Malformed
+from symd.profiles.spending import Spending
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+_COUNTED_TOGETHER = 4096
 
 
 class Field(NamedTuple):
@@ -23,17 +25,26 @@ class Field(NamedTuple):
     end: int
 
 
-def fields(data: bytes, begin: int = 0, end: int | None = None, where: str = "the message") -> list[Field]:
-    """The fields of a message in ``data[begin:end]``, in order. Raises Malformed where they do not fill it exactly."""
-    return list(each_field(data, begin, end, where))
+def fields(
+    data: bytes, begin: int = 0, end: int | None = None, where: str = "the message", spending: Spending | None = None
+) -> list[Field]:
+    """The fields of a message in ``data[begin:end]``, in order. Raises Malformed where they do not fill it exactly, and
+    LimitExceeded before there are more than may be read."""
+    return list(each_field(data, begin, end, where, spending))
 
 
-def each_field(data: bytes, begin: int = 0, end: int | None = None, where: str = "the message") -> Iterator[Field]:
+def each_field(
+    data: bytes, begin: int = 0, end: int | None = None, where: str = "the message", spending: Spending | None = None
+) -> Iterator[Field]:
     """The fields of a message, as ``fields`` gives them, one by one."""
     limit = len(data) if end is None else end
-    at = begin
+    at, counted = begin, 0
     while at < limit:
         start = at
+        counted += 1
+        if counted == _COUNTED_TOGETHER and spending is not None:
+            spending.read(counted)
+            counted = 0
         key = data[at]
         at += 1
         if key > 127:
@@ -52,6 +63,8 @@ def each_field(data: bytes, begin: int = 0, end: int | None = None, where: str =
         if at > limit or not key >> 3:
             raise Malformed(f"the field at byte {start} leaves the message, or has number 0", where=where)
         yield Field(key >> 3, wire, value, start, at)
+    if spending is not None:
+        spending.read(counted)
 
 
 def _varint(data: bytes, at: int, limit: int, where: str) -> tuple[int, int]:

@@ -27,7 +27,8 @@ TYPE_NAME = "typeinfo name for "
 @dataclass(frozen=True, slots=True)
 class NamedModule:
     """A module that the user named and the symbolizer has. ``identity`` is what profiles call it; a module without one
-    answers to its SHA-256, to those of its code objects, and to names that no other such module bears."""
+    answers to its SHA-256, to those of its code objects, to the name of its file (``name``, by the last part of the path
+    where nothing else is known), and to names of kernels that no other such module bears."""
 
     digest: str
     name: str
@@ -86,7 +87,24 @@ class Resolver:
                 return Reason.AMBIGUOUS
             if found:
                 return found[0]
+        return self._by_file_name(identities)
+
+    def _by_file_name(self, identities: tuple[str, ...]) -> IdentifiedModule | Reason:
+        """The module whose file has the name of a path, or of a URI of a whole file, among ``identities``."""
+        for identity in identities:
+            found = self._file_names.get(_file_name(identity), ())
+            if found:
+                return found[0] if len(found) == 1 else Reason.AMBIGUOUS
         return Reason.UNKNOWN_MODULE
+
+    @cached_property
+    def _file_names(self) -> dict[str, tuple[IdentifiedModule, ...]]:
+        found: dict[str, dict[IdentifiedModule, None]] = {}
+        for module in self._modules:
+            name = _file_name(module.name)
+            if module.identity is None and name:
+                found.setdefault(name, {})[IdentifiedModule(module.digest)] = None
+        return {name: tuple(modules) for name, modules in found.items()}
 
     def _stored(self, identity: str) -> tuple[IdentifiedModule, ...]:
         digest = identity.lower()
@@ -168,6 +186,14 @@ class Resolver:
             for name in {readable, readable.removeprefix(TYPE_NAME)}:
                 found[name] = (*found.get(name, ()), *self._kernels[mangled])
         return found
+
+
+def _file_name(path: str) -> str:
+    """The last part of a path or of a file's URI; "" for a part of a file, which is no module by itself."""
+    if path.startswith("file://"):
+        path, _, part = path.partition("#")
+        return "" if part else path.rpartition("/")[2]
+    return path.rpartition("/")[2]
 
 
 def machine_objects(summary: ModuleSummary) -> list[ObjectSummary]:

@@ -23,6 +23,7 @@ from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import Edit, JsonCursor, Span
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
+from symd.profiles.spending import Spending
 
 NAME = "rocprofv3-json"
 ROOT = "rocprofiler-sdk-tool"
@@ -46,13 +47,17 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     named it, or through the URI where reading it is allowed. What a ``memory://`` URI named is gone with the process:
     the report says so, and the samples stay."""
     text = json_text.decode(data)
+    spending = Spending(options.limits, len(data))
+    spending.read_json(text, 0, len(text))
     tally = Tally()
     notes: list[str] = []
     edits: list[Edit] = []
     for process in _processes(JsonCursor(text), options):
         tally.already += process.already
         objects = _CodeObjectTargets(process, resolver)
-        edits += _edits(process, objects, resolver, options, tally)
+        added = _edits(process, objects, resolver, options, tally)
+        spending.written(sum(len(new) for _, new in added))
+        edits += added
         notes += objects.notes
     report = tally.report(NAME, "samples", tuple(notes))
     return Symbolized(json_text.encode(json_text.with_edits(text, edits)) if edits else data, report)

@@ -16,6 +16,7 @@ from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import Span
 from symd.profiles.resolver import Resolver
+from symd.profiles.spending import Spending
 
 NAME = "unitrace"
 ADDED = ", Function, File, Line, Column, User File, User Line, Stack"
@@ -46,7 +47,9 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     kernels = _KernelTargets(resolver, batch)
     headers: list[Span] = []
     rows: list[tuple[Span, int]] = []
+    spending = Spending(options.limits, len(data))
     for span, row, extended in _rows(text, options):
+        spending.read()
         if row is None:
             headers += [] if extended else [span]
         elif extended and not row.group().endswith(NOTHING):
@@ -59,6 +62,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     edits = [(Span(header.end, header.end), ADDED) for header in headers]
     for span, handle in rows:
         tally.count(answers[handle].reason, resolved=bool(answers[handle].frames))
+        spending.written(len(written[handle]))
         edits.append((span, written[handle]))
     report = tally.report(NAME, "rows", kernels.notes())
     if not tally.resolved:
@@ -124,7 +128,10 @@ def _name(frame: Frame) -> str:
 
 
 def _stack_entry(frame: Frame) -> str:
-    return f"{_name(frame)} ({frame.file}:{frame.line}:{frame.column})" if frame.file else _name(frame)
+    if not frame.file:
+        return _name(frame)
+    place = f"{frame.file}:{frame.line}"
+    return f"{_name(frame)} ({place}:{frame.column})" if frame.column else f"{_name(frame)} ({place})"
 
 
 def _quoted(text: str) -> str:

@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
+from symd.index.format import Column
 from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.answers import Reason
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine
 from symd.model.columns import I64
 from symd.model.debug_info import RowFlag
@@ -21,16 +24,16 @@ from symd.query.paths import base_name, matching, remapped
 MAX_CANDIDATES = 64
 """So many candidates a refusal names."""
 
-_LINE = re.compile(r"[0-9]{1,10}", re.ASCII)
+_SOURCE_LINE = re.compile(r"(.+?):([0-9]{1,10})(?::[0-9]{1,10})?", re.ASCII | re.DOTALL)
 
 
 def parse_source_line(text: str) -> SourceLine:
-    """``FILE:LINE``. Raises ``BadQuery``."""
-    file, _, line = text.strip().rpartition(":")
-    if not file or not _LINE.fullmatch(line) or not 0 < int(line) < 1 << 32:
+    """``FILE:LINE``, or ``FILE:LINE:COLUMN`` as frames are printed; the column is not used. Raises ``BadQuery``."""
+    found = _SOURCE_LINE.fullmatch(text.strip())
+    if not found or not 0 < int(found[2]) < 1 << 32:
         shown = text if len(text) <= 80 else f"{text[:77]}..."
         raise BadQuery(f"{shown!r} is no source line", hint="write FILE:LINE, such as vadd.cl:8")
-    return SourceLine(file, int(line))
+    return SourceLine(found[1], int(found[2]))
 
 
 def locate(
@@ -54,8 +57,11 @@ def locate(
     if len(found) != 1:
         return _no_file(wanted, found, files.paths, rules)
     ((file, spellings),) = found.items()
-    rows = _statements(index, files, spellings, path)
+    every = _statements(index, files, spellings, path)
+    rows = every[~_doubted(index, every)]
     lines = index.rows.line[rows].astype(np.int64)
+    if wanted.line in index.rows.line[every] and wanted.line not in lines:
+        return Located(wanted, (), Refusal.CONTRADICTORY, (file,))
     later = lines[lines >= wanted.line]
     last = int(lines.max(initial=0)) or None
     if not len(later):
@@ -102,6 +108,19 @@ def _statements(index: Index, files: _Files, spellings: Sequence[str], path: str
     return found[inside & np.isin(section, index.chosen_sections(path))]
 
 
+def _doubted(index: Index, rows: I64) -> NDArray[np.bool_]:
+    """Whether the debug data contradicts itself where the rows begin."""
+    if not len(index.columns.written_range):
+        return np.zeros(len(rows), np.bool_)
+    section, offset = index.rows.section[rows].astype(np.int64), index.rows.offset[rows].astype(np.uint64)
+    found: NDArray[np.bool_] = _reasons(index, section, offset) == Reason.CONTRADICTORY
+    return found
+
+
+def _reasons(index: Index, section: Column, offset: Column) -> Column:
+    return index.locations.reason[index.location_numbers(section, offset)]
+
+
 class _LineLocations:
     """Rows of one line with the frames that they belong to, by text section and offset; of several at one address the
     last."""
@@ -139,7 +158,13 @@ class _LineLocations:
         if extent is None or extent.start != position:
             return self._at_row(at)
         end = self.owners.prologue_end(extent)
-        return self._at_row(at) if end in (None, position) else self._after_row(at, end - position)
+        if end in (None, position) or self._doubted_after(at, end - position):
+            return self._at_row(at)
+        return self._after_row(at, end - position)
+
+    def _doubted_after(self, at: int, distance: int) -> bool:
+        offset = np.array([int(self.offset[at]) + distance], np.uint64)
+        return bool(_reasons(self.index, self.section[at : at + 1], offset)[0] == Reason.CONTRADICTORY)
 
     def _at_row(self, at: int) -> BreakpointLocation:
         """The location of a row, with the row's own position in the source."""

@@ -10,15 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.config import Limits
-from symd.errors import KernelNotFound, ObjectNotFound, SymdError, Unsupported
+from symd.errors import BadQuery, KernelNotFound, ObjectNotFound, SymdError, Unsupported
 from symd.index import Index
 from symd.model.answers import Answers
 from symd.model.code import CodeObject
 from symd.model.columns import U64
 from symd.model.listings import Instructions, Listing, ListingPart
+from symd.query import function_names
+from symd.query.effort import Effort
 
 Disassemble = Callable[[Sequence[CodeObject], str | None, Limits], list[Instructions | SymdError]]
 """For each code object its instructions (of one kernel, where one is named), or why there are none."""
+
+
+def with_kernel_name(index: Index, part: ListingPart, effort: Effort | None = None) -> ListingPart:
+    """``part`` with the kernel's name as its symbol has it, for one that ``symbolize`` takes. Raises BadQuery where several
+    kernels are called so, and what ``effort`` raises; a name that no kernel has stays."""
+    if part.kernel is None or index.kernels_named(part.kernel):
+        return part
+    places = function_names.starts(index, part.kernel, part.path, effort)
+    kernels = {name: place for place in places if (name := index.candidate(*place).kernel)}
+    names = sorted(name for name, place in kernels.items() if place in _beginnings(index, name))
+    if len(names) > 1:
+        raise BadQuery(f"several kernels are called {part.kernel!r}", hint=f"write one of {', '.join(names[:8])}")
+    return replace(part, kernel=names[0]) if names else part
+
+
+def _beginnings(index: Index, kernel: str) -> set[function_names.Start]:
+    return {(each.section, each.offset) for each in index.kernels_named(kernel)}
 
 
 def chosen(codes: Sequence[CodeObject], part: ListingPart) -> list[CodeObject]:

@@ -3,9 +3,7 @@ also by their linkage names and as people write those."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fnmatch import translate
 from typing import Any, overload
 
 import numpy as np
@@ -13,28 +11,32 @@ import numpy as np
 from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
+from symd.query.effort import always
+from symd.query.glob import glob_matcher
 from symd.query.mangled import qualified_name
 from symd.query.paths import ends_with, normal
 
 LONGEST = 1000
 """Characters of a pattern."""
 MAX_MATCHED = 10_000
-"""Characters of a name that a pattern with wildcards is held against: no compiler writes longer ones, and a match takes as long
-as name and pattern multiplied."""
+"""Characters of a name that a pattern with wildcards is held against: no compiler writes longer ones."""
 
 
-def find_names(index: Index, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
+def find_names(
+    index: Index, wanted: NameQuery, path: str | None = None, check_wanted: Callable[[], None] = always
+) -> Sequence[NamedItem]:
     """Kernels, then functions, then files, each in the order of the module; a function that is a kernel is given as
     one.
 
     ``path`` restricts to one code object. The entries are made when they are looked at. Raises ``BadQuery`` for a
-    pattern that is empty or too long, ``ObjectNotFound`` for a path that is none.
+    pattern that is empty or too long, ``ObjectNotFound`` for a path that is none. ``check_wanted`` is called before each name
+    that is looked at, and raises where nobody waits any more.
     """
     if not wanted.pattern or len(wanted.pattern) > LONGEST:
         raise BadQuery(f"a pattern has 1 to {LONGEST} characters", hint="look for * to see all names")
     if path is not None and path not in index.objects:
         raise ObjectNotFound.at(path)
-    search = _Search(index, wanted, path)
+    search = _Search(index, wanted, path, check_wanted)
     return _Found(index, [entry for kind in NameKind for entry in search.entries(kind)])
 
 
@@ -62,11 +64,11 @@ class _Found(Sequence[NamedItem]):
 
 
 class _Search:
-    def __init__(self, index: Index, wanted: NameQuery, path: str | None) -> None:
+    def __init__(self, index: Index, wanted: NameQuery, path: str | None, check_wanted: Callable[[], None]) -> None:
         self.index = index
         self.kinds = wanted.kinds or frozenset(NameKind)
-        self.fits = _matcher(wanted)
-        self.fits_file = _file_matcher(wanted)
+        self.fits = _matcher(wanted, check_wanted)
+        self.fits_file = _file_matcher(wanted, check_wanted)
         inputs = index.columns.object_compiler_input.tolist()
         self.objects = [
             number
@@ -123,11 +125,12 @@ def _is_kernel(index: Index) -> Any:
     )
 
 
-def _matcher(wanted: NameQuery) -> Callable[[str, str], bool]:
+def _matcher(wanted: NameQuery, check_wanted: Callable[[], None]) -> Callable[[str, str], bool]:
     """A test of a function's name and linkage name."""
     fits = _text_matcher(wanted)
 
     def test(name: str, linkage: str) -> bool:
+        check_wanted()
         return any(map(fits, spellings(name, linkage)))
 
     return test
@@ -147,19 +150,24 @@ def _without_arguments(name: str) -> str:
 
 def _text_matcher(wanted: NameQuery) -> Callable[[str], Any]:
     if wanted.match is Match.GLOB:
-        matches = re.compile(translate(wanted.pattern)).match
+        matches = glob_matcher(wanted.pattern)
         return lambda name: len(name) <= MAX_MATCHED and matches(name)
     if wanted.match is Match.PREFIX:
         return lambda text: text.startswith(wanted.pattern)
     return lambda text: text == wanted.pattern
 
 
-def _file_matcher(wanted: NameQuery) -> Callable[[str], Any]:
+def _file_matcher(wanted: NameQuery, check_wanted: Callable[[], None]) -> Callable[[str], Any]:
     """A test of a path."""
     fits = _text_matcher(wanted)
-    if wanted.match is Match.EXACT:
-        return lambda path: ends_with(normal(path), normal(wanted.pattern))
-    return lambda path: fits(path) or fits(normal(path).rpartition("/")[2])
+
+    def test(path: str) -> Any:
+        check_wanted()
+        if wanted.match is Match.EXACT:
+            return ends_with(normal(path), normal(wanted.pattern))
+        return fits(path) or fits(normal(path).rpartition("/")[2])
+
+    return test
 
 
 def _kernel(index: Index, number: int, row: int) -> NamedItem:

@@ -3,27 +3,33 @@ gather; every query has its own reason."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from symd.errors import ObjectNotFound
+from symd.errors import BadQuery, ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
-from symd.model.addresses import ByAddress, ByKernel, BySection, Query
-from symd.model.answers import Answer, Answers, Candidate, Reason
+from symd.index.lookup import parts_of
+from symd.model.addresses import ByAddress, ByKernel, BySection, Query, SectionOffset
+from symd.model.answers import Answer, Answers, Candidate, Reason, TextSection
 from symd.model.columns import U64
+from symd.query.candidates import MAX_CANDIDATES, MAX_EXPLAINED, NamedCandidates, Places
+from symd.query.effort import Effort
 
-MAX_CANDIDATES = 64
-"""So many candidates an ambiguous answer names."""
+MAX_SUGGESTED = 16
+"""For so many unknown names of a batch, and for so many queries of each, names like it are looked for. Likewise for unknown sections."""
 
 
-def symbolize(index: Index, queries: Sequence[Query], path: str | None = None) -> Answers:
-    """Answers in the order of ``queries``. Raises ObjectNotFound when there is no code object at ``path``."""
+def symbolize(index: Index, queries: Sequence[Query], path: str | None = None, effort: Effort | None = None) -> Answers:
+    """Answers in the order of ``queries``. Raises ObjectNotFound when there is no code object at ``path``, and what ``effort``
+    raises, which bounds the search for names that no kernel has."""
     _check_object(index, path)
-    batch = _Batch(index, path, len(queries))
-    for key, numbers in _by_key(queries).items():
+    batch = _Batch(index, path, len(queries), effort)
+    groups = _by_key(queries)
+    batch.look_up((kernel for kernel, _ in groups), path)
+    for key, numbers in groups.items():
         values = np.array([_value(queries[number]) for number in numbers], np.uint64)
         batch.resolve(key, np.array(numbers, np.int64), values)
     return batch.answers()
@@ -35,11 +41,18 @@ def symbolize_one(index: Index, query: Query, path: str | None = None) -> Answer
 
 
 def symbolize_column(
-    index: Index, values: U64, *, kernel: str | None = None, section: str | int | None = None, path: str | None = None
+    index: Index,
+    values: U64,
+    *,
+    kernel: str | None = None,
+    section: str | int | None = None,
+    path: str | None = None,
+    effort: Effort | None = None,
 ) -> Answers:
     """The same for a column: kernel offsets, section offsets, or object addresses when neither is given."""
     _check_object(index, path)
-    batch = _Batch(index, path, len(values))
+    batch = _Batch(index, path, len(values), effort)
+    batch.look_up((kernel,), path)
     batch.resolve((kernel, section), slice(None), values)
     return batch.answers()
 
@@ -54,10 +67,13 @@ class Part(NamedTuple):
     path: str | None = None
 
 
-def symbolize_parts(index: Index, parts: Iterable[Part], size: int) -> Answers:
+def symbolize_parts(index: Index, parts: Sequence[Part], size: int, effort: Effort | None = None) -> Answers:
     """A batch of ``size`` queries of several kinds. Where there is no code object of that path the reason is
     UNKNOWN_KERNEL."""
-    batch = _Batch(index, None, size)
+    batch = _Batch(index, None, size, effort)
+    for path, kernels in _kernels_by_path(parts).items():
+        if path is None or index.has_object(path):
+            batch.look_up(kernels, path)
     for part in parts:
         if part.path is None or index.has_object(part.path):
             batch.path = part.path
@@ -67,10 +83,19 @@ def symbolize_parts(index: Index, parts: Iterable[Part], size: int) -> Answers:
     return batch.answers()
 
 
+Start = tuple[int, int]
+"""The number of a text section and the offset in it."""
 _QueryKey = tuple[str | None, str | int | None]
 """The kernel or the section that queries resolved together have in common; neither: they give object addresses."""
 _Numbers = Column | slice
 """Which queries of a batch; the whole slice is all of them."""
+
+
+def _kernels_by_path(parts: Iterable[Part]) -> dict[str | None, list[str | None]]:
+    kernels: dict[str | None, list[str | None]] = {}
+    for part in parts:
+        kernels.setdefault(part.path, []).append(part.kernel)
+    return kernels
 
 
 def _by_key(queries: Sequence[Query]) -> dict[_QueryKey, list[int]]:
@@ -83,7 +108,17 @@ def _by_key(queries: Sequence[Query]) -> dict[_QueryKey, list[int]]:
 def _key_of(query: Query) -> _QueryKey:
     if isinstance(query, ByKernel):
         return query.kernel, None
-    return (None, query.section) if isinstance(query, BySection) else (None, None)
+    if isinstance(query, ByAddress):
+        return None, None
+    if isinstance(query, BySection):
+        return None, query.section
+    raise _no_query(query)
+
+
+def _no_query(query: object) -> BadQuery:
+    from symd.model.arguments import wrong_query  # noqa: PLC0415 - a caller's mistake
+
+    return wrong_query(query)
 
 
 def _value(query: Query) -> int:
@@ -98,24 +133,43 @@ def _check_object(index: Index, path: str | None) -> None:
 class _Batch:
     """Columns of a batch while its queries are resolved."""
 
-    def __init__(self, index: Index, path: str | None, size: int) -> None:
+    def __init__(self, index: Index, path: str | None, size: int, effort: Effort | None) -> None:
         self.index = index
         self.path = path
+        self._effort = effort or Effort()
+        self._starts: dict[str | None, dict[str, list[Start]]] = {}
         self.section = np.zeros(size, np.int32)
         self.offset = np.zeros(size, np.uint64)
         self.reason = np.zeros(size, np.uint8)
-        self.candidates: dict[int, tuple[Candidate, ...]] = {}
+        self.candidates = NamedCandidates(index)
+        self._suggested = 0
+        self._unknown: dict[str | None, dict[str, list[int]]] = {}
+
+    def look_up(self, names: Iterable[str | None], path: str | None) -> None:
+        """Find where the functions of these names begin, all at once: to be called once for a ``path``, before names are resolved."""
+        wanted = [name for name in names if name is not None]
+        found = {name: self.index.kernel_starts(name, path) for name in wanted}
+        missing = [name for name in found if not found[name]]
+        if missing:
+            from symd.query.function_names import starts_of_each  # noqa: PLC0415 - most people name kernels
+
+            found |= starts_of_each(self.index, missing, path, self._effort)
+        self._starts[path] = found
 
     def resolve(self, key: _QueryKey, numbers: _Numbers, values: U64) -> None:
         kernel, section = key
         if kernel is not None:
-            self._in_kernel(kernel, numbers, values)
+            self._in_function(kernel, numbers, values)
         elif section is not None:
             self._in_section(section, numbers, values)
         else:
             self._at_address(numbers, values)
 
     def _at_address(self, numbers: _Numbers, values: U64) -> None:
+        for part in parts_of(len(values)):
+            self._part_at_address(part if isinstance(numbers, slice) else numbers[part], values[part])
+
+    def _part_at_address(self, numbers: _Numbers, values: U64) -> None:
         count, text, offset = self.index.address_map(self.path).resolve(values)
         self.section[numbers] = text
         self.offset[numbers] = offset
@@ -123,25 +177,43 @@ class _Batch:
         if plain.all():
             return
         self.reason[numbers] = np.where(plain, 0, np.where(count, Reason.AMBIGUOUS, Reason.OUTSIDE_TEXT))
-        for slot in np.flatnonzero(count > 1).tolist():
-            self._several(_number(numbers, slot), self._holding(int(values[slot])))
+        if (count > 1).any():
+            self._several(numbers, values, np.flatnonzero(count > 1), self._holding())
 
-    def _holding(self, address: int) -> list[tuple[int, int]]:
-        """(text section, offset) of every one that holds the address."""
+    def _holding(self) -> Callable[[int], Places]:
+        """What gives, for an address, the (text section, offset) of every one that holds it."""
         columns = self.index.columns
         sections = self.index.chosen_sections(self.path)
         start = columns.section_address.astype(np.uint64)[sections]
         size = columns.section_size.astype(np.uint64)[sections]
-        held = (start <= np.uint64(address)) & (np.uint64(address) - start < size)
-        return [(int(text), address - int(first)) for text, first in zip(sections[held], start[held], strict=True)]
 
-    def _several(self, number: int, where: list[tuple[int, int]]) -> None:
-        self.candidates[number] = tuple(self.index.candidate(text, offset) for text, offset in where[:MAX_CANDIDATES])
+        def places(address: int) -> Places:
+            held = np.flatnonzero((start <= np.uint64(address)) & (np.uint64(address) - start < size))[:MAX_CANDIDATES]
+            return [(int(sections[at]), address - int(start[at])) for at in held.tolist()]
 
-    def _in_kernel(self, name: str, numbers: _Numbers, values: U64) -> None:
-        entries = [entry for entry in self.index.kernels_named(name) if self.index.is_chosen(entry.section, self.path)]
-        starts = [(entry.section, entry.offset) for entry in entries]
+        return places
+
+    def _several(self, numbers: _Numbers, values: U64, slots: Column, places: Callable[[int], Places]) -> None:
+        """Name the candidates of those queries whose slots are given."""
+        if not self.candidates.full:
+            few = slots[:MAX_EXPLAINED].tolist()
+            self.candidates.explain(((_number(numbers, slot), int(values[slot])) for slot in few), places)
+
+    def _in_function(self, name: str, numbers: _Numbers, values: U64) -> None:
+        starts = self._starts[self.path][name]
+        if not starts and sum(map(len, self._unknown.values())) < MAX_SUGGESTED:
+            first = [_number(numbers, slot) for slot in range(min(len(values), MAX_SUGGESTED))]
+            self._unknown.setdefault(self.path, {}).setdefault(name, []).extend(first)
         self._relative(starts, numbers, values, Reason.UNKNOWN_KERNEL)
+
+    def _suggest(self) -> None:
+        """Name functions like those that do not exist: all at once, because what takes long is to read the names that there are."""
+        if self._unknown:
+            from symd.query.similar_names import suggestions  # noqa: PLC0415 - likewise
+        for path, asked in self._unknown.items():
+            found = suggestions(self.index, list(asked), path, self._effort)
+            for numbers, suggested in zip(asked.values(), found, strict=True):
+                self.candidates.by_query.update(dict.fromkeys(numbers if suggested else (), suggested))
 
     def _in_section(self, section: str | int, numbers: _Numbers, values: U64) -> None:
         sections = self.index.sections
@@ -151,14 +223,18 @@ class _Batch:
             for text in chosen
             if section == (sections[text].section_index if isinstance(section, int) else sections[text].section)
         ]
+        if not starts and self._suggested < MAX_SUGGESTED:
+            self._suggested += 1
+            there = tuple(_first_byte(sections[text]) for text in chosen[:MAX_CANDIDATES])
+            for slot in range(min(len(values), MAX_SUGGESTED)) if there else ():
+                self.candidates.by_query[_number(numbers, slot)] = there
         self._relative(starts, numbers, values, Reason.OUTSIDE_TEXT)
 
     def _relative(self, starts: list[tuple[int, int]], numbers: _Numbers, values: U64, missing: Reason) -> None:
         if len(starts) != 1:
             self.reason[numbers] = Reason.AMBIGUOUS if starts else missing
-            for slot in range(len(values) if starts else 0):
-                inside = [(text, at + int(values[slot])) for text, at in starts if self._fits(text, at, values[slot])]
-                self._several(_number(numbers, slot), inside)
+            if starts:
+                self._several(numbers, values, np.arange(min(len(values), MAX_EXPLAINED)), self._inside(starts))
             return
         text, at = starts[0]
         room = np.uint64(max(self.index.section_size(text) - at, 0))
@@ -168,22 +244,35 @@ class _Batch:
         if not in_text.all():
             self.reason[numbers] = np.where(in_text, 0, Reason.OUTSIDE_TEXT)
 
-    def _fits(self, text: int, at: int, value: np.uint64) -> bool:
-        return at + int(value) < self.index.section_size(text)
+    def _inside(self, starts: Sequence[tuple[int, int]]) -> Callable[[int], Places]:
+        """What gives, for an offset from each of ``starts``, the (text section, offset) of every one that is inside its text."""
+        room = np.array([max(self.index.section_size(text) - at, 0) for text, at in starts], np.uint64)
+
+        def places(value: int) -> Places:
+            inside = np.flatnonzero(room > np.uint64(value))[:MAX_CANDIDATES].tolist()
+            return [(starts[number][0], starts[number][1] + value) for number in inside]
+
+        return places
 
     def answers(self) -> Answers:
         """One search and one gather for all that have a place; the reason's own location for the rest."""
+        self._suggest()
         located = self.reason == 0
         if located.all():
             location, locations = self.index.located(self.section, self.offset)
-            text = self.section.view(np.uint32) + np.uint32(1)
-            return Answers(location, text, self.offset, locations, self.index.sections, self.candidates)
+            text = self.section.view(np.uint32)
+            text += np.uint32(1)
+            return Answers(location, text, self.offset, locations, self.index.sections, self.candidates.by_query)
         location = self.reason.astype(np.uint32)
         location[located], locations = self.index.located(self.section[located], self.offset[located])
         text = np.where(located, self.section + 1, 0).astype(np.uint32)
         offset = np.where(located, self.offset, np.uint64(0))
-        return Answers(location, text, offset, locations, self.index.sections, self.candidates)
+        return Answers(location, text, offset, locations, self.index.sections, self.candidates.by_query)
+
+
+def _first_byte(text: TextSection) -> Candidate:
+    return Candidate(text.path, text.section, text.section_index, SectionOffset(0), None)
 
 
 def _number(numbers: _Numbers, slot: int) -> int:
-    return slot if isinstance(numbers, slice) else int(numbers[slot])
+    return slot + (numbers.start or 0) if isinstance(numbers, slice) else int(numbers[slot])

@@ -1,4 +1,4 @@
-"""How people write a query: ADDRESS, KERNEL+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET; decimal or 0x hexadecimal."""
+"""How people write a query: ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET; decimal or 0x hexadecimal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, O
 
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII)
 _INDEX = re.compile(r"#([0-9]{1,10})", re.ASCII)
-_HINT = "write ADDRESS, KERNEL+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET with decimal or 0x numbers"
+_HINT = "write ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET with decimal or 0x numbers"
 
 
 def parse_query(text: str) -> Query:
-    """One query. A kernel's name may contain "+": the last one counts. Raises ``BadQuery``."""
+    """One query. A function's name may contain "+": the last one counts. Raises ``BadQuery``."""
     target, plus, number = text.strip().rpartition("+")
     if not _NUMBER.fullmatch(number):
         raise _bad(text, "not a query")
@@ -23,7 +23,7 @@ def parse_query(text: str) -> Query:
     if not plus:
         return ByAddress(ObjectAddress(value))
     if not target:
-        raise _bad(text, "no kernel or section before the '+'")
+        raise _bad(text, "no function or section before the '+'")
     section = _section(target)
     if section is None:
         return ByKernel(target, KernelOffset(value))

@@ -5,29 +5,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from symd.debuginfo.variables import Visible, visible_at
+from symd.debuginfo.variables import VariableReader, Visible
 from symd.errors import ObjectNotFound, SymdError
 from symd.index import Index
 from symd.model.addresses import Query
 from symd.model.answers import Reason
 from symd.model.code import CodeObject
 from symd.model.variables import InScope
+from symd.query.effort import Effort
 from symd.query.symbolize import symbolize
 
+NOBODYS = (
+    "the debug data contradicts itself here: whose code this is, and so which variables are in scope, is not known"
+)
 ReadVisible = Callable[[str, int, int], Visible | str]
 """Reads the module's bytes: the variables in scope in a code object (its path), at a section index and an offset in that
 section; text where its debug data cannot be trusted: why. Called only when the query names a place."""
 
 
-def variables(index: Index, query: Query, read: ReadVisible, path: str | None = None) -> InScope:
+def variables(
+    index: Index, query: Query, read: ReadVisible, path: str | None = None, effort: Effort | None = None
+) -> InScope:
     """The variables in scope at one place; ``path`` restricts the query to one code object.
 
     A query without a place has the reason that ``symbolize`` gives it; debug data that cannot be trusted has MALFORMED,
-    with the reason's text in the notes. Raises ObjectNotFound when there is no code object at ``path``.
+    with the reason's text in the notes. Raises as ``symbolize``.
     """
-    at = symbolize(index, [query], path)[0]
+    at = symbolize(index, [query], path, effort)[0]
     if at.section_index is None or at.section_offset is None:
         return InScope(at)
+    if at.reason is Reason.CONTRADICTORY and not at.frames:
+        return InScope(at, Visible(notes=(NOBODYS,)))
     visible = read(at.path or "", at.section_index, at.section_offset)
     if isinstance(visible, str):
         return InScope(at._replace(reason=Reason.MALFORMED), Visible(notes=(visible,)))
@@ -36,10 +44,25 @@ def variables(index: Index, query: Query, read: ReadVisible, path: str | None = 
 
 def visible_in(codes: Sequence[CodeObject], path: str, section: int, offset: int) -> Visible | str:
     """``ReadVisible`` over code objects that are open. Raises ObjectNotFound."""
+    return visible_in_each(codes, path, ((section, offset),))[0]
+
+
+def visible_in_each(
+    codes: Sequence[CodeObject], path: str, places: Sequence[tuple[int, int]]
+) -> tuple[Visible | str, ...]:
+    """The same for several places, sections and offsets in them, of one code object."""
     code = next((code for code in codes if code.path == path), None)
     if code is None:
         raise ObjectNotFound.at(path)
     try:
-        return visible_at(code, section, offset)
+        reader = VariableReader(code)
+    except SymdError as error:
+        return (str(error),) * len(places)
+    return tuple(_visible(reader, section, offset) for section, offset in places)
+
+
+def _visible(reader: VariableReader, section: int, offset: int) -> Visible | str:
+    try:
+        return reader.at(section, offset)
     except SymdError as error:
         return str(error)

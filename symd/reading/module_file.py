@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 class ModuleFile:
     """``digest`` is the SHA-256 that the bytes must have, ``path`` the absolute path of the file that holds them.
 
-    ``data`` are the bytes where they are in memory already, just hashed; whoever reads in another process has none.
+    ``data`` are the bytes where they are in memory already, just hashed; whoever reads in another process has none, but a
+    ``descriptor`` of the file, which it may not open.
     """
 
     digest: str
     path: str
     data: bytes | None = field(default=None, repr=False, compare=False)
+    descriptor: int | None = field(default=None, compare=False)

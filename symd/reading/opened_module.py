@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
+import errno
+import mmap
+import os
 import threading
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
+from typing import BinaryIO, cast
 
 from symd import containers
 from symd.config import Limits
+from symd.containers.file_part import LARGE, sha256_of
 from symd.errors import DataLoss, ModuleNotFound, ObjectNotFound, StoreUnavailable
-from symd.index.module import described, index_of
+from symd.index.module import described, write_index, write_index_in_turn
 from symd.index.module_tables import DecodedObject
 from symd.index.partial import MIN_OBJECTS, PartialIndex
 from symd.model.code import CodeObject
 from symd.model.identities import Digest
 from symd.reading.module_file import ModuleFile
+
+KEPT_BYTES = 64 << 20
+"""Bytes of modules that a process keeps open for its next question, beside the last; what is unpacked of them comes on top.
+A worker that has much in memory ends by itself."""
 
 
 class OpenedModule:
@@ -27,6 +34,10 @@ class OpenedModule:
         self.data = data
         self.limits = limits
 
+    @property
+    def _is_large(self) -> bool:
+        return len(self.data) >= LARGE
+
     @cached_property
     def unpacked(self) -> containers.OpenedModule:
         return containers.unpack(self.data, self.limits)
@@ -35,32 +46,47 @@ class OpenedModule:
     def objects(self) -> Sequence[CodeObject]:
         return self.unpacked.objects
 
+    def objects_at(self, path: str | None) -> Sequence[CodeObject]:
+        """All objects, or of a large module those on the way to ``path``: the others are not opened."""
+        if path is None or not self._is_large or "unpacked" in vars(self):
+            return self.objects
+        return tuple(containers.Opening(self.data, self.limits, path))
+
     def object(self, path: str) -> CodeObject:
         """The code object at ``path``. Raises ``ObjectNotFound``."""
-        for code in self.objects:
-            if code.path == path:
-                return code
-        raise ObjectNotFound.at(path, self.digest)
+        code = self._by_path.get(path)
+        if code is None:
+            raise ObjectNotFound.at(path, self.digest)
+        return code
+
+    @cached_property
+    def _by_path(self) -> dict[str, CodeObject]:
+        """The first of each path."""
+        return {code.path: code for code in reversed(self.objects)}
 
     @cached_property
     def partial(self) -> PartialIndex | None:
-        """Of a module of many code objects: its summary, and an index of those that somebody asks for."""
-        if len(self.objects) < MIN_OBJECTS:
+        """Of a module of many code objects: its summary, and an index of those that somebody asks for. A large one has none:
+        its code objects are not kept."""
+        if self._is_large or len(self.objects) < MIN_OBJECTS:
             return None
         undecoded = [DecodedObject(code, None) for code in self.objects]
         summary = described(self.data, self.digest, self.unpacked, undecoded)
         return PartialIndex(self.objects, summary, units=False, limits=self.limits)
 
-    def index(self) -> bytes:
-        """The index file of the whole module."""
-        return index_of(self.data, self.digest, self.unpacked, self.limits)
+    def write_index(self, file: BinaryIO) -> int:
+        """Write the index of the whole module into an empty file that may be read, too; its size. Raises LimitExceeded for
+        one of more than ``limits.index_size`` bytes."""
+        if self._is_large:
+            return write_index_in_turn(file, self.data, self.digest, self.limits)
+        return write_index(file, self.data, self.digest, self.unpacked, self.limits)
 
 
 class OpenedModules:
-    """The modules that were asked about last, together no more than ``kept_bytes`` of file. Safe to use from several
-    threads."""
+    """The modules that were asked about last, together no more than ``kept_bytes`` of file; the last one whatever its size,
+    because the next question tends to be about it too. Safe to use from several threads."""
 
-    def __init__(self, kept_bytes: int) -> None:
+    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
         self._lock = threading.Lock()
         self._kept: dict[str, OpenedModule] = {}
@@ -85,21 +111,33 @@ class OpenedModules:
             self._kept.clear()
 
     def _shrink(self) -> None:
-        """What was used longest ago goes first; a module larger than all of the space is not kept."""
+        """What was used longest ago goes first."""
         held = sum(len(each.data) for each in self._kept.values())
-        while held > self._kept_bytes:
+        while held > self._kept_bytes and len(self._kept) > 1:
             held -= len(self._kept.pop(next(iter(self._kept))).data)
+
+
+def _bytes_of(module: ModuleFile) -> bytes:
+    with open(
+        module.path if module.descriptor is None else module.descriptor, "rb", closefd=module.descriptor is None
+    ) as file:
+        if os.fstat(file.fileno()).st_size >= LARGE:
+            return cast("bytes", mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        file.seek(0)  # who shares the descriptor may have read from it
+        return file.read()
 
 
 def _checked_bytes(module: ModuleFile) -> bytes:
     where, metadata = module.path, {"module": f"modules/{module.digest}", "file": module.path}
     try:
-        data = Path(module.path).read_bytes()
+        data = _bytes_of(module)
     except FileNotFoundError:
         raise ModuleNotFound(f"the file of module {module.digest} is gone", hint="add it again") from None
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError from None  # a file that is mapped takes address space, of which this process may have so much
         raise StoreUnavailable(f"the disk refused: {error.strerror}", where=where, metadata=metadata) from error
-    if hashlib.sha256(data).hexdigest() != module.digest:
+    if sha256_of(data) != module.digest:
         hint = "add the module again: that repairs it"
         raise DataLoss("the stored bytes are not what they were", where=where, hint=hint, metadata=metadata)
     return data

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+import errno
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
+from symd.budget import Budget
 from symd.debuginfo.variables import Visible
-from symd.errors import LimitExceeded, StoreUnavailable
+from symd.errors import StoreUnavailable
+from symd.index.column_file import check_size
 from symd.index.format import VERSION
 from symd.index.summary import pack
 from symd.model.addresses import Query
@@ -21,8 +24,12 @@ from symd.model.sources import SourceText
 from symd.query.listing import chosen
 from symd.query.ptx_lines import ptx_tables
 from symd.query.source_text import from_module
-from symd.query.variables import visible_in
+from symd.query.variables import visible_in, visible_in_each
 from symd.reading.opened_module import OpenedModule
+
+if TYPE_CHECKING:
+    from symd.cores.shared_frames import SharedFrames
+    from symd.cores.stopped import CodeIdentity
 
 T_co = TypeVar("T_co", covariant=True)
 _LISTED_FACTS = ("simd_width", "entry_offset")
@@ -40,13 +47,15 @@ class Question(abc.ABC, Generic[T_co]):
 @dataclass(frozen=True, slots=True)
 class MakeIndex(Question[int]):
     """Write the module's index into the file ``into``, which is there and empty; the answer is its size in bytes.
-    ``version`` is that of the format which the asker expects."""
+    ``version`` is that of the format which the asker expects, ``descriptor`` the file's where it may not be opened."""
 
     into: str
     version: int = VERSION
+    descriptor: int | None = None
 
     def answer(self, module: OpenedModule) -> int:
-        return _written(self.into, module.index(), module.limits.index_size)
+        with _file(self) as file:
+            return module.write_index(file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,7 @@ class VariablesAt(Question["Visible | str"]):
     offset: int
 
     def answer(self, module: OpenedModule) -> Visible | str:
-        return visible_in(module.objects, self.path, self.section, self.offset)
+        return visible_in(module.objects_at(self.path), self.path, self.section, self.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,9 @@ class ListedCode(Question[tuple[CodeObject, ...]]):
     part: ListingPart
 
     def answer(self, module: OpenedModule) -> tuple[CodeObject, ...]:
-        return tuple(_code_alone(code, self.part.kernel) for code in chosen(module.objects, self.part))
+        return tuple(
+            _code_alone(code, self.part.kernel) for code in chosen(module.objects_at(self.part.path), self.part)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +111,7 @@ class CarriedSources(Question[tuple[SourceText, ...]]):
     path: str | None = None
 
     def answer(self, module: OpenedModule) -> tuple[SourceText, ...]:
-        return tuple(from_module(module.objects, self.files, self.path))
+        return tuple(from_module(module.objects_at(self.path), self.files, self.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +127,17 @@ class ObjectBytes(Question[bytes]):
 @dataclass(frozen=True, slots=True)
 class WriteObject(Question[int]):
     """Write the bytes of the code object at ``path`` into the file ``into``, which is there and empty; the answer is their
-    number. Raises ``ObjectNotFound``."""
+    number. ``descriptor`` is the file's where it may not be opened. Raises ``ObjectNotFound``."""
 
     path: str
     into: str
+    descriptor: int | None = None
 
     def answer(self, module: OpenedModule) -> int:
-        return _written(self.into, module.object(self.path).data, module.limits.index_size)
+        data = module.object(self.path).data
+        check_size(len(data), module.limits.index_size)
+        with _file(self) as file:
+            return file.write(data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +147,110 @@ class PtxLines(Question[tuple[LineTable, ...]]):
     path: str | None = None
 
     def answer(self, module: OpenedModule) -> tuple[LineTable, ...]:
-        return tuple(ptx_tables(module.objects, self.path))
+        return tuple(ptx_tables(module.objects_at(self.path), self.path))
 
 
-def _written(into: str, data: bytes, largest: int) -> int:
-    if len(data) > largest:
-        metadata = {"limit": "index_size", "value": str(largest)}
-        raise LimitExceeded(f"it takes {len(data)} bytes", hint="raise the limit index_size", metadata=metadata)
+@dataclass(frozen=True, slots=True)
+class StoppedWaves(Question["SharedFrames"]):
+    """What the module says, which is a GPU core dump: every stopped warp or wave. ``frames`` is call frame information that other
+    modules have of the code: the number of the image, and the content. Raises InvalidInput for other modules."""
+
+    frames: tuple[tuple[int, bytes], ...] = ()
+
+    def answer(self, module: OpenedModule) -> SharedFrames:
+        from symd.cores.read import read  # noqa: PLC0415 - few modules are core dumps
+        from symd.cores.shared_frames import shared  # noqa: PLC0415
+
+        return shared(read(module.data, Budget(module.limits), dict(self.frames)))
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedMemory(Question["tuple[bytes | None, ...]"]):
+    """What the module, which is a GPU core dump, has of the device's memory at these addresses and sizes; None where it does not
+    have all of that. Raises InvalidInput for other modules."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    def answer(self, module: OpenedModule) -> tuple[bytes | None, ...]:
+        from symd.cores.read import memory  # noqa: PLC0415 - few modules are core dumps
+
+        return memory(module.data, Budget(module.limits), self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedBytes(Question["tuple[bytes | None, ...]"]):
+    """What stands in the module, which is a GPU core dump, at these positions, in so many bytes; None where it does not have all
+    of that."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    def answer(self, module: OpenedModule) -> tuple[bytes | None, ...]:
+        from symd.cores.read import contents  # noqa: PLC0415 - few modules are core dumps
+
+        return contents(module.data, Budget(module.limits), self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameAddresses(Question["tuple[tuple[int, int] | None, ...]"]):
+    """How the frame's address is computed at several places, (section, offset), of the code object at ``path``: by the machine register
+    of a number, and what is added to its content; None where call frame information does not say that. Raises ``ObjectNotFound``."""
+
+    path: str
+    places: tuple[tuple[int, int], ...]
+
+    def answer(self, module: OpenedModule) -> tuple[tuple[int, int] | None, ...]:
+        from symd.debuginfo.frame_addresses import frame_addresses  # noqa: PLC0415 - asked for core dumps only
+
+        return frame_addresses(module.object(self.path), self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class CallFrameData(Question[bytes]):
+    """The call frame information of the code object at ``path``, which is AMD's; nothing where it has none. Raises
+    ``ObjectNotFound``."""
+
+    path: str
+
+    def answer(self, module: OpenedModule) -> bytes:
+        from symd.cores.amd_callers import call_frame_section  # noqa: PLC0415 - asked for core dumps only
+
+        return call_frame_section(module.object(self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class CodeIdentities(Question["tuple[tuple[str, CodeIdentity], ...]"]):
+    """What the code of each code object is known by, with its path."""
+
+    def answer(self, module: OpenedModule) -> tuple[tuple[str, CodeIdentity], ...]:
+        from symd.cores.identities import identity_of  # noqa: PLC0415 - asked for core dumps only
+
+        known = ((code.path, identity_of(code)) for code in module.objects)
+        return tuple((path, identity) for path, identity in known if identity is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class VariablesAtEach(Question["tuple[Visible | str, ...]"]):
+    """``VariablesAt`` for several places, (section, offset), of one code object."""
+
+    path: str
+    places: tuple[tuple[int, int], ...]
+
+    def answer(self, module: OpenedModule) -> tuple[Visible | str, ...]:
+        return visible_in_each(module.objects_at(self.path), self.path, self.places)
+
+
+@contextmanager
+def _file(question: MakeIndex | WriteObject) -> Iterator[BinaryIO]:
+    """The file to write into, empty. Raises StoreUnavailable where the disk refuses something."""
+    into, descriptor = question.into, question.descriptor
     try:
-        with Path(into).open("r+b") as file:
+        with open(into if descriptor is None else descriptor, "r+b", closefd=descriptor is None) as file:
+            file.seek(0)
             file.truncate()  # an attempt that was ended may have begun to write
-            return file.write(data)
+            yield file
     except OSError as error:
-        raise StoreUnavailable(f"the disk refused: {error.strerror}", where=into, metadata={"file": into}) from error
+        metadata = {"file": into, "errno": errno.errorcode.get(error.errno or 0, "")}
+        raise StoreUnavailable(f"the disk refused: {error.strerror}", where=into, metadata=metadata) from error
 
 
 def _code_alone(code: CodeObject, kernel: str | None) -> CodeObject:
@@ -180,5 +286,12 @@ QUESTIONS: Sequence[type[Question[object]]] = (
     ObjectBytes,
     WriteObject,
     PtxLines,
+    StoppedWaves,
+    DumpedMemory,
+    DumpedBytes,
+    FrameAddresses,
+    CallFrameData,
+    CodeIdentities,
+    VariablesAtEach,
 )
 """Every question that there is."""

@@ -10,8 +10,6 @@ from symd.reading.opened_module import OpenedModules
 from symd.reading.questions import Question
 
 T = TypeVar("T")
-_KEPT_BYTES = 64 << 20
-"""Bytes of modules that a process keeps open for its next question."""
 
 
 class Reader(Protocol):
@@ -35,7 +33,7 @@ class InProcessReader:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._opened = OpenedModules(_KEPT_BYTES)
+        self._opened = OpenedModules()
 
     def ask(self, module: ModuleFile, question: Question[T]) -> T:
         opened = self._opened.open(module, self._limits)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from symd.config import Limits
 from symd.reading.module_file import ModuleFile
 from symd.reading.opened_module import OpenedModules
-from symd.reading.questions import MakeIndex, Question
+from symd.reading.questions import MakeIndex, Question, WriteObject
 from symd.reading.values import decode, encode
 
 T = TypeVar("T")
-_KEPT_BYTES: Final = 64 << 20
-"""Bytes of modules that a process keeps open for its next question; what is unpacked of them comes on top."""
-_opened: Final = OpenedModules(_KEPT_BYTES)
+_opened: Final = OpenedModules()
 
 
 def request(module: ModuleFile, question: Question[T]) -> bytes:
@@ -21,10 +22,20 @@ def request(module: ModuleFile, question: Question[T]) -> bytes:
     return encode((ModuleFile(module.digest, module.path), question))
 
 
-def answer(data: bytes, limits: Limits) -> bytes:
-    """The answer to a ``request``, as ``values`` writes it. A module whose index is made is not kept: the process that
+def files(module: ModuleFile, question: Question[T]) -> Iterator[tuple[str, int]]:
+    """The files whose descriptors go with a ``request``, in this order, and the flags with which to open them."""
+    yield module.path, os.O_RDONLY
+    if isinstance(question, MakeIndex | WriteObject):
+        yield question.into, os.O_RDWR
+
+
+def answer(data: bytes, limits: Limits, descriptors: Sequence[int]) -> bytes:
+    """The answer to a ``request``, as ``values`` writes it; ``descriptors`` are those of its ``files``. A module whose index is made is not kept: the process that
     does that is asked for nothing else."""
     module, question = decode(data)
+    module = replace(module, descriptor=descriptors[0])
+    if isinstance(question, MakeIndex | WriteObject):
+        question = replace(question, descriptor=descriptors[1])
     opened = _opened.open(module, limits)
     found = question.answer(opened)
     if isinstance(question, MakeIndex):

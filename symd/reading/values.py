@@ -16,8 +16,9 @@ from typing import Any, Final
 import msgpack
 import numpy as np
 
+from symd.cores import shared_frames, stopped
 from symd.errors import DataLoss
-from symd.model import addresses, answers, code, line_tables, listings, sources, variables
+from symd.model import addresses, answers, code, cores, line_tables, listings, sources, variables
 from symd.reading import questions
 from symd.reading.module_file import ModuleFile
 
@@ -34,6 +35,7 @@ CLASSES: Final[tuple[type[Any], ...]] = (
     addresses.ByAddress,
     addresses.ByKernel,
     addresses.BySection,
+    answers.Reason,
     answers.TextSection,
     code.CodeKind,
     code.CodeObject,
@@ -43,10 +45,25 @@ CLASSES: Final[tuple[type[Any], ...]] = (
     code.RelocationScheme,
     code.Section,
     code.Vendor,
+    cores.CoreDevice,
+    cores.CoreDump,
+    cores.CoreFault,
+    cores.CoreFrame,
+    cores.CoreImage,
+    cores.CorePlace,
+    cores.CoreStack,
+    cores.CoreWave,
     line_tables.LineTable,
     listings.ListingPart,
+    shared_frames.SharedFrames,
     sources.Origin,
     sources.SourceText,
+    stopped.CodeIdentity,
+    stopped.MemoryWindow,
+    stopped.StoppedCore,
+    stopped.TextPlace,
+    stopped.WaveMemory,
+    stopped.WaveRegisters,
     variables.LocationPiece,
     variables.LocationRegister,
     variables.Member,

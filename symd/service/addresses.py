@@ -17,6 +17,7 @@ from symd.errors import FailedPrecondition, InvalidInput, Unavailable
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Server
 from symd.service.relay import relaying
+from symd.store.ownership import replaceable
 
 UNIX = "unix:"
 TLS = "tls:"
@@ -36,7 +37,9 @@ def listening(server: Server, address: str, keeper: Doorkeeper | None = None) ->
     """
     keeper = keeper or doorkeeper(Doors())
     if not address.startswith(UNIX):
-        yield _listen_tcp(server, address, keeper)
+        reached = _listen_tcp(server, address, keeper)
+        with keeper.connections.watching(int(reached.rpartition(":")[2])):
+            yield reached
         return
     path = socket_path(address)
     own = _checked(path.with_name(f".{path.name}.own"), address) if keeper.doors.users else path
@@ -136,12 +139,11 @@ def _check_folder(folder: Path, status: os.stat_result) -> None:
     if status.st_mode & 0o022:
         hint += f", or chmod go-w {folder}"
         raise FailedPrecondition("other users may change the socket's folder", where=str(folder), hint=hint)
-    for above in folder.resolve().parents:
-        mode = above.stat().st_mode
-        if mode & 0o002 and not mode & stat.S_ISVTX:
-            raise FailedPrecondition(
-                "other users may put another folder in the place of the socket's", where=str(above), hint=hint
-            )
+    above = replaceable(folder)
+    if above is not None:
+        raise FailedPrecondition(
+            "other users may put another folder in the place of the socket's", where=str(above), hint=hint
+        )
 
 
 def _clear(path: Path) -> None:

@@ -11,30 +11,30 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from grpc.aio import EOF
 
 from symd.config import Limits
-from symd.errors import InvalidInput, LimitExceeded, Malformed
+from symd.errors import InvalidInput, LimitExceeded
 from symd.service.bridge import Requests, Responses
 from symd.service.call import Call
 from symd.service.flight import COUNTED_BYTES, BytesInFlight
 from symd.service.guard import check_deadline
 from symd.service.lanes import Work
+from symd.service.messages import AT_ONCE_BYTES, parsed
 from symd.service.request_log import requests_logged
 from symd.service.service_context import ServiceContext
 from symd.wire.field_count import COUNTED_BYTES as COUNTED_FIELDS_BYTES
 from symd.wire.field_count import check_fields
 
+Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]
 """Takes the service's context, the request (or an iterator of them) and the call; returns the response (or an iterator)."""
 AtOnce = Callable[[ServiceContext, Any], Message | None]
 """The response to a request, where making it takes no longer than the way to a thread and back; None where it may."""
 
-AT_ONCE_BYTES = 4096
-"""A larger request is not read on the event loop."""
 BATCH_BYTES = 64 << 10
 """A request of more bytes is a large batch, whatever it asks."""
 
@@ -54,16 +54,18 @@ class Method(NamedTuple):
     many_requests: bool
     many_responses: bool
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its request is no batch, no grab and no message of several."""
+        return not self.many_requests and self.at_once is None and self.work not in (Work.BATCH, Work.GRAB)
+
     def read(self, data: bytes, limits: Limits) -> Message:
-        """The request. Raises ``LimitExceeded`` for one that is too large to be read in one go. Were gRPC to read it, invalid bytes would be a traceback in the log and the status INTERNAL."""
-        if self.work is Work.QUESTION and len(data) > limits.request_bytes and self.at_once is None:
+        """The request. Raises ``LimitExceeded`` for one that is too large to be read in one go, and ``Malformed``."""
+        if self.is_plain and len(data) > limits.request_bytes:
             raise too_large("the request", len(data), "request_bytes", limits.request_bytes)
         if len(data) >= COUNTED_FIELDS_BYTES:
             check_fields(data, self.request.DESCRIPTOR, limits.request_fields)
-        try:
-            return self.request.FromString(data)
-        except DecodeError as error:
-            raise Malformed(f"not a {self.request.DESCRIPTOR.full_name}: {error}", where="the request") from None
+        return parsed(self.request, data, self.request.DESCRIPTOR.full_name)
 
 
 async def answer_one(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes:
@@ -85,7 +87,11 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
     work = _kind_of_work(method, service, data)
     holding = _Holding(service.flight, call.client, context)
     holding.take(len(data))
-    response = await service.lanes[work].run(call.client, partial(_read_and_answer, method, service, data, call))
+    arrived = [data]
+    del data
+    answer_it = _below_span(call, partial(_read_and_answer, method, service, arrived, call))
+    response = await service.lanes[work].run(call.client, answer_it)
+    holding.release()
     holding.take(len(response))
     call.sent = len(response)
     return response
@@ -115,24 +121,29 @@ class _Holding:
         """Count a message. Raises ``Busy``."""
         if size >= COUNTED_BYTES:
             if not self._size:
-                self._context.add_done_callback(self._release)
+                self._context.add_done_callback(self.release)
             self._size += self._flight.hold(self._client, size)
 
-    def _release(self, _context: Any) -> None:
+    def release(self, _context: Any = None) -> None:
+        """Say that what was counted is held no longer."""
         self._flight.release(self._client, self._size)
         self._size = 0
 
 
 async def answer_stream(method: Method, service: ServiceContext, context: Any, call: Call) -> bytes | None:
-    """Several requests or responses; the response where there is one."""
+    """Several requests or responses; the response where there is one. A request that is the only one counts as long as the call."""
     first = await service.waiting.first_message(context, call)
     if first is EOF and not method.many_requests:
         raise await _no_message()
     check_deadline(call)
+    if not method.many_requests:
+        call.received = len(first)
+        service.flight.keep(call, len(first))
     requests = Requests(first, service.flight, call.client) if method.many_requests else None
-    responses = Responses() if method.many_responses else None
-    asked = requests or partial(method.read, first, service.config.limits)
-    work = partial(_answer_with, method, service, asked, responses, call)
+    responses = Responses(service.flight, call.client) if method.many_responses else None
+    asked = requests or [first]
+    del first
+    work = _below_span(call, partial(_answer_with, method, service, asked, responses, call))
     service.waiting.open(call, context, requests, responses)
     job = asyncio.get_running_loop().create_task(service.lanes[method.work].run(call.client, work))
     job.add_done_callback(_retrieved)
@@ -156,16 +167,31 @@ def _receive(requests: Requests | None, context: Any, call: Call) -> asyncio.Tas
     return asyncio.get_running_loop().create_task(requests.receive(context.read))
 
 
-def _read_and_answer(method: Method, service: ServiceContext, data: bytes, call: Call) -> bytes:
-    request = method.read(data, service.config.limits)
+def _below_span(call: Call, work: Callable[[], Result]) -> Callable[[], Result]:
+    """``work`` for another thread: spans that begin there stand below the call's, where it has one."""
+    if call.span is None:
+        return work
+
+    def spanned() -> Result:
+        with call.in_span():
+            return work()
+
+    return spanned
+
+
+def _read_and_answer(method: Method, service: ServiceContext, arrived: list[bytes], call: Call) -> bytes:
+    """``arrived`` is emptied: what was read is held no longer than that takes."""
+    limits = service.config.limits
+    request = method.read(arrived.pop(), limits)
     _note(request, call)
     response: Message = method.handle(service, request, call)
-    return _written(response, service.config.limits)
+    del request
+    return _written(response, limits)
 
 
 def _note(request: Any, call: Call) -> None:
     """Note for the log what is asked about."""
-    if requests_logged():
+    if requests_logged() or call.span is not None:
         call.module = getattr(request, "name", "") or getattr(request, "parent", "")
         call.count = len(getattr(request, "queries", ())) or getattr(getattr(request, "column", None), "count", 0)
 
@@ -190,33 +216,43 @@ def too_large(what: str, size: int, name: str, most: int) -> LimitExceeded:
 def _answer_with(
     method: Method,
     service: ServiceContext,
-    asked: Requests | Callable[[], Message],
+    asked: Requests | list[bytes],
     responses: Responses | None,
     call: Call,
 ) -> bytes | None:
-    """In the lane's thread."""
+    """In the lane's thread. What is ``asked`` is emptied, and its message the handler's alone."""
     limits = service.config.limits
-    request: Any
-    if isinstance(asked, Requests):
-        request = _each(method, asked, limits, call)
-    else:
-        request = asked()
-        _note(request, call)
-    answer = method.handle(service, request, call)
+    answer = method.handle(service, _asked(method, asked, limits, call), call)
     if responses is None:
         return _written(answer, limits)
     with closing(answer):
-        for each in answer:
+        for number, each in enumerate(answer):
+            if number:
+                call.check_let_in()
             data = _written(each, limits)
             call.sent += len(data)
             responses.put(data)
     return None
 
 
+def _asked(method: Method, asked: Requests | list[bytes], limits: Limits, call: Call) -> Any:
+    """The request, or an iterator of them."""
+    if isinstance(asked, Requests):
+        return _each(method, asked, limits, call)
+    request = method.read(asked.pop(), limits)
+    _note(request, call)
+    return request
+
+
 def _each(method: Method, requests: Requests, limits: Limits, call: Call) -> Iterator[Message]:
-    for data in requests:
+    for number, data in enumerate(requests):
+        if number:
+            call.check_let_in()
         call.received += len(data)
-        yield method.read(data, limits)
+        request = method.read(data, limits)
+        del data
+        yield request
+        del request
 
 
 def _retrieved(job: asyncio.Task[Any]) -> None:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from symd.config import Limits
 from symd.errors import LimitExceeded
-from symd.model.answers import Answer, Answers
+from symd.model.answers import Answer, Answers, Candidate
+from symd.service.call import Call
+from symd.service.guard import while_waited_for
 from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 from symd.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, write_columns
 from symd.wire.batches import Batch, from_request
 
+CheckWanted = Callable[[], None]
+"""Called while functions are looked for by name; raises when nobody waits any more."""
+
 QUERIES_AT_ONCE = 4
 """Queries that may be answered on the event loop."""
 FRAMES_AT_ONCE = 32
 """Frames of an answer that may be written there."""
-ROW_BYTES, FRAME_BYTES = 32, 16
-"""About what an answer and a frame take beside their texts."""
+ROW_BYTES, FRAME_BYTES, CANDIDATE_BYTES = 32, 16, 8
+"""About what an answer, a frame and a candidate take beside their texts."""
 
 
 def answer_at_once(service: ServiceContext, request: SymbolizeRequest) -> SymbolizeResponse | None:
     """The answers to a few queries where each is one search in an open index; None where it may take longer."""
-    digest, path, queries, column, as_columns, _ = from_request(request, service.config.limits.batch)
-    if column is not None or as_columns or len(queries) > QUERIES_AT_ONCE:
+    digest, path, queries, column, as_columns, _, as_written = from_request(request, service.config.limits.batch)
+    if column is not None or as_columns or as_written or len(queries) > QUERIES_AT_ONCE:
         return None
     response, one = SymbolizeResponse(), service.engine.answer_at_once
     for query in queries:
@@ -34,33 +39,59 @@ def answer_at_once(service: ServiceContext, request: SymbolizeRequest) -> Symbol
     return response if queries else None
 
 
-def answer(service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, sent: set[bytes]) -> None:
+def answer(
+    service: ServiceContext, request: SymbolizeRequest, response: SymbolizeResponse, call: Call, sent: set[bytes]
+) -> None:
     """Write the answers into the empty ``response``, in the form that was asked for. ``sent`` names the tables that the
     call has brought already. Raises ``LimitExceeded`` before it looks at too large a batch."""
+    with service.room.taken(_count(request)):
+        _answer(service, request, response, while_waited_for(call, service.config.limits), sent)
+
+
+def _count(request: SymbolizeRequest) -> int:
+    return request.column.count if request.HasField("column") else len(request.queries)
+
+
+def _answer(
+    service: ServiceContext,
+    request: SymbolizeRequest,
+    response: SymbolizeResponse,
+    check_wanted: CheckWanted,
+    sent: set[bytes],
+) -> None:
     batch = from_request(request, service.config.limits.batch)
-    if batch.column is None and not batch.as_columns and 0 < len(batch.queries) <= PLAIN_PYTHON_ANSWERS:
+    few = batch.column is None and 0 < len(batch.queries) <= PLAIN_PYTHON_ANSWERS
+    if few and not batch.as_columns and not batch.as_written:
         rows, one = response.answers, service.engine.symbolize_one
         room = RowRoom(service.config.limits)
         for query in batch.queries:
-            add_answer(rows, room.taken_by(one(batch.digest, query, batch.path)))
+            add_answer(rows, room.taken_by(one(batch.digest, query, batch.path, check_wanted)))
     elif batch.as_columns:
-        _write_columns(service, batch, response, _answers(service, batch), sent)
+        _write_columns(service, batch, response, _answers(service, batch, check_wanted), sent)
     else:
         check_rows(batch, service.config.limits)
-        _write_rows(response, _answers(service, batch), RowRoom(service.config.limits))
+        _write_rows(response, _answers(service, batch, check_wanted), RowRoom(service.config.limits))
 
 
-def _answers(service: ServiceContext, batch: Batch) -> Answers:
+def _answers(service: ServiceContext, batch: Batch, check_wanted: CheckWanted) -> Answers:
     digest, path, column = batch.digest, batch.path, batch.column
     if column is None:
-        return service.engine.symbolize(digest, batch.queries, path)
+        return service.engine.symbolize(
+            digest, batch.queries, path, as_written=batch.as_written, check_wanted=check_wanted
+        )
     return service.engine.symbolize_column(
-        digest, column.values, kernel=column.kernel, section=column.section, path=path
+        digest,
+        column.values,
+        kernel=column.kernel,
+        section=column.section,
+        path=path,
+        as_written=batch.as_written,
+        check_wanted=check_wanted,
     )
 
 
 class RowRoom:
-    """How much of the largest response is left for answers that are spelled out, counted before they are."""
+    """How much of the largest response is left for answers and candidates that are spelled out, counted before they are."""
 
     def __init__(self, limits: Limits) -> None:
         self._most = self._left = limits.response_bytes
@@ -70,14 +101,24 @@ class RowRoom:
         size = ROW_BYTES
         for frame in answer.frames:
             size += FRAME_BYTES + len(frame.function or "") + len(frame.linkage_name or "") + len(frame.file or "")
+        self._take(size, "answers")
+        self.take_candidates(answer.candidates)
+        return answer
+
+    def take_candidates(self, candidates: Iterable[Candidate]) -> None:
+        """Raises ``LimitExceeded`` where there is no room for them."""
+        for each in candidates:
+            texts = each.path, each.section, each.kernel, each.function
+            self._take(CANDIDATE_BYTES + sum(len(text or "") for text in texts), "candidates")
+
+    def _take(self, size: int, what: str) -> None:
         self._left -= size
         if self._left < 0:
             raise LimitExceeded(
-                f"the answers spelled out have more than {self._most} bytes",
+                f"the {what} spelled out have more than {self._most} bytes",
                 hint="ask for fewer at a time, or for columns",
                 metadata={"limit": "response_bytes", "value": str(self._most)},
             )
-        return answer
 
 
 def check_rows(batch: Batch, limits: Limits) -> None:
@@ -91,6 +132,13 @@ def check_rows(batch: Batch, limits: Limits) -> None:
         )
 
 
+def check_candidates(answers: Answers, limits: Limits) -> None:
+    """Raises ``LimitExceeded`` where a response has no room for the candidates of columns."""
+    room = RowRoom(limits)
+    for candidates in answers.candidates.values():
+        room.take_candidates(candidates)
+
+
 def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer], room: RowRoom) -> None:
     rows = response.answers
     for each in answers:
@@ -100,6 +148,7 @@ def _write_rows(response: SymbolizeResponse, answers: Iterable[Answer], room: Ro
 def _write_columns(
     service: ServiceContext, batch: Batch, response: SymbolizeResponse, answers: Answers, sent: set[bytes]
 ) -> None:
+    check_candidates(answers, service.config.limits)
     table, known = None, batch.known_tables
     if known is not None:
         table = service.tables.message(answers.locations, len(answers), known, sent)

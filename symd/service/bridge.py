@@ -20,6 +20,8 @@ from symd.service.flight import BytesInFlight
 
 AHEAD = 2
 """Responses that may be made before the first of them is sent."""
+CROWDED_SECONDS = 0.01
+"""How often a stream that may not read ahead looks whether it may."""
 
 
 class Requests:
@@ -65,6 +67,7 @@ class Requests:
             await self._taken.wait()
             self._taken.clear()
             self._release(1)
+            await self._room_ahead()
             try:
                 message = await read()
             except BaseError:
@@ -72,6 +75,19 @@ class Requests:
             self._last = message is EOF
             self._arrive(message)
         return None
+
+    async def _room_ahead(self) -> None:
+        """Before the next message is read, wait until the handler has asked for it, or there is room in memory for a second message as
+        large as the one that the handler works at."""
+        while (  # noqa: ASYNC110 - what is waited for happens in other threads, and on other calls
+            self._held
+            and not self._ended
+            and self.awaited_since is None
+            and not self._flight.has_room(self._client, self._held[-1])
+        ):
+            await asyncio.sleep(CROWDED_SECONDS)
+        if self.awaited_since is not None:
+            self._release(0)
 
     def end(self) -> None:
         """Let the handler's thread end when it asks for the next message."""
@@ -97,12 +113,16 @@ class Requests:
 
 
 class Responses:
-    """The messages that a handler's thread makes, to be sent on the event loop."""
+    """The messages that a handler's thread makes, to be sent on the event loop. They are counted as bytes in flight of the
+    ``client``; while there are too many of those, each is made when the one before has been taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, flight: BytesInFlight, client: str) -> None:
+        self._flight = flight
+        self._client = client
+        self._held: deque[int] = deque()
         self._loop = asyncio.get_running_loop()
         self._room = threading.Semaphore(AHEAD)
-        self._made: deque[bytes] = deque()
+        self._made: deque[tuple[bytes, int]] = deque()
         self._changed = asyncio.Event()
         self._closed = False
         self._ended = False
@@ -111,18 +131,24 @@ class Responses:
 
     def put(self, message: bytes) -> None:
         """Send a message, when there is room. Raises ``CallEnded``. For the handler's thread."""
-        self._room.acquire()
+        places = 1 if self._flight.has_room(self._client, len(message)) else AHEAD
+        for _ in range(places):
+            self._room.acquire()
         if self._ended:
             raise CallEnded
-        self._loop.call_soon_threadsafe(self._append, message)
+        self._loop.call_soon_threadsafe(self._append, message, places)
 
     async def send(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         """Send what is made until ``close``."""
         while await self._something():
             self.stalled_since = self._loop.time()
-            await write(self._made.popleft())
+            message, places = self._made.popleft()
+            await write(message)
+            del message
             self.stalled_since = None
-            self._room.release()
+            if self._held:
+                self._flight.release(self._client, self._held.popleft())
+            self._room.release(places)
 
     def close(self) -> None:
         """Say that nothing more is made."""
@@ -132,7 +158,9 @@ class Responses:
     def end(self) -> None:
         """Let the handler's thread end when it makes the next message."""
         self._ended = True
-        self._room.release()
+        while self._held:
+            self._flight.release(self._client, self._held.popleft())
+        self._room.release(AHEAD)
 
     async def _something(self) -> bool:
         while not (self._made or self._closed):
@@ -140,8 +168,10 @@ class Responses:
             await self._changed.wait()
         return bool(self._made)
 
-    def _append(self, message: bytes) -> None:
-        self._made.append(message)
+    def _append(self, message: bytes, places: int) -> None:
+        if not self._ended:
+            self._held.append(self._flight.hold_anyway(self._client, len(message)))
+        self._made.append((message, places))
         self._changed.set()
 
 

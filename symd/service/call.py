@@ -6,6 +6,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 
 class CallEnded(Exception):
@@ -19,7 +21,9 @@ class Call:
     what a handler that changes something says of the thing. ``module`` and ``count`` are what was asked about and how many
     addresses, ``received`` and ``sent`` bytes of messages; ``index_was_open`` whether a few addresses were answered at once, None
     where that was not asked. ``number`` is the call's id in this daemon's log, ``ending`` the reason and metadata of
-    the error that it was ended with while its client was waited for.
+    the error that it was ended with while its client was waited for. ``still_let_in`` raises where who makes it may do so no more,
+    which a stream asks at each message; None where that cannot change. ``span`` is its span where there are any, and ``in_span`` makes
+    spans that begin meanwhile, in the same thread, ones below it.
     """
 
     __slots__ = (
@@ -32,6 +36,7 @@ class Call:
         "client",
         "count",
         "ending",
+        "in_span",
         "index_was_open",
         "is_owner",
         "method",
@@ -40,6 +45,8 @@ class Call:
         "peer",
         "received",
         "sent",
+        "span",
+        "still_let_in",
         "subject",
     )
 
@@ -48,6 +55,9 @@ class Call:
         self.count = self.received = self.sent = 0
         self.index_was_open: bool | None = None
         self.ending: tuple[str, Mapping[str, str]] | None = None
+        self.span: Any = None
+        self.in_span: Callable[[], AbstractContextManager[Any]] = nullcontext
+        self.still_let_in: Callable[[Call], None] | None = None
         self.method = method
         self.client = self.peer = peer
         self.caller = self.subject = self.module = ""
@@ -65,6 +75,11 @@ class Call:
     def is_active(self) -> bool:
         """Whether somebody still waits for the answer."""
         return not self._ended
+
+    def check_let_in(self) -> None:
+        """Raises Unauthenticated or PermissionDenied where a token was revoked, or a right taken away, since the call began."""
+        if self.still_let_in is not None:
+            self.still_let_in(self)
 
     def add_callback(self, callback: Callable[[], None]) -> bool:
         """Let ``callback`` be called when the call ends, on the event loop: it must not wait. False: it has ended already."""

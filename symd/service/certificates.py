@@ -3,17 +3,25 @@ then, and those that are open stay as they are."""
 
 from __future__ import annotations
 
+import logging
 import ssl
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import grpc
 
 from symd.config import Doors
+from symd.credential_file import read_credentials
 from symd.errors import FailedPrecondition
+from symd.service.certificate_dates import not_after
 from symd.service.watched_files import WatchedFiles, read_private
 
+log = logging.getLogger("symd.service")
+
+SOON: Final = timedelta(days=14)
+"""How long before its end a certificate is warned of, when it is read."""
 _OTHERS: Final = 0o037
 """A key may be read by a group, as those below /etc/ssl/private are."""
 
@@ -32,6 +40,7 @@ class Certificates:
         self.files = WatchedFiles(paths, self._read)
         self._lock = threading.Lock()
         self._served = self.files.value()
+        self._told_expired = False
 
     def credentials(self) -> grpc.ServerCredentials:
         """For a port: gRPC asks at each connection whether there is something newer."""
@@ -46,13 +55,33 @@ class Certificates:
         with self._lock:
             now = self.files.value()
             if now == self._served:
+                self._tell_once_expired()
                 return None
-            self._served = now
+            self._served, self._told_expired = now, False
             return _configuration(now)
 
+    @property
+    def not_after(self) -> datetime | None:
+        """The last moment at which what is served now is valid; None where that cannot be read."""
+        return not_after(self._served[1])
+
+    def _tell_once_expired(self) -> None:
+        end = None if self._told_expired else self.not_after
+        if end is not None and end < datetime.now(UTC):
+            self._told_expired = True
+            self._tell(end)
+
+    def _tell(self, end: datetime | None) -> None:
+        """Warn of a certificate that clients refuse, or soon will."""
+        now = datetime.now(UTC)
+        if end is not None and end < now:
+            log.warning("the certificate in %s expired at %s: clients refuse it", self._certificate, end.isoformat())
+        elif end is not None and end - now < SOON:
+            log.warning("the certificate in %s expires at %s", self._certificate, end.isoformat())
+
     def _read(self) -> Configuration:
-        key, chain = read_private(self._key, _OTHERS), _read(self._certificate)
-        authorities = None if self._client_ca is None else _read(self._client_ca)
+        key, chain = read_private(self._key, _OTHERS), _read(self._certificate, "--tls-cert")
+        authorities = None if self._client_ca is None else _read(self._client_ca, "--tls-client-ca")
         try:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(self._certificate, self._key, password=_no_password)
@@ -64,7 +93,12 @@ class Certificates:
             try:
                 context.load_verify_locations(cadata=authorities.decode("ascii"))
             except (ssl.SSLError, ValueError) as error:
-                raise FailedPrecondition(f"no certificates in PEM: {error}", where=str(self._client_ca)) from None
+                raise FailedPrecondition(
+                    f"--tls-client-ca: no certificate in PEM stands there: {error}",
+                    where=str(self._client_ca),
+                    hint="give the certificates of the authorities that sign clients' certificates",
+                ) from None
+        self._tell(not_after(chain))
         return key, chain, authorities
 
 
@@ -77,8 +111,8 @@ def _configuration(served: Configuration) -> grpc.ServerCertificateConfiguration
     return grpc.ssl_server_certificate_configuration([(key, chain)], authorities)
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, option: str) -> bytes:
     try:
-        return path.read_bytes()
+        return read_credentials(path)[0]
     except OSError as error:
-        raise FailedPrecondition(f"it cannot be read: {error.strerror}", where=str(path)) from error
+        raise FailedPrecondition(f"{option}: it cannot be read: {error.strerror}", where=str(path)) from error

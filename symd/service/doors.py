@@ -10,15 +10,18 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-from symd.config import Doors
+from symd.config import DEFAULT_LIMITS, Doors, Limits
 from symd.errors import FailedPrecondition, PermissionDenied, Unauthenticated
 from symd.model.rights import ALL_RIGHTS, NO_RIGHTS, Rights, rights_text
 from symd.service.access_file import Access, read_access
+from symd.service.audit import AuditLog
 from symd.service.call import Call
 from symd.service.certificates import Certificates
+from symd.service.connections import Connections
 from symd.service.peer_names import new_prefix, uid_of
 from symd.service.quiet_log import QuietLog
 from symd.service.rights import HEALTH_METHODS, RIGHTS
@@ -37,6 +40,14 @@ class Principal(NamedTuple):
     rights: Rights
 
 
+class Shown(NamedTuple):
+    """What a call shows of who makes it: where it comes from, its token, the name in its certificate."""
+
+    peer: str
+    token: bytes | None
+    certificate: str | None
+
+
 ANONYMOUS: Final = "anonymous"
 OWNER: Final = Principal("owner", ALL_RIGHTS)
 
@@ -51,6 +62,8 @@ class Doorkeeper:
     access: WatchedFiles[Access] | None
     certificates: Certificates | None
     refusals: QuietLog
+    connections: Connections
+    audit: AuditLog = field(default_factory=AuditLog)
 
     def admit(self, call: Call, context: Any) -> None:
         """Note who makes the call, by what gRPC's ``context`` knows of it.
@@ -62,8 +75,19 @@ class Doorkeeper:
             call.caller, call.is_owner = OWNER.name, True
             return
         if self.doors.open_health and call.method in HEALTH_METHODS:
+            self.connections.let_stay(peer)
             return
-        principal = self._principal(peer, context)
+        shown = self._shown(peer, context)
+        self._let_in(shown, call)
+        if not peer.startswith(_UNIX):
+            self.connections.let_in(peer, "" if call.caller == ANONYMOUS else call.caller)
+        if self.access is not None:
+            call.still_let_in = partial(self._let_in, shown)
+
+    def _let_in(self, shown: Shown, call: Call) -> None:
+        """Raises as ``admit``."""
+        peer = shown.peer
+        principal = self._principal(shown)
         call.caller, call.is_owner = principal.name, principal is OWNER
         if principal.name != ANONYMOUS:
             call.client = principal.name
@@ -84,11 +108,17 @@ class Doorkeeper:
         if self.certificates is not None:
             self.certificates.files.read_again()
 
-    def _principal(self, peer: str, context: Any) -> Principal:
+    def _shown(self, peer: str, context: Any) -> Shown:
+        if peer.startswith(_UNIX):
+            return Shown(peer, None, None)
+        token = _token(context.invocation_metadata() or ()) if self.access is not None else None
+        return Shown(peer, token, _certified(context.auth_context()) if token is None else None)
+
+    def _principal(self, shown: Shown) -> Principal:
         try:
-            return self._user(peer) if peer.startswith(_UNIX) else self._client(context)
+            return self._user(shown.peer) if shown.peer.startswith(_UNIX) else self._client(shown)
         except Unauthenticated as error:
-            self.refusals.warn(f"{peer}: {error.message}")
+            self.refusals.warn(f"{shown.peer}: {error.message}")
             raise
 
     def _user(self, peer: str) -> Principal:
@@ -97,16 +127,14 @@ class Doorkeeper:
             return OWNER
         return Principal(f"uid {uid}", self.doors.users.get(uid, NO_RIGHTS))
 
-    def _client(self, context: Any) -> Principal:
-        token = _token(context.invocation_metadata() or ())
-        if token is not None and self.access is not None:
-            found = self.access.value().of_token(token)
+    def _client(self, shown: Shown) -> Principal:
+        if shown.token is not None and self.access is not None:
+            found = self.access.value().of_token(shown.token)
             if found is None:
                 raise Unauthenticated("nobody has this token", hint="ask the operator for one (symd token)")
             return Principal(*found)
-        name = _certified(context.auth_context())
-        if name is not None:
-            return Principal(name, self._certified_rights(name))
+        if shown.certificate is not None:
+            return Principal(shown.certificate, self._certified_rights(shown.certificate))
         if not self.doors.anonymous_rights:
             ways = [
                 way
@@ -121,22 +149,24 @@ class Doorkeeper:
     def _certified_rights(self, name: str) -> Rights:
         if self.access is None:
             return self.doors.certificate_rights
-        return self.access.value().certificates.get(name, NO_RIGHTS)
+        return self.access.value().of_certificate(name)
 
 
-def doorkeeper(doors: Doors) -> Doorkeeper:
+def doorkeeper(doors: Doors, limits: Limits = DEFAULT_LIMITS) -> Doorkeeper:
     """For the doors as the operator wants them. Raises FailedPrecondition or InvalidInput for files that will not do."""
     refusals = QuietLog(log, "refused a call")
+    connections = Connections(limits, QuietLog(log, "closed a connection"))
     access = None
     if (path := doors.access) is not None:
         access = WatchedFiles([path], lambda: read_access(path))
     if doors.tls_certificate is None and doors.tls_key is None:
         if doors.tls_client_ca is not None:
             raise FailedPrecondition(
-                "clients show certificates over TLS only", hint="give --tls-cert and --tls-key too"
+                "--tls-client-ca: clients show certificates over TLS only",
+                hint="give the daemon's own certificate too: --tls-cert and --tls-key",
             )
-        return Doorkeeper(doors, new_prefix(), access, None, refusals)
-    return Doorkeeper(doors, new_prefix(), access, Certificates(doors), refusals)
+        return Doorkeeper(doors, new_prefix(), access, None, refusals, connections)
+    return Doorkeeper(doors, new_prefix(), access, Certificates(doors), refusals, connections)
 
 
 def _having(rights: Rights) -> str:
@@ -159,5 +189,10 @@ def _certified(facts: Mapping[str, Iterable[bytes]]) -> str | None:
     for key in ("x509_common_name", "x509_subject_alternative_name"):
         for value in facts.get(key, ()):
             if value:
-                return value.decode("utf-8", "replace")
+                return _printable(value.decode("utf-8", "replace"))
     return None
+
+
+def _printable(name: str) -> str:
+    """The name of a certificate as it may stand in a log and in an error: whoever signs may write anything into it."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in name)

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
+from symd.service.grpc_log import leave_out_vanished_clients
+
 Result = TypeVar("Result")
 Options = Sequence[tuple[str, int]]
 
@@ -19,6 +21,7 @@ class Server:
     """Not listening yet. Its methods may be called from any thread but the loop's own, each once the one before returned."""
 
     def __init__(self, handler: grpc.GenericRpcHandler, options: Options) -> None:
+        leave_out_vanished_clients()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="symd-loop", daemon=True)
         self._thread.start()

@@ -5,21 +5,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grpc.aio import BaseError, InternalError
 from grpc_status import rpc_status
 
-from symd.errors import DeadlineExceeded, SymdError
-from symd.service.audit import CANCELLED, OK, audit
+from symd.config import Limits
+from symd.errors import DeadlineExceeded, LimitExceeded, SymdError
+from symd.service.audit import CANCELLED, OK
 from symd.service.call import Call, CallEnded
 from symd.service.doors import Doorkeeper
 from symd.service.metrics import Metrics
 from symd.service.request_log import log_request
 from symd.wire.failures import to_status
+
+if TYPE_CHECKING:
+    from symd.service.spans import Spans
 
 log = logging.getLogger("symd.service")
 
@@ -31,13 +36,15 @@ Answer = Callable[[Any, Call], Awaitable[Any]]
 
 
 def guard(
-    method: str, answer: Answer, doors: Doorkeeper, metrics: Metrics | None = None
+    method: str, answer: Answer, doors: Doorkeeper, metrics: Metrics | None = None, spans: Spans | None = None
 ) -> Callable[[Any, Any], Awaitable[Any]]:
     """The handler that grpc.aio calls when the headers of a call come, its message not yet."""
 
     async def guarded(_requests: Any, context: Any) -> Any:
         call = Call(method, context.peer(), context.time_remaining(), next(_NUMBERS))
         outcome, metadata = CANCELLED, _NOTHING
+        if spans is not None:
+            spans.begin(call, context.invocation_metadata() or ())
         try:
             doors.admit(call, context)
             answered = await answer(context, call)
@@ -60,21 +67,38 @@ def guard(
         finally:
             call.end()
             outcome, metadata = call.ending or (outcome, metadata)
-            audit(call, outcome)
-            log_request(call, outcome, metadata.get("id", ""))
-            if metrics is not None:
-                metrics.ended(call, outcome, metadata.get("limit", ""))
+            doors.audit.write(call, outcome)
+            _tell(call, outcome, metadata, metrics, spans)
 
     return guarded
 
 
+def _tell(call: Call, outcome: str, metadata: Mapping[str, str], metrics: Metrics | None, spans: Spans | None) -> None:
+    """Tell of a call that has ended."""
+    log_request(call, outcome, metadata.get("id", ""))
+    if spans is not None:
+        spans.end(call, outcome)
+    if metrics is not None:
+        metrics.ended(call, outcome, metadata.get("limit", ""))
+
+
 async def fail(context: Any, error: SymdError) -> None:
-    """End the call with the error's status and details. gRPC would log it, whole, where a caller has left meanwhile."""
+    """End the call with the error's status and details. gRPC would log it, whole, where a caller has left meanwhile; and it
+    keeps what it is told with, for longer than the call lasts, and by the frames of a traceback the request."""
+    without_frames(error)
     try:
         await context.abort_with_status(rpc_status.to_status(to_status(error)))
     except InternalError:
         raise asyncio.CancelledError from None
     raise AssertionError("abort returned")
+
+
+def without_frames(error: BaseException) -> None:
+    """Let go of the frames that the error and what led to it passed through, with all that they hold."""
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__traceback__ = None
+        cause = cause.__cause__ or cause.__context__
 
 
 def defect(error: Exception) -> SymdError:
@@ -91,6 +115,25 @@ def check_deadline(call: Call) -> None:
     remaining = call.time_remaining()
     if remaining is not None and remaining <= 0:
         raise DeadlineExceeded("the deadline passed before the work began", hint="allow more time")
+
+
+def while_waited_for(call: Call, limits: Limits) -> Callable[[], None]:
+    """What a question that may take long calls between its steps, in the lane's thread. It raises ``CallEnded`` once nobody waits,
+    ``DeadlineExceeded``, and ``LimitExceeded`` where the question takes longer than ``question_seconds``."""
+    end = time.monotonic() + limits.question_seconds
+
+    def check() -> None:
+        if not call.is_active():
+            raise CallEnded
+        check_deadline(call)
+        if time.monotonic() > end:
+            raise LimitExceeded(
+                f"the question takes longer than {limits.question_seconds:g} seconds",
+                hint="ask for less: fewer names, a shorter pattern, or one code object; question_seconds may be raised where the daemon is started",
+                metadata={"limit": "question_seconds", "value": f"{limits.question_seconds:g}"},
+            )
+
+    return check
 
 
 def while_wanted(items: Iterable[Any], call: Call) -> Iterator[Any]:

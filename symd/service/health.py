@@ -7,18 +7,16 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from google.protobuf.message import DecodeError
 from grpc.aio import EOF
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-from symd.errors import Busy, InvalidInput, Malformed, NotFound
-from symd.service.call import Call
+from symd.errors import Busy, InvalidInput, NotFound
+from symd.service.call import Call, CallEnded
+from symd.service.messages import parsed_at_once
 from symd.service.waiting import WaitingCalls
 
 SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
 
-MAX_REQUEST = 4096
-"""Bytes of a request: a service's name. It is read on the event loop, where nothing may take long."""
 WATCHES = 64
 """Health watches open at a time."""
 
@@ -42,7 +40,8 @@ class Health:
         name = await self._asked(context, call)
         status = self._status.get(name)
         if status is None:
-            raise NotFound(f"no service {name[:100]!r} is served here", hint='ask for the service "": all of them')
+            there = ", ".join(each for each in self._status if each)
+            raise NotFound(f"no service {name[:100]!r} is served here", hint=f'there are {there}; "" is all of them')
         response: bytes = HealthCheckResponse(status=status).SerializeToString()
         return response
 
@@ -57,27 +56,25 @@ class Health:
             )
         changed, told = asyncio.Event(), None
         self._watches.add(changed)
+        call.add_callback(changed.set)
+        self._waiting.open(call, context)
         try:
-            while True:
+            while call.is_active():
                 changed.clear()
                 status = self._status.get(name, HealthCheckResponse.SERVICE_UNKNOWN)
                 if status != told:
+                    call.check_let_in()
                     await context.write(HealthCheckResponse(status=status).SerializeToString())
                 told = status
                 await changed.wait()
+            raise CallEnded
         finally:
             self._watches.discard(changed)
+            self._waiting.close(call)
 
     async def _asked(self, context: Any, call: Call) -> str:
         data = await self._waiting.first_message(context, call)
         if data is EOF:
             raise InvalidInput("the call has no message", hint="send one")
-        if len(data) > MAX_REQUEST:
-            raise Malformed(
-                f"a health request of {len(data)} bytes, at most {MAX_REQUEST} are read", where="the request"
-            )
-        try:
-            name: str = HealthCheckRequest.FromString(data).service
-        except DecodeError as error:
-            raise Malformed(f"not a health request: {error}", where="the request") from None
+        name: str = parsed_at_once(HealthCheckRequest, data, "health request").service
         return name

@@ -19,7 +19,8 @@ from symd.errors import Busy
 Result = TypeVar("Result")
 
 PATIENCE = 0.5
-"""Seconds that a call waits for a place that others keep for as long as they like: one that just ended may not be free yet."""
+"""Seconds that a call waits for a free thread where other calls may keep theirs without an end, such as streams. It is refused
+then; the short wait is for a thread whose call has just ended and that is not free yet."""
 
 
 class Work(StrEnum):

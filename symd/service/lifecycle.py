@@ -12,15 +12,21 @@ from functools import partial
 from types import FrameType
 
 from symd.api import Host
+from symd.child import folders
+from symd.child.starter import Starter
 from symd.config import Config, Doors
 from symd.engine import Engine
 from symd.errors import SymdError
 from symd.model.rights import rights_text
 from symd.service.addresses import UNIX, listening
+from symd.service.audit import audit_eviction
+from symd.service.memory import giving_back
 from symd.service.metrics import Metrics
 from symd.service.metrics_page import telling
 from symd.service.server import build_daemon
-from symd.service.workers import Workers
+from symd.service.service_manager import READY, STOPPING, notify, watched
+from symd.service.tracing import tracing
+from symd.service.workers import Told, Workers
 from symd.store import Store
 
 log = logging.getLogger("symd.service")
@@ -32,29 +38,52 @@ Ready = Callable[[str], None]
 def serve(config: Config, engine: Host | None = None, ready: Ready | None = None) -> int:
     """Serve until SIGTERM or SIGINT; the exit code. Without ``engine`` it opens one over ``config.store``.
 
-    Calls that run when the signal comes get ``config.grace`` seconds; a second signal does not wait.
+    Calls that run when the signal comes get ``config.grace`` seconds; a second signal does not wait. One that comes during the
+    start ends the start.
     """
+    try:
+        _serve(config, engine, ready)
+    except _EndedEarly:
+        log.info("ended by a signal before calls were answered")
+    return 0
+
+
+def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
     with ExitStack() as stack:
         signals = stack.enter_context(closing(_Signals(_ending(config.doors))))
         own = None
         metrics = Metrics() if config.metrics else None
+        spans = stack.enter_context(tracing(config.otlp))
         if engine is None:
-            engine, recovery = own = stack.enter_context(_opened(config, metrics))
-        daemon = build_daemon(engine, config, metrics)
+            told = [each.read for each in (metrics, spans) if each is not None]
+            engine, recovery = own = stack.enter_context(_opened(config, told))
+            if metrics is not None:
+                metrics.watch_store(own[0].store, config.limits)
+        daemon = build_daemon(engine, config, metrics, spans)
         if metrics is not None:
-            log.info("metrics at %s", stack.enter_context(telling(config.metrics, metrics.page)))
+            page = telling(config.metrics, metrics.page, open_to_all=config.doors.open_metrics)
+            log.info("metrics at %s", stack.enter_context(page))
         wanted = dict.fromkeys(config.addresses or (config.address,))
         addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors)) for address in wanted]
+        signals.started()
         daemon.server.start()
+        stack.enter_context(giving_back())
         for address in addresses:
             _announce(address, config.doors, ready)
+        notify(READY)
+        stack.enter_context(watched(daemon.server))
         if own is not None:
             recovery.start()
             own[0].store.disk_room.listen(daemon.set_writable)
+            own[0].store.evictions.listen(audit_eviction)
         signals.wait(daemon.doors.read_again)
+        notify(STOPPING)
         log.info("stopping; running calls have %g s", config.grace)
         daemon.stop(config.grace)
-    return 0
+
+
+class _EndedEarly(BaseException):
+    """A signal came during the start. No Exception: what handles a failed step of the start is not to handle this."""
 
 
 class _Signals:
@@ -63,10 +92,15 @@ class _Signals:
 
     def __init__(self, ending: Iterable[signal.Signals]) -> None:
         self._ending = tuple(ending)
+        self._starting = True
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._before_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._before = {number: signal.signal(number, self._note) for number in (*_ENDING, signal.SIGHUP)}
+
+    def started(self) -> None:
+        """From here on a signal interrupts nothing: it is waited for."""
+        self._starting = False
 
     def wait(self, again: Callable[[], None]) -> None:
         """Return when one has come that ends the daemon; after that they mean what they meant before. SIGHUP calls ``again``."""
@@ -81,8 +115,12 @@ class _Signals:
         os.close(self._read)
         os.close(self._write)
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
-        """The byte is enough."""
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        """The byte is enough once there is somebody who waits for it; a start may itself wait, for a lock or a disk."""
+        if self._starting and number in self._ending:
+            self._starting = False
+            self._restore()
+            raise _EndedEarly
 
     def _restore(self) -> None:
         while self._before:
@@ -107,7 +145,7 @@ def _in_a_terminal() -> bool:
 
 
 @contextmanager
-def _opened(config: Config, metrics: Metrics | None) -> Iterator[tuple[Engine, threading.Thread]]:
+def _opened(config: Config, told: Sequence[Told]) -> Iterator[tuple[Engine, threading.Thread]]:
     """The engine over the configured store, with the real drivers and disassemblers; and the thread, to be started once
     calls are answered, that finishes what a daemon that was killed had begun."""
     import zstandard  # noqa: F401, PLC0415 - indexes import it when they first need it: that would be a question's time
@@ -115,12 +153,12 @@ def _opened(config: Config, metrics: Metrics | None) -> Iterator[tuple[Engine, t
     from symd.disasm import disassemble  # noqa: PLC0415 - a daemon that is given its engine needs neither
     from symd.drivers import grab  # noqa: PLC0415
 
-    told = None if metrics is None else metrics.read
     with ExitStack() as stack:
         workers = stack.enter_context(Workers(config.limits, config.readers, config.builders, told))
         store = Store(config.store, config.limits, adopt_later=True)
+        listed = partial(disassemble, starter=stack.enter_context(Starter()))
         engine = stack.enter_context(
-            Engine(store, config.limits, partial(grab, drivers=config.drivers), disassemble, workers)
+            Engine(store, config.limits, partial(grab, drivers=config.drivers), listed, workers)
         )
         recovery = threading.Thread(target=_recover, args=(engine,), name="symd-recovery", daemon=True)
         stack.callback(_end, engine, workers, recovery)
@@ -128,6 +166,10 @@ def _opened(config: Config, metrics: Metrics | None) -> Iterator[tuple[Engine, t
 
 
 def _recover(engine: Engine) -> None:
+    """Finish, or clear away, what a daemon that was killed had begun."""
+    removed = folders.sweep()
+    if removed:
+        log.info("removed %d folders of drivers and tools whose daemon was killed", removed)
     try:
         engine.resume()
     except SymdError as error:

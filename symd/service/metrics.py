@@ -13,9 +13,12 @@ from prometheus_client.registry import Collector
 
 from symd.service.call import Call
 from symd.service.memory import own_bytes
+from symd.service.store_metrics import StoreMetrics
 
 if TYPE_CHECKING:
+    from symd.config import Limits
     from symd.service.server import Daemon
+    from symd.store import Store
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """The upper bounds of the histograms' buckets."""
@@ -70,6 +73,10 @@ class Metrics:
         """Tell what this daemon holds, too."""
         self._registry.register(_Now(daemon))
 
+    def watch_store(self, store: Store, limits: Limits) -> None:
+        """Tell what is in the store, too."""
+        self._registry.register(StoreMetrics(store, limits))
+
     def page(self) -> bytes:
         """All of it in Prometheus' text format."""
         return generate_latest(self._registry)
@@ -93,3 +100,10 @@ class _Now(Collector):
             running.add_metric((work.name.lower(),), lane.running)
             waiting.add_metric((work.name.lower(),), lane.waiting)
         yield from (held, silent, memory, running, waiting)
+        end = None if daemon.doors.certificates is None else daemon.doors.certificates.not_after
+        if end is not None:
+            until = GaugeMetricFamily(
+                "symd_certificate_not_after_seconds", "Unix time until which the TLS certificate is valid."
+            )
+            until.add_metric((), end.timestamp())
+            yield until

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from symd.errors import FailedPrecondition, InvalidInput
-from symd.service.addresses import UNIX, socket_path
+from symd.service.addresses import UNIX, is_local, socket_path
 
 SECONDS: Final = 5.0
 """The longest that one who asks may take."""
@@ -21,10 +21,10 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @contextmanager
-def telling(address: str, page: Callable[[], bytes]) -> Iterator[str]:
-    """Tell ``page`` at ``HOST:PORT`` or ``unix:PATH`` (mode 0600) while it lasts; the address. Raises ``InvalidInput`` and
-    ``FailedPrecondition``."""
-    server, where = _listening(address, page)
+def telling(address: str, page: Callable[[], bytes], *, open_to_all: bool = False) -> Iterator[str]:
+    """Tell ``page`` at ``HOST:PORT`` or ``unix:PATH`` (mode 0600) while it lasts; the address. HOST is this machine's loopback,
+    unless it is ``open_to_all``. Raises ``InvalidInput`` and ``FailedPrecondition``."""
+    server, where = _listening(address, page, open_to_all=open_to_all)
     thread = threading.Thread(target=server.serve_forever, name="symd-metrics", daemon=True)
     thread.start()
     try:
@@ -36,7 +36,7 @@ def telling(address: str, page: Callable[[], bytes]) -> Iterator[str]:
             Path(where.removeprefix(UNIX)).unlink(missing_ok=True)
 
 
-def _listening(address: str, page: Callable[[], bytes]) -> tuple[HTTPServer, str]:
+def _listening(address: str, page: Callable[[], bytes], *, open_to_all: bool) -> tuple[HTTPServer, str]:
     try:
         if address.startswith(UNIX):
             path = socket_path(address)
@@ -51,6 +51,12 @@ def _listening(address: str, page: Callable[[], bytes]) -> tuple[HTTPServer, str
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
             raise InvalidInput("not an address for metrics", where=address, hint="give HOST:PORT or unix:PATH")
+        if not (open_to_all or is_local(address)):
+            raise FailedPrecondition(
+                "other machines could read the metrics, and no password is asked for",
+                where=address,
+                hint="give 127.0.0.1:PORT or unix:PATH; --open-metrics for who wants it all the same",
+            )
         server = HTTPServer((host, int(port)), _handler(page))
         return server, f"{host}:{server.server_address[1]}"
     except OSError as error:

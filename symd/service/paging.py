@@ -5,16 +5,21 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from google.protobuf.message import Message
 
 from symd.errors import BadQuery
 from symd.wire.fields import bad_field
 
 Item = TypeVar("Item")
+Entry = TypeVar("Entry", bound=Message)
 
 DEFAULT_SIZE = 1000
 MAX_SIZE = 10_000
+PAGE_BYTES = 3 << 20
+"""Of the entries of a page: many gRPC libraries take messages of at most 4 MiB unless told otherwise."""
 
 
 def page_size(asked: int) -> int:
@@ -42,11 +47,38 @@ def from_token(token: str, of: str, kind: type[Item], first: Item) -> Item:
     return position
 
 
-def slice_page(items: Sequence[Item], of: str, asked: int, token: str) -> tuple[Sequence[Item], str]:
+class Page(NamedTuple, Generic[Item, Entry]):
+    """The entries of one page, and the last item on it where there are more (else None)."""
+
+    entries: list[Entry]
+    last: Item | None
+
+
+def filled(items: Iterable[Item], asked: int, make: Callable[[Item], Entry]) -> Page[Item, Entry]:
+    """The first page of a list. It ends early where it would be larger than ``PAGE_BYTES``, and has one entry at least: what stands
+    in a module may have long names. Raises ``BadQuery``."""
+    most, room = page_size(asked), PAGE_BYTES
+    page: Page[Item, Entry] = Page([], None)
+    for item in items:
+        if len(page.entries) == most:
+            return page
+        entry = make(item)
+        room -= entry.ByteSize()
+        if page.entries and room < 0:
+            return page
+        page.entries.append(entry)
+        page = page._replace(last=item)
+    return page._replace(last=None)
+
+
+def slice_page(
+    items: Sequence[Item], of: str, asked: int, token: str, make: Callable[[Item], Entry]
+) -> tuple[list[Entry], str]:
     """One page of a list that never changes, and the token of the next ("" after the last)."""
     start = max(from_token(token, of, int, 0), 0)
-    end = start + page_size(asked)
-    return items[start:end], to_token(of, end) if end < len(items) else ""
+    entries = filled((items[at] for at in range(start, len(items))), asked, make).entries
+    end = start + len(entries)
+    return entries, to_token(of, end) if end < len(items) else ""
 
 
 def bad_token() -> BadQuery:

@@ -11,22 +11,17 @@ from typing import Any
 
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from google.protobuf.message import DecodeError
 from grpc.aio import EOF
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from symd.errors import Malformed
 from symd.service.call import Call
+from symd.service.messages import parsed_at_once
 from symd.service.waiting import WaitingCalls
 
 PACKAGE = "grpc.reflection.v1"
 SERVICE = f"{PACKAGE}.ServerReflection"
 REFLECTION = (reflection.SERVICE_NAME, SERVICE)
 """The full names of both services."""
-
-
-MAX_REQUEST = 4096
-"""Bytes of a question: a name. It is read on the event loop, where nothing may take long."""
 
 
 class Reflection:
@@ -41,12 +36,8 @@ class Reflection:
         """Each question in its turn. A question is a look into tables, answered on the event loop."""
         data = await self._waiting.first_message(context, call)
         while data is not EOF:
-            if len(data) > MAX_REQUEST:
-                raise Malformed(f"a question of {len(data)} bytes, at most {MAX_REQUEST} are read", where="the request")
-            try:
-                request = reflection_pb2.ServerReflectionRequest.FromString(data)
-            except DecodeError as error:
-                raise Malformed(f"not a reflection request: {error}", where="the request") from None
+            call.check_let_in()
+            request = parsed_at_once(reflection_pb2.ServerReflectionRequest, data, "reflection request")
             for response in self._servicer.ServerReflectionInfo(iter((request,)), None):
                 await context.write(response.SerializeToString())
             data = await self._waiting.first_message(context, call)

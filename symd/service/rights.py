@@ -21,6 +21,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[Right, tuple[str, ...]]]] = {
         Right.READ: ("GetContext", "ListContexts", "ListLoads", "SymbolizeAddresses"),
         Right.WRITE: ("CreateContext", "DeleteContext", "RecordEvents"),
     },
+    "symd.v1.CoreService": {Right.READ: ("ReadCore",)},
     "symd.v1.ListingService": {Right.READ: ("GetListing", "ReadSources")},
     "symd.v1.ModuleService": {
         Right.READ: (
@@ -31,6 +32,7 @@ _BY_SERVICE: Final[Mapping[str, Mapping[Right, tuple[str, ...]]]] = {
             "ListKernels",
             "ListModules",
             "ReadCodeObject",
+            "WatchModules",
         ),
         Right.WRITE: ("UpdateModule", "UploadModule"),
         Right.GRAB: ("GrabModule",),

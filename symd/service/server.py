@@ -8,28 +8,36 @@ from collections.abc import Iterable
 from concurrent.futures import TimeoutError as TooSlow
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
 
 from symd.api import Host
 from symd.config import Config, Limits
+from symd.service.batch_room import BatchRoom
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Options, Server
 from symd.service.flight import BytesInFlight
 from symd.service.health import NOT_SERVING, SERVING, Health
 from symd.service.lanes import Lanes, lanes_of
+from symd.service.messages import MAX_REQUEST
 from symd.service.metrics import Metrics
 from symd.service.reflection import REFLECTION, Reflection
-from symd.service.service_context import MAX_REQUEST, ServiceContext
+from symd.service.service_context import ServiceContext
 from symd.service.table import Router, services
 from symd.service.waiting import WaitingCalls
 from symd.service.watches import Watches
 from symd.v1 import alias_service_pb2, context_service_pb2, module_service_pb2
 
+if TYPE_CHECKING:
+    from symd.service.spans import Spans
+
 LAST_WAIT = 5.0
 """Seconds beyond the grace after which a server that does not end is left behind."""
 MILLISECONDS = 1000
+NOT_COMPRESSED = 1
+"""The bit of "identity" (grpc/impl/compression_types.h). gRPC would expand a message before anything of ours counts it."""
 WRITING = tuple(
     service.full_name
     for file in (alias_service_pb2, context_service_pb2, module_service_pb2)
@@ -82,14 +90,24 @@ def build_server(engine: Host, config: Config) -> Server:
     return build_daemon(engine, config).server
 
 
-def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None) -> Daemon:
-    """The same with its health and its end in hand. ``metrics`` counts its calls."""
+def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, spans: Spans | None = None) -> Daemon:
+    """The same with its health and its end in hand. ``metrics`` counts its calls, ``spans`` tells of each."""
     names = (*(service.full_name for service in services()), HEALTH, *REFLECTION)
     waiting = WaitingCalls(config.limits)
-    context = ServiceContext(engine, config, lanes_of(config), waiting, BytesInFlight(config.limits), Watches(), names)
+    context = ServiceContext(
+        engine,
+        config,
+        lanes_of(config),
+        waiting,
+        BytesInFlight(config.limits),
+        Watches(config.limits),
+        BatchRoom(config.limits.addresses_at_work),
+        threading.Semaphore(config.limits.large_answers),
+        names,
+    )
     health = Health(names, waiting)
-    doors = doorkeeper(config.doors)
-    router = Router(context, health, Reflection(names, waiting), doors, metrics)
+    doors = doorkeeper(config.doors, config.limits)
+    router = Router(context, health, Reflection(names, waiting), doors, metrics, spans)
     server = Server(router, options(config.limits))
     daemon = Daemon(
         server, engine, doors, health, context.stopping, context.watches, context.lanes, context.flight, waiting
@@ -104,6 +122,7 @@ def options(limits: Limits) -> Options:
     return (
         ("grpc.max_receive_message_length", MAX_REQUEST),
         ("grpc.max_send_message_length", -1),
+        ("grpc.compression_enabled_algorithms_bitset", NOT_COMPRESSED),
         ("grpc.so_reuseport", 0),
         ("grpc.http2.bdp_probe", 0),  # else the window of each upload grows to what comes while the disk writes
         ("grpc.max_concurrent_streams", limits.calls_per_connection),

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from symd.api import Host
 from symd.config import Config
 from symd.errors import Unavailable
+from symd.service.batch_room import BatchRoom
 from symd.service.flight import BytesInFlight
 from symd.service.installed_disassemblers import InstalledDisassemblers
 from symd.service.lanes import Lanes
 from symd.service.waiting import WaitingCalls
 from symd.service.watches import Watches
 from symd.wire.kept_tables import NamedTables
-
-MAX_REQUEST = 64 << 20
-"""The largest request message, bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +27,9 @@ class ServiceContext:
     waiting: WaitingCalls
     flight: BytesInFlight
     watches: Watches
+    room: BatchRoom
+    large_answers: threading.Semaphore
+    """One of the places in which a listing, a core dump's stacks or texts of sources are made, not sent."""
     services: tuple[str, ...]
     """The full names of the services that are served."""
     tables: NamedTables = field(default_factory=NamedTables)

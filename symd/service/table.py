@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor, ServiceDescriptor
@@ -29,6 +29,7 @@ from symd.v1 import (
     alias_service_pb2,
     breakpoint_service_pb2,
     context_service_pb2,
+    core_service_pb2,
     listing_service_pb2,
     module_service_pb2,
     name_service_pb2,
@@ -37,10 +38,14 @@ from symd.v1 import (
     variable_service_pb2,
 )
 
+if TYPE_CHECKING:
+    from symd.service.spans import Spans
+
 FILES: tuple[FileDescriptor, ...] = (
     alias_service_pb2.DESCRIPTOR,
     breakpoint_service_pb2.DESCRIPTOR,
     context_service_pb2.DESCRIPTOR,
+    core_service_pb2.DESCRIPTOR,
     listing_service_pb2.DESCRIPTOR,
     module_service_pb2.DESCRIPTOR,
     name_service_pb2.DESCRIPTOR,
@@ -86,9 +91,11 @@ class Router(grpc.GenericRpcHandler):
         reflection: Reflection,
         doors: Doorkeeper,
         metrics: Metrics | None = None,
+        spans: Spans | None = None,
     ) -> None:
         self._doors = doors
         self._metrics = metrics
+        self._spans = spans
         self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         for method in METHODS.values():
             way = answer_stream if method.many_requests or method.many_responses else answer_one
@@ -109,4 +116,4 @@ class Router(grpc.GenericRpcHandler):
     def _add(self, method: str, answer: Answer, *, many: bool) -> None:
         make = grpc.stream_stream_rpc_method_handler if many else grpc.stream_unary_rpc_method_handler
         service, _, name = method.rpartition(".")
-        self._handlers[f"/{service}/{name}"] = make(guard(method, answer, self._doors, self._metrics))
+        self._handlers[f"/{service}/{name}"] = make(guard(method, answer, self._doors, self._metrics, self._spans))

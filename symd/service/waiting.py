@@ -1,5 +1,6 @@
-"""Calls that wait for their client: for the first message, for the next one, for a response to be taken. Each such wait is
-bounded in time, and what costs nothing to send, calls without a message, is bounded in number.
+"""Calls that wait: for the first message, for the next one, for a response to be taken, for something to tell. Each wait for a
+client is bounded in time, and what costs nothing to send, calls without a message, is bounded in number; a stream that has nothing
+to tell stays open as long as its client is let in.
 
 Who waits for a message costs a coroutine, no thread. When there are too many, the call that has waited longest is ended, of the
 client that has the most: whoever sends headers and message together is never the one, so silent clients do not keep others out.
@@ -20,6 +21,7 @@ from symd.errors import Busy, DeadlineExceeded, SymdError
 from symd.service.bridge import Requests, Responses
 from symd.service.call import Call
 from symd.service.memory import own_bytes
+from symd.service.messages import MAX_REQUEST
 from symd.wire.failures import to_status
 
 if TYPE_CHECKING:
@@ -27,8 +29,14 @@ if TYPE_CHECKING:
     """What grpc.aio gives a handler."""
 
 SWEEP = 0.25
-"""Of the shortest time allowed, how often is looked who has had it; at least so many seconds apart:"""
-LONGEST_PERIOD = 0.25
+"""Calls whose time is over are looked for once in this fraction of the shortest time allowed."""
+LONGEST_PERIOD = 0.05
+"""Seconds between two such looks, at most."""
+LET_IN_PERIOD = 1.0
+"""Seconds between two looks whether those who have streams open may still have them: a watch may be silent for days."""
+ONE_MESSAGE = MAX_REQUEST
+"""Bytes by which the daemon may grow while messages come, whatever it took before: so that memory which something else keeps for
+good does not shut out every message that takes long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +56,9 @@ class WaitingCalls:
         self._count = 0
         self._streams: dict[Call, _Stream] = {}
         self._sweeping = False
+        self._next_look = 0.0
+        self._before = own_bytes()
+        """The daemon's memory when no call had waited for long, or the least since, bytes."""
         self._period = min(
             LONGEST_PERIOD, SWEEP * min(limits.message_seconds, limits.idle_seconds, limits.write_seconds)
         )
@@ -75,8 +86,10 @@ class WaitingCalls:
         finally:
             self._forget(call)
 
-    def open(self, call: Call, context: Context, requests: Requests | None, responses: Responses | None) -> None:
-        """Bound the waits of a stream until ``close``."""
+    def open(
+        self, call: Call, context: Context, requests: Requests | None = None, responses: Responses | None = None
+    ) -> None:
+        """Bound the waits of a stream until ``close``, and end it when who made it may not have it any more."""
         self._streams[call] = _Stream(context, requests, responses)
         if not self._sweeping:
             self._sweep_later(asyncio.get_running_loop())
@@ -105,15 +118,25 @@ class WaitingCalls:
             ),
         )
 
-    def _end_slow(self, before: float) -> None:
-        """End those that began to wait before a moment: what has come of their messages takes memory, and nobody says how much."""
+    def _bound_unfinished(self, before: float) -> None:
+        """Where memory is short, end the calls that began to wait before a moment: what has come of their messages takes some,
+        and nobody says how much."""
+        own = own_bytes()
+        if all(since > before for waiting in self._first.values() for _, since in waiting.values()):
+            self._before = own
+            return
+        self._before = min(self._before, own)  # what was given back since is room for no further messages
+        if own > max(self._limits.daemon_memory, self._before + ONE_MESSAGE):
+            self._end_unfinished(before)
+
+    def _end_unfinished(self, before: float) -> None:
         limit = self._limits.daemon_memory
         for waiting in tuple(self._first.values()):
             for call, (context, since) in tuple(waiting.items()):
                 if since > before:
                     break
                 error = Busy(
-                    "the daemon is short of memory, and this call's message takes long to come",
+                    "the daemon is short of memory, and this call's message has not come whole",
                     hint="send it again later; daemon_memory may be raised where the daemon is started",
                     metadata={"limit": "daemon_memory", "value": str(limit)},
                 )
@@ -130,8 +153,7 @@ class WaitingCalls:
                 if now - since <= limits.message_seconds:
                     break
                 self._abort(call, context, _late("no message came", "message_seconds", limits.message_seconds))
-        if self._first and own_bytes() > limits.daemon_memory:
-            self._end_slow(now - self._period)
+        self._bound_unfinished(now - self._period)
         for call, stream in tuple(self._streams.items()):
             requests, responses = stream.requests, stream.responses
             if responses is not None and _passed(responses.stalled_since, now, limits.write_seconds):
@@ -140,9 +162,20 @@ class WaitingCalls:
             elif requests is not None and _passed(requests.awaited_since, now, limits.idle_seconds):
                 error = _late("the stream was idle", "idle_seconds", limits.idle_seconds)
                 self._abort(call, stream.context, error)
+        if now >= self._next_look:
+            self._next_look = now + LET_IN_PERIOD
+            self._end_unwelcome()
         self._sweeping = False
         if self._first or self._streams:
             self._sweep_later(loop)
+
+    def _end_unwelcome(self) -> None:
+        """End the streams of those whose token was revoked or has expired, or who lost the right."""
+        for call, stream in tuple(self._streams.items()):
+            try:
+                call.check_let_in()
+            except SymdError as error:
+                self._abort(call, stream.context, error)
 
     def _abort(self, call: Call, context: Context, error: SymdError) -> None:
         """End a call whose coroutine waits for its client."""

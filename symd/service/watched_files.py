@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from symd.credential_file import read_credentials
 from symd.errors import FailedPrecondition, SymdError
 
 log = logging.getLogger("symd.service")
@@ -60,9 +61,7 @@ def read_private(path: Path, others: int) -> bytes:
     Raises FailedPrecondition where it cannot be read, belongs to another user, or lets others do so.
     """
     try:
-        with path.open("rb") as stream:
-            status = os.fstat(stream.fileno())
-            data = stream.read()
+        data, status = read_credentials(path)
     except OSError as error:
         raise FailedPrecondition(f"it cannot be read: {error.strerror}", where=str(path)) from error
     if status.st_uid not in (0, os.geteuid()):

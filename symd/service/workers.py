@@ -13,21 +13,32 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import time
 import uuid
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from symd.child import confinement
 from symd.child.ending import Defect, Ending, Limit
 from symd.child.pool import Pool
 from symd.child.process import ProcessLimits
 from symd.config import Limits
-from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, ModuleNotFound, SymdError, Unavailable, WorkerDied
+from symd.errors import (
+    DeadlineExceeded,
+    LimitExceeded,
+    Malformed,
+    ModuleNotFound,
+    StoreUnavailable,
+    SymdError,
+    Unavailable,
+    WorkerDied,
+)
 from symd.reading.module_file import ModuleFile
 from symd.reading.questions import MakeIndex, Question
-from symd.reading.served import request
+from symd.reading.served import files, request
 from symd.reading.values import decode
 
 T = TypeVar("T")
@@ -47,14 +58,20 @@ class Workers:
 
     elsewhere = True
 
-    def __init__(self, limits: Limits, readers: int = 2, builders: int = 2, told: Told | None = None) -> None:
+    def __init__(self, limits: Limits, readers: int = 2, builders: int = 2, told: Sequence[Told] = ()) -> None:
         self._limits = limits
         self._told = told
-        self._quick = Pool(_FUNCTION, readers)
-        self._long = Pool(_FUNCTION, builders)
+        self._confined = confinement.available()
+        self._quick = Pool(_FUNCTION, readers, confined=self._confined)
+        self._long = Pool(_FUNCTION, builders, confined=self._confined)
 
     def __enter__(self) -> Self:
         """Start some processes ahead."""
+        if not self._confined:
+            log.warning(
+                "this kernel has no Landlock, or this machine's system calls are not known:"
+                " processes that read modules could open every file of this user if a reader's defect let them"
+            )
         limits = self._process_limits(0.0)
         self._quick.start_ahead(2, limits)
         self._long.start_ahead(1, limits)
@@ -79,8 +96,9 @@ class Workers:
             outcome = error.reason
             raise
         finally:
-            if self._told is not None:
-                self._told(work, outcome, time.monotonic() - begun)
+            seconds = time.monotonic() - begun
+            for tell in self._told:
+                tell(work, outcome, seconds)
 
     def _ask(self, module: ModuleFile, question: Question[T]) -> T:
         """The answer. Raises what the question raises; DeadlineExceeded or LimitExceeded, which name the limit that the
@@ -89,12 +107,13 @@ class Workers:
         building = isinstance(question, MakeIndex)
         seconds = self._limits.build_seconds if building else self._limits.question_seconds
         quick = min(seconds, QUICK_SECONDS)
-        data = request(module, question)
         answer: bytes | Defect | Ending | None = None
-        if not (building and _size(module) > LARGE_MODULE):
-            answer = self._called(self._quick, data, quick, module)
-        if answer is None or (_late(answer) and quick < seconds):
-            answer = self._called(self._long, data, seconds, module)
+        with _opened(module, question) as descriptors:
+            asked = request(module, question), descriptors
+            if not (building and os.fstat(descriptors[0]).st_size > LARGE_MODULE):
+                answer = self._called(self._quick, asked, quick, module)
+            if answer is None or (_late(answer) and quick < seconds):
+                answer = self._called(self._long, asked, seconds, module)
         if isinstance(answer, Defect):
             raise _defect(answer, module)
         if isinstance(answer, Ending):
@@ -102,9 +121,12 @@ class Workers:
         found: T = decode(answer)
         return found
 
-    def _called(self, pool: Pool, data: bytes, seconds: float, module: ModuleFile) -> bytes | Defect | Ending:
+    def _called(
+        self, pool: Pool, asked: tuple[bytes, Sequence[int]], seconds: float, module: ModuleFile
+    ) -> bytes | Defect | Ending:
+        data, descriptors = asked
         try:
-            return pool.call(data, self._limits, self._process_limits(seconds), module.digest)
+            return pool.call(data, self._limits, self._process_limits(seconds), module.digest, descriptors)
         except OSError as error:
             raise Unavailable(f"no process to read modules with could be started: {error.strerror}") from error
 
@@ -119,11 +141,23 @@ class Workers:
         )
 
 
-def _size(module: ModuleFile) -> int:
+@contextmanager
+def _opened(module: ModuleFile, question: Question[T]) -> Iterator[Sequence[int]]:
+    """Descriptors of the files that the question is about: a process that reads modules opens none."""
+    descriptors: list[int] = []
     try:
-        return Path(module.path).stat().st_size
-    except FileNotFoundError:
-        raise ModuleNotFound(f"the file of module {module.digest} is gone", hint="add it again") from None
+        for path, flags in files(module, question):
+            try:
+                descriptors.append(os.open(path, flags | os.O_CLOEXEC))
+            except OSError as error:
+                if isinstance(error, FileNotFoundError) and path == module.path:
+                    raise ModuleNotFound(f"the file of module {module.digest} is gone", hint="add it again") from None
+                metadata = {"file": path}
+                raise StoreUnavailable(f"the disk refused: {error.strerror}", where=path, metadata=metadata) from error
+        yield descriptors
+    finally:
+        for each in descriptors:
+            os.close(each)
 
 
 def _late(answer: bytes | Defect | Ending) -> bool:

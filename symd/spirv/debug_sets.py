@@ -1,13 +1,17 @@
-"""Extended instruction sets for debug data: their instructions by number, and which sets, in which versions, are read.
+"""Extended instruction sets for debug data: their instructions by number, and how each set that is read lays out operands.
 
 The sets share the numbers up to 35. OpenCL.DebugInfo.100 and its forerunners ("DebugInfo", which names files by OpString and has
-no DebugSource, and the translator's "SPIRV.debug") write numbers such as lines as literals; NonSemantic.Shader.DebugInfo.100
-writes ids of constants, as non-semantic sets must, and has instructions of its own above 100.
+no DebugSource, and the translator's "SPIRV.debug") write numbers such as lines as literals; NonSemantic.Shader.DebugInfo writes
+ids of constants, as non-semantic sets must, and has instructions of its own above 100. Its version 200, which DPC++ 2026
+writes, has the column of an inlined call too.
 
-Source: the specifications of OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugInfo.100."""
+Source: the specifications of OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugInfo.100; SPIRV-LLVM-Translator for version 200."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -29,16 +33,28 @@ class Debug(IntEnum):
     NoLine = 104
 
 
-NUMBERS_ARE_IDS = {
-    "DebugInfo": False,
-    "SPIRV.debug": False,
-    "OpenCL.DebugInfo.100": False,
-    "NonSemantic.Shader.DebugInfo.100": True,
+@dataclass(frozen=True, slots=True)
+class DebugSet:
+    """One version of a set. ``numbers_are_ids``: whether numbers among the operands are ids of constants, or literals;
+    ``inlined_at_column``: whether DebugInlinedAt has a column between its line and its scope."""
+
+    numbers_are_ids: bool
+    inlined_at_column: bool = False
+
+
+_LITERALS, _IDS = DebugSet(numbers_are_ids=False), DebugSet(numbers_are_ids=True)
+DEBUG_SETS: Mapping[str, DebugSet] = {
+    "DebugInfo": _LITERALS,
+    "SPIRV.debug": _LITERALS,
+    "OpenCL.DebugInfo.100": _LITERALS,
+    "NonSemantic.Shader.DebugInfo.100": _IDS,
+    "NonSemantic.Shader.DebugInfo.200": DebugSet(numbers_are_ids=True, inlined_at_column=True),
 }
-"""The sets that are read: whether numbers among the operands are ids of constants (True) or literals."""
-_FAMILIES = ("OpenCL.DebugInfo.", "NonSemantic.Shader.DebugInfo.")
+"""The sets that are read, by the name under which a module imports them."""
+_DEBUG_INFO = re.compile(r"(.*\.)?DebugInfo(\.\d+)?", re.DOTALL)
 
 
-def is_unknown_version(name: str) -> bool:
-    """Whether this is a set for debug data in a version whose instructions are not known, which is never read as another."""
-    return name.startswith(_FAMILIES) and name not in NUMBERS_ARE_IDS
+def is_unknown(name: str) -> bool:
+    """Whether this is a set for debug data that is not read: another one, or a version whose instructions are not known,
+    which is never read as another."""
+    return name not in DEBUG_SETS and _DEBUG_INFO.fullmatch(name) is not None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from symd.budget import Budget
 from symd.spirv.debug_sets import Debug
 from symd.spirv.functions import Body, EntryPoint, by_value_parameters
 from symd.spirv.grammar import ExecutionMode, ExecutionModel, Op, StorageClass, name_of
@@ -53,23 +54,26 @@ _MOST_ARGUMENTS = 1024
 class KernelFacts:
     """Facts of every entry point of one module; types, modes and names are collected once."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Words, budget: Budget) -> None:
         self.words = words
         self.types = _types(words)
         self.modes = _modes(words)
         self.by_value = by_value_parameters(words)
         self.argument_names = _argument_names(words)
-        self._known: dict[tuple[int, int, int], dict[str, Any]] = {}
+        self._budget = budget
+        self._known: dict[tuple[int, int], dict[str, Any]] = {}
 
     def of(self, entry: EntryPoint) -> dict[str, Any]:
-        """The facts of one entry point; entry points of the same function share them."""
-        key = (entry.model, entry.id, entry.body.id if entry.body else 0)
-        if key not in self._known:
+        """The facts of one entry point; entry points of the same function share what is said of that. Raises LimitExceeded."""
+        key = entry.id, entry.body.id if entry.body else 0
+        if key in self._known:
+            self._budget.count_shared_facts(len(self._known[key].get("arguments", ())), f"entry point {entry.name}")
+        else:
             self._known[key] = self._collect(entry)
-        return self._known[key]
+        return {"execution_model": name_of(ExecutionModel, entry.model), **self._known[key]}
 
     def _collect(self, entry: EntryPoint) -> dict[str, Any]:
-        facts: dict[str, Any] = {"execution_model": name_of(ExecutionModel, entry.model)}
+        facts: dict[str, Any] = {}
         for mode, operands in self.modes.get(entry.id, ()):
             facts.update(self._mode(mode, operands))
         outside = entry.wrapper or entry.body
@@ -177,5 +181,8 @@ def _argument_names(words: Words) -> dict[tuple[int, int], str]:
         elif item.opcode == Debug.FunctionDefinition and len(ops) > 1:
             function_of[ops[0]] = ops[1]
         elif item.opcode == Debug.LocalVariable and len(ops) > 7:
-            found[ops[5], words.value(ops, 7, item.by_id)] = words.strings.get(ops[0], "")
+            # DPC++ writes the literal where the non-semantic sets want the id of a constant.
+            found[ops[5], words.constants.get(ops[7], ops[7]) if item.layout.numbers_are_ids else ops[7]] = (
+                words.strings.get(ops[0], "")
+            )
     return {(function_of[scope], at): name for (scope, at), name in found.items() if scope in function_of and name}

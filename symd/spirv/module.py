@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from symd.budget import Budget
 from symd.elf.constants import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeKind, CodeObject, DebugScheme, Function, Kernel, Section
@@ -27,8 +28,8 @@ _GENERATORS = {
 _LANGUAGES = ("unknown", "ESSL", "GLSL", "OpenCL C", "OpenCL C++", "HLSL", "C++ for OpenCL", "SYCL")
 
 
-def code_object(data: bytes, name: str = "") -> CodeObject:
-    """Raises Malformed where the module does not split into instructions to its end."""
+def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
+    """Raises Malformed where the module does not split into instructions to its end, and LimitExceeded."""
     try:
         parsed = SpirvModule(parse(data))
     except SymdError as error:
@@ -42,7 +43,7 @@ def code_object(data: bytes, name: str = "") -> CodeObject:
         target=f"spirv{major}.{minor}",
         data=data,
         sections=(Section(0, "", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, len(data), data),),
-        kernels=_kernels(words, points),
+        kernels=_kernels(words, points, budget),
         functions=_functions(functions, points),
         kind=CodeKind.SPIRV,
         debug=DebugScheme.SPIRV if _has_lines(words) else DebugScheme.NONE,
@@ -59,13 +60,13 @@ def parsed_module(code: CodeObject) -> SpirvModule:
 
 def _warnings(words: Words) -> tuple[str, ...]:
     return tuple(
-        f"the debug instructions of {name} are left out: of this set version 100 is known"
+        f"the debug instructions of {name} are left out: this version is not known, and is not read as another"
         for name in words.unknown_debug_sets
     )
 
 
-def _kernels(words: Words, points: list[EntryPoint]) -> tuple[Kernel, ...]:
-    facts = KernelFacts(words)
+def _kernels(words: Words, points: list[EntryPoint], budget: Budget) -> tuple[Kernel, ...]:
+    facts = KernelFacts(words, budget)
     return tuple(
         Kernel(entry.name, 0, entry.body.offset, entry.body.end - entry.body.offset, facts.of(entry))
         for entry in points

@@ -70,6 +70,19 @@ def header(module: Module, device: Device) -> Iterator[Finding]:
             yield Finding(number, f"opcode {module.opcode(number)} has {len(ops)} operands and needs {least}")
     if words.problem:
         yield Finding(len(words), words.problem)
+    elif not words.swapped:
+        yield from _cut_off(module)
+
+
+def _cut_off(module: Module) -> Iterator[Finding]:
+    """Whole instructions are still no module when its end is missing (SPIR-V 1.6, 2.4)."""
+    words = module.words
+    begun, ended = len(words.where(Op.Function)), len(words.where(Op.FunctionEnd))
+    lost = next((entry for entry in module.entries if entry.id not in module.functions), None)
+    if begun > ended:
+        yield Finding(len(words), f"the module is cut off: {begun} functions begin and {ended} end")
+    elif lost is not None:
+        yield Finding(len(words), f"the module is cut off: it lacks the function of entry point {lost.name!r}")
 
 
 def spirv_version(module: Module, device: Device) -> Iterator[Finding]:
@@ -129,11 +142,15 @@ def _guaranteed(number: int, module: Module, device: Device) -> bool:
 
 
 def ext_inst_set(module: Module, device: Device) -> Iterator[Finding]:
-    """OpenCL.std is guaranteed; debug and other non-semantic sets mean nothing to execution and are passed over."""
-    del device
+    """OpenCL.std is guaranteed; debug and other non-semantic sets mean nothing to execution, but a driver may end on one."""
     for number, ops in module.each(Op.ExtInstImport):
         name = text(ops[1:])[0]
-        if name not in _SETS and ops[0] not in module.words.debug_sets and not name.startswith("NonSemantic."):
+        if device.reads_sets is not None and name not in device.reads_sets:
+            yield Finding(number, f"driver {device.driver} ends its process while it reads instruction set {name!r}")
+        elif device.reads_sets is None and name.startswith("NonSemantic."):
+            what = f"a driver may end its process while it reads instruction set {name!r}, as 22.43 does"
+            yield Finding(number, what, "unsupported")
+        elif name not in _SETS and ops[0] not in module.words.debug_sets and not name.startswith("NonSemantic."):
             yield Finding(
                 number, f"extended instruction set {name!r} is not one that every device takes", "unsupported"
             )

@@ -4,7 +4,9 @@ ze_device_image_properties_t and ze_float_atomic_ext_properties_t."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from symd.errors import InvalidInput
@@ -14,12 +16,14 @@ FLAGS = ("GLOBAL_LOAD_STORE", "GLOBAL_ADD", "GLOBAL_MIN_MAX", "LOCAL_LOAD_STORE"
 
 _SWITCHES = ("images", "fp16_module", "fp64_module", "int64_atomics")
 _WIDTHS = ("fp16", "fp32", "fp64")
-_HINT = "write for example --device images=false,fp32=GLOBAL_ADD+LOCAL_ADD,spirv_max=1.2"
+_HINT = "write for example --device images=false,fp32=GLOBAL_ADD+LOCAL_ADD,spirv_max=1.4"
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """``fp16``, ``fp32`` and ``fp64`` are sets of FLAGS; ``spirv_max`` is the highest SPIR-V version (major, minor)."""
+    """``fp16``, ``fp32`` and ``fp64`` are sets of FLAGS; ``spirv_max`` is the highest SPIR-V version (major, minor) that the
+    driver builds; ``driver`` its generation and ``reads_sets`` the instruction sets that it can read, where they are known:
+    its process ends on others."""
 
     images: bool = True
     fp16_module: bool = True
@@ -28,22 +32,28 @@ class Device:
     fp16: frozenset[str] = frozenset()
     fp32: frozenset[str] = frozenset()
     fp64: frozenset[str] = frozenset()
-    spirv_max: tuple[int, int] = (1, 2)
+    spirv_max: tuple[int, int] = (1, 4)
+    driver: str = ""
+    reads_sets: frozenset[str] | None = None
 
     def atomics(self, width: int) -> frozenset[str]:
         """The floating-point atomic flags for a width in bits; empty for a width without any."""
         return {16: self.fp16, 32: self.fp32, 64: self.fp64}.get(width, frozenset())
 
     @classmethod
-    def parse(cls, text: str) -> Device:
-        """``KEY=VALUE`` pairs parted by commas; what is not named keeps its default. Raises InvalidInput."""
+    def parse(cls, text: str, known: Mapping[str, Device] = MappingProxyType({})) -> Device:
+        """``KEY=VALUE`` pairs parted by commas; what is not named keeps its default, or is as the ``known`` device has it
+        whose name comes first. Raises InvalidInput."""
+        pieces = [piece.strip() for piece in text.split(",") if piece.strip()]
+        device = known.get(pieces[0]) if pieces else None
         properties: dict[str, Any] = {}
-        for item in filter(None, (piece.strip() for piece in text.split(","))):
+        for item in pieces if device is None else pieces[1:]:
             key, equals, value = item.partition("=")
             if not equals:
-                raise InvalidInput(f"{item!r} is not KEY=VALUE", where="--device", hint=_HINT)
+                names = f"; or begin with one of {', '.join(sorted(known))}" if known else ""
+                raise InvalidInput(f"{item!r} is not KEY=VALUE", where="--device", hint=f"{_HINT}{names}")
             properties[key.strip()] = _value(key.strip(), value.strip())
-        return cls(**properties)
+        return replace(device or cls(), **properties)
 
 
 def _value(key: str, value: str) -> bool | frozenset[str] | tuple[int, int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from types import NoneType
+from typing import Any
 
 from symd.config import Limits
 from symd.errors import AliasNotFound
@@ -47,7 +49,7 @@ class Aliases:
             for scope in dict.fromkeys((context, "")):
                 row = connection.execute(_ONE, (scope, kind, key)).fetchone()
                 if row is not None:
-                    return Alias(*row)
+                    return _alias(row)
         return None
 
     def remove(self, kind: str, key: str, context: str = "") -> None:
@@ -62,7 +64,12 @@ class Aliases:
         """One page of a module's other names, by context, kind and key: those after ``after``."""
         last = (after.context, after.kind, after.key) if after else ("", "", "")
         with self._catalogue.reading() as connection:
-            return [Alias(*row) for row in connection.execute(_PAGE, (checked_digest(digest), *last, limit))]
+            return [_alias(row) for row in connection.execute(_PAGE, (checked_digest(digest), *last, limit))]
+
+
+def _alias(row: Sequence[Any]) -> Alias:
+    kind, key, digest, path, context = rows.typed(row, str, str, str, (str, NoneType), str)
+    return Alias(kind, key, rows.digest_of_row(digest), path, context)
 
 
 def _add(connection: sqlite3.Connection, alias: Alias) -> None:

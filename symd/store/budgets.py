@@ -8,6 +8,7 @@ from typing import NamedTuple
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.model.contexts import Alias
+from symd.store.catalogue import typed
 
 _OF_MODULE = "SELECT count(*) FROM aliases WHERE sha256 = ?"
 
@@ -22,7 +23,8 @@ class Totals(NamedTuple):
 
 def totals(connection: sqlite3.Connection) -> Totals:
     """Kept by triggers: nothing is counted to know them."""
-    return Totals._make(connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone())
+    row = connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone()
+    return Totals._make(typed(row or (None,) * len(Totals._fields), int, int, int))
 
 
 def check_size(size: int, limits: Limits) -> None:

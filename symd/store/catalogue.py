@@ -9,13 +9,14 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from threading import Lock
+from typing import Any, NamedTuple
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
-from symd.model.identities import Digest
+from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
 from symd.store.files import FILE_MODE, disk, locked
 
@@ -157,14 +158,43 @@ MIGRATIONS: tuple[str, ...] = (
         UNIQUE (sha256, version)
     );
     """,
+    # 5: modules that were evicted, for who asks for them
+    """
+    CREATE TABLE evictions (
+        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+        sha256 TEXT NOT NULL UNIQUE,
+        size INTEGER NOT NULL,
+        used REAL NOT NULL,
+        evicted REAL NOT NULL
+    );
+    CREATE TRIGGER module_returned AFTER INSERT ON modules BEGIN
+        DELETE FROM evictions WHERE sha256 = NEW.sha256; END;
+    """,
+    # 6: the log of modules has their loads and unloads too, and a name, so that who followed it can go on where they were
+    """
+    ALTER TABLE changes ADD COLUMN kind TEXT NOT NULL DEFAULT 'added';
+    ALTER TABLE changes ADD COLUMN load INTEGER;
+    ALTER TABLE changes ADD COLUMN time INTEGER;
+    UPDATE changes SET kind = 'removed' WHERE writer IS NULL;
+    DROP TRIGGER change_added;
+    DROP TRIGGER module_removed;
+    CREATE TRIGGER module_removed AFTER DELETE ON modules BEGIN
+        UPDATE totals SET bytes = bytes - OLD.size;
+        INSERT INTO changes (kind, sha256) VALUES ('removed', OLD.sha256); END;
+    CREATE TABLE module_log (id TEXT NOT NULL);
+    INSERT INTO module_log SELECT lower(hex(randomblob(8)));
+    """,
 )
 """Step n takes a catalogue of schema n (SQLite's user_version) to n + 1. Steps are only ever appended."""
 
 BUSY_SECONDS = 30.0
-DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-"""How the names of SQLite's errors begin that say that a file's bytes are wrong."""
+DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
+"""How the names of SQLite's errors begin that say that a file's bytes are wrong, or that its tables are not those that were made."""
+NO_TEXT = "Could not decode to UTF-8"
 MAX_FAILURES = 100_000
 """So many of the youngest failures are remembered: whoever sends malformed modules for ever cannot fill the disk."""
+MAX_EVICTIONS = 10_000
+"""So many of the youngest evictions are remembered."""
 _RECORD = """
     SELECT sha256, size, format, label, added,
            coalesce((SELECT reason FROM failures WHERE failures.sha256 = modules.sha256
@@ -189,7 +219,7 @@ _SIZES = "SELECT sha256, size FROM modules WHERE sha256 IN (SELECT value FROM js
 
 LOCK = "catalogue.lock"
 """Held shared by each who writes, alone by who makes or replaces the file."""
-_NAME = re.compile(r"catalogue(?:-([1-9][0-9]*))?\.sqlite")
+_NAME = re.compile(r"catalogue(?:-([1-9][0-9]{0,8}))?\.sqlite")
 
 
 def newest(root: Path) -> Path:
@@ -216,18 +246,30 @@ def _numbered(root: Path, number: int) -> Path:
     return root / ("catalogue.sqlite" if number == 1 else f"catalogue-{number}.sqlite")
 
 
+class Eviction(NamedTuple):
+    """A module that was removed to make room: the bytes of its file and its indexes, when it was used last and when it went, in
+    seconds since the epoch."""
+
+    digest: Digest
+    size: int
+    used: float
+    time: float
+
+
 class Catalogue:
     """Connections to the newest catalogue in the folder ``root``; safe to use from several threads."""
 
-    def __init__(self, root: Path, *, durable: bool = True) -> None:
+    def __init__(self, root: Path, *, durable: bool = True, lock_seconds: float | None = None) -> None:
         self.path = newest(root)
         self.damaged: Path | None = None
         """The file that was found to be damaged, if one was."""
+        self.refused: Callable[[StoreUnavailable], None] = lambda _error: None
+        """Told each error of a disk that does not take what is written."""
         self._lock = root / LOCK
         self._durable = durable
         self._idle: list[sqlite3.Connection] = []
         self._turn = Lock()
-        with disk(self.path), locked(self._lock), self.translated():
+        with disk(self.path), locked(self._lock, seconds=lock_seconds), self.translated():
             self.renew()
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
             with closing(self.connect()) as connection:
@@ -319,6 +361,9 @@ class Catalogue:
             if "sqlite" in error.metadata:
                 self.damaged = self.path
             raise
+        except StoreUnavailable as error:
+            self.refused(error)
+            raise
 
     def compact(self) -> None:
         """Give pages that hold nothing back to the disk, where they are many; the log of writes is emptied."""
@@ -333,35 +378,60 @@ class Catalogue:
         with self.reading() as connection:
             return dict(connection.execute(_SIZES, (json.dumps(list(digests)),)))
 
+    def all_sizes(self) -> dict[Digest, int]:
+        """Catalogued size of every module."""
+        with self.reading() as connection:
+            return {
+                digest_of_row(value): size for value, size in connection.execute("SELECT sha256, size FROM modules")
+            }
+
     def digests(self) -> set[Digest]:
         with self.reading() as connection:
-            return {row[0] for row in connection.execute("SELECT sha256 FROM modules")}
+            return {digest_of_row(value) for (value,) in connection.execute("SELECT sha256 FROM modules")}
 
     def indexes(self) -> set[tuple[Digest, int]]:
         """Digest and format version of every index."""
         with self.reading() as connection:
-            return set(connection.execute("SELECT sha256, version FROM indexes"))
+            found = connection.execute("SELECT sha256, version FROM indexes")
+            return {(digest_of_row(value), version) for value, version in found}
+
+    def index_sizes(self) -> dict[tuple[Digest, int], int]:
+        """Bytes of every index, by digest and format version."""
+        with self.reading() as connection:
+            found = connection.execute("SELECT sha256, version, size FROM indexes")
+            return {(digest_of_row(value), version): size for value, version, size in found}
 
     def outdated(self, version: int) -> list[Digest]:
         """Modules that have an index older than ``version`` and neither an index nor a failure of it, by use."""
         with self.reading() as connection:
-            return [row[0] for row in connection.execute(_OUTDATED, {"version": version})]
+            return [digest_of_row(value) for (value,) in connection.execute(_OUTDATED, {"version": version})]
 
     def record(self, digest: Digest) -> ModuleRecord | None:
         with self.reading() as connection:
             row = connection.execute(_ONE, (digest,)).fetchone()
-        return ModuleRecord(*row) if row else None
+            return _record(row) if row else None
 
     def records(self, after: tuple[float, str], limit: int) -> list[ModuleRecord]:
         """Up to ``limit`` records whose (added, sha256) comes after ``after``, in that order."""
         with self.reading() as connection:
-            return [ModuleRecord(*row) for row in connection.execute(_PAGE, (*after, limit))]
+            return [_record(row) for row in connection.execute(_PAGE, (*after, limit))]
+
+    def eviction(self, digest: str) -> Eviction | None:
+        """How the module was evicted, where that is remembered."""
+        query = "SELECT sha256, size, used, evicted FROM evictions WHERE sha256 = ?"
+        with self.reading() as connection:
+            row = connection.execute(query, (digest,)).fetchone()
+            return Eviction(*typed(row, str, int, (float, int), (float, int))) if row else None
 
     def failure(self, digest: Digest, version: int) -> str | None:
         query = "SELECT error FROM failures WHERE sha256 = ? AND version = ?"
         with self.reading() as connection:
             row = connection.execute(query, (digest, version)).fetchone()
-        return str(row[0]) if row else None
+            return str(typed(row, str)[0]) if row else None
+
+
+def _record(row: Sequence[Any]) -> ModuleRecord:
+    return ModuleRecord(digest_of_row(row[0]), *typed(row[1:], int, str, str, (float, int), str))
 
 
 @contextmanager
@@ -370,13 +440,16 @@ def translated(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise _refusal(path, error) from error
+        raise refusal(path, error) from error
+    except UnicodeDecodeError as error:
+        raise damage(path, NO_TEXT, "SQLite's own words about it are no text") from error
 
 
-def _refusal(path: Path, error: sqlite3.Error) -> SymdError:
+def refusal(path: Path, error: sqlite3.Error) -> SymdError:
+    """The error of a catalogue with which SQLite cannot go on."""
     name = getattr(error, "sqlite_errorname", "")
-    if name.startswith(DAMAGE):
-        return damage(path, name)
+    if name.startswith(DAMAGE) or str(error).startswith(NO_TEXT):
+        return damage(path, name or NO_TEXT, str(error))
     hint = "look whether the disk is full, the folder can be written and no other process holds the store"
     metadata = {"file": str(path), "sqlite": name}
     return StoreUnavailable(f"the catalogue refused: {error}", where=str(path), hint=hint, metadata=metadata)
@@ -390,14 +463,35 @@ def existing(path: Path) -> sqlite3.Connection:
     )
 
 
-def damage(path: Path, name: str) -> DataLoss:
-    """The error of a catalogue that is damaged; ``name`` is SQLite's word for what it met."""
+def damage(path: Path, name: str, fault: str) -> DataLoss:
+    """The error of a catalogue that is damaged; ``name`` is SQLite's word for what it met, ``fault`` says what it is."""
     return DataLoss(
-        "the catalogue is damaged",
+        f"the catalogue is damaged: {fault}",
         where=str(path),
         hint="symd store repair makes it again from what can be read of it and the modules beside it",
-        metadata={"file": str(path), "sqlite": name},
+        metadata={"file": str(path), "sqlite": name, "fault": fault},
     )
+
+
+class WrongValue(sqlite3.DatabaseError):
+    """A value that symd did not write."""
+
+    sqlite_errorname = "SQLITE_CORRUPT_VALUE"
+
+
+def typed(row: Sequence[Any], *types: type | tuple[type, ...]) -> Sequence[Any]:
+    """The row, where its values have these types. Raises ``WrongValue``: SQLite keeps any value in any column."""
+    for value, allowed in zip(row, types, strict=True):
+        if not isinstance(value, allowed):
+            raise WrongValue(f"a value {ascii(value)[:40]} is where another belongs")
+    return row
+
+
+def digest_of_row(value: object) -> Digest:
+    """The digest in a row. Raises ``WrongValue``."""
+    if isinstance(value, str) and is_digest(value):
+        return value
+    raise WrongValue(f"{ascii(value)[:40]} is no module's digest")
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -414,7 +508,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorname == "SQLITE_ERROR":  # a table is there already, or not: the file lies about itself
-                raise damage(path, error.sqlite_errorname) from error
+                raise damage(path, error.sqlite_errorname, str(error)) from error
             raise
 
 
@@ -463,7 +557,14 @@ def index_size(connection: sqlite3.Connection, digest: Digest, version: int) -> 
     """Bytes of an index file, 0 where there is none."""
     query = "SELECT size FROM indexes WHERE sha256 = ? AND version = ?"
     row = connection.execute(query, (digest, version)).fetchone()
-    return int(row[0]) if row else 0
+    return int(typed(row, int)[0]) if row else 0
+
+
+def note_eviction(connection: sqlite3.Connection, eviction: Eviction) -> None:
+    """Keep what was evicted, the youngest ``MAX_EVICTIONS``, until it is added again."""
+    query = "INSERT OR REPLACE INTO evictions (sha256, size, used, evicted) VALUES (?, ?, ?, ?)"
+    connection.execute(query, (eviction.digest, eviction.size, eviction.used, eviction.time))
+    connection.execute("DELETE FROM evictions WHERE sequence <= last_insert_rowid() - ?", (MAX_EVICTIONS,))
 
 
 def touch(connection: sqlite3.Connection, times: Mapping[str, float]) -> None:
@@ -472,9 +573,15 @@ def touch(connection: sqlite3.Connection, times: Mapping[str, float]) -> None:
     connection.executemany(update, [(at, digest) for digest, at in times.items()])
 
 
-def tell_arrival(connection: sqlite3.Connection, digest: str, writer: str) -> None:
-    """Let other processes hear of a module that was admitted; ``writer`` knows already."""
-    connection.execute("INSERT INTO changes (sha256, writer) VALUES (?, ?)", (digest, writer))
+def tell(connection: sqlite3.Connection, entries: Iterable[tuple[str, str, int | None, int | None]]) -> None:
+    """Write what happened to modules into their log (``module_log``): kind, digest, load and time of each. A removal is written by the
+    row's trigger."""
+    connection.executemany("INSERT INTO changes (kind, sha256, writer, load, time) VALUES (?, ?, '', ?, ?)", entries)
+
+
+def trim_log(connection: sqlite3.Connection, kept: int) -> None:
+    """Forget all but the last ``kept`` entries of the log of modules."""
+    connection.execute("DELETE FROM changes WHERE sequence <= (SELECT max(sequence) FROM changes) - ?", (kept,))
 
 
 def remember(connection: sqlite3.Connection, digest: Digest, version: int, reason: str, error: str) -> None:
@@ -485,22 +592,24 @@ def remember(connection: sqlite3.Connection, digest: Digest, version: int, reaso
 
 
 def count_attempt(connection: sqlite3.Connection, digest: Digest, version: int) -> tuple[int, str]:
-    """Count one more attempt at a digest and version; how many there were before, and how the last one ended."""
+    """Count one more attempt at a digest and version, where the module is there; how many there were before, and how the last
+    one ended."""
     keys = digest, version
     query = "SELECT count, ending FROM attempts WHERE sha256 = ? AND version = ?"
-    before = connection.execute(query, keys).fetchone() or (0, "")
+    before = typed(connection.execute(query, keys).fetchone() or (0, ""), int, str)
     connection.execute(
-        "INSERT INTO attempts (sha256, version, count, ending) VALUES (?, ?, 1, '')"
+        "INSERT INTO attempts (sha256, version, count, ending)"
+        " SELECT sha256, ?2, 1, '' FROM modules WHERE sha256 = ?1"
         " ON CONFLICT (sha256, version) DO UPDATE SET count = count + 1, ending = ''",
         keys,
     )
     newest = "(SELECT max(sequence) FROM attempts)"
     connection.execute(f"DELETE FROM attempts WHERE sequence <= {newest} - ?", (MAX_FAILURES,))  # noqa: S608 - a constant
-    return int(before[0]), str(before[1])
+    return before[0], before[1]
 
 
 def forget_attempts_of_nothing(connection: sqlite3.Connection) -> None:
-    """A kill may leave the count of an attempt that had begun when its module was removed."""
+    """The counts of modules that were taken out because whoever read them died (``Store.refuse``) outlive no start."""
     connection.execute("DELETE FROM attempts WHERE sha256 NOT IN (SELECT sha256 FROM modules)")
 
 

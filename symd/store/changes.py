@@ -1,7 +1,7 @@
-"""What other processes do to the same store: modules that they add or remove.
+"""What other processes do to the same store, for those in this one who keep something open or wait.
 
-The catalogue has a short log of both (table ``changes``, written by triggers and by who admits a module). Whether anything
-was committed is one number that SQLite keeps in shared memory (PRAGMA data_version); only when it changed is the log read."""
+Everything that happens to modules stands in their log (``module_log``). Whether anything was committed is one number that SQLite
+keeps in shared memory (PRAGMA data_version); only when it changed is the log read, and of it only the modules that are gone."""
 
 from __future__ import annotations
 
@@ -9,28 +9,23 @@ import sqlite3
 from typing import NamedTuple
 
 from symd.model.identities import Digest
-from symd.store.catalogue import Catalogue
+from symd.store.catalogue import Catalogue, digest_of_row
+from symd.store.module_log import REMOVED
 
-_LAST = "SELECT coalesce(max(sequence), 0) FROM changes"
-_NEWS = "SELECT sequence, sha256, writer FROM changes WHERE sequence > ? ORDER BY sequence"
-
-
-class Change(NamedTuple):
-    """A module that ``writer`` admitted, or that was removed (None)."""
-
-    sequence: int
-    digest: Digest
-    writer: str | None
+_ENDS = "SELECT coalesce((SELECT min(sequence) FROM changes), 0), coalesce((SELECT max(sequence) FROM changes), 0)"
+_REMOVED = f"SELECT DISTINCT sha256 FROM changes WHERE sequence > ? AND kind = '{REMOVED}'"  # noqa: S608 - a constant
 
 
 class News(NamedTuple):
-    """What happened, oldest first; ``lost``: and something before it that is not known any more."""
+    """Modules that were ``removed``, whoever did it; ``lost``: and others of which nobody knows any more. ``any`` says whether there
+    was anything at all, of whatever kind."""
 
-    changes: list[Change]
+    removed: list[Digest]
     lost: bool
+    any: bool
 
 
-NOTHING = News([], lost=False)
+NOTHING = News([], lost=False, any=False)
 
 
 class Changes:
@@ -61,8 +56,8 @@ class Changes:
         self.close()
         self._path = self._catalogue.path
         with self._catalogue.reading() as connection:
-            self._last = int(connection.execute(_LAST).fetchone()[0])
-        return News([], lost=True)
+            self._last = int(connection.execute(_ENDS).fetchone()[1])
+        return News([], lost=True, any=True)
 
     def _news(self) -> News:
         if self._path != self._catalogue.path:
@@ -73,8 +68,9 @@ class Changes:
         version = int(self._connection.execute("PRAGMA data_version").fetchone()[0])
         if version == self._version:
             return NOTHING
-        changes = list(map(Change._make, self._connection.execute(_NEWS, (self._last,))))
-        lost = bool(changes) and changes[0].sequence > self._last + 1
+        first, last = map(int, self._connection.execute(_ENDS).fetchone())
+        removed = [digest_of_row(value) for (value,) in self._connection.execute(_REMOVED, (self._last,))]
+        lost = first > self._last + 1
         self._version = version
-        self._last = changes[-1].sequence if changes else self._last
-        return News(changes, lost)
+        self._last = max(last, self._last)
+        return News(removed, lost, any=True)

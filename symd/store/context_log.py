@@ -10,10 +10,11 @@ import json
 import re
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from types import NoneType
+from typing import Any, NamedTuple
 
 from symd.config import Limits
 from symd.errors import BadQuery, ContextNotFound
@@ -27,10 +28,11 @@ from symd.model.addresses import (
     Query,
     SectionOffset,
 )
-from symd.model.contexts import Context, ContextRecord, Load, Segment, Unload
+from symd.model.contexts import Context, ContextRecord, Load, LoadInContext, Segment, Unload
 from symd.model.identities import Digest, ObjectPath
 from symd.store import budgets
-from symd.store.catalogue import Catalogue
+from symd.store.catalogue import Catalogue, WrongValue, tell, trim_log, typed
+from symd.store.module_log import LOADED, UNLOADED
 
 PAGE = 50_000
 """Loads that are read together."""
@@ -38,7 +40,8 @@ _RECORDS = "SELECT id, description, added FROM contexts "
 _LATER = "SELECT min(at) FROM (SELECT min(loaded) AS at FROM loads WHERE context = :c AND key = :k AND loaded > :t \
 UNION ALL SELECT min(time) FROM unloads WHERE context = :c AND key = :k AND time > :t)"
 _CLOSE = "UPDATE loads SET unloaded = :t, revision = :r WHERE context = :c AND key = :k AND loaded = \
-(SELECT max(loaded) FROM loads WHERE context = :c AND key = :k AND loaded < :t) AND (unloaded IS NULL OR unloaded > :t)"
+(SELECT max(loaded) FROM loads WHERE context = :c AND key = :k AND loaded < :t) AND (unloaded IS NULL OR unloaded > :t) \
+RETURNING sequence, module"
 _NEW = "INSERT OR IGNORE INTO loads (context, event, revision, key, module, loaded, unloaded) \
 VALUES (:c, :event, :r, :k, :module, :t, :until)"
 _UNTIL = "SELECT max(sequence) FROM (SELECT sequence FROM loads WHERE context = ? AND sequence > ? \
@@ -46,6 +49,16 @@ ORDER BY sequence LIMIT ?)"
 _SEGMENTS = "SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, offset \
 FROM loads CROSS JOIN segments ON load = sequence WHERE context = ? AND sequence > ? AND sequence <= ? \
 ORDER BY sequence, segments.rowid"
+_LOADS = "SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, offset \
+FROM loads LEFT JOIN segments ON load = sequence WHERE context = ? AND sequence > ? AND sequence <= ? \
+ORDER BY sequence, segments.rowid"
+_LOAD = "SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, offset \
+FROM loads LEFT JOIN segments ON load = sequence WHERE sequence = ? ORDER BY segments.rowid"
+_OF_LOAD = "SELECT id, description, added FROM contexts WHERE number = (SELECT context FROM loads WHERE sequence = ?)"
+_LIVING = "SELECT sequence FROM loads WHERE unloaded IS NULL AND sequence > ? AND sequence NOT IN \
+(SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?"
+_LIVING_OF = "SELECT sequence FROM loads WHERE module = ? AND unloaded IS NULL AND sequence NOT IN \
+(SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?"
 _ENDED = "SELECT sequence, unloaded FROM loads WHERE context = ? AND revision > ? AND sequence <= ? ORDER BY sequence"
 _ID = re.compile(r"[0-9a-f]{32}\Z")
 _HALF, _WHOLE = 1 << 63, 1 << 64
@@ -83,15 +96,24 @@ class Changes:
 
 
 NOTHING = Changes()
+_INT: set[type] = {int}
+_TEXT: set[type] = {str}
+_NONE: set[type] = {NoneType}
+_ROW_TYPES: tuple[set[type], ...] = (
+    _INT, _TEXT, _TEXT, _INT, _INT | _NONE, _INT, _INT, _TEXT | _NONE, _TEXT | _NONE, _TEXT | _INT | _NONE, _INT
+)  # fmt: skip
+"""Of a ``Row``'s values."""
+_ADDRESS = Row._fields.index("address")
 
 
 class ContextLog:
     """The contexts in one catalogue. Safe to use from several threads. Methods that take a context's id raise
-    ``ContextNotFound``."""
+    ``ContextNotFound``. ``told`` is called after loads and unloads were written, which stand in the log of modules too."""
 
-    def __init__(self, catalogue: Catalogue, limits: Limits) -> None:
+    def __init__(self, catalogue: Catalogue, limits: Limits, told: Callable[[], None] = lambda: None) -> None:
         self._catalogue = catalogue
         self._limits = limits
+        self._told = told
 
     def add(self, context: Context) -> str:
         """Make a context known and return its id; one that is known already stays as it is. Raises ``LimitExceeded`` when
@@ -132,7 +154,7 @@ class ContextLog:
     def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
         """Keep events, all or on an error none, and return the key of each. One that was told before changes nothing.
 
-        Loads must have their segments. Raises ``LimitExceeded`` when the context would have too many of them, or of
+        Loads must have their segments, or none where nobody knows any. Raises ``LimitExceeded`` when the context would have too many of them, or of
         loads and unloads.
         """
         with self._catalogue.writing() as connection:
@@ -145,6 +167,11 @@ class ContextLog:
                 "UPDATE contexts SET revision = ?, segments = ?, events = ? WHERE number = ?",
                 (revision + 1, segments, told, number),
             )
+            if writer.entries:
+                tell(connection, writer.entries)
+                trim_log(connection, self._limits.module_events)
+        if writer.entries:
+            self._told()
         return keys
 
     def changes(self, name: str, last: Changes = NOTHING) -> Changes:
@@ -158,7 +185,7 @@ class ContextLog:
             revision, sequence = (last.revision, last.sequence) if number == last.number else (0, 0)
             ended = connection.execute(_ENDED, (number, revision, sequence)).fetchall()
             until = connection.execute(_UNTIL, (number, sequence, PAGE)).fetchone()[0] or sequence
-            rows = list(map(Row._make, connection.execute(_SEGMENTS, (number, sequence, until))))
+            rows = _checked(connection.execute(_SEGMENTS, (number, sequence, until)).fetchall())
             more = connection.execute(_UNTIL, (number, until, 1)).fetchone()[0] is not None
         return Changes(number, now, until, rows, [(load, end) for load, end in ended if end is not None], not more)
 
@@ -167,8 +194,25 @@ class ContextLog:
         with self._reading_at_once() as connection:
             number = _number(connection, name)[0]
             until = connection.execute(_UNTIL, (number, after, limit)).fetchone()[0] or after
-            rows = list(map(Row._make, connection.execute(_SEGMENTS, (number, after, until))))
-        return list(_loads(rows))
+            return list(_loads(connection.execute(_LOADS, (number, after, until)).fetchall()))
+
+    def load(self, number: int) -> LoadInContext | None:
+        """The load with that number; None when its context was forgotten."""
+        with self._reading_at_once() as connection:
+            context = connection.execute(_OF_LOAD, (number,)).fetchone()
+            found = list(_loads(connection.execute(_LOAD, (number,)).fetchall()))
+            return LoadInContext(_record(context), *found[0]) if context is not None and found else None
+
+    def living(self, after: int, before: int, limit: int = 1000) -> list[int]:
+        """One page of the numbers of loads that have not ended and were told before entry ``before`` of the log of modules: those
+        after number ``after``."""
+        with self._catalogue.reading() as connection:
+            return _numbers(connection.execute(_LIVING, (after, before, limit)).fetchall())
+
+    def living_of(self, module: Digest, before: int, limit: int = 1000) -> list[int]:
+        """The numbers of the oldest of a module's such loads."""
+        with self._catalogue.reading() as connection:
+            return _numbers(connection.execute(_LIVING_OF, (module, before, limit)).fetchall())
 
     @contextmanager
     def _reading_at_once(self) -> Iterator[sqlite3.Connection]:
@@ -192,6 +236,8 @@ class _Writer:
         """Segments that were new."""
         self.events = 0
         """Loads and unloads that were."""
+        self.entries: list[tuple[str, str, int | None, int | None]] = []
+        """What the log of modules is to have of it."""
 
     def load(self, load: Load) -> str:
         event = _event(load)
@@ -200,9 +246,13 @@ class _Writer:
         until = self._connection.execute(_LATER, at).fetchone()[0]
         row = self._connection.execute(_NEW, {**at, "event": event, "module": load.module, "until": until})
         if row.rowcount:
+            number = row.lastrowid or 0
             self.events += 1
-            self._connection.execute(_CLOSE, at)
-            self._add_segments(row.lastrowid or 0, load.segments)
+            self._close(at)
+            self._add_segments(number, load.segments)
+            self.entries.append((LOADED, load.module, number, None))
+            if until is not None:
+                self.entries.append((UNLOADED, load.module, number, until))
         if load.unload_time is not None:
             self.unload(Unload(key, load.unload_time))
         return key
@@ -211,8 +261,13 @@ class _Writer:
         at = {"c": self._context, "k": unload.key, "t": unload.time, "r": self._revision}
         row = self._connection.execute("INSERT OR IGNORE INTO unloads VALUES (:c, :k, :t)", at)
         self.events += row.rowcount
-        self._connection.execute(_CLOSE, at)
+        self._close(at)
         return unload.key
+
+    def _close(self, at: Mapping[str, Any]) -> None:
+        """End the load of a key that began last before a time."""
+        for number, module in self._connection.execute(_CLOSE, at).fetchall():
+            self.entries.append((UNLOADED, module, number, at["t"]))
 
     def _add_segments(self, load: int, segments: Sequence[Segment]) -> None:
         values = [(load, _signed(each.address), each.size, each.path, *_columns(each.start)) for each in segments]
@@ -238,17 +293,22 @@ def _check_id(name: str) -> None:
 
 
 def _record(row: tuple[str, str, float]) -> ContextRecord:
-    return ContextRecord(row[0], Context(**json.loads(row[1])), row[2])
+    name, description, added = typed(row, str, str, (float, int))
+    try:
+        return ContextRecord(name, Context(**json.loads(description)), added)
+    except (ValueError, TypeError) as error:
+        raise WrongValue(f"what context {name[:32]} was told of itself: {error}") from error
 
 
 def _number(connection: sqlite3.Connection, name: str) -> tuple[int, int, int, int]:
     """(number, revision, segments, loads and unloads) of a context."""
     query = "SELECT number, revision, segments, events FROM contexts WHERE id = ?"
     _check_id(name)
-    row: tuple[int, int, int, int] | None = connection.execute(query, (name,)).fetchone()
+    row = connection.execute(query, (name,)).fetchone()
     if row is None:
         raise unknown(name)
-    return row
+    number, revision, segments, events = typed(row, int, int, int, int)
+    return number, revision, segments, events
 
 
 def _event(load: Load) -> bytes:
@@ -278,17 +338,31 @@ def _place(row: Row) -> Query:
     return ByAddress(ObjectAddress(offset))
 
 
-def _loads(rows: Iterable[Row]) -> Iterator[tuple[int, Load]]:
-    """Rows of one load after the other, put together."""
-    grouped: dict[int, list[Row]] = {}
-    for row in rows:
-        grouped.setdefault(row.sequence, []).append(row)
+def _checked(found: Sequence[tuple[Any, ...]]) -> list[Row]:
+    """Rows whose values have the types of a ``Row``'s; looked at by column, for there may be many. Raises ``WrongValue``."""
+    for name, allowed, values in zip(Row._fields, _ROW_TYPES, zip(*found, strict=True), strict=False):
+        if not allowed.issuperset(map(type, values)):
+            raise WrongValue(f"a load or segment has another {name} than could be told")
+    return list(map(Row._make, found))
+
+
+def _numbers(found: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Rows of one number each. Raises ``WrongValue``."""
+    return [int(typed(row, int)[0]) for row in found]
+
+
+def _loads(found: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Load]]:
+    """Rows of one load after the other, put together; a load without segments has one row. Raises ``WrongValue``."""
+    grouped: dict[int, list[tuple[Any, ...]]] = {}
+    for row in found:
+        grouped.setdefault(row[0], []).append(row)
     for sequence, parts in grouped.items():
+        key, module, loaded, unloaded = typed(parts[0][1:5], str, str, int, (int, NoneType))
+        rows = _checked(parts) if parts[0][_ADDRESS] is not None else []
         segments = tuple(
-            Segment(DeviceAddress(each.address % _WHOLE), each.size, _place(each), each.path) for each in parts
+            Segment(DeviceAddress(each.address % _WHOLE), each.size, _place(each), each.path) for each in rows
         )
-        first = parts[0]
-        yield sequence, Load(first.module, first.loaded, segments, key=first.key, unload_time=first.unloaded)
+        yield sequence, Load(module, loaded, segments, key=key, unload_time=unloaded)
 
 
 def _signed(number: int) -> int:

@@ -9,16 +9,18 @@ moment is never removed. Where all that does not make room, nothing goes and wha
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from symd.config import Limits
 from symd.model.identities import Digest
 from symd.store import catalogue as rows
 from symd.store.budgets import exceeded, totals
-from symd.store.files import sync_folder
+from symd.store.catalogue import Eviction
+from symd.store.files import remove, sync_folder
 from symd.store.paths import StorePaths
 from symd.store.usage import Usage
 
@@ -26,7 +28,7 @@ _REPLACED = """
     SELECT sha256, version, size FROM indexes WHERE version < (SELECT max(version) FROM indexes) ORDER BY version, sha256
 """
 _BY_USE = """
-    SELECT sha256, size + (SELECT coalesce(sum(size), 0) FROM indexes WHERE indexes.sha256 = modules.sha256)
+    SELECT sha256, size + (SELECT coalesce(sum(size), 0) FROM indexes WHERE indexes.sha256 = modules.sha256), used
     FROM modules
     WHERE :named = (EXISTS (SELECT 1 FROM aliases WHERE aliases.sha256 = modules.sha256)
                     OR EXISTS (SELECT 1 FROM loads WHERE loads.module = modules.sha256))
@@ -36,10 +38,15 @@ _BY_USE = """
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """What went: whole modules, and the indexes (digest, version) of replaced formats."""
+    """What went: whole modules, and the indexes (digest, version) of replaced formats; how many bytes were to come in."""
 
-    modules: Sequence[Digest] = ()
+    evictions: Sequence[Eviction] = ()
     indexes: Sequence[tuple[Digest, int]] = ()
+    needed: int = 0
+
+    @property
+    def modules(self) -> list[Digest]:
+        return [eviction.digest for eviction in self.evictions]
 
 
 NOTHING = Evicted()
@@ -63,7 +70,10 @@ def make_room(
         raise exceeded(limits, "store_size", what, "try again later")
     remove_indexes(connection, paths, evicted.indexes)
     remove_modules(connection, paths, evicted.modules)
-    return evicted
+    for eviction in evicted.evictions:
+        rows.forget_outcomes(connection, eviction.digest)  # a kill may have left the count of an attempt
+        rows.note_eviction(connection, eviction)
+    return replace(evicted, needed=needed)
 
 
 def replaced_indexes(connection: sqlite3.Connection) -> list[tuple[Digest, int]]:
@@ -87,7 +97,8 @@ def remove_modules(
             index.unlink(missing_ok=True)
         path = paths.module(digest)
         path.unlink(missing_ok=True)
-        (paths.damaged / digest).unlink(missing_ok=True)
+        for aside in paths.asides(digest):
+            remove(aside)
         if durable and path.parent.is_dir():
             sync_folder(path.parent)
     rows.delete(connection, which)
@@ -97,32 +108,33 @@ def _chosen(connection: sqlite3.Connection, usage: Usage, excess: int, kept: str
     """What makes ``excess`` bytes free; None where all that may go does not."""
     indexes: list[tuple[Digest, int]] = []
     freed: Counter[str] = Counter()
-    for digest, version, size in connection.execute(_REPLACED):
+    for row in connection.execute(_REPLACED):
+        digest, version, size = rows.digest_of_row(row[0]), *rows.typed(row[1:], int, int)
         if excess <= 0:
             break
         indexes.append((digest, version))
         freed[digest] += size
         excess -= size
-    modules: list[Digest] = []
+    modules: list[Eviction] = []
     unnamed = _candidates(connection, usage, kept, named=False)
-    for digest, size in chain(unnamed, _candidates(connection, usage, kept, named=True)):
+    for found in chain(unnamed, _candidates(connection, usage, kept, named=True)):
         if excess <= 0:
             break
-        modules.append(digest)
-        excess -= size - freed[digest]
+        modules.append(found)
+        excess -= found.size - freed[found.digest]
     return Evicted(modules, indexes) if excess <= 0 else None
 
 
-def _candidates(
-    connection: sqlite3.Connection, usage: Usage, kept: str, *, named: bool
-) -> Iterator[tuple[Digest, int]]:
-    """Modules that may go and their bytes, in the order in which they go."""
-    closed_last: list[tuple[Digest, int]] = []
-    for digest, size in connection.execute(_BY_USE, {"named": named}):
+def _candidates(connection: sqlite3.Connection, usage: Usage, kept: str, *, named: bool) -> Iterator[Eviction]:
+    """Modules that may go, in the order in which they go."""
+    closed_last: list[Eviction] = []
+    now = time.time()
+    for row in connection.execute(_BY_USE, {"named": named}):
+        digest, (size, used) = rows.digest_of_row(row[0]), rows.typed(row[1:], int, (float, int))
         if digest == kept or usage.is_held(digest):
             continue
         if usage.is_open(digest):
-            closed_last.append((digest, size))
+            closed_last.append(Eviction(digest, size, used, now))
         else:
-            yield digest, size
+            yield Eviction(digest, size, used, now)
     yield from closed_last

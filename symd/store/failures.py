@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from symd.errors import InvalidInput, LimitExceeded, SymdError, Unsupported, described, from_description
 
 LASTING = (InvalidInput, Unsupported, LimitExceeded)
 """The same bytes meet the same end every time. What time, a driver or a disk caused is never remembered."""
+_TEXTS = ("reason", "message", "where", "hint")
 
 
 def lasts(error: SymdError) -> bool:
@@ -20,5 +23,33 @@ def encode(error: SymdError) -> str:
 
 
 def decode(text: str) -> SymdError | None:
-    """The error again; None when its class is one that this version does not know (then it is found out anew)."""
-    return from_description(json.loads(text))
+    """The error again; None when its class is one that this version does not know, or the text is damaged: then it is found out
+    anew."""
+    fields = _fields(text)
+    if fields is None or not _can_be_told(fields):
+        return None
+    try:
+        return from_description(fields)
+    except (KeyError, TypeError):  # a field that this version does not know
+        return None
+
+
+def is_error(text: str) -> bool:
+    """Whether a text may be what some version of symd wrote of an error."""
+    fields = _fields(text)
+    return fields is not None and isinstance(fields.get("reason"), str)
+
+
+def _fields(text: str) -> Mapping[str, Any] | None:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _can_be_told(fields: Mapping[str, Any]) -> bool:
+    """Whether texts are texts: who is told the error sends them on."""
+    metadata = fields.get("metadata")
+    texts = [fields.get(name) for name in _TEXTS]
+    return isinstance(metadata, dict) and all(isinstance(each, str) for each in (*texts, *metadata.values()))

@@ -7,19 +7,44 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import logging
 import mmap
 import os
 import secrets
-from collections.abc import Callable, Iterator
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from symd.errors import StoreUnavailable
+
+log = logging.getLogger("symd.store")
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 _PREFIX = "incoming-"
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_SPACE = "free some space or choose another store folder"
+_USER = "do this as the user to whom it belongs, or choose another store folder"
+_HINTS: Mapping[int, str] = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: f"the user's quota is used up: {_SPACE}",
+    errno.EFBIG: _SPACE,
+    errno.EROFS: "mount the disk for writing, or choose another store folder",
+    errno.EIO: "the disk fails: look into the system's log, and have a copy of the store's folder",
+    errno.EACCES: _USER,
+    errno.EPERM: _USER,
+}
+"""What to do, by what the system said."""
+_BLOCK = 512
+"""The unit of ``st_blocks``."""
+_SILENT_SECONDS = 1.0
+"""How long a start waits for a lock without a word."""
+_LOCK_POLL = 0.02
+"""Seconds."""
+_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @contextmanager
@@ -33,8 +58,7 @@ def disk(path: Path) -> Iterator[None]:
 
 def refusal(path: Path, error: OSError) -> StoreUnavailable:
     """The error of a disk that said no, with what to do about it."""
-    full = error.errno in _FULL
-    hint = "free some space or choose another store folder" if full else "choose a store folder that can be written"
+    hint = _HINTS.get(error.errno or 0, "choose a store folder that can be written")
     name = errno.errorcode.get(error.errno or 0, "unknown")
     reason = (error.strerror or str(error)).lower()
     return StoreUnavailable(
@@ -79,9 +103,18 @@ class IncomingFile:
         """Bytes in the file."""
         return os.fstat(self._handle).st_size
 
+    def reserve(self, size: int) -> None:
+        """Take so many bytes of the disk, which read as zero until they are written."""
+        os.posix_fallocate(self._handle, 0, max(1, size))
+
     def mapped(self) -> memoryview:
         """What is in the file, mapped read-only; it stays readable after the file is removed or replaced."""
         return mapped(self.path)
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """What is in the file, ``size`` bytes at a time; it stays readable after the file is removed. Read, not mapped: the
+        pages of a mapping count as this process's memory until the mapping goes."""
+        return _pieces(open(open_file(self.path), "rb"), size)
 
     def sync(self) -> None:
         """Bring the bytes to the disk; the slow part, best done before any lock is taken."""
@@ -157,7 +190,7 @@ def _remove_if_abandoned(path: Path) -> bool:
 
 def _if_abandoned(path: Path, act: Callable[[Path], None]) -> bool:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = open_file(path)
     except FileNotFoundError:
         return False
     try:
@@ -171,33 +204,123 @@ def _if_abandoned(path: Path, act: Callable[[Path], None]) -> bool:
 
 
 @contextmanager
-def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock file ``path`` against every other process and thread, or only against who does not share it."""
+def locked(path: Path, *, shared: bool = False, seconds: float | None = None) -> Iterator[None]:
+    """Hold the lock file ``path`` against every other process and thread, or only against who does not share it.
+
+    Waits for as long as it takes, or so many seconds (the limit ``lock_seconds``), and then says in the log what for; raises
+    StoreUnavailable when they are over."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        if seconds is None:
+            fcntl.flock(handle, how)
+        else:
+            _lock_within(handle, how, path, seconds)
         yield
     finally:
         os.close(handle)
 
 
+def _lock_within(handle: int, how: int, path: Path, seconds: float) -> None:
+    begun, told = time.monotonic(), False
+    while True:
+        with suppress(BlockingIOError):
+            return fcntl.flock(handle, how | fcntl.LOCK_NB)
+        waited = time.monotonic() - begun
+        if waited >= seconds:
+            raise StoreUnavailable(
+                f"another process has held the store's lock for {seconds:g} s",
+                where=str(path),
+                hint=f"end it (fuser {path} says which it is), or wait longer with --limit lock_seconds=SECONDS",
+                metadata={"limit": "lock_seconds", "file": str(path)},
+            )
+        if waited >= _SILENT_SECONDS and not told:
+            log.warning("waiting for %s, which another process has locked; for %g s at most", path, seconds)
+            told = True
+        time.sleep(_LOCK_POLL)
+
+
+def open_file(path: Path) -> int:
+    """A descriptor to read a regular file. Raises FileNotFoundError where there is none: a link, a FIFO, a device or a folder is
+    nothing that symd put there, and to open some of them would wait for ever."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise _no_file(path)
+    try:
+        handle = os.open(path, _READING)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link or a socket that has just been put there
+            raise _no_file(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise _no_file(path)
+    return handle
+
+
+def _no_file(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "no regular file", str(path))
+
+
 def mapped(path: Path) -> memoryview:
-    """The whole file, mapped read-only. It stays readable after the file is removed or replaced."""
-    with path.open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+    """The whole file, mapped read-only. It stays readable after the file is removed or replaced. Raises as ``open_file``."""
+    with open(open_file(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return memoryview(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) if size else b"")
+
+
+def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(size):
+            yield piece
 
 
 def sha256_of(path: Path) -> str:
-    """Lower-case hexadecimal SHA-256 of a file, read in pieces."""
-    with path.open("rb") as file:
+    """Lower-case hexadecimal SHA-256 of a file, read in pieces. Raises as ``open_file``."""
+    with open(open_file(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def size_of(path: Path) -> int | None:
-    """Bytes in the file, None when there is none."""
+    """Bytes in the regular file, None when there is none."""
     try:
-        return path.stat().st_size
+        status = path.lstat()
     except FileNotFoundError:
         return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def is_hollow(path: Path, largest: int) -> bool:
+    """Whether a file says that it has more than ``largest`` bytes and has not half of them: to read it would take for ever, and
+    nobody wrote it."""
+    status = path.lstat()
+    return status.st_size > largest and status.st_blocks * _BLOCK < status.st_size // 2
+
+
+def set_aside(path: Path, folder: Path, name: str) -> Path:
+    """Move whatever ``path`` is into ``folder``, which is made where it is not there, and where it is no folder is moved away itself.
+    It gets that name, or a similar one where a folder has it; a file is replaced. Links are moved, not followed."""
+    if not folder.is_dir() or folder.is_symlink():
+        with suppress(FileNotFoundError):
+            folder.rename(folder.with_name(f"{folder.name}-{secrets.token_hex(8)}"))
+    make_folder(folder)
+    status = path.lstat()
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+        path.chmod(FOLDER_MODE)  # a folder that cannot be written cannot be moved
+    target = folder / name
+    if stat.S_ISDIR(status.st_mode) or (target.is_dir() and not target.is_symlink()):
+        target = folder / f"{name}-{secrets.token_hex(8)}"
+    path.rename(target)
+    return target
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link, or a folder with all that is in it; nothing where there is nothing."""
+    try:
+        path.unlink(missing_ok=True)
+    except IsADirectoryError:
+        for folder, names, _ in os.walk(path):
+            for name in names:
+                below = Path(folder, name)
+                if not below.is_symlink():
+                    below.chmod(FOLDER_MODE)
+        shutil.rmtree(path)

@@ -8,24 +8,32 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 
-from symd.errors import SymdError
+from symd.config import Limits
+from symd.errors import SymdError, Unavailable
 from symd.store import catalogue as rows
-from symd.store.arrivals import Arrivals
-from symd.store.catalogue import Catalogue, newest
+from symd.store import soundness
+from symd.store.catalogue import Catalogue, existing, newest
 from symd.store.changes import Changes
 from symd.store.departures import Departures
 from symd.store.files import disk
+from symd.store.module_log import ModuleLog
 from symd.store.paths import StorePaths
 from symd.store.rebuild import faults, rebuild
 from symd.store.recovery import adopt, recover
 from symd.store.room import DiskRoom
+from symd.store.tree import look
 from symd.store.usage import Usage
 
 log = logging.getLogger("symd.store")
 
 PERIOD = 0.25
 """Seconds between two looks for changes: one number in shared memory is read."""
+_REST = 0.002
+"""Seconds between two pieces of the catalogue that are looked through."""
+LOOK_PERIOD = 3600.0
+"""Seconds between two looks through all that the catalogue has."""
 USES_PERIOD = 30.0
 """Seconds between two writes of when modules were used."""
 
@@ -37,15 +45,17 @@ class Housekeeping:
         self,
         paths: StorePaths,
         catalogue: Catalogue,
+        limits: Limits,
         usage: Usage,
-        arrivals: Arrivals,
+        module_log: ModuleLog,
         departures: Departures,
         disk_room: DiskRoom,
     ) -> None:
         self._paths = paths
         self._catalogue = catalogue
+        self._limits = limits
         self._usage = usage
-        self._arrivals = arrivals
+        self._module_log = module_log
         self._departures = departures
         self._disk_room = disk_room
         self._changes = Changes(catalogue)
@@ -67,8 +77,11 @@ class Housekeeping:
         self._attempt(self._write_uses)
 
     def _run(self) -> None:
-        written = time.monotonic()
+        written, looked = time.monotonic(), float("-inf")
         while not self._ended.wait(PERIOD):
+            if time.monotonic() - looked >= LOOK_PERIOD:
+                self._attempt(self._look_through)
+                looked = time.monotonic()
             self._attempt(self._replace_damaged)
             self._attempt(self._tell_changes)
             self._attempt(self._look_at_disk)
@@ -81,37 +94,47 @@ class Housekeeping:
         try:
             work()
         except SymdError as error:
-            if str(error) != self._complaint:
+            if str(error) != self._complaint and not self._ended.is_set():
                 log.info("looking after the store: %s", error)
             self._complaint = str(error)
         else:
             self._complaint = ""
 
+    def _look_through(self) -> None:
+        """Find values that symd did not write before somebody meets them; a start looks at those only that it goes by."""
+        path = self._catalogue.path
+        with self._catalogue.translated(), closing(existing(path)) as connection:
+            if soundness.faults(connection, rest=self._rest):
+                self._catalogue.damaged = path
+
+    def _rest(self) -> None:
+        """Let others have the processor. Raises ``Unavailable`` at the end."""
+        if self._ended.wait(_REST):
+            raise Unavailable("the store is closed")
+
     def _replace_damaged(self) -> None:
         """A catalogue that turned out to be damaged is made anew, or was by another process."""
         damaged = self._catalogue.damaged
         if damaged is not None:
-            here = damaged == newest(self._paths.root) and faults(damaged)
-            rebuilt = rebuild(self._paths, damaged) if here else None
+            found = faults(damaged) if damaged == newest(self._paths.root) else []
+            rebuilt = rebuild(self._paths, damaged, "; ".join(found)) if found else None
             self._catalogue.damaged = None
             self._catalogue.renew()
             if rebuilt is not None:
                 with disk(self._paths.root):
-                    adopt(self._paths, self._catalogue, recover(self._paths, self._catalogue))
+                    recovery = recover(self._paths, self._catalogue, self._limits, look(self._paths))
+                    adopt(self._paths, self._catalogue, self._limits, recovery)
         self._catalogue.renew()
 
     def _tell_changes(self) -> None:
-        changes, lost = self._changes.news()
+        removed, lost, news = self._changes.news()
         if lost:
-            self._arrivals.lose()
             self._departures.tell(None)
-        removed = {change.digest for change in changes if change.writer is None}
         if removed:
-            there = self._catalogue.sizes(list(removed))  # one that was added again since is kept open
-            self._departures.tell(sorted(removed - there.keys()))
-        for change in changes:
-            if change.writer not in (None, self._arrivals.writer):
-                self._arrivals.announce(change.digest)
+            there = self._catalogue.sizes(removed)  # one that was added again since is kept open
+            self._departures.tell(sorted(set(removed) - there.keys()))
+        if news:
+            self._module_log.ring()
 
     def _look_at_disk(self) -> None:
         with disk(self._paths.root):

@@ -5,20 +5,26 @@ while nobody writes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import closing
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from symd.config import Limits
 from symd.errors import DataLoss
 from symd.index.format import VERSION, decode
 from symd.index.schema import Columns
 from symd.model.identities import Digest
 from symd.store.catalogue import existing, newest, translated
-from symd.store.files import abandoned, disk, mapped, sha256_of, size_of
+from symd.store.files import abandoned, disk, is_hollow, mapped, sha256_of
+from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
 from symd.store.rebuild import faults
+from symd.store.tree import look
 
 
 class Kind(StrEnum):
@@ -33,6 +39,8 @@ class Kind(StrEnum):
     INDEX = "damaged-index"
     STRAY_INDEX = "index-without-module"
     LEFTOVER = "leftover"
+    MISPLACED = "misplaced"
+    UNKNOWN = "unknown-file"
 
 
 _REPAIR = "symd store repair"
@@ -46,6 +54,8 @@ ADVICE: Mapping[Kind, str] = {
     Kind.INDEX: f"{_REPAIR} removes it; it is made again when it is needed",
     Kind.STRAY_INDEX: f"{_REPAIR} removes it",
     Kind.LEFTOVER: "symd store gc removes it",
+    Kind.MISPLACED: f"{_REPAIR}, or the next start, makes it readable or moves it to damaged/",
+    Kind.UNKNOWN: "symd leaves it alone; move it away",
 }
 
 
@@ -75,62 +85,119 @@ class Inspection:
     findings: list[Finding] = field(default_factory=list)
 
 
-def inspect(root: Path) -> Inspection:
-    """Read every byte of the store in the folder ``root``. Raises ``InvalidInput`` where there is none, and
+Progress = Callable[[int, int], None]
+"""Told how many bytes have been read, of how many."""
+
+
+def inspect(root: Path, limits: Limits | None = None, progress: Progress | None = None) -> Inspection:
+    """Read every byte of the store in the folder ``root``; of files that claim more than ``limits`` allow and hold next to nothing
+    none. Raises ``InvalidInput`` where there is no store, ``FailedPrecondition`` to whoever is neither root nor its owner, and
     ``StoreUnavailable``."""
     paths = StorePaths(root)
-    paths.check_store()
     with disk(root):
-        return _Inspector(paths).inspected()
+        if os.geteuid():
+            check_owner(root)
+        paths.check_store()
+        with _readable(root) as catalogue:
+            return _Inspector(paths, catalogue, limits or Limits(), progress).inspected()
+
+
+@contextmanager
+def _readable(root: Path) -> Iterator[Path]:
+    """Where the newest catalogue can be read: a copy, where nothing can be written beside it, for SQLite would."""
+    path = newest(root)
+    if os.access(root, os.W_OK) or not path.exists():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="symd-") as folder:
+        for suffix in ("", "-wal"):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(f"{path}{suffix}", Path(folder, f"{path.name}{suffix}"))
+        yield Path(folder, path.name)
 
 
 class _Inspector:
-    def __init__(self, paths: StorePaths) -> None:
+    def __init__(self, paths: StorePaths, catalogue: Path, limits: Limits, progress: Progress | None) -> None:
         self._paths = paths
+        self._catalogue = catalogue
+        self._limits = limits
+        self._progress = progress
         self._found = Inspection()
+        self._tree = look(paths)
+        self._done, self._all = 0, sum(self._tree.modules.values()) + sum(self._tree.indexes.values())
 
     def inspected(self) -> Inspection:
+        for path, problem, _ in sorted(self._tree.misplaced):
+            self._say(Kind.MISPLACED, path, problem)
+        for path in sorted(self._tree.unknown):
+            self._say(Kind.UNKNOWN, path, "has a name that symd gives to nothing")
+        for path in sorted(self._tree.hidden - {path for path, *_ in self._tree.misplaced}):
+            self._say(Kind.MISPLACED, path, "cannot be listed")
         sound = self._look_at_catalogue()
-        for digest in sorted(self._paths.all_modules()):
+        for digest in sorted(self._tree.modules):
             self._module(digest)
-        for digest, version in sorted(self._paths.all_indexes()):
+        for digest, version in sorted(self._tree.indexes):
             self._index(digest, version)
-        for path in sorted(self._paths.incoming.iterdir()):
-            if abandoned(path):
-                self._say(Kind.LEFTOVER, path, "is no upload of a process that runs")
+        self._leftovers()
         if sound:
             self._compare_with_catalogue()
         return self._found
 
+    def _leftovers(self) -> None:
+        misplaced = {path for path, *_ in self._tree.misplaced}
+        for path in sorted(set(self._paths.incoming.glob("incoming-*")) - misplaced):
+            if abandoned(path):
+                self._say(Kind.LEFTOVER, path, "is no upload of a process that runs")
+
+    def _read(self, size: int) -> None:
+        self._done += size
+        if self._progress is not None:
+            self._progress(self._done, self._all)
+
     def _look_at_catalogue(self) -> bool:
         """Whether there is one and SQLite finds nothing wrong with it."""
         path = newest(self._paths.root)
-        wrong = faults(path) if path.exists() else []
+        odd = any(misplaced.path.name.startswith(path.name) for misplaced in self._tree.misplaced)
+        there = self._catalogue.is_file() and not odd
+        wrong = faults(self._catalogue) if there else []
         if not path.exists():
             self._say(Kind.NO_CATALOGUE, path, "is not there")
         if wrong:
             self._say(Kind.CATALOGUE, path, "; ".join(wrong[:3]))
-        return path.exists() and not wrong
+        return there and not wrong
 
     def _module(self, digest: Digest) -> None:
         path = self._paths.module(digest)
         try:
-            size, actual = size_of(path), sha256_of(path)
+            size = path.lstat().st_size
+            hollow = is_hollow(path, self._limits.module_size)
+            actual = "" if hollow else sha256_of(path)
         except FileNotFoundError:
             return  # removed meanwhile
+        except PermissionError:
+            return  # misplaced: it has been said
         self._found.modules += 1
-        self._found.module_bytes += size or 0
-        if actual != digest:
+        self._found.module_bytes += size
+        self._read(size)
+        if hollow:
+            self._say(Kind.MODULE, path, f"claims {size} bytes and has next to none")
+        elif actual != digest:
             self._say(Kind.MODULE, path, f"has {size} bytes with the SHA-256 {actual}")
 
     def _index(self, digest: Digest, version: int) -> None:
         path = self._paths.index(digest, version)
         try:
-            data = mapped(path)
-        except FileNotFoundError:
+            size = path.lstat().st_size
+            hollow = is_hollow(path, self._limits.index_size)
+            data = memoryview(b"") if hollow else mapped(path)
+        except (FileNotFoundError, PermissionError):
             return
         self._found.indexes += 1
-        self._found.index_bytes += len(data)
+        self._found.index_bytes += size
+        self._read(size)
+        if hollow:
+            self._say(Kind.INDEX, path, f"claims {size} bytes and has next to none")
+            return
         if version != VERSION:
             return  # of another symd, which alone can read it
         try:
@@ -145,24 +212,24 @@ class _Inspector:
 
     def _compare_with_catalogue(self) -> None:
         """Rows and files, while nobody writes."""
-        path = newest(self._paths.root)
-        with translated(path), closing(existing(path)) as connection:
+        with translated(self._catalogue), closing(existing(self._catalogue)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             self._found.aliases = connection.execute("SELECT count(*) FROM aliases").fetchone()[0]
             self._found.contexts = connection.execute("SELECT count(*) FROM contexts").fetchone()[0]
             rows = {digest for (digest,) in connection.execute("SELECT sha256 FROM modules")}
-            files = self._paths.all_modules()
+            tree = look(self._paths)
+            files = tree.modules.keys()
             for digest in sorted(rows - files):
-                aside = self._paths.aside(digest)
-                if aside.exists():
-                    self._say(Kind.SET_ASIDE, aside, "has other bytes than the module had")
+                aside = self._paths.asides(digest)
+                if aside:
+                    self._say(Kind.SET_ASIDE, aside[0], "has other bytes than the module had")
                 else:
                     self._say(
                         Kind.NO_FILE, self._paths.module(digest), "is not there, and the catalogue has the module"
                     )
             for digest in sorted(files - rows):
                 self._say(Kind.NO_ROW, self._paths.module(digest), "is not in the catalogue")
-            for digest, version in sorted(self._paths.all_indexes()):
+            for digest, version in sorted(tree.indexes):
                 if digest not in rows:
                     self._say(Kind.STRAY_INDEX, self._paths.index(digest, version), "is of no module in the catalogue")
             connection.execute("ROLLBACK")

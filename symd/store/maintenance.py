@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from symd.config import Limits
-from symd.errors import FailedPrecondition
 from symd.index.format import VERSION
 from symd.model.identities import Digest
 from symd.store.catalogue import newest
-from symd.store.files import disk
-from symd.store.inspection import Finding, Kind, inspect
+from symd.store.files import disk, remove
+from symd.store.inspection import Finding, Kind, Progress, inspect
+from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt, rebuild
 from symd.store.store import Store
@@ -39,12 +38,14 @@ class Collected:
     damaged: Sequence[str]
 
 
-def repair(root: Path, limits: Limits) -> Repaired:
+def repair(root: Path, limits: Limits, progress: Progress | None = None) -> Repaired:
     """Mend what can be mended. Raises as ``inspect`` and ``Store`` do, and FailedPrecondition to root in another's store."""
-    _check_owner(root)
-    paths, before, rebuilt = StorePaths(root), inspect(root).findings, None
-    if any(finding.kind is Kind.CATALOGUE for finding in before):
-        rebuilt = rebuild(paths, newest(root))
+    with disk(root):
+        check_owner(root)
+    paths, before, rebuilt = StorePaths(root), inspect(root, limits, progress).findings, None
+    faults = [finding.problem for finding in before if finding.kind is Kind.CATALOGUE]
+    if faults:
+        rebuilt = rebuild(paths, newest(root), faults[0])
     with Store(root, limits) as store:
         for finding in before:
             name = Path(finding.subject).name
@@ -53,28 +54,21 @@ def repair(root: Path, limits: Limits) -> Repaired:
             elif finding.kind is Kind.INDEX:
                 _, version, _, name = Path(finding.subject).parts
                 store.drop_index(name.removesuffix(".idx"), int(version))
-    return Repaired(before, inspect(root).findings, rebuilt)
+    return Repaired(before, inspect(root, limits, progress).findings, rebuilt)
 
 
 def collect(root: Path, limits: Limits, *, damaged: bool = False) -> Collected:
     """Remove what nobody needs; ``damaged``: also what was set aside. Raises as ``repair`` does."""
     paths = StorePaths(root)
-    paths.check_store()
-    _check_owner(root)
+    with disk(root):
+        check_owner(root)
+        paths.check_store()
     with Store(root, limits) as store:
         evicted = store.collect(VERSION)
         leftovers = store.recovery.leftovers
     gone = []
     with disk(paths.damaged):
         for path in sorted(paths.damaged.glob("*")) if damaged else ():
-            path.unlink()
+            remove(path)
             gone.append(path.name)
     return Collected(leftovers, evicted.indexes, evicted.modules, gone)
-
-
-def _check_owner(root: Path) -> None:
-    """What root writes in another user's store, that user's daemon could not open any more."""
-    with disk(root):
-        owner = root.stat().st_uid
-    if os.geteuid() == 0 and owner != 0:
-        raise FailedPrecondition("the store belongs to another user", where=str(root), hint=f"run this as user {owner}")

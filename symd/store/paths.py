@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from symd.errors import InvalidInput, ModuleNotFound
 from symd.model.identities import Digest, checked_digest, is_digest
 from symd.store.files import make_folder
 
+_ADD: Final = "add it first: symd info --server ADDRESS FILE, Client.add or UploadModule"
+
 
 def not_found(digest: str) -> ModuleNotFound:
-    return ModuleNotFound(
-        f"no module {digest} in this store", hint="add it first", metadata={"module": f"modules/{digest}"}
-    )
+    return ModuleNotFound(f"no module {digest} in this store", hint=_ADD, metadata={"module": f"modules/{digest}"})
 
 
 def digest_of(data: bytes | bytearray | memoryview) -> Digest:
@@ -30,41 +32,52 @@ class StorePaths:
         self.root = root
         self.incoming = root / "incoming"
         self.damaged = root / "damaged"
-        self._modules = root / "modules"
-        self._index = root / "index"
+        self.modules = root / "modules"
+        self.index_files = root / "index"
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """What stands in the store's folder beside the catalogue."""
+        return self.incoming, self.modules, self.index_files, self.damaged
 
     def create(self, *, durable: bool) -> None:
-        for folder in (self.incoming, self._modules, self._index):
+        for folder in (self.incoming, self.modules, self.index_files):
             make_folder(folder, durable=durable)
 
     def check_store(self) -> None:
-        """Raises ``InvalidInput`` where the folder has not what a store's has."""
-        if not self._modules.is_dir():
+        """Raises ``InvalidInput`` where the folder has not what a store's has, OSError where nobody may look."""
+        names = {entry.name for entry in _entries(self.root)}
+        beside = {self.index_files.name, self.incoming.name, "catalogue.lock"}
+        if self.modules.name not in names or names.isdisjoint(beside):
             raise InvalidInput("there is no store", where=str(self.root), hint="give its folder with --store")
 
     def module(self, digest: str) -> Path:
-        return self._modules / checked_digest(digest)[:2] / digest
+        return self.modules / checked_digest(digest)[:2] / digest
 
     def aside(self, digest: str) -> Path:
         """Where a module's file goes that has other bytes than the module."""
         return self.damaged / checked_digest(digest)
 
     def index(self, digest: str, version: int) -> Path:
-        return self._index / str(version) / checked_digest(digest)[:2] / f"{digest}.idx"
+        return self.index_files / str(version) / checked_digest(digest)[:2] / f"{digest}.idx"
 
     def indexes(self, digest: str) -> Iterator[Path]:
         """The index files of one module, of every format version."""
-        return self._index.glob(f"*/{checked_digest(digest)[:2]}/{digest}.idx")
+        return self.index_files.glob(f"*/{checked_digest(digest)[:2]}/{digest}.idx")
 
-    def all_modules(self) -> set[Digest]:
-        """The digests that have a module file."""
-        return {path.name for path in self._modules.glob("??/*") if is_digest(path.name)}
+    def asides(self, digest: str) -> list[Path]:
+        """What was set aside in the place of a module's file: as ``aside``, or with more behind the digest."""
+        return [Path(entry) for entry in _entries(self.damaged) if entry.name.startswith(checked_digest(digest))]
 
     def all_damaged(self) -> set[Digest]:
-        """The digests of which a file was set aside."""
-        return {Digest(path.name) for path in self.damaged.glob("*") if is_digest(path.name)}
+        """The digests of which something was set aside."""
+        return {name for entry in _entries(self.damaged) if is_digest(name := entry.name[:64])}
 
-    def all_indexes(self) -> set[tuple[Digest, int]]:
-        """Digest and format version of every index file."""
-        found = ((path.stem, path.parts[-3]) for path in self._index.glob("*/??/*.idx"))
-        return {(digest, int(version)) for digest, version in found if is_digest(digest) and version.isdecimal()}
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing where there is none."""
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

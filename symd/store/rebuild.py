@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 
-from symd.errors import StoreUnavailable
-from symd.store.catalogue import DAMAGE, LOCK, existing, migrate, newest, replaced, successor
+from symd.errors import DataLoss, StoreUnavailable
+from symd.store import soundness
+from symd.store.catalogue import LOCK, existing, migrate, newest, replaced, successor, translated
 from symd.store.files import FILE_MODE, disk, locked, make_folder, sync_folder
 from symd.store.paths import StorePaths
 from symd.store.salvage import Salvage, salvage
@@ -27,18 +28,21 @@ log = logging.getLogger("symd.store")
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """Where the damaged catalogue stands now, and what was kept of it."""
+    """Where the damaged catalogue stands now, what was wrong with it, and what was kept of it."""
 
     damaged: Path
+    fault: str
     salvage: Salvage
 
     def __str__(self) -> str:
-        return f"the catalogue was damaged; it is {self.damaged} now, and of it were {self.salvage}"
+        return f"the catalogue was damaged ({self.fault}); it is {self.damaged} now, and of it were {self.salvage}"
 
 
-def rebuild(paths: StorePaths, damaged: Path, *, durable: bool = True) -> Rebuilt | None:
-    """Replace the catalogue ``damaged``; None where another process has done so. Raises ``StoreUnavailable``."""
-    with disk(paths.root), locked(paths.root / LOCK):
+def rebuild(
+    paths: StorePaths, damaged: Path, fault: str, *, durable: bool = True, lock_seconds: float | None = None
+) -> Rebuilt | None:
+    """Replace the catalogue ``damaged``, which has that fault; None where another process has done so. Raises ``StoreUnavailable``."""
+    with disk(paths.root), locked(paths.root / LOCK, seconds=lock_seconds):
         if newest(paths.root) != damaged:
             return None
         fresh = paths.root / "catalogue.fresh"
@@ -46,15 +50,15 @@ def rebuild(paths: StorePaths, damaged: Path, *, durable: bool = True) -> Rebuil
         fresh.rename(successor(damaged))
         if durable:
             sync_folder(paths.root)
-        rebuilt = Rebuilt(_moved_aside(damaged, paths), found)
+        rebuilt = Rebuilt(_moved_aside(damaged, paths), fault, found)
     log.error("%s", rebuilt)
     return rebuilt
 
 
-def finish(paths: StorePaths) -> None:
+def finish(paths: StorePaths, lock_seconds: float | None = None) -> None:
     """Move aside what a rebuild left in its place that was killed."""
     if replaced(paths.root):
-        with locked(paths.root / LOCK):
+        with locked(paths.root / LOCK, seconds=lock_seconds):
             for damaged in replaced(paths.root):
                 _moved_aside(damaged, paths)
 
@@ -91,12 +95,11 @@ def _moved_aside(damaged: Path, paths: StorePaths) -> Path:
 
 
 def faults(path: Path) -> list[str]:
-    """What SQLite finds wrong with a catalogue: at most a hundred lines. Raises ``StoreUnavailable``."""
+    """What is wrong with a catalogue: at most a hundred lines about its pages, or what its tables and values have. Raises
+    ``StoreUnavailable``."""
     try:
-        with closing(existing(path)) as connection:
+        with translated(path), closing(existing(path)) as connection:
             found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(100)")]
-    except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorname", "").startswith(DAMAGE):
-            return [str(error)]
-        raise StoreUnavailable(f"the catalogue refused: {error}", where=str(path)) from error
-    return [] if found == ["ok"] else found
+            return soundness.faults(connection) if found == ["ok"] else found
+    except DataLoss as error:
+        return [error.metadata["fault"]]

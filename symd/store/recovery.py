@@ -1,20 +1,30 @@
-"""What a start does after a kill: removes leftovers and makes files and catalogue agree again.
+"""What a start does after a kill: removes leftovers and makes files and catalogue agree again. Whatever else stands in the folder, a
+start goes on: what symd cannot use is moved to ``damaged/``, and what it does not know is left alone.
 
 Other processes may be at work in the same store, so each change is made under the writers' turn and looks again."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from symd.model.identities import Digest
+from symd.config import Limits
+from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import catalogue as rows
 from symd.store.catalogue import Catalogue
-from symd.store.files import make_folder, sha256_of, size_of, sweep
+from symd.store.files import is_hollow, make_folder, set_aside, sha256_of, size_of, sweep
 from symd.store.paths import StorePaths
 from symd.store.rebuild import Rebuilt
+from symd.store.tree import Tree, check_links, check_no_others, look
+
+log = logging.getLogger("symd.store")
+
+_NAMED = 5
+"""So many files with unknown names are told in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,53 +36,100 @@ class Recovery:
     dropped: int = 0
     damaged: tuple[Digest, ...] = ()
     strangers: tuple[Digest, ...] = ()
-    """Module files that have no row yet: nobody has looked whether their bytes are what their names say."""
+    """Module files that have no row yet, or one that says another size: nobody has looked whether their bytes are what their names
+    say."""
     rebuilt: Rebuilt | None = None
     """The catalogue that was damaged, and what was kept of it."""
 
 
-def recover(paths: StorePaths, catalogue: Catalogue) -> Recovery:
+def prepared(paths: StorePaths, *, durable: bool) -> Tree:
+    """Make the folders of a store that are not there, and move away what stands in the place of something else; what is there then.
+    Raises ``FailedPrecondition`` where the folder is used for something else or links lead out of it, and OSError."""
+    check_no_others(paths)
+    make_folder(paths.root, durable=durable)
+    check_links(paths)
+    tree = look(paths)
+    if put_right(tree, paths):
+        tree = look(paths)
+    if tree.unknown:
+        names = ", ".join(ascii(str(path.relative_to(paths.root)))[1:-1] for path in tree.unknown[:_NAMED])
+        more = "; symd store check names all" if len(tree.unknown) > _NAMED else ""
+        log.info(
+            "%d things in %s are none of the store's and left alone: %s%s", len(tree.unknown), paths.root, names, more
+        )
+    paths.create(durable=durable)
+    return tree
+
+
+def put_right(tree: Tree, paths: StorePaths) -> bool:
+    """Make what is misplaced readable, or move it to ``damaged/``; whether there was anything. What refuses that is told and stays."""
+    for path, problem, mode in tree.misplaced:
+        below = path.relative_to(paths.root)
+        try:
+            if mode is not None:
+                path.chmod(mode)
+                log.warning("%a %s: it has the mode %04o now", str(path), problem, mode)
+            else:
+                name = path.name if is_digest(path.name) else "-".join(below.parts)
+                log.warning("%a %s: it is %a now", str(path), problem, str(set_aside(path, paths.damaged, name)))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            log.error("%a %s, and stays where it is: %s", str(path), problem, error.strerror)  # noqa: TRY400 - it says all
+    return bool(tree.misplaced)
+
+
+def recover(paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree) -> Recovery:
     """Drop rows without a file, remove everything that has neither, forget attempts to index what is gone, and name the files
-    that have no row: to hash them may take long, which is ``adopt``'s part. A row whose file was set aside as damaged stays."""
+    that have no right row: to hash them may take long, which is ``adopt``'s part. A row whose file was set aside as damaged stays, or
+    stands in a folder that cannot be listed. ``tree`` is what was there before the catalogue was opened."""
     leftovers = sweep(paths.incoming)
-    files, known = paths.all_modules(), catalogue.digests()
-    strangers = files - known
-    dropped = _drop_rows(paths, catalogue, known - files - paths.all_damaged())
-    _reconcile_indexes(paths, catalogue, strangers)
+    known = catalogue.all_sizes()
+    strangers = {digest for digest, size in tree.modules.items() if known.get(digest) != size}
+    gone = known.keys() - tree.modules.keys() - paths.all_damaged()
+    dropped = _drop_rows(paths, catalogue, {digest for digest in gone if not _hidden(paths.module(digest), tree)})
+    _reconcile_indexes(paths, catalogue, limits, tree, strangers)
     with catalogue.writing(survives_power_cut=False) as connection:
         rows.forget_attempts_of_nothing(connection)
     return Recovery(leftovers, dropped, strangers=tuple(sorted(strangers)))
 
 
 def adopt(
-    paths: StorePaths, catalogue: Catalogue, found: Recovery, stop: Callable[[], bool] = lambda: False
+    paths: StorePaths,
+    catalogue: Catalogue,
+    limits: Limits,
+    found: Recovery,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Recovery:
-    """Give the files without a row theirs, after hashing them, until there are none or ``stop`` says so."""
+    """Give the files without a right row theirs, after hashing them, until there are none or ``stop`` says so."""
     damaged, left = list(found.damaged), list(found.strangers)
     while left and not stop():
         digest = left.pop(0)
-        if not _adopt(paths, catalogue, digest):
+        if not _adopt(paths, catalogue, limits, digest):
             damaged.append(digest)
-    _reconcile_indexes(paths, catalogue, set(left))
+    _reconcile_indexes(paths, catalogue, limits, look(paths), set(left))
     return replace(found, damaged=tuple(damaged), strangers=tuple(left))
 
 
-def _adopt(paths: StorePaths, catalogue: Catalogue, digest: Digest) -> bool:
+def _adopt(paths: StorePaths, catalogue: Catalogue, limits: Limits, digest: Digest) -> bool:
     """Give a file its row; False when its bytes are not what its name says and it was moved away."""
     path = paths.module(digest)
     try:
-        whole = sha256_of(path) == digest
+        looked_at = path.lstat().st_ino
+        whole = not is_hollow(path, limits.module_size) and sha256_of(path) == digest
+        with catalogue.writing() as connection:
+            if whole:
+                rows.insert(connection, ModuleRecord(digest, path.lstat().st_size, "", "", time.time()))
+            elif path.lstat().st_ino == looked_at:
+                aside = set_aside(path, paths.damaged, digest)
+                log.error("%s had other bytes than the module; it is %s now", path, aside)
+            else:
+                return True  # it was added again meanwhile
     except FileNotFoundError:
         return True
-    with catalogue.writing() as connection:
-        size = size_of(path)
-        if size is None or rows.exists(connection, digest):
-            return True
-        if whole:
-            rows.insert(connection, ModuleRecord(digest, size, "", "", time.time()))
-        else:
-            make_folder(paths.damaged)
-            path.replace(paths.damaged / digest)
+    except PermissionError as error:
+        log.error("%s cannot be read: %s", path, error.strerror)  # noqa: TRY400 - it says all
+        return True
     return whole
 
 
@@ -85,20 +142,27 @@ def _drop_rows(paths: StorePaths, catalogue: Catalogue, digests: set[Digest]) ->
     return len(gone)
 
 
-def _reconcile_indexes(paths: StorePaths, catalogue: Catalogue, strangers: set[Digest]) -> None:
+def _reconcile_indexes(
+    paths: StorePaths, catalogue: Catalogue, limits: Limits, tree: Tree, strangers: set[Digest]
+) -> None:
     """Remove index files of modules that are not there, and note in the catalogue those that are; those of ``strangers``
     wait."""
-    known, noted = catalogue.digests(), catalogue.indexes()
-    files = {key for key in paths.all_indexes() if key[0] not in strangers}
+    known, noted = catalogue.digests(), catalogue.index_sizes()
+    files = {key: size for key, size in tree.indexes.items() if key[0] not in strangers}
     if files == noted and all(digest in known for digest, _ in files):
         return
     with catalogue.writing() as connection:
-        for digest, version in sorted(files - noted):
+        for digest, version in sorted(key for key, size in files.items() if noted.get(key) != size):
             path = paths.index(digest, version)
             size = size_of(path)
-            if not rows.exists(connection, digest):
+            if size is not None and (is_hollow(path, limits.index_size) or not rows.exists(connection, digest)):
                 path.unlink(missing_ok=True)
             elif size is not None:
                 rows.keep_index(connection, digest, version, size)
-        gone = [key for key in noted - files if size_of(paths.index(*key)) is None]
-        rows.forget_indexes(connection, gone)
+        missing = [key for key in noted if not _hidden(path := paths.index(*key), tree) and size_of(path) is None]
+        rows.forget_indexes(connection, missing)
+
+
+def _hidden(path: Path, tree: Tree) -> bool:
+    """Whether nobody can look if it is there."""
+    return not tree.hidden.isdisjoint(path.parents)

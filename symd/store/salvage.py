@@ -1,33 +1,31 @@
 """What can still be read of a damaged catalogue, copied to a fresh one.
 
-Each table is read from its beginning until damage stops it, and then from its end. A row is kept where its values have the
-types of their columns and what it refers to was kept. A context is kept with everything that was told of it or not at
+Each table is read from its beginning until damage stops it, and then from its end. A row is kept where its values can be
+what was written (``soundness``) and what it refers to was kept. A context is kept with everything that was told of it or not at
 all: one whose unloads are lost would answer with a module that is there no longer."""
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from symd.model.identities import is_digest
+from symd.store.soundness import OF_A_PARTIAL_CONTEXT, Column, columns, consistent, text
 
-TABLES = ("modules", "failures", "aliases", "contexts", "loads", "segments", "unloads")
+TABLES = ("modules", "failures", "attempts", "aliases", "contexts", "loads", "segments", "unloads")
 """In an order in which what is referred to comes first. Of the others, ``indexes`` is made anew from the files."""
-_TYPES: dict[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (float, int), "TEXT": (str,), "BLOB": (bytes,)}
 _MISSING: dict[str, dict[str, Any]] = {"aliases": {"context": ""}}
 """Values of columns that catalogues of older schemas do not have."""
-_REPLACEMENT = "\ufffd"
-_PARTIAL = """
-    DELETE FROM contexts WHERE
-        segments != (SELECT count(*) FROM loads CROSS JOIN segments ON load = sequence WHERE context = number)
-        OR events != (SELECT count(*) FROM loads WHERE context = number)
-                   + (SELECT count(*) FROM unloads WHERE context = number)
-"""
+_MENDED: dict[str, dict[str, Callable[[], Any]]] = {
+    "modules": {"size": int, "format": str, "label": str, "added": time.time, "used": int}
+}
+"""What a value that cannot be what was written is replaced by: a module keeps its aliases all the same. One of the wrong size is
+looked at again (``recovery``), one without format is indexed."""
+_PARTIAL = f"DELETE FROM contexts WHERE {OF_A_PARTIAL_CONTEXT}"  # noqa: S608 - a constant
 _COUNTED = """
     UPDATE contexts SET events = (SELECT count(*) FROM loads WHERE context = number)
                                + (SELECT count(*) FROM unloads WHERE context = number) WHERE events = 0
@@ -52,18 +50,12 @@ class Salvage:
         return f"kept {kept}{lost}{given_up}"
 
 
-class _Column(NamedTuple):
-    name: str
-    types: tuple[type, ...]
-    required: bool
-
-
 def salvage(damaged: Path, fresh: sqlite3.Connection) -> Salvage:
     """Copy what can be read of the catalogue ``damaged`` to ``fresh``, which has the newest schema and no rows, within
     one transaction of the caller's."""
     found = Salvage()
     with closing(sqlite3.connect(damaged, isolation_level=None)) as connection:
-        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        connection.text_factory = text
         connection.row_factory = sqlite3.Row
         for table in TABLES:
             found.kept[table] = _copy(connection, fresh, table, found.lost)
@@ -79,30 +71,23 @@ def salvage(damaged: Path, fresh: sqlite3.Connection) -> Salvage:
 
 def _copy(damaged: sqlite3.Connection, fresh: sqlite3.Connection, table: str, lost: list[str]) -> int:
     """Rows of one table that were kept; ``lost`` gets its name where others may have been in it."""
-    columns = _columns(fresh, table)
-    given = [column.name for column in columns]
+    described = columns(fresh, table)
+    given = [column.name for column in described]
     insert = f"INSERT OR IGNORE INTO {table} ({', '.join(given)}) VALUES ({', '.join('?' * len(given))})"  # noqa: S608 - names of our own schema
     kept, whole = 0, True
     for row in _rows(damaged, table):
-        if row is None:
-            whole = False
-            continue
-        values = _checked(table, columns, row)
+        values = None if row is None else _mended(table, described, row)
         if values is None:
             whole = False
             continue
+        whole = whole and row is not None and all(row.get(name, value) == value for name, value in values.items())
         try:
-            kept += fresh.execute(insert, values).rowcount
+            kept += fresh.execute(insert, tuple(values.values())).rowcount
         except sqlite3.IntegrityError:
             whole = False
     if not whole:
         lost.append(table)
     return kept
-
-
-def _columns(fresh: sqlite3.Connection, table: str) -> list[_Column]:
-    described = fresh.execute(f"PRAGMA table_info({table})").fetchall()
-    return [_Column(name, _TYPES.get(kind, (object,)), bool(required)) for _, name, kind, required, *_ in described]
 
 
 def _rows(damaged: sqlite3.Connection, table: str) -> Iterator[dict[str, Any] | None]:
@@ -113,7 +98,7 @@ def _rows(damaged: sqlite3.Connection, table: str) -> Iterator[dict[str, Any] | 
             by = ", ".join(f"{key} {order}" for key in keys)
             for row in damaged.execute(f"SELECT * FROM {table} NOT INDEXED ORDER BY {by}"):  # noqa: S608 - likewise
                 yield dict(row)
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError):
             yield None
         else:
             return
@@ -125,26 +110,19 @@ def _keys(damaged: sqlite3.Connection, table: str) -> list[str]:
     return [name for _, name in sorted(keys)] or ["rowid"]
 
 
-def _checked(table: str, columns: list[_Column], row: dict[str, Any]) -> list[Any] | None:
-    """The values of ``columns``; None where they cannot be what was written."""
-    values = []
-    for column in columns:
+def _mended(table: str, described: Sequence[Column], row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The values of a row by column; None where they cannot be what was written, and nothing can take their place."""
+    values: dict[str, Any] = {}
+    for column in described:
         default = _MISSING.get(table, {}).get(column.name, 0 if column.required else None)
         value = row.get(column.name, default)
-        if value is None:
-            if column.required:
+        if not column.takes(value):
+            instead = _MENDED.get(table, {}).get(column.name)
+            if instead is None:
                 return None
-        elif not isinstance(value, column.types) or (isinstance(value, str) and _REPLACEMENT in value):
-            return None
-        values.append(value)
-    return values if _consistent(table, row) else None
-
-
-def _consistent(table: str, row: dict[str, Any]) -> bool:
-    """Whether what names a row's subject is a name, and a context's id follows from what it says."""
-    if table == "contexts":
-        return hashlib.sha256(row["description"].encode()).hexdigest()[:32] == str(row["id"])
-    return is_digest(row["sha256"]) if "sha256" in row else True
+            value = instead()
+        values[column.name] = value
+    return values if consistent(table, values) else None
 
 
 def _give_up_partial_contexts(fresh: sqlite3.Connection, found: Salvage) -> None:

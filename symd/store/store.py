@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sqlite3
 import tempfile
@@ -15,27 +16,45 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from symd.config import Limits
-from symd.errors import DataLoss, LimitExceeded, SymdError
+from symd.errors import DataLoss, LimitExceeded, ModuleNotFound, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import catalogue as rows
-from symd.store import failures
+from symd.store import failures, soundness
 from symd.store.aliases import Aliases
-from symd.store.arrivals import Arrivals
 from symd.store.budgets import check_label, check_size
-from symd.store.catalogue import Catalogue
+from symd.store.catalogue import Catalogue, damage
 from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
 from symd.store.eviction import Evicted, make_room, remove_indexes, remove_modules
-from symd.store.files import IncomingFile, disk, make_folder, mapped, sha256_of, size_of, turn
+from symd.store.evictions import Evictions, moment
+from symd.store.files import (
+    IncomingFile,
+    disk,
+    is_hollow,
+    mapped,
+    remove,
+    set_aside,
+    sha256_of,
+    size_of,
+    turn,
+)
 from symd.store.housekeeping import Housekeeping
+from symd.store.module_log import ADDED, ModuleLog
+from symd.store.ownership import check_private
 from symd.store.paths import StorePaths, digest_of, not_found
 from symd.store.rebuild import Rebuilt, finish, rebuild
-from symd.store.recovery import Recovery, adopt, recover
+from symd.store.recovery import Recovery, adopt, prepared, recover
 from symd.store.room import DiskRoom
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 
+log = logging.getLogger("symd.store")
+
+_SUMS = (
+    "SELECT (SELECT count(*) FROM modules), (SELECT coalesce(sum(size), 0) FROM modules),"
+    " (SELECT coalesce(sum(size), 0) FROM indexes)"
+)
 OLDEST = (float("-inf"), "")
 
 
@@ -45,6 +64,17 @@ class ModuleState(NamedTuple):
     present: bool
     failure: SymdError | None
     """What indexing it ends with, where that is remembered."""
+
+
+class Figures(NamedTuple):
+    """How many modules there are, the bytes of their files and of their indexes, free bytes of the disk, and what was set aside in
+    ``damaged/``."""
+
+    modules: int
+    module_bytes: int
+    index_bytes: int
+    free: int
+    damaged: int
 
 
 class Attempts(NamedTuple):
@@ -73,22 +103,28 @@ class Store:
         self._durable = durable
         self._paths = StorePaths(root)
         with disk(root):
-            self._paths.create(durable=durable)
+            check_private(root)
+            self._tree = prepared(self._paths, durable=durable)
         self._catalogue, self.recovery = self._opened()
         if not adopt_later:
             self.adopt()
         self.aliases = Aliases(self._catalogue, self._limits)
         """Other names of modules."""
-        self.context_log = ContextLog(self._catalogue, self._limits)
+        self.module_log = ModuleLog(self._catalogue, self._limits)
+        """What happens to modules, here or by another process, for those who follow it."""
+        self.context_log = ContextLog(self._catalogue, self._limits, self.module_log.ring)
         """Contexts, and what was loaded in them when."""
-        self.arrivals = Arrivals()
-        """Word of modules that are admitted, here or by another process."""
         self.departures = Departures()
         """Word of modules that are removed, here or by another process."""
+        self.evictions = Evictions(self._limits)
+        """Word of modules that this process evicts."""
         self.usage = Usage()
         """When modules were used, and which are in use."""
-        self.disk_room = DiskRoom(root, self._limits)
+        self.disk_room = DiskRoom(self._paths, self._limits)
         """Whether the disk has room for what is written."""
+        self._catalogue.refused = self.disk_room.refused
+        self.given_up = 0
+        """Modules that were given up since this process began, because attempts to index them had no end."""
         self._housekeeping: Housekeeping | None = None
         if durable:
             self._keep_house()
@@ -116,24 +152,31 @@ class Store:
         try:
             return self._in_step(None)
         except DataLoss as error:
-            rebuilt = rebuild(self._paths, Path(error.metadata["file"]), durable=self._durable)
+            damaged = Path(error.metadata["file"])
+            seconds = self._limits.lock_seconds
+            fault = error.metadata["fault"]
+            rebuilt = rebuild(self._paths, damaged, fault, durable=self._durable, lock_seconds=seconds)
             return self._in_step(rebuilt)
 
     def _in_step(self, rebuilt: Rebuilt | None) -> tuple[Catalogue, Recovery]:
-        catalogue = Catalogue(self.root, durable=self._durable)
+        catalogue = Catalogue(self.root, durable=self._durable, lock_seconds=self._limits.lock_seconds)
+        with catalogue.reading() as connection:
+            found = soundness.faults(connection, soundness.START)
+        if found:
+            raise damage(catalogue.path, "SQLITE_OK", "; ".join(found))
         with disk(self.root):
-            finish(self._paths)
-            return catalogue, replace(recover(self._paths, catalogue), rebuilt=rebuilt)
+            finish(self._paths, self._limits.lock_seconds)
+            return catalogue, replace(recover(self._paths, catalogue, self._limits, self._tree), rebuilt=rebuilt)
 
     def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Give files without a row theirs, after hashing them, until there are none or ``stop`` says so."""
         if self.recovery.strangers:
             with disk(self.root):
-                self.recovery = adopt(self._paths, self._catalogue, self.recovery, stop)
+                self.recovery = adopt(self._paths, self._catalogue, self._limits, self.recovery, stop)
 
     def _keep_house(self) -> None:
         housekeeping = Housekeeping(
-            self._paths, self._catalogue, self.usage, self.arrivals, self.departures, self.disk_room
+            self._paths, self._catalogue, self._limits, self.usage, self.module_log, self.departures, self.disk_room
         )
         housekeeping.begin()
         weakref.finalize(self, housekeeping.end)
@@ -141,7 +184,7 @@ class Store:
 
     def close(self) -> None:
         """Give the connections back; who listens hears no more. Harmless when repeated; mapped bytes stay readable."""
-        self.arrivals.close()
+        self.module_log.close()
         if self._housekeeping is not None:
             self._housekeeping.end()
         self._catalogue.close()
@@ -181,21 +224,21 @@ class Store:
 
     def writer(self) -> Upload:
         """Begin a streamed upload."""
-        with disk(self._paths.incoming):
-            return Upload(self._incoming(), self._limits, self._accept)
+        with self.disk_room.noticing(), disk(self._paths.incoming):
+            return Upload(self._incoming(), self._limits, self._accept, self.disk_room.noticing)
 
     def data(self, digest: str) -> memoryview:
         """The module's bytes, mapped read-only. Raises ``ModuleNotFound``, and ``DataLoss`` when the file is shorter
         or longer than it was."""
         size = self._catalogue.sizes([checked_digest(digest)]).get(digest)
         if size is None:
-            raise not_found(digest)
+            raise self._not_found(digest)
         path = self._paths.module(digest)
         with disk(path):
             try:
                 view = mapped(path)
             except FileNotFoundError:
-                raise not_found(digest) from None
+                raise self._not_found(digest) from None
         if view.nbytes != size:
             raise _damaged(digest, path, f"the file has {view.nbytes} bytes, the module had {size}")
         self.usage.note(digest)
@@ -210,7 +253,7 @@ class Store:
         with disk(path):
             actual = size_of(path)
         if size is None or actual is None:
-            raise not_found(digest)
+            raise self._not_found(digest)
         if actual != size:
             raise _damaged(digest, path, f"the file has {actual} bytes, the module had {size}")
         with self.usage.held(digest):
@@ -223,14 +266,13 @@ class Store:
         path = self._paths.module(digest)
         with disk(path):
             try:
-                looked_at = path.stat().st_ino
-                if sha256_of(path) == digest:
+                looked_at = path.lstat().st_ino
+                if not is_hollow(path, self._limits.module_size) and sha256_of(path) == digest:
                     return False
                 with self._catalogue.writing():
-                    if path.stat().st_ino != looked_at:
+                    if path.lstat().st_ino != looked_at:
                         return False  # it was added again meanwhile
-                    make_folder(self._paths.damaged)
-                    path.replace(self._paths.damaged / digest)
+                    set_aside(path, self._paths.damaged, digest)
             except FileNotFoundError:
                 return False
         return True
@@ -240,7 +282,7 @@ class Store:
         path = self._paths.index(digest, version)
         with disk(path):
             try:
-                view = mapped(path)
+                view = None if is_hollow(path, self._limits.index_size) else mapped(path)
             except FileNotFoundError:
                 return None
         self.usage.note(digest)
@@ -250,7 +292,7 @@ class Store:
         """Keep an index, in place of an older one, and give it back as ``index`` does: None where the store has no room
         for it. Failures and attempts remembered up to ``version`` are forgotten."""
         path = self._paths.index(digest, version)
-        with disk(path):
+        with self.disk_room.noticing(), disk(path):
             file = self._incoming()
             try:
                 file.write(data)
@@ -271,13 +313,14 @@ class Store:
     @contextmanager
     def scratch(self) -> Iterator[IncomingFile]:
         """An empty file that is gone afterwards; what was mapped of it stays readable."""
-        with disk(self._paths.incoming):
-            file = self._incoming()
-        try:
-            yield file
-        finally:
-            with disk(file.path):
-                file.discard()
+        with self.disk_room.noticing():
+            with disk(self._paths.incoming):
+                file = self._incoming()
+            try:
+                yield file
+            finally:
+                with disk(file.path):
+                    file.discard()
 
     def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
         """Where there is no room the index is not kept."""
@@ -314,9 +357,9 @@ class Store:
             older = [key for key in self._catalogue.indexes() if key[1] < version]
             remove_indexes(connection, self._paths, older)
             evicted = make_room(connection, self._paths, self.usage, self._limits, 0)
-        self.departures.tell(evicted.modules)
+        self._told(evicted)
         self._catalogue.compact()
-        return Evicted(evicted.modules, [*older, *evicted.indexes])
+        return replace(evicted, indexes=[*older, *evicted.indexes])
 
     @contextmanager
     def attempt(self, digest: str, version: int) -> Iterator[Attempts]:
@@ -344,7 +387,10 @@ class Store:
     def failure(self, digest: str, version: int) -> SymdError | None:
         """The error that indexing this module under ``version`` ends with, if one is remembered."""
         text = self._catalogue.failure(checked_digest(digest), version)
-        return failures.decode(text) if text else None
+        error = failures.decode(text) if text else None
+        if text and error is None:
+            log.warning("what was remembered of indexing %s cannot be read: it is found out anew", digest)
+        return error
 
     def remember_failure(self, digest: str, version: int, error: SymdError) -> bool:
         """Keep ``error`` as the outcome of indexing; False when it is of a kind that may not last (``failures``).
@@ -354,13 +400,22 @@ class Store:
         with self._catalogue.writing() as connection:
             rows.remember(connection, checked_digest(digest), version, error.reason, failures.encode(error))
             rows.forget_attempts(connection, checked_digest(digest), version)
+        if "attempts" in error.metadata:
+            self.given_up += 1
         return True
+
+    def figures(self) -> Figures:
+        """How much there is, now."""
+        with disk(self.root), self._catalogue.reading() as connection:
+            modules, module_bytes, index_bytes = connection.execute(_SUMS).fetchone()
+            damaged = sum(1 for _ in self._paths.damaged.glob("*"))
+            return Figures(modules, module_bytes, index_bytes, self.disk_room.free(), damaged)
 
     def record(self, digest: str) -> ModuleRecord:
         """The module's line of the catalogue. Raises ``ModuleNotFound``."""
         record = self._catalogue.record(checked_digest(digest))
         if record is None:
-            raise not_found(digest)
+            raise self._not_found(digest)
         return record
 
     def records(self, after: tuple[float, str] = OLDEST, limit: int = 1000) -> list[ModuleRecord]:
@@ -373,15 +428,16 @@ class Store:
         with self._changing(digest) as connection:
             connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
             if tell:
-                rows.tell_arrival(connection, digest, self.arrivals.writer)
+                rows.tell(connection, [(ADDED, digest, None, None)])
+                rows.trim_log(connection, self._limits.module_events)
         if tell:
-            self.arrivals.announce(checked_digest(digest))
+            self.module_log.ring()
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:
         """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""
         with self._changing(digest) as connection:
             self._take_out(connection, checked_digest(digest))
-        self.departures.tell([digest])
+        self._tell_departures([digest])
         self.remember_failure(digest, version, error)
 
     def relabel(self, digest: str, label: str) -> None:
@@ -396,9 +452,9 @@ class Store:
         with self._catalogue.writing() as connection:
             remembered = rows.forget_outcomes(connection, checked_digest(digest))
             if not remembered and not rows.exists(connection, digest):
-                raise not_found(digest)
+                raise self._not_found(digest)
             self._take_out(connection, checked_digest(digest))
-        self.departures.tell([digest])
+        self._tell_departures([digest])
 
     def _take_out(self, connection: sqlite3.Connection, digest: Digest) -> None:
         with disk(self._paths.module(digest)):
@@ -421,7 +477,8 @@ class Store:
                 self._adding(digest, lambda connection: _new_bytes(connection, digest, size)) as connection,
             ):
                 file.publish(path)
-                (self._paths.damaged / digest).unlink(missing_ok=True)
+                for aside in self._paths.asides(digest):
+                    remove(aside)
                 rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
         except SymdError:
             self._withdraw(digest)
@@ -441,7 +498,27 @@ class Store:
         with self._catalogue.writing() as connection:
             evicted = make_room(connection, self._paths, self.usage, self._limits, needed(connection), digest)
             yield connection
-        self.departures.tell(evicted.modules)
+        self._told(evicted)
+
+    def _told(self, evicted: Evicted) -> None:
+        self._tell_departures(evicted.modules)
+        self.evictions.tell(evicted)
+
+    def _tell_departures(self, digests: Sequence[str]) -> None:
+        self.departures.tell(digests)
+        self.module_log.ring()
+
+    def _not_found(self, digest: str) -> ModuleNotFound:
+        """The error for a module that is not there, with what is remembered of how it went."""
+        eviction = self._catalogue.eviction(digest)
+        if eviction is None:
+            return not_found(digest)
+        return ModuleNotFound(
+            f"module {digest} was evicted at {moment(eviction.time)}, because the store was full; it was used last at"
+            f" {moment(eviction.used)}",
+            hint="add it again; the daemon's operator may raise the limit store_size",
+            metadata={"module": f"modules/{digest}", "evicted": moment(eviction.time)},
+        )
 
     @contextmanager
     def _changing(self, digest: str) -> Iterator[sqlite3.Connection]:
@@ -449,7 +526,7 @@ class Store:
         checked_digest(digest)
         with self._catalogue.writing() as connection:
             if not rows.exists(connection, digest):
-                raise not_found(digest)
+                raise self._not_found(digest)
             yield connection
 
 

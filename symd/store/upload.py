@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
 
@@ -16,12 +17,16 @@ from symd.store.files import IncomingFile, disk
 Accept = Callable[[IncomingFile, Digest, int, str, str], None]
 """Takes a whole, synced file with its digest, size, label and format into the store."""
 
+Noticing = Callable[[], AbstractContextManager[None]]
+"""A context that learns of a disk that refuses what is written inside (``room``)."""
+
 
 class Upload:
     """One upload; a context manager that aborts what was not committed. Not for use by several threads at once."""
 
-    def __init__(self, file: IncomingFile, limits: Limits, accept: Accept) -> None:
+    def __init__(self, file: IncomingFile, limits: Limits, accept: Accept, noticing: Noticing = nullcontext) -> None:
         self._file = file
+        self._noticing = noticing
         self._limits = limits
         self._accept = accept
         self._hash = hashlib.sha256()
@@ -37,7 +42,7 @@ class Upload:
         """Append. Raises ``LimitExceeded`` before the module would pass ``Limits.module_size``."""
         size = self.size + memoryview(chunk).nbytes
         check_size(size, self._limits)
-        with disk(self._file.path):
+        with self._noticing(), disk(self._file.path):
             self._file.write(chunk)
         self._hash.update(chunk)
         self.size = size
@@ -50,9 +55,10 @@ class Upload:
             check_label(label, self._limits)
             if expected_digest and digest != checked_digest(expected_digest):
                 raise _mismatch(digest, expected_digest)
-            with disk(self._file.path):
-                self._file.sync()
-            self._accept(self._file, digest, self.size, label, format)
+            with self._noticing():
+                with disk(self._file.path):
+                    self._file.sync()
+                self._accept(self._file, digest, self.size, label, format)
         finally:
             self._file.discard()
         return digest

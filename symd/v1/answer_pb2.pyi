@@ -31,18 +31,20 @@ class Answer(_message.Message):
     def __init__(self, reason: _Optional[_Union[_location_pb2.Reason, str]] = ..., path: _Optional[str] = ..., kernel: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., address: _Optional[int] = ..., frames: _Optional[_Iterable[_Union[_location_pb2.Frame, _Mapping]]] = ..., candidates: _Optional[_Iterable[_Union[Candidate, _Mapping]]] = ...) -> None: ...
 
 class Candidate(_message.Message):
-    __slots__ = ("path", "section", "section_index", "section_offset", "kernel")
+    __slots__ = ("path", "section", "section_index", "section_offset", "kernel", "function")
     PATH_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
     SECTION_INDEX_FIELD_NUMBER: _ClassVar[int]
     SECTION_OFFSET_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
     path: str
     section: str
     section_index: int
     section_offset: int
     kernel: str
-    def __init__(self, path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., kernel: _Optional[str] = ...) -> None: ...
+    function: str
+    def __init__(self, path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., kernel: _Optional[str] = ..., function: _Optional[str] = ...) -> None: ...
 
 class Candidates(_message.Message):
     __slots__ = ("position", "candidates")

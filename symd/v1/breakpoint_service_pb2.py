@@ -23,9 +23,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from symd.v1 import context_pb2 as symd_dot_v1_dot_context__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n symd/v1/breakpoint_service.proto\x12\x07symd.v1\"(\n\nSourceLine\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\"/\n\x08PathRule\x12\x0e\n\x06prefix\x18\x01 \x01(\t\x12\x13\n\x0breplacement\x18\x02 \x01(\t\"\x8a\x01\n\nBreakpoint\x12\"\n\x05where\x18\x01 \x01(\x0b\x32\x13.symd.v1.SourceLine\x12\x11\n\x04path\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x15\n\revery_address\x18\x03 \x01(\x08\x12%\n\npath_rules\x18\x04 \x03(\x0b\x32\x11.symd.v1.PathRuleB\x07\n\x05_path\"\x93\x02\n\x12\x42reakpointLocation\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x13\n\x06kernel\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x15\n\x08\x66unction\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x07section\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x15\n\rsection_index\x18\x05 \x01(\r\x12\x16\n\x0esection_offset\x18\x06 \x01(\x04\x12\x0f\n\x07\x61\x64\x64ress\x18\x07 \x01(\x04\x12\x0c\n\x04\x66ile\x18\x08 \x01(\t\x12\x0c\n\x04line\x18\t \x01(\r\x12\x0e\n\x06\x63olumn\x18\n \x01(\r\x12\x0f\n\x07inlined\x18\x0b \x01(\x08\x12\x0c\n\x04slid\x18\x0c \x01(\x08\x42\t\n\x07_kernelB\x0b\n\t_functionB\n\n\x08_section\"]\n\x11\x42reakpointRefusal\x12!\n\x07refusal\x18\x01 \x01(\x0e\x32\x10.symd.v1.Refusal\x12\x12\n\ncandidates\x18\x02 \x03(\t\x12\x11\n\tlast_line\x18\x03 \x01(\r\"x\n\x18ResolveBreakpointRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\nbreakpoint\x18\x02 \x01(\x0b\x32\x13.symd.v1.Breakpoint\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"\x91\x01\n\x19ResolveBreakpointResponse\x12.\n\tlocations\x18\x01 \x03(\x0b\x32\x1b.symd.v1.BreakpointLocation\x12+\n\x07refusal\x18\x02 \x01(\x0b\x32\x1a.symd.v1.BreakpointRefusal\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"H\n\x11PendingBreakpoint\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\nbreakpoint\x18\x02 \x01(\x0b\x32\x13.symd.v1.Breakpoint\"\\\n\x17WatchBreakpointsRequest\x12/\n\x0b\x62reakpoints\x18\x01 \x03(\x0b\x32\x1a.symd.v1.PendingBreakpoint\x12\x10\n\x08only_new\x18\x02 \x01(\x08\"v\n\x18WatchBreakpointsResponse\x12*\n\x06\x61nswer\x18\x01 \x01(\x0b\x32\x18.symd.v1.BreakpointEventH\x00\x12%\n\x08watching\x18\x02 \x01(\x0b\x32\x11.symd.v1.WatchingH\x00\x42\x07\n\x05\x65vent\"\x98\x01\n\x0f\x42reakpointEvent\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06module\x18\x02 \x01(\t\x12.\n\tlocations\x18\x03 \x03(\x0b\x32\x1b.symd.v1.BreakpointLocation\x12+\n\x07refusal\x18\x04 \x01(\x0b\x32\x1a.symd.v1.BreakpointRefusal\x12\x0c\n\x04more\x18\x05 \x01(\x08\"\n\n\x08Watching*\x8b\x01\n\x07Refusal\x12\x17\n\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x18\n\x14REFUSAL_NO_SUCH_FILE\x10\x01\x12\x1a\n\x16REFUSAL_AMBIGUOUS_FILE\x10\x02\x12\x1b\n\x17REFUSAL_NO_CODE_AT_LINE\x10\x03\x12\x14\n\x10REFUSAL_PAST_END\x10\x04\x32\xca\x01\n\x11\x42reakpointService\x12Z\n\x11ResolveBreakpoint\x12!.symd.v1.ResolveBreakpointRequest\x1a\".symd.v1.ResolveBreakpointResponse\x12Y\n\x10WatchBreakpoints\x12 .symd.v1.WatchBreakpointsRequest\x1a!.symd.v1.WatchBreakpointsResponse0\x01\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n symd/v1/breakpoint_service.proto\x12\x07symd.v1\x1a\x15symd/v1/context.proto\"(\n\nSourceLine\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\"/\n\x08PathRule\x12\x0e\n\x06prefix\x18\x01 \x01(\t\x12\x13\n\x0breplacement\x18\x02 \x01(\t\"\x8a\x01\n\nBreakpoint\x12\"\n\x05where\x18\x01 \x01(\x0b\x32\x13.symd.v1.SourceLine\x12\x11\n\x04path\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x15\n\revery_address\x18\x03 \x01(\x08\x12%\n\npath_rules\x18\x04 \x03(\x0b\x32\x11.symd.v1.PathRuleB\x07\n\x05_path\"\xad\x02\n\x12\x42reakpointLocation\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x13\n\x06kernel\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x15\n\x08\x66unction\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x07section\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x15\n\rsection_index\x18\x05 \x01(\r\x12\x16\n\x0esection_offset\x18\x06 \x01(\x04\x12\x0f\n\x07\x61\x64\x64ress\x18\x07 \x01(\x04\x12\x0c\n\x04\x66ile\x18\x08 \x01(\t\x12\x0c\n\x04line\x18\t \x01(\r\x12\x0e\n\x06\x63olumn\x18\n \x01(\r\x12\x0f\n\x07inlined\x18\x0b \x01(\x08\x12\x0c\n\x04slid\x18\x0c \x01(\x08\x12\x18\n\x10\x64\x65vice_addresses\x18\r \x03(\x04\x42\t\n\x07_kernelB\x0b\n\t_functionB\n\n\x08_section\"]\n\x11\x42reakpointRefusal\x12!\n\x07refusal\x18\x01 \x01(\x0e\x32\x10.symd.v1.Refusal\x12\x12\n\ncandidates\x18\x02 \x03(\t\x12\x11\n\tlast_line\x18\x03 \x01(\r\"x\n\x18ResolveBreakpointRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\nbreakpoint\x18\x02 \x01(\x0b\x32\x13.symd.v1.Breakpoint\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"\x91\x01\n\x19ResolveBreakpointResponse\x12.\n\tlocations\x18\x01 \x03(\x0b\x32\x1b.symd.v1.BreakpointLocation\x12+\n\x07refusal\x18\x02 \x01(\x0b\x32\x1a.symd.v1.BreakpointRefusal\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"H\n\x11PendingBreakpoint\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\nbreakpoint\x18\x02 \x01(\x0b\x32\x13.symd.v1.Breakpoint\"\\\n\x17WatchBreakpointsRequest\x12/\n\x0b\x62reakpoints\x18\x01 \x03(\x0b\x32\x1a.symd.v1.PendingBreakpoint\x12\x10\n\x08only_new\x18\x02 \x01(\x08\"v\n\x18WatchBreakpointsResponse\x12*\n\x06\x61nswer\x18\x01 \x01(\x0b\x32\x18.symd.v1.BreakpointEventH\x00\x12%\n\x08watching\x18\x02 \x01(\x0b\x32\x11.symd.v1.WatchingH\x00\x42\x07\n\x05\x65vent\"\xc0\x01\n\x0f\x42reakpointEvent\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06module\x18\x02 \x01(\t\x12.\n\tlocations\x18\x03 \x03(\x0b\x32\x1b.symd.v1.BreakpointLocation\x12+\n\x07refusal\x18\x04 \x01(\x0b\x32\x1a.symd.v1.BreakpointRefusal\x12\x0c\n\x04more\x18\x05 \x01(\x08\x12&\n\x06loaded\x18\x06 \x01(\x0b\x32\x16.symd.v1.LoadInContext\"\n\n\x08Watching*\xa6\x01\n\x07Refusal\x12\x17\n\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x18\n\x14REFUSAL_NO_SUCH_FILE\x10\x01\x12\x1a\n\x16REFUSAL_AMBIGUOUS_FILE\x10\x02\x12\x1b\n\x17REFUSAL_NO_CODE_AT_LINE\x10\x03\x12\x14\n\x10REFUSAL_PAST_END\x10\x04\x12\x19\n\x15REFUSAL_CONTRADICTORY\x10\x05\x32\xca\x01\n\x11\x42reakpointService\x12Z\n\x11ResolveBreakpoint\x12!.symd.v1.ResolveBreakpointRequest\x1a\".symd.v1.ResolveBreakpointResponse\x12Y\n\x10WatchBreakpoints\x12 .symd.v1.WatchBreakpointsRequest\x1a!.symd.v1.WatchBreakpointsResponse0\x01\x42,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,32 +34,32 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.breakpoint_service_
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z*github.com/symd/symd/gen/go/symd/v1;symdv1'
-  _globals['_REFUSAL']._serialized_start=1376
-  _globals['_REFUSAL']._serialized_end=1515
-  _globals['_SOURCELINE']._serialized_start=45
-  _globals['_SOURCELINE']._serialized_end=85
-  _globals['_PATHRULE']._serialized_start=87
-  _globals['_PATHRULE']._serialized_end=134
-  _globals['_BREAKPOINT']._serialized_start=137
-  _globals['_BREAKPOINT']._serialized_end=275
-  _globals['_BREAKPOINTLOCATION']._serialized_start=278
-  _globals['_BREAKPOINTLOCATION']._serialized_end=553
-  _globals['_BREAKPOINTREFUSAL']._serialized_start=555
-  _globals['_BREAKPOINTREFUSAL']._serialized_end=648
-  _globals['_RESOLVEBREAKPOINTREQUEST']._serialized_start=650
-  _globals['_RESOLVEBREAKPOINTREQUEST']._serialized_end=770
-  _globals['_RESOLVEBREAKPOINTRESPONSE']._serialized_start=773
-  _globals['_RESOLVEBREAKPOINTRESPONSE']._serialized_end=918
-  _globals['_PENDINGBREAKPOINT']._serialized_start=920
-  _globals['_PENDINGBREAKPOINT']._serialized_end=992
-  _globals['_WATCHBREAKPOINTSREQUEST']._serialized_start=994
-  _globals['_WATCHBREAKPOINTSREQUEST']._serialized_end=1086
-  _globals['_WATCHBREAKPOINTSRESPONSE']._serialized_start=1088
-  _globals['_WATCHBREAKPOINTSRESPONSE']._serialized_end=1206
-  _globals['_BREAKPOINTEVENT']._serialized_start=1209
-  _globals['_BREAKPOINTEVENT']._serialized_end=1361
-  _globals['_WATCHING']._serialized_start=1363
-  _globals['_WATCHING']._serialized_end=1373
-  _globals['_BREAKPOINTSERVICE']._serialized_start=1518
-  _globals['_BREAKPOINTSERVICE']._serialized_end=1720
+  _globals['_REFUSAL']._serialized_start=1465
+  _globals['_REFUSAL']._serialized_end=1631
+  _globals['_SOURCELINE']._serialized_start=68
+  _globals['_SOURCELINE']._serialized_end=108
+  _globals['_PATHRULE']._serialized_start=110
+  _globals['_PATHRULE']._serialized_end=157
+  _globals['_BREAKPOINT']._serialized_start=160
+  _globals['_BREAKPOINT']._serialized_end=298
+  _globals['_BREAKPOINTLOCATION']._serialized_start=301
+  _globals['_BREAKPOINTLOCATION']._serialized_end=602
+  _globals['_BREAKPOINTREFUSAL']._serialized_start=604
+  _globals['_BREAKPOINTREFUSAL']._serialized_end=697
+  _globals['_RESOLVEBREAKPOINTREQUEST']._serialized_start=699
+  _globals['_RESOLVEBREAKPOINTREQUEST']._serialized_end=819
+  _globals['_RESOLVEBREAKPOINTRESPONSE']._serialized_start=822
+  _globals['_RESOLVEBREAKPOINTRESPONSE']._serialized_end=967
+  _globals['_PENDINGBREAKPOINT']._serialized_start=969
+  _globals['_PENDINGBREAKPOINT']._serialized_end=1041
+  _globals['_WATCHBREAKPOINTSREQUEST']._serialized_start=1043
+  _globals['_WATCHBREAKPOINTSREQUEST']._serialized_end=1135
+  _globals['_WATCHBREAKPOINTSRESPONSE']._serialized_start=1137
+  _globals['_WATCHBREAKPOINTSRESPONSE']._serialized_end=1255
+  _globals['_BREAKPOINTEVENT']._serialized_start=1258
+  _globals['_BREAKPOINTEVENT']._serialized_end=1450
+  _globals['_WATCHING']._serialized_start=1452
+  _globals['_WATCHING']._serialized_end=1462
+  _globals['_BREAKPOINTSERVICE']._serialized_start=1634
+  _globals['_BREAKPOINTSERVICE']._serialized_end=1836
 # @@protoc_insertion_point(module_scope)

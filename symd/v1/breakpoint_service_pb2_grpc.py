@@ -66,11 +66,13 @@ class BreakpointServiceServicer:
 
     def WatchBreakpoints(self, request, context):
         """Breakpoints that wait for modules. First come the answers of the modules that are there, oldest module first, then
-        `watching`, then, until the call is cancelled, the answers of each module as soon as it has been added. A module
-        that has no such file says nothing.
+        `watching`, then, until the call is cancelled, the answers of each module as soon as it has been added, and again
+        with device addresses as soon as it is loaded in a context. A module that has no such file says nothing.
 
-        RESOURCE_EXHAUSTED: too many watches are open already (reason BUSY), or so many modules arrived while the client did
-        not read that one was lost; watch again then. UNAVAILABLE: the daemon is stopping.
+        RESOURCE_EXHAUSTED: too many watches are open already (reason BUSY), or so much happened to modules while the client
+        did not read that some of it is forgotten (limit module_events); watch again then. UNAVAILABLE: the daemon is
+        stopping. UNAUTHENTICATED, PERMISSION_DENIED: also later, within about a second after the client's token was revoked
+        or has expired, or its right was taken away.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

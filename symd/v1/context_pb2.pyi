@@ -77,6 +77,16 @@ class Segment(_message.Message):
     path: str
     def __init__(self, address: _Optional[int] = ..., size_bytes: _Optional[int] = ..., start: _Optional[_Union[_query_pb2.Query, _Mapping]] = ..., path: _Optional[str] = ...) -> None: ...
 
+class LoadInContext(_message.Message):
+    __slots__ = ("context", "number", "load")
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    context: Context
+    number: int
+    load: Load
+    def __init__(self, context: _Optional[_Union[Context, _Mapping]] = ..., number: _Optional[int] = ..., load: _Optional[_Union[Load, _Mapping]] = ...) -> None: ...
+
 class Unload(_message.Message):
     __slots__ = ("key", "time")
     KEY_FIELD_NUMBER: _ClassVar[int]

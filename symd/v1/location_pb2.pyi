@@ -22,6 +22,9 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_UNKNOWN_MODULE: _ClassVar[Reason]
     REASON_UNLOADED: _ClassVar[Reason]
     REASON_MALFORMED: _ClassVar[Reason]
+    REASON_INFERRED: _ClassVar[Reason]
+    REASON_CONTRADICTORY: _ClassVar[Reason]
+    REASON_DEBUG_DATA_ELSEWHERE: _ClassVar[Reason]
 REASON_UNSPECIFIED: Reason
 REASON_EXACT: Reason
 REASON_APPROXIMATE: Reason
@@ -34,6 +37,9 @@ REASON_UNKNOWN_KERNEL: Reason
 REASON_UNKNOWN_MODULE: Reason
 REASON_UNLOADED: Reason
 REASON_MALFORMED: Reason
+REASON_INFERRED: Reason
+REASON_CONTRADICTORY: Reason
+REASON_DEBUG_DATA_ELSEWHERE: Reason
 
 class Frame(_message.Message):
     __slots__ = ("function", "linkage_name", "file", "line", "column", "inlined")

@@ -3,6 +3,7 @@ import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
+from symd.v1 import context_pb2 as _context_pb2
 from symd.v1 import module_pb2 as _module_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -70,7 +71,7 @@ class UploadModuleResponse(_message.Message):
     def __init__(self, module: _Optional[_Union[_module_pb2.Module, _Mapping]] = ...) -> None: ...
 
 class GrabModuleRequest(_message.Message):
-    __slots__ = ("api", "kind", "data", "build_flags", "device", "simulate", "driver", "timeout", "label", "include_bytes")
+    __slots__ = ("api", "kind", "data", "build_flags", "device", "simulate", "driver", "timeout", "label", "include_bytes", "source_name")
     API_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +82,7 @@ class GrabModuleRequest(_message.Message):
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_NAME_FIELD_NUMBER: _ClassVar[int]
     api: DriverApi
     kind: InputKind
     data: bytes
@@ -91,7 +93,8 @@ class GrabModuleRequest(_message.Message):
     timeout: _duration_pb2.Duration
     label: str
     include_bytes: bool
-    def __init__(self, api: _Optional[_Union[DriverApi, str]] = ..., kind: _Optional[_Union[InputKind, str]] = ..., data: _Optional[bytes] = ..., build_flags: _Optional[str] = ..., device: _Optional[int] = ..., simulate: _Optional[str] = ..., driver: _Optional[str] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., label: _Optional[str] = ..., include_bytes: _Optional[bool] = ...) -> None: ...
+    source_name: str
+    def __init__(self, api: _Optional[_Union[DriverApi, str]] = ..., kind: _Optional[_Union[InputKind, str]] = ..., data: _Optional[bytes] = ..., build_flags: _Optional[str] = ..., device: _Optional[int] = ..., simulate: _Optional[str] = ..., driver: _Optional[str] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., label: _Optional[str] = ..., include_bytes: _Optional[bool] = ..., source_name: _Optional[str] = ...) -> None: ...
 
 class GrabModuleResponse(_message.Message):
     __slots__ = ("build_log", "result", "debug_data", "native")
@@ -238,3 +241,33 @@ class ReadCodeObjectResponse(_message.Message):
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     chunk: bytes
     def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
+
+class WatchModulesRequest(_message.Message):
+    __slots__ = ("resume_after", "only_new", "contexts")
+    RESUME_AFTER_FIELD_NUMBER: _ClassVar[int]
+    ONLY_NEW_FIELD_NUMBER: _ClassVar[int]
+    CONTEXTS_FIELD_NUMBER: _ClassVar[int]
+    resume_after: str
+    only_new: bool
+    contexts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, resume_after: _Optional[str] = ..., only_new: _Optional[bool] = ..., contexts: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class WatchModulesResponse(_message.Message):
+    __slots__ = ("position", "added", "loaded", "unloaded", "removed", "watching")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    LOADED_FIELD_NUMBER: _ClassVar[int]
+    UNLOADED_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    WATCHING_FIELD_NUMBER: _ClassVar[int]
+    position: str
+    added: _module_pb2.Module
+    loaded: _context_pb2.LoadInContext
+    unloaded: _context_pb2.LoadInContext
+    removed: str
+    watching: ModulesWatched
+    def __init__(self, position: _Optional[str] = ..., added: _Optional[_Union[_module_pb2.Module, _Mapping]] = ..., loaded: _Optional[_Union[_context_pb2.LoadInContext, _Mapping]] = ..., unloaded: _Optional[_Union[_context_pb2.LoadInContext, _Mapping]] = ..., removed: _Optional[str] = ..., watching: _Optional[_Union[ModulesWatched, _Mapping]] = ...) -> None: ...
+
+class ModulesWatched(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

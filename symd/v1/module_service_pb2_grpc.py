@@ -50,8 +50,8 @@ class ModuleServiceStub:
 
     Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
     ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the
-    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A token stays good
-    when entries come and go: none is told twice, and none that stays is left out.
+    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A page that would be
+    larger than 3 MiB has fewer entries than wanted, and one at least. A token stays good when entries come and go: none is told twice, and none that stays is left out.
     """
 
     def __init__(self, channel):
@@ -115,6 +115,11 @@ class ModuleServiceStub:
                 request_serializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectRequest.SerializeToString,
                 response_deserializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectResponse.FromString,
                 _registered_method=True)
+        self.WatchModules = channel.unary_stream(
+                '/symd.v1.ModuleService/WatchModules',
+                request_serializer=symd_dot_v1_dot_module__service__pb2.WatchModulesRequest.SerializeToString,
+                response_deserializer=symd_dot_v1_dot_module__service__pb2.WatchModulesResponse.FromString,
+                _registered_method=True)
 
 
 class ModuleServiceServicer:
@@ -141,8 +146,8 @@ class ModuleServiceServicer:
 
     Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
     ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the
-    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A token stays good
-    when entries come and go: none is told twice, and none that stays is left out.
+    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A page that would be
+    larger than 3 MiB has fewer entries than wanted, and one at least. A token stays good when entries come and go: none is told twice, and none that stays is left out.
     """
 
     def FindMissingModules(self, request, context):
@@ -236,6 +241,26 @@ class ModuleServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchModules(self, request, context):
+        """Modules as they are added to the store, loaded in contexts, unloaded and removed, whoever does it, until the call is
+        cancelled. First come the modules that are there, oldest first, and the loads that have not ended; then `watching`;
+        then what happens, in one order, as soon as it has happened.
+
+        Each message from `watching` on has a position. A call with one as `resume_after` goes on after it: nothing is left
+        out and nothing told twice, also when the daemon was killed meanwhile, or by another daemon that shares the store
+        (which hears of what others do within a quarter of a second). A client keeps the position of the last message that
+        it has dealt with.
+
+        OUT_OF_RANGE: reason POSITION_LOST. What came after the position is forgotten, because more than the limit
+        module_events happened since (metadata "limit"), or the position is of another store; watch without one. The same ends a
+        call whose client reads so slowly. NOT_FOUND: reason UNKNOWN_CONTEXT. RESOURCE_EXHAUSTED: too many watches are open
+        already (reason BUSY). UNAVAILABLE: the daemon is stopping. UNAUTHENTICATED, PERMISSION_DENIED: also later, as for
+        WatchBreakpoints.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ModuleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -294,6 +319,11 @@ def add_ModuleServiceServicer_to_server(servicer, server):
                     request_deserializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectRequest.FromString,
                     response_serializer=symd_dot_v1_dot_module__service__pb2.ReadCodeObjectResponse.SerializeToString,
             ),
+            'WatchModules': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchModules,
+                    request_deserializer=symd_dot_v1_dot_module__service__pb2.WatchModulesRequest.FromString,
+                    response_serializer=symd_dot_v1_dot_module__service__pb2.WatchModulesResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'symd.v1.ModuleService', rpc_method_handlers)
@@ -326,8 +356,8 @@ class ModuleService:
 
     Lists come in pages, all in the same way: `page_size` is at most how many entries are wanted (0: 1000; what is above
     ServerInfo.max_page_size counts as that), `page_token` is empty for the first page and then the `next_page_token` of the
-    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A token stays good
-    when entries come and go: none is told twice, and none that stays is left out.
+    page before, of the same list with the same filters. An empty `next_page_token` marks the last page. A page that would be
+    larger than 3 MiB has fewer entries than wanted, and one at least. A token stays good when entries come and go: none is told twice, and none that stays is left out.
     """
 
     @staticmethod
@@ -617,6 +647,33 @@ class ModuleService:
             '/symd.v1.ModuleService/ReadCodeObject',
             symd_dot_v1_dot_module__service__pb2.ReadCodeObjectRequest.SerializeToString,
             symd_dot_v1_dot_module__service__pb2.ReadCodeObjectResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchModules(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/symd.v1.ModuleService/WatchModules',
+            symd_dot_v1_dot_module__service__pb2.WatchModulesRequest.SerializeToString,
+            symd_dot_v1_dot_module__service__pb2.WatchModulesResponse.FromString,
             options,
             channel_credentials,
             insecure,

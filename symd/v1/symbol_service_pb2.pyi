@@ -23,7 +23,7 @@ ANSWER_FORM_ROWS: AnswerForm
 ANSWER_FORM_COLUMNS: AnswerForm
 
 class SymbolizeRequest(_message.Message):
-    __slots__ = ("name", "path", "queries", "column", "form", "keeps_tables", "known_tables")
+    __slots__ = ("name", "path", "queries", "column", "form", "keeps_tables", "known_tables", "as_written")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +31,7 @@ class SymbolizeRequest(_message.Message):
     FORM_FIELD_NUMBER: _ClassVar[int]
     KEEPS_TABLES_FIELD_NUMBER: _ClassVar[int]
     KNOWN_TABLES_FIELD_NUMBER: _ClassVar[int]
+    AS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     name: str
     path: str
     queries: _containers.RepeatedCompositeFieldContainer[_query_pb2.Query]
@@ -38,7 +39,8 @@ class SymbolizeRequest(_message.Message):
     form: AnswerForm
     keeps_tables: bool
     known_tables: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., column: _Optional[_Union[_query_pb2.QueryColumn, _Mapping]] = ..., form: _Optional[_Union[AnswerForm, str]] = ..., keeps_tables: _Optional[bool] = ..., known_tables: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    as_written: bool
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[_query_pb2.Query, _Mapping]]] = ..., column: _Optional[_Union[_query_pb2.QueryColumn, _Mapping]] = ..., form: _Optional[_Union[AnswerForm, str]] = ..., keeps_tables: _Optional[bool] = ..., known_tables: _Optional[_Iterable[bytes]] = ..., as_written: _Optional[bool] = ...) -> None: ...
 
 class SymbolizeResponse(_message.Message):
     __slots__ = ("answers", "columns")

@@ -20,6 +20,7 @@ from elftools.dwarf.structs import DWARFStructs
 from symd.model.debug_info import RowFlag
 from symd.verify.deviations import BLOCK_LOCATION, PROGRAM_START, Met
 from symd.verify.records import Line, LocationEntry, Scope, Variable
+from symd.verify.split_units import SplitUnits, complete
 
 SECTIONS = (
     "info", "aranges", "abbrev", "frame", "str", "loc", "ranges", "line", "pubtypes", "pubnames", "addr",
@@ -35,6 +36,7 @@ FLAGS = {
 FUNCTIONS = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
 INLINED_CALL = FUNCTIONS[1]
 VARIABLES = ("DW_TAG_variable", "DW_TAG_formal_parameter")
+NONE_SPLIT = SplitUnits()
 NAME_STEPS = 32
 """References that are followed from a DIE to its name; more are a cycle."""
 TYPE_STEPS = 16
@@ -118,10 +120,15 @@ class _TreeDie(NamedTuple):
     around: int | None
 
 
-def _trees(dwarf: DWARFInfo) -> list[_TreeDie]:
-    """All DIEs of all units but type units, in order."""
+def _trees(dwarf: DWARFInfo, split: SplitUnits) -> list[_TreeDie]:
+    """All DIEs of all units but type units, and skeletons of units that are there, in order."""
     found: list[_TreeDie] = []
     for unit in dwarf.iter_CUs():
+        known = split.attributes.get(unit.cu_offset)
+        if known is not None:
+            complete(unit, known)
+        elif unit.header.get("unit_type") == "DW_UT_skeleton" and unit.header.get("dwo_id") in split.ids:
+            continue
         if unit.header.get("unit_type") not in ("DW_UT_type", "DW_UT_split_type"):
             found += _tree(unit, len(found))
     return found
@@ -146,11 +153,12 @@ def _tree(unit: CompileUnit, first: int) -> list[_TreeDie]:
     return found
 
 
-def read_scopes(sections: Mapping[str, bytes], address_size: int = 8) -> list[Scope]:
-    """Every function and inlined call that states ranges, and those around inlined calls, in the order of the tree."""
+def read_scopes(sections: Mapping[str, bytes], address_size: int = 8, split: SplitUnits = NONE_SPLIT) -> list[Scope]:
+    """Every function and inlined call that states ranges, those around inlined calls, and the inlined calls in these, in the
+    order of the tree."""
     dwarf = open_dwarf(sections, address_size)
     programs = dict(_programs(dwarf, sections, address_size, Counter())) if ".debug_line" in sections else {}
-    placed = _trees(dwarf)
+    placed = _trees(dwarf, split)
     by_offset = {each.die.offset: each.die for each in placed}
     parents = {number: _parent(placed, number) for number, each in enumerate(placed) if each.die.tag in FUNCTIONS}
     kept: set[int] = set()
@@ -159,8 +167,16 @@ def read_scopes(sections: Mapping[str, bytes], address_size: int = 8) -> list[Sc
         while at is not None and at not in kept:
             kept.add(at)
             at = parents[at]
+    kept |= {number for number in parents if _inside(number, kept, parents)}
     numbers = {old: new for new, old in enumerate(sorted(kept))}
     return [_scope(dwarf, placed[old].die, parents[old], numbers, by_offset, programs) for old in numbers]
+
+
+def _inside(number: int, kept: set[int], parents: Mapping[int, int | None]) -> bool:
+    at = parents[number]
+    while at is not None and at not in kept:
+        at = parents[at]
+    return at is not None
 
 
 def _parent(placed: Sequence[_TreeDie], number: int) -> int | None:
@@ -237,10 +253,12 @@ def _ranges(dwarf: DWARFInfo, die: DIE) -> Iterator[tuple[int, int]]:
                 yield entry.begin_offset + shift, entry.end_offset + shift
 
 
-def read_variables(sections: Mapping[str, bytes], address_size: int, met: Met) -> list[Variable]:
+def read_variables(
+    sections: Mapping[str, bytes], address_size: int, met: Met, split: SplitUnits = NONE_SPLIT
+) -> list[Variable]:
     """Every variable and parameter of every unit, in the order of the trees."""
     dwarf = open_dwarf(sections, address_size)
-    placed = _trees(dwarf)
+    placed = _trees(dwarf, split)
     by_offset = {each.die.offset: each.die for each in placed}
     lists = dwarf.location_lists()
     return [

@@ -76,16 +76,16 @@ def _encodable(answer: Answer) -> Answer:
 
 
 def from_answer(message: answer_pb2.Answer) -> Answer:
-    """The answer. What has an address has a path and a section number too, no name is empty, and what is ambiguous
-    alone has candidates, so that little need be asked."""
+    """The answer. What has an address has a path and a section number too, no name is empty, and what has no
+    address alone has candidates, so that little need be asked."""
     reason = _REASONS.get(message.reason) or Reason(message.reason)
     kernel, frames = message.kernel or None, tuple([from_frame(frame) for frame in message.frames])
-    candidates = tuple(map(from_candidate, message.candidates)) if reason is Reason.AMBIGUOUS else ()
     if not message.HasField("address"):
+        candidates = tuple(map(from_candidate, message.candidates))
         return Answer(reason, kernel=kernel, frames=frames, candidates=candidates)
     offset, address = SectionOffset(message.section_offset), ObjectAddress(message.address)
     section, number = message.section or None, message.section_index
-    return Answer(reason, ObjectPath(message.path), kernel, section, number, offset, address, frames, candidates)
+    return Answer(reason, ObjectPath(message.path), kernel, section, number, offset, address, frames)
 
 
 def from_frame(message: location_pb2.Frame) -> Frame:
@@ -106,6 +106,7 @@ def to_candidate(candidate: Candidate) -> answer_pb2.Candidate:
         section_index=candidate.section_index,
         section_offset=candidate.section_offset,
         kernel=utf8(candidate.kernel),
+        function=utf8(candidate.function),
     )
 
 
@@ -116,6 +117,7 @@ def from_candidate(message: answer_pb2.Candidate) -> Candidate:
         message.section_index,
         SectionOffset(message.section_offset),
         message.kernel if message.HasField("kernel") else None,
+        message.function if message.HasField("function") else None,
     )
 
 

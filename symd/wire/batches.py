@@ -16,7 +16,7 @@ from symd.wire.resource_names import digest_and_path
 class Batch(NamedTuple):
     """Addresses in the module ``digest``, or in its code object at ``path``: one by one as ``queries`` or, where that is not
     None, as a ``column``. ``as_columns`` says how the answers are wanted. ``known_tables`` are the names of the tables that
-    the client has kept; None: it keeps none."""
+    the client has kept; None: it keeps none. ``as_written``: what rows and scopes say, unreconciled."""
 
     digest: str
     path: str | None
@@ -24,6 +24,7 @@ class Batch(NamedTuple):
     column: Column | None
     as_columns: bool
     known_tables: Collection[bytes] | None
+    as_written: bool
 
 
 def from_request(request: SymbolizeRequest, most: int) -> Batch:
@@ -33,11 +34,13 @@ def from_request(request: SymbolizeRequest, most: int) -> Batch:
     known = request.known_tables if request.keeps_tables else None
     if not request.HasField("column"):
         check_count(len(request.queries), most)
-        return Batch(digest, path, from_queries(request.queries), None, form == ANSWER_FORM_COLUMNS, known)
+        queries, as_columns = from_queries(request.queries), form == ANSWER_FORM_COLUMNS
+        return Batch(digest, path, queries, None, as_columns, known, request.as_written)
     if request.queries:
         raise wrong_field("queries", "a batch has both queries and a column", "send one of them")
     check_count(request.column.count, most)
-    return Batch(digest, path, (), from_column(request.column), form != ANSWER_FORM_ROWS, known)
+    column, as_columns = from_column(request.column), form != ANSWER_FORM_ROWS
+    return Batch(digest, path, (), column, as_columns, known, request.as_written)
 
 
 def check_count(count: int, most: int) -> None:

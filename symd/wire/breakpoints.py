@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from sys import getsizeof
 
 from symd.errors import LimitExceeded, Malformed
-from symd.model.addresses import ObjectAddress, SectionOffset
+from symd.model.addresses import DeviceAddress, ObjectAddress, SectionOffset
 from symd.model.breakpoints import (
     Breakpoint,
     BreakpointLocation,
@@ -20,6 +21,7 @@ from symd.model.breakpoints import (
 from symd.model.identities import ObjectPath
 from symd.model.sources import PathRule
 from symd.v1 import breakpoint_service_pb2 as pb
+from symd.wire.contexts import from_load_in_context, to_load_in_context
 from symd.wire.fields import bad_field
 from symd.wire.resource_names import module_digest, module_name, optional_path
 from symd.wire.text import utf8, utf8s
@@ -29,6 +31,12 @@ LOCATIONS = 1000
 
 MAX_PATH_RULES = 100
 """Path rules of one breakpoint: every file of a module is held against each."""
+
+MAX_TEXT = 4096
+"""Characters of a breakpoint's id, file and code object, and of a rule's folders: the longest path that Linux takes (PATH_MAX)."""
+
+BREAKPOINT_BYTES, RULE_BYTES = 256, 64
+"""About what a breakpoint and a rule take beside their texts."""
 
 
 def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
@@ -44,7 +52,7 @@ def to_breakpoint(breakpoint_: Breakpoint) -> pb.Breakpoint:
 
 
 def from_breakpoint(message: pb.Breakpoint, name: str = "") -> Breakpoint:
-    """Raises ``BadQuery`` when file or line is missing."""
+    """Raises ``BadQuery`` when file or line is missing, ``LimitExceeded`` for too many rules or too long a text."""
     if len(message.path_rules) > MAX_PATH_RULES:
         raise LimitExceeded(
             f"a breakpoint has {len(message.path_rules)} path rules, at most {MAX_PATH_RULES} are taken",
@@ -53,6 +61,12 @@ def from_breakpoint(message: pb.Breakpoint, name: str = "") -> Breakpoint:
         )
     if not message.where.file:
         raise bad_field("breakpoint.where.file", "a breakpoint names no file", "set where.file")
+    _check_length("id", name)
+    _check_length("where.file", message.where.file)
+    _check_length("path", message.path)
+    for rule in message.path_rules:
+        _check_length("path_rules.prefix", rule.prefix)
+        _check_length("path_rules.replacement", rule.replacement)
     return Breakpoint(
         name,
         SourceLine(message.where.file, _line(message.where.line)),
@@ -60,6 +74,22 @@ def from_breakpoint(message: pb.Breakpoint, name: str = "") -> Breakpoint:
         optional_path(message),
         tuple(PathRule(rule.prefix, rule.replacement) for rule in message.path_rules),
     )
+
+
+def _check_length(field: str, text: str) -> None:
+    if len(text) > MAX_TEXT:
+        raise LimitExceeded(
+            f"{field} of a breakpoint has {len(text)} characters, at most {MAX_TEXT} are taken",
+            hint="give a path that a system could open",
+            metadata={"limit": "breakpoint_text", "value": str(MAX_TEXT)},
+        )
+
+
+def size_of(breakpoint_: Breakpoint) -> int:
+    """About the bytes of memory that a breakpoint takes."""
+    texts = [breakpoint_.id, breakpoint_.where.file, breakpoint_.path or ""]
+    texts += [text for rule in breakpoint_.rules for text in (rule.prefix, rule.replacement)]
+    return sum(map(getsizeof, texts)) + BREAKPOINT_BYTES + RULE_BYTES * len(breakpoint_.rules)
 
 
 def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Breakpoint]:
@@ -92,6 +122,7 @@ def to_location(location: BreakpointLocation) -> pb.BreakpointLocation:
         column=location.column,
         inlined=location.inlined,
         slid=location.slid,
+        device_addresses=location.device_addresses,
     )
 
 
@@ -109,6 +140,7 @@ def from_location(message: pb.BreakpointLocation) -> BreakpointLocation:
         message.column,
         message.inlined,
         message.slid,
+        tuple(map(DeviceAddress, message.device_addresses)),
     )
 
 
@@ -149,6 +181,7 @@ def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
             locations=map(to_location, locations[start : start + LOCATIONS]),
             refusal=to_refusal(event.answer),
             more=start + LOCATIONS < len(locations),
+            loaded=to_load_in_context(event.loaded) if event.loaded else None,
         )
         yield pb.WatchBreakpointsResponse(answer=part)
 
@@ -166,5 +199,6 @@ def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str
         answer = from_answer(lines[part.id], part.locations, part.refusal if part.HasField("refusal") else None)
         gathered += answer.locations
         if not part.more:
-            yield Resolved(part.id, module_digest(part.module), replace(answer, locations=gathered))
+            loaded = from_load_in_context(part.loaded) if part.HasField("loaded") else None
+            yield Resolved(part.id, module_digest(part.module), replace(answer, locations=gathered), loaded)
             gathered = ()

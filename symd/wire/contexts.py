@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from symd.errors import BadQuery
 from symd.model.addresses import DeviceAddress
-from symd.model.contexts import Context, ContextRecord, Load, Segment, Unload
+from symd.model.contexts import Context, ContextRecord, Load, LoadInContext, Segment, Unload
 from symd.v1 import context_pb2
 from symd.v1.context_service_pb2 import RecordEventsRequest
 from symd.wire.fields import bad_field
@@ -97,6 +97,16 @@ def from_load(message: context_pb2.Load) -> Load:
         message.key,
         message.unload_time if message.HasField("unload_time") else None,
     )
+
+
+def to_load_in_context(loaded: LoadInContext) -> context_pb2.LoadInContext:
+    return context_pb2.LoadInContext(
+        context=to_context_record(loaded.context), number=loaded.number, load=to_load(loaded.load)
+    )
+
+
+def from_load_in_context(message: context_pb2.LoadInContext) -> LoadInContext:
+    return LoadInContext(from_context_record(message.context), message.number, from_load(message.load))
 
 
 def from_record_request(request: RecordEventsRequest) -> tuple[str, list[Load | Unload]]:

@@ -38,6 +38,7 @@ BY_CODE: Mapping[str, type[SymdError]] = {
     "UNAVAILABLE": errors.Unavailable,
     "CANCELLED": errors.Unavailable,
     "DATA_LOSS": errors.DataLoss,
+    "OUT_OF_RANGE": errors.PositionLost,
 }
 """What a status without ErrorInfo means."""
 

@@ -47,6 +47,7 @@ def to_grab_request(request: GrabRequest) -> pb.GrabModuleRequest:
         timeout=_duration(request.timeout),
         label=request.label,
         include_bytes=True,
+        source_name=request.source_name,
     )
 
 
@@ -68,6 +69,7 @@ def from_grab_request(message: pb.GrabModuleRequest, remaining: float | None) ->
         message.driver,
         _seconds(message, remaining),
         message.label,
+        message.source_name,
     )
 
 

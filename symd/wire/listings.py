@@ -37,6 +37,15 @@ def from_request(request: pb.GetListingRequest) -> tuple[str, ListingPart]:
     return digest, ListingPart(path, kernel, target)
 
 
+INSTRUCTION_BYTES = 100
+"""About what an instruction takes beside its text: its place, its location, a Python object."""
+
+
+def size_of(listing: Listing) -> int:
+    """About the bytes of memory that a listing takes."""
+    return sum(map(len, listing.text)) + len(listing.text) * INSTRUCTION_BYTES
+
+
 def to_chunks(listing: Listing) -> Iterator[pb.GetListingResponse]:
     """The messages of one code object's listing."""
     header = pb.ListingHeader(

@@ -9,6 +9,7 @@ import numpy as np
 
 from symd.errors import BadQuery
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+from symd.model.arguments import wrong_query
 from symd.model.columns import U64
 from symd.v1 import query_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeRequest
@@ -40,6 +41,8 @@ def add_query(queries: Any, query: Query) -> query_pb2.Query:
             message: query_pb2.Query = queries.add(address=query.address)
         elif isinstance(query, ByKernel):
             message = queries.add(kernel_offset=query_pb2.KernelOffset(kernel=query.kernel, offset=query.offset))
+        elif not isinstance(query, BySection):
+            raise wrong_query(query)
         elif isinstance(query.section, str):
             where = query_pb2.SectionOffset(section_name=query.section, offset=query.offset)
             message = queries.add(section_offset=where)

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from symd.model.arguments import checked_name
 from symd.model.identities import Digest, ObjectPath, checked_digest, named_digest
 from symd.wire.fields import bad_field
 
@@ -19,9 +20,13 @@ def module_name(digest: str) -> str:
     return f"modules/{digest}"
 
 
-@lru_cache(RECENT)
 def checked_module_name(digest: str) -> str:
     """``modules/SHA256``. Raises ``BadQuery`` when ``digest`` is not a lower-case hexadecimal SHA-256."""
+    return _module_name(checked_name(digest))
+
+
+@lru_cache(RECENT)
+def _module_name(digest: str) -> str:
     return module_name(checked_digest(digest))
 
 

@@ -1,4 +1,6 @@
-"""The comparison itself: rows and frames of one kernel, symd beside LLVM, at every instruction slot."""
+"""The comparison itself: rows and frames of one kernel, symd beside LLVM, at every instruction slot. LLVM answers what
+rows and scopes say, also where they contradict each other, and so does symd here; what symd answers otherwise is compared
+with the source text (test_source_text)."""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def compare(data: bytes, found: Index, kernel: str, elf: bytes, folder: Path, pa
     theirs = [row for table in llvm.line_tables(elf, folder) for row in table]
     assert ours.rows_by_kernel(found, path).get(kernel, []) == theirs
     offsets = list(range(0, text_size, STEP))
-    answers, others = ours.answers(found, kernel, offsets), llvm.frames(elf, offsets, folder)
+    answers, others = ours.written(found, kernel, offsets), llvm.frames(elf, offsets, folder)
     symbols = oracle_elf.function_symbols(data)
     for offset, answer, other in zip(offsets, answers, others, strict=True):
         assert agrees(answer, other, symbols), f"{kernel}+{offset:#x}: {answer} != {other}"
@@ -71,6 +73,6 @@ def compare_zebin(data: bytes, kernels: set[str], folder: Path) -> int:
         assert mine.get(kernel, []) == own
         offsets = list(range(0, found.kernels[kernel][0].size, STEP))
         others = llvm.frames(elf, [base + offset for offset in offsets], folder)
-        for answer, other in zip(ours.answers(found, kernel, offsets), others, strict=True):
+        for answer, other in zip(ours.written(found, kernel, offsets), others, strict=True):
             assert agrees(answer, other, symbols), f"{kernel}: {answer} != {other}"
     return len(theirs)

@@ -47,6 +47,11 @@ def answers(found: Index, kernel: str, offsets: list[int]) -> list[Answer]:
     return list(symbolize_column(found, np.array(offsets, np.uint64), kernel=kernel))
 
 
+def written(found: Index, kernel: str, offsets: list[int]) -> list[Answer]:
+    """What rows and scopes say, also where they contradict each other."""
+    return answers(found.read(as_written=True), kernel, offsets)
+
+
 def frames(answer: Answer) -> list[Frame]:
     """The frames in LLVM's words: it knows functions by their linkage names."""
     if not answer.frames:

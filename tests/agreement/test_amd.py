@@ -63,13 +63,17 @@ def test_frames_are_those_of_symbolizer_at_every_instruction_slot(name):
     answers = symbolize_column(ours.index(objects.sample(name)), np.array(addresses, np.uint64))
     compared = 0
     for address, answer, other in zip(addresses, answers, llvm_frames(name, addresses), strict=True):
-        assert agrees(answer, other), f"{address:#x}: {answer} != {other}"
+        padding = not any(each.offset <= address - text.address < each.offset + each.size for each in code.functions)
+        assert agrees(answer, other, padding=padding), f"{address:#x}: {answer} != {other}"
         compared += answer.reason is Reason.EXACT
     assert compared > 3
 
 
-def agrees(answer: Answer, other: list[tuple]) -> bool:
-    """Equal frames, but for line 0: LLVM passes it on, symd answers with an earlier line and says that it is approximate."""
+def agrees(answer: Answer, other: list[tuple], *, padding: bool = False) -> bool:
+    """Equal frames, but for two differences. Line 0 LLVM passes on, symd answers with an earlier line and says that it is
+    approximate. In the padding behind a function LLVM has the last row's line and no function, symd nothing."""
+    if padding and answer.reason is Reason.GAP:
+        return len(other) == 1 and not other[0][0]
     mine = ours.frames(answer)
     if answer.reason is Reason.APPROXIMATE:
         return mine[0][0] == other[0][0] and mine[1:] == other[1:]

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from symd.child import confinement
 from symd.child.ending import Defect, Ending, Limit
 from symd.child.frames import BYTES, JSON, write_frame
 from symd.child.pool import Pool
 from symd.child.process import ProcessLimits
 from symd.config import Limits
 from symd.errors import BuildFailed
+from tests.child.functions import ATTEMPTS
 from tests.child.test_run import gone
 
 PROCESS_LIMITS = ProcessLimits(seconds=60.0, memory=1 << 30, answer=1 << 20)
@@ -51,6 +56,98 @@ def test_a_process_does_not_see_this_ones_settings(pool: Pool, monkeypatch: pyte
     assert isinstance(found, bytes)
     assert b"PATH=" in found
     assert b"a-secret" not in found
+
+
+needs_landlock = pytest.mark.skipif(not confinement.available(), reason="this kernel cannot confine")
+
+
+@pytest.fixture
+def confined(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    made = Pool("tests.child.functions:work", 1, confined=True)
+    yield made
+    made.close()
+
+
+@needs_landlock
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+def test_a_confined_process_reaches_nothing(confined: Pool, attempt: str) -> None:
+    assert ask(confined, b"try " + attempt.encode()) == b"refused"
+
+
+@pytest.mark.parametrize(
+    "attempt", ["read", "list", "environment", "connect", "network", "thread", "signal", "processor"]
+)
+def test_one_that_is_not_confined_would(pool: Pool, attempt: str) -> None:
+    """So that the test above can fail."""
+    assert ask(pool, b"try " + attempt.encode()) == b"done"
+
+
+@needs_landlock
+def test_it_has_the_files_that_come_with_a_call_for_that_call(confined: Pool, tmp_path: Path) -> None:
+    given, into = tmp_path / "given", tmp_path / "into"
+    given.write_bytes(b"what was given")
+    into.write_bytes(b"")
+    with given.open("rb") as one, into.open("r+b") as other:
+        pair = (one.fileno(), other.fileno())
+        assert confined.call(b"read", LIMITS, PROCESS_LIMITS, descriptors=pair) == b"what was given "
+        assert confined.call(b"write some", LIMITS, PROCESS_LIMITS, descriptors=pair) == b"4"
+        pid = confined.call(b"pid", LIMITS, PROCESS_LIMITS, descriptors=pair)
+    assert into.read_bytes() == b"some"
+    assert isinstance(pid, bytes)
+    kept = {str(path.readlink()) for path in Path(f"/proc/{int(pid)}/fd").iterdir()}
+    assert not {str(given), str(into)} & kept
+    assert ask(confined, b"read") == b""
+
+
+@needs_landlock
+def test_it_imports_what_it_needs_late(confined: Pool) -> None:
+    assert ask(confined, b"import") == b"wave"
+
+
+def test_processor_time_counts_from_call_to_call(pool: Pool) -> None:
+    one = replace(PROCESS_LIMITS, cpu_seconds=1)
+    first = ask(pool, b"pid", one)
+    for _ in range(4):
+        assert ask(pool, b"burn 0.6", one) == b"burnt"
+    assert ask(pool, b"pid", one) == first
+    assert ask(pool, b"burn 60", one) == Ending(-signal.SIGXCPU, Limit.CPU_SECONDS)
+
+
+HOLDER = """
+import sys
+from tests.child.test_pool import LIMITS, PROCESS_LIMITS
+from symd.child.pool import Pool
+pool = Pool("tests.child.functions:work", 1)
+print(int(pool.call(b"pid", LIMITS, PROCESS_LIMITS)), flush=True)
+pool.call(b"hang " + sys.argv[1].encode(), LIMITS, PROCESS_LIMITS)
+"""
+
+
+def test_a_busy_process_dies_with_a_killed_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    mark = tmp_path / "busy"
+    command = [sys.executable, "-c", HOLDER, str(mark)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        worker = int(holder.stdout.readline())
+        for _ in range(3000):
+            if mark.exists():
+                break
+            time.sleep(0.01)
+        assert mark.exists()
+        holder.kill()
+    assert gone(worker)
+
+
+def test_a_process_outlives_the_thread_that_first_asked_for_it(pool: Pool) -> None:
+    """The kernel ends a child with the thread that started it, not only with the process."""
+    found = []
+    asking = threading.Thread(target=lambda: found.append(ask(pool, b"pid")))
+    asking.start()
+    asking.join()
+    time.sleep(0.2)
+    assert ask(pool, b"pid") == found[0]
 
 
 def test_no_more_processes_run_than_were_allowed(pool: Pool) -> None:
@@ -163,14 +260,16 @@ def test_a_processes_own_past_is_not_the_next_calls_lack_of_memory(pool: Pool) -
 def test_a_process_whose_user_was_killed_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     root = Path(__file__).parents[2]
     monkeypatch.setenv("PYTHONPATH", str(root))
-    command = [sys.executable, "-P", str(root / "symd" / "child" / "worker.py"), "tests.child.functions:work"]
-    requests, answers = os.pipe(), os.pipe()
-    with subprocess.Popen(command, stdin=requests[0], stdout=answers[1], stderr=subprocess.PIPE) as process:
-        for end in (requests[0], answers[1], answers[0]):
+    program = str(root / "symd" / "child" / "worker.py")
+    command = [sys.executable, "-P", program, "tests.child.functions:work", str(os.getpid()), ""]
+    (ours, its), answers = socket.socketpair(), os.pipe()
+    with subprocess.Popen(command, stdin=its.fileno(), stdout=answers[1], stderr=subprocess.PIPE) as process, ours:
+        its.close()
+        for end in answers:
             os.close(end)
-        fields = json.dumps(asdict(LIMITS) | {"cpu_seconds": None}).encode()
-        write_frame(requests[1], JSON, fields)
-        write_frame(requests[1], BYTES, b"pid")
-        os.close(requests[1])
+        ours.sendall(b".")
+        write_frame(ours.fileno(), JSON, json.dumps(asdict(LIMITS)).encode())
+        write_frame(ours.fileno(), BYTES, b"pid")
+        ours.shutdown(socket.SHUT_WR)
         assert process.stderr is not None
         assert (process.stderr.read(), process.wait(60)) == (b"", 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -148,3 +149,19 @@ def test_a_program_that_is_not_there_is_an_os_error_and_leaves_no_pipe_open(tmp_
     with pytest.raises(FileNotFoundError):
         run(["/nowhere/program"], PROCESS_LIMITS, folder=tmp_path, environment={})
     assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
+def test_a_process_lets_itself_open_as_many_files_as_it_may() -> None:
+    """In a process of its own: limits cannot be raised again."""
+    program = (
+        "import resource\n"
+        "from symd.child.process import allow_open_files\n"
+        "for hard, wanted in ((900, 500), (800, 1 << 16), (700, 600)):\n"
+        "    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))\n"
+        "    allow_open_files(wanted)\n"
+        "    print(resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+        "allow_open_files(50)\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["(500, 900)", "(800, 800)", "(600, 700)", "(600, 700)"]

@@ -40,7 +40,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command line in this process."""
 
     def call(*arguments: object) -> Outcome:
-        code = cli.run([str(argument) for argument in arguments])
+        code = cli.invoke([str(argument) for argument in arguments])
         return Outcome(code, *capsys.readouterr())
 
     return call
@@ -73,7 +73,9 @@ class FakeFile:
 
     symbolizer: FakeSymbolizer
 
-    def symbolize(self, queries: Sequence[Query], path: str | None = None) -> Sequence[Answer]:
+    def symbolize(
+        self, queries: Sequence[Query], path: str | None = None, *, as_written: bool = False
+    ) -> Sequence[Answer]:
         return self.symbolizer.symbolize("", queries, path)
 
 

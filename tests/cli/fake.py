@@ -71,7 +71,9 @@ class FakeSymbolizer:
     def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
         return iter(self.tables if level is LineLevel.SOURCE else self.ptx_tables)
 
-    def symbolize(self, digest: str, queries: Sequence[Query], path: str | None = None) -> list[Answer]:
+    def symbolize(
+        self, digest: str, queries: Sequence[Query], path: str | None = None, *, as_written: bool = False
+    ) -> list[Answer]:
         if path == "nowhere":
             raise ObjectNotFound("there is no code object 'nowhere'")
         self.asked.append(list(queries))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from symd import Client
 from symd.cli import background_log
 from symd.cli.background_log import BackgroundHandler
+from symd.service.log_format import JsonLines
 
 
 @pytest.fixture
@@ -51,6 +53,22 @@ def test_lines_that_nobody_takes_are_counted(pipe, monkeypatch: pytest.MonkeyPat
     handler.close()
     os.close(pipe[1])
     assert rest[-1].endswith("lines of the log were lost: nobody took them")
+
+
+def test_what_was_lost_is_told_in_json_where_all_else_is(pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background_log, "LINES", 4)
+    handler = BackgroundHandler(pipe[1])
+    handler.setFormatter(JsonLines())
+    for _ in range(20):
+        handler.emit(record("x" * 100_000))
+    with open(pipe[0], "rb", closefd=False) as stream:
+        for _ in range(3):
+            json.loads(stream.readline())
+        handler.emit(record("after"))
+        told = json.loads(next(line for line in iter(stream.readline, b"") if b"were lost" in line))
+    handler.close()
+    os.close(pipe[1])
+    assert (told["log"], told["level"]) == ("symd.log", "WARNING")
 
 
 def test_a_reader_that_is_gone_is_no_error(pipe) -> None:

@@ -32,10 +32,18 @@ def test_a_refused_module_exits_with_1_and_names_each_rule(capsys: pytest.Captur
 
 
 def test_what_drivers_take_in_practice_exits_with_1_only_when_strict() -> None:
-    newest = ("--device", "spirv_max=1.4")
-    assert run(ARGUMENTS, *newest) == 0
-    assert run(ARGUMENTS, *newest, "--strict") == 1
-    assert run(ARGUMENTS) == 1  # SPIR-V 1.4 is above the default device's 1.2
+    assert run(ARGUMENTS) == 0
+    assert run(ARGUMENTS, "--strict") == 1
+    assert run(ARGUMENTS, "--device", "spirv_max=1.2") == 1  # it is SPIR-V 1.4
+
+
+def test_a_device_may_be_a_product_of_a_driver_s_generation() -> None:
+    dpcpp = str(BIN / "blend.dpcpp.spv")
+    assert run(dpcpp) == run(dpcpp, "--device", "26.27:dg2") == 0
+    assert run(dpcpp, "--device", "22.43:dg2") == run(dpcpp, "--device", "dg2") == 1
+    assert run(dpcpp, "--device", "26.27:dg2,spirv_max=1.2") == 1
+    with pytest.raises(InvalidInput, match=r"22\.43:dg2"):
+        run(dpcpp, "--device", "25.01:dg2")
 
 
 def test_json_is_one_object_of_the_promised_fields(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,6 +65,11 @@ def test_what_is_no_spirv_breaks_the_header_rule(tmp_path: Path, capsys: pytest.
     assert run("--json", str(path)) == 1
     report = json.loads(capsys.readouterr().out)
     assert [violation["rule"] for violation in report["violations"]] == ["header"]
+
+
+def test_what_is_plainly_something_else_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidInput, match="it is of the format igc-debug, not SPIR-V"):
+        run("samples/kernels/bin/vadd/dg2-opt.dbg")
 
 
 def test_a_wrong_device_and_a_missing_file_are_wrong_calls() -> None:

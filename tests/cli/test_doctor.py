@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from symd.cli.doctor import TOOLS
-from symd.drivers import DriverReport
+from symd.drivers import DriverReport, discover
 from tests.cli.conftest import Run
 
 GOOD = DriverReport("opencl", "dg2", "Driver 1", ("Device A",))
@@ -32,7 +32,7 @@ def test_text_says_what_is_here_and_what_to_install(run: Run, drivers: list[Driv
 
 def test_json_has_drivers_and_tools(run: Run, drivers: list[DriverReport]):
     [report] = run("doctor", "--json").json
-    assert list(report) == ["symd", "python", "packages", "drivers", "tools"]
+    assert list(report) == ["symd", "python", "packages", "drivers", "tools", "daemon"]
     assert report["drivers"][0] == {
         "api": "level-zero",
         "simulate": None,
@@ -55,3 +55,34 @@ def test_a_tool_that_is_not_here_has_a_hint(run: Run, drivers: list[DriverReport
     absent = [tool for tool in report["tools"] if not tool["tool"].startswith("lib") and not tool["path"]]
     assert absent
     assert all("install" in tool["hint"] for tool in absent)
+
+
+def test_tools_are_looked_for_where_the_user_says_first(
+    run: Run, drivers: list[DriverReport], monkeypatch: pytest.MonkeyPatch, tmp_path
+):
+    for name in ("nvdisasm", "libiga64.so.1"):
+        (tmp_path / name).write_text("#!/bin/sh\necho nvdisasm release 12.4\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("SYMD_TOOLS", str(tmp_path))
+    tools = {tool["tool"]: tool for tool in run("doctor", "--json").json[0]["tools"]}
+    assert tools["nvdisasm"]["path"] == str(tmp_path / "nvdisasm")
+    assert tools["nvdisasm"]["version"] == "nvdisasm release 12.4"
+    assert tools["libiga64"]["path"] == str(tmp_path / "libiga64.so.1")
+
+
+def test_the_daemon_is_asked(run: Run, drivers: list[DriverReport], monkeypatch: pytest.MonkeyPatch, tmp_path):
+    monkeypatch.setenv("SYMD_SERVER", f"unix:{tmp_path}/none")
+    [report] = run("doctor", "--json").json
+    assert report["daemon"]["address"] == f"unix:{tmp_path}/none"
+    assert "no daemon answers" in report["daemon"]["says"]
+    assert f"daemon at unix:{tmp_path}/none: no daemon answers" in run("doctor").out
+
+
+def test_where_only_hardware_is_missing_nothing_is_to_be_installed(monkeypatch: pytest.MonkeyPatch):
+    def report(api, product, root, limits):
+        problem = "" if product else "no device"
+        return DriverReport(api.name, product, "Driver 1.3.24595", problem=problem, hint="apt-get install it")
+
+    monkeypatch.setattr("symd.drivers.discover._report", report)
+    hardware = [each for each in discover.survey() if each.simulate is None]
+    assert [("apt-get" in each.hint, "--simulate" in each.hint) for each in hardware] == [(False, True)] * 2

@@ -3,10 +3,11 @@
 import hashlib
 from pathlib import Path
 
-from symd.cli.extract import file_names
+from symd.cli.extract import FileNames
 from symd.model.summaries import ObjectSummary
 from tests.cli.conftest import Run
 from tests.cli.fake import FakeSymbolizer
+from tests.hostile.growth import steps
 
 
 def summary(path: str, target: str | None = None) -> ObjectSummary:
@@ -26,7 +27,7 @@ def test_every_object_becomes_a_file_with_its_own_bytes(symd: Run, sample: Path,
 def test_names_are_harmless_different_and_tell_the_kind():
     paths = ["", "a/b", "a_b", "A/B", "../../etc/passwd", "/", "x\0\n\x1b[2J", "..", "k.elf", "m", "é" * 500, "a" * 500]
     targets = {"m": "spirv1.2"}
-    names = list(file_names([summary(path, targets.get(path)) for path in paths], "program.bin"))
+    names = list(map(FileNames("program.bin"), (summary(path, targets.get(path)) for path in paths)))
     assert names[:6] == ["program.bin.elf", "a_b.elf", "a_b-2.elf", "A_B-3.elf", "etc_passwd.elf", "object.elf"]
     assert names[8:10] == ["k.elf", "m.spv"]
     assert len({name.lower() for name in names}) == len(names)
@@ -68,3 +69,14 @@ def test_objects_are_asked_for_by_their_path(run: Run, fake: FakeSymbolizer, mod
     fake.data = {"one": b"1", "two": b"2"}
     outcome = run("extract", module, tmp_path / "out")
     assert [Path(line).read_bytes() for line in outcome.out.splitlines()] == [b"1", b"2"]
+
+
+def test_a_name_costs_the_same_however_many_are_alike():
+    """Of each path one letter is replaced that no file name has."""
+
+    def names(count: int) -> list[str]:
+        return list(map(FileNames("program.bin"), (summary(f"{chr(0x4E00 + number)}k") for number in range(count))))
+
+    assert names(3) == ["k.elf", "k-2.elf", "k-3.elf"]
+    assert len(set(names(400))) == 400
+    assert steps(lambda: names(400)) < 2.05 * steps(lambda: names(200))

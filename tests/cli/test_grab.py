@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.grab import naming_source, sniff
+from symd.cli.grab import sniff
 from symd.config import Limits
 from symd.drivers import Confinement
 from symd.errors import BuildFailed, DriverMissing, UnknownFormat
@@ -36,7 +36,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Asked:
         if "missing" in request.build_flags:
             raise DriverMissing("libze_loader.so.1 is not installed", hint="apt-get install libze1")
         debug = b"" if "empty" in request.build_flags else b"debug"
-        return Grabbed(debug, b"native", ("vadd", "vsub"), "a warning\n", "Driver 1", "Device A")
+        kernels = () if "bare" in request.build_flags else ("vadd", "vsub")
+        return Grabbed(debug, b"native", kernels, "a warning\n", "Driver 1", "Device A")
 
     monkeypatch.setattr("symd.drivers.grab", grab)
     return requests
@@ -60,7 +61,7 @@ def test_options_reach_the_driver(run: Run, driver: list[GrabRequest], source: P
     ]
     assert run("grab", source, *options).code == 0
     data = source.read_bytes()
-    assert driver == [GrabRequest("opencl", "source", data, "-O0", 2, "dg2", "newer", 7.0, str(source))]
+    assert driver == [GrabRequest("opencl", "source", data, "-g -O0", 2, "dg2", "newer", 7.0, str(source), str(source))]
 
 
 @pytest.mark.parametrize(
@@ -133,10 +134,16 @@ def test_kind_and_api_may_be_said(run: Run, driver: list[GrabRequest], source: P
     assert (driver[0].kind, driver[0].api) == ("native", "opencl")
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"text with\0zero"])
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"text with\0zero"])
 def test_other_bytes_are_no_source(data: bytes):
     with pytest.raises(UnknownFormat, match="--kind"):
         sniff(data, "input")
+
+
+def test_an_empty_file_is_called_empty(run: Run, tmp_path: Path):
+    (tmp_path / "empty.spv").touch()
+    outcome = run("grab", tmp_path / "empty.spv")
+    assert (outcome.code, "the file is empty" in outcome.err) == (2, True)
 
 
 def test_the_debug_data_is_written_and_described(run: Run, driver: list[GrabRequest], source: Path, tmp_path: Path):
@@ -209,11 +216,16 @@ NEWER = ROOT / "samples" / "kernels" / "bin" / "raycast" / "opt.spv"
 """SPIR-V 1.4, which llvm-spirv chose."""
 
 
-def test_spirv_is_checked_first_and_the_driver_is_asked_all_the_same(run: Run, driver: list[GrabRequest]):
-    outcome = run("grab", NEWER)
-    assert (outcome.code, len(driver)) == (0, 1)
+def test_spirv_is_checked_first_and_the_driver_is_asked_all_the_same(
+    run: Run, driver: list[GrabRequest], tmp_path: Path
+):
+    assert run("grab", NEWER).err == ""
+    path = tmp_path / "newer.spv"
+    path.write_bytes(NEWER.read_bytes()[:4] + b"\0\5\1\0" + NEWER.read_bytes()[8:])
+    outcome = run("grab", path)
+    assert (outcome.code, len(driver)) == (0, 2)
     assert outcome.err == (
-        f"symd: warning: {NEWER}: 0x0: error: the module is SPIR-V 1.4, the device takes up to 1.2 (spirv-version)\n"
+        f"symd: warning: {path}: 0x0: error: the module is SPIR-V 1.5, the device takes up to 1.4 (spirv-version)\n"
     )
 
 
@@ -252,28 +264,36 @@ def test_damaged_spirv_is_warned_of_and_goes_to_the_driver(run: Run, driver: lis
     assert "(header)" in outcome.err
 
 
-def test_a_source_file_is_named_to_the_compiler(run: Run, driver: list[GrabRequest], source: Path, monkeypatch):
+def test_a_source_file_has_its_name_in_debug_data(run: Run, driver: list[GrabRequest], source: Path, monkeypatch):
     monkeypatch.chdir(source.parent)
     assert run("grab", source.name).code == 0
-    assert driver[0].build_flags == f'-g -s "{source}"'
+    assert (driver[0].source_name, driver[0].build_flags) == (str(source), "-g")
 
 
 @pytest.mark.parametrize(
-    ("flags", "file"),
+    ("options", "flags"),
     [
-        ("-O0", "/a.cl"),
-        ("", "/a.cl"),
-        ("-g -s /b.cl", "/a.cl"),
-        ("-DX=-g", "/a.cl"),
-        ("-g", "-"),
-        ("-g", "file:///a.cl"),
-        ("-g", '/a"b.cl'),
-        ("-g", "/a\nb.cl"),
-        ("-g", "/\udcff.cl"),
+        ([], "-g"),
+        (["--build-flags=-cl-opt-disable"], "-g -cl-opt-disable"),
+        (["--build-flags=-cl-fast-relaxed-math -g"], "-cl-fast-relaxed-math -g"),
+        (["--build-flags=-gline-tables-only"], "-gline-tables-only"),
+        (["--build-flags=-DX=-g"], "-g -DX=-g"),
+        (["--no-debug"], ""),
+        (["--no-debug", "--build-flags=-O0"], "-O0"),
     ],
 )
-def test_flags_stay_without_debug_data_with_a_name_of_the_users_and_for_what_has_no_name(flags: str, file: str):
-    assert naming_source(flags, file) == flags
+def test_debug_data_is_asked_for_unless_told_otherwise(
+    run: Run, driver: list[GrabRequest], source: Path, options: list[str], flags: str
+):
+    assert run("grab", source, *options).code == 0
+    assert driver[0].build_flags == flags
+
+
+def test_a_program_without_kernels_is_not_told_to_build_with_debug_data(
+    run: Run, driver: list[GrabRequest], source: Path, tmp_path: Path
+):
+    outcome = run("grab", source, "--build-flags=empty bare", "-o", tmp_path / "out.dbg")
+    assert (outcome.code, "it has no kernels" in outcome.err, " -g" in outcome.err) == (1, True, False)
 
 
 @pytest.mark.live

@@ -85,7 +85,7 @@ no function
   without a line
         0x000070  op7
 
-no kernel  .text.vadd
+functions outside kernels  .text.vadd
 
 function _Z6helperf
   /src/inc.h  (nobody has it, and no allowed folder holds it)
@@ -183,7 +183,7 @@ def test_a_terminal_gets_colours_unless_it_wants_none(monkeypatch: pytest.Monkey
     assert without.getvalue() == "x\n"
 
 
-RAYCAST = ROOT / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.zebin"
+RAYCAST = ROOT / "samples" / "kernels" / "bin" / "raycast" / "igc2-dg2-opt.zebin"
 SOURCE = ROOT / "samples" / "kernels" / "raycast.cl"
 
 
@@ -226,3 +226,19 @@ def test_a_daemon_lists_the_same(symd: Run, server: str) -> None:
     here, there = (symd("listing", *rule, *more, RAYCAST) for more in ((), ("--server", server)))
     assert there.code == 0, there.err
     assert there.out == here.out
+
+
+@pytest.mark.parametrize("server_side", [False, True])
+def test_a_kernel_may_be_named_as_symbolize_takes_it(run: Run, server: str, server_side: bool):
+    require("llvm-objdump")
+    host = ROOT / "samples" / "amdgpu" / "bin" / "host"
+    more = ("--server", server) if server_side else ()
+    outcome = run("listing", *more, "--json", "--kernel", "shade", host)
+    assert outcome.code == 0
+    assert {line["kernel"] for line in outcome.json if "kernel" in line} == {"_Z5shadePfPKfi"}
+
+
+def test_a_source_root_that_is_not_there_is_refused(run: Run, sample: Path):
+    outcome = run("listing", "--source-root", "/no/such/folder", sample)
+    assert outcome.code == 2
+    assert "'/no/such/folder' does not exist" in outcome.err

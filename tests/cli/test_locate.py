@@ -153,3 +153,9 @@ def test_a_server_answers_alike_and_a_watch_hears_of_what_it_is_given(run: Run, 
             ]
             assert {each["module"] for each in heard} == {f"modules/{record.sha256}" for record in engine.modules()}
             daemon.stop(1)
+
+
+def test_a_source_file_like_no_other_says_how_to_see_the_files(run: Run, sample: Path):
+    outcome = run("locate", sample, "zzz.cl:1")
+    assert outcome.err == f"symd: symd names --kind file {sample} '*' shows the source files\n"
+    assert outcome.code == 1

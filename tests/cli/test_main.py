@@ -19,7 +19,7 @@ FILE_VERBS = ("info", "extract", "lines", "symbolize")
 
 def test_every_module_of_a_verb_is_in_the_table():
     sources = {path.stem for path in (ROOT / "symd" / "cli").glob("*.py") if "\ndef command(" in path.read_text()}
-    assert sources == {verb for verb, _ in VERBS}
+    assert sources == {verb.replace("-", "_") for verb, _ in VERBS}
 
 
 @pytest.mark.parametrize("verb", [verb for verb, _ in VERBS])
@@ -27,7 +27,7 @@ def test_every_verb_explains_itself_with_an_example(run: Run, verb: str):
     outcome = run(verb, "--help")
     assert outcome.code == 0
     assert re.search(rf"Example:\n +symd {verb}", outcome.out)
-    assert import_module(f"symd.cli.{verb}").command.name == verb
+    assert import_module(f"symd.cli.{verb.replace('-', '_')}").command.name == verb
 
 
 def test_help_lists_the_verbs_in_the_order_of_the_table(run: Run):
@@ -40,7 +40,7 @@ def test_help_lists_the_verbs_in_the_order_of_the_table(run: Run):
 def test_help_and_version_import_no_heavy_package():
     for option in ("--help", "--version"):
         script = (
-            f"import sys; from symd.cli import run; run([{option!r}]); "
+            f"import sys; from symd.cli import invoke; invoke([{option!r}]); "
             "heavy = {'numpy', 'grpc', 'rich', 'elftools', 'sqlite3'} & set(sys.modules); sys.exit(repr(heavy) if heavy else 0)"
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
@@ -150,9 +150,38 @@ def test_a_reader_that_goes_away_is_no_error(sample: Path):
     assert child.returncode == 141
 
 
+FULL = "symd: standard output: cannot write: no space left on device\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["--help", "info --help", "info FILE", "lines FILE", "lines --json FILE", "names FILE *", "locate FILE vadd.cl:5"],
+)
+def test_standard_output_on_a_full_disk_is_one_line(sample: Path, line: str):
+    arguments = [str(sample) if word == "FILE" else word for word in line.split()]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*SYMD, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr) == (3, FULL)
+
+
+def test_an_error_of_the_system_that_is_not_of_standard_output_is_a_defect(
+    run: Run, fake: FakeSymbolizer, module: Path, monkeypatch
+):
+    monkeypatch.setattr(FakeSymbolizer, "module", lambda *_: Path("/no/such/file").read_bytes())
+    outcome = run("info", module)
+    assert outcome.code == 3
+    assert "Traceback" in outcome.err
+
+
 def test_ctrl_c_ends_quietly_with_130(sample: Path):
+    """Whatever the tests run in may ignore the signal, and its children then do."""
     with subprocess.Popen(
-        [*SYMD, "symbolize", sample, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ["env", "--default-signal=INT", *SYMD, "symbolize", sample, "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as child:
         assert child.stdin
         assert child.stdout
@@ -163,3 +192,13 @@ def test_ctrl_c_ends_quietly_with_130(sample: Path):
         child.send_signal(signal.SIGINT)
         assert child.wait(30) == 130
         assert child.stderr.read() == b""
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("run", "--help"), ("info", "samples/amdgpu/bin/v4-gfx900.co")])
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_closed_streams_are_written_nothing(arguments: tuple[str, ...], closed: str) -> None:
+    command = [*SYMD, *arguments]
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

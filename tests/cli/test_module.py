@@ -65,14 +65,14 @@ def test_a_uri_into_a_process_is_refused_with_what_to_do(run: Run, tmp_path: Pat
     outcome = run(verb, place, *more)
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert "running process" in outcome.err
-    assert "save the code object to a file" in outcome.err
+    assert "symd attach PROCESS" in outcome.err
 
 
 @pytest.mark.parametrize(
     ("place", "words"),
     [
         (lambda path: uri(path, 4099, 1 << 20), "past the file's"),
-        (lambda path: uri(path, "0xffffffffffffffff", "0xffffffffffffffff"), "past the file's"),
+        (lambda path: uri(path, "0xffffffffffffffff", "0xffffffffffffffff"), "beyond the end of any file"),
         (lambda path: uri(path, "4k"), "4k"),
         (lambda path: f"{uri(path)}&more=1", "offset=number&size=number"),
         (lambda path: f"file://{path}", "bytes"),
@@ -101,3 +101,9 @@ def test_only_the_named_part_counts_against_the_limit_and_is_read(run: Run, tmp_
 def test_a_daemon_gets_the_named_part_alone(symd: Run, server: str, program: Path):
     outcome = symd("info", "--json", "--server", server, uri(program))
     assert json.loads(outcome.out)["sha256"] == hashlib.sha256(OBJECT.read_bytes()).hexdigest()
+
+
+def test_a_name_that_is_nearly_a_modules_says_what_one_is(run: Run):
+    outcome = run("info", "modules/abc")
+    assert outcome.code == 2
+    assert "modules/ with 64 lower-case hexadecimal digits, and --server ADDRESS" in outcome.err

@@ -13,7 +13,7 @@ from symd.cli.one_file import OneFile
 from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import InvalidInput, LimitExceeded, ObjectNotFound, SymdError, UnknownFormat
-from symd.indexes import MAX_PARTIAL_QUERIES
+from symd.index.file_index import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer
 from symd.store import Store
@@ -74,6 +74,14 @@ def test_batches_one_after_the_other_are_answered_alike() -> None:
     queries.append(ByKernel("nobody", KernelOffset(0)))
     singly = [one.symbolize([query])[0] for query in queries]
     assert singly == engines_answers(path.read_bytes(), queries)
+
+
+def test_the_search_for_a_name_has_the_limit_that_was_given() -> None:
+    query = [ByKernel("raycas", KernelOffset(0))]
+    assert OneFile(str(FILES[1]), Limits()).symbolize(query)[0].candidates
+    with pytest.raises(LimitExceeded) as caught:
+        OneFile(str(FILES[1]), Limits(spelled_letters=1)).symbolize(query)
+    assert caught.value.metadata == {"limit": "spelled_letters", "value": "1"}
 
 
 def test_what_is_wrong_names_the_file(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.cli.conftest import ROOT, Run
 
 AMD = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
 CSV = ROOT / "samples" / "profiles" / "stalls.csv"
+ZEBIN = ROOT / "samples" / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
 
 
 def let_fail(monkeypatch: pytest.MonkeyPatch, folder: Path, step: str, error: BaseException) -> None:
@@ -110,7 +111,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        lambda out: ("profile", CSV, out),
+        lambda out: ("profile", "-m", ZEBIN, CSV, out),
         lambda out: ("slim", AMD, out),
         lambda out: ("extract", "--force", AMD, out.parent),
     ],

@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import pty
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import InvalidInput, Unsupported
-from tests.cli.conftest import SYMD, Run
+from tests.cli.conftest import ROOT, SYMD, Run
 from tests.profiles.modules import AMD, CUBIN, SAMPLES, ZEBIN
 
 MODULES = (
@@ -83,6 +85,24 @@ def test_nothing_resolved_is_exit_code_1_and_leaves_the_profile(run: Run, tmp_pa
     assert out.read_bytes() == (SAMPLES / "stacks.folded").read_bytes()
 
 
+def test_an_out_that_is_there_is_not_replaced_by_an_unsymbolized_copy(run: Run, tmp_path: Path):
+    out = tmp_path / "out.folded"
+    out.write_bytes(b"earlier")
+    outcome = run("profile", SAMPLES / "stacks.folded", out)
+    assert (outcome.code, out.read_bytes()) == (1, b"earlier")
+    assert "stays as it was" in outcome.err
+
+
+def test_a_module_is_meant_by_the_name_of_its_file(run: Run, tmp_path: Path):
+    source = rocprof(tmp_path, f"file:///elsewhere/{AMD.name}")
+    assert run("profile", "-m", AMD, source, tmp_path / "out.json").code == 0
+    part = rocprof(tmp_path, f"file:///elsewhere/{AMD.name}#offset=4096&size=64")
+    assert run("profile", "-m", AMD, part, tmp_path / "part.json").code == 1
+    other = rocprof(tmp_path, "file:///elsewhere/other.co")
+    refused = run("profile", "-m", AMD, other, tmp_path / "other.json")
+    assert (refused.code, "--module ID=/elsewhere/other.co" in refused.err) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -139,7 +159,7 @@ def test_files_that_the_profile_names_are_read_below_allowed_folders_only(run: R
     source = rocprof(tmp_path, f"file://{AMD.parent}/../bin/{AMD.name}")
     refused = run("profile", source, tmp_path / "out.json")
     assert refused.code == 1
-    assert "--allow DIR reads it" in refused.err
+    assert f"--allow {AMD.parent} reads it" in refused.err
     assert run("profile", "--allow", tmp_path, source, tmp_path / "out.json").code == 1
     assert run("profile", "--allow", AMD.parent, source, tmp_path / "out.json").code == 0
 
@@ -182,3 +202,14 @@ def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(symd: Run, tmp_path: Path
     assert process.returncode == 0
     assert b"\x1b" in drawn
     assert b"looking up addresses" in drawn or b"opening modules" in drawn
+
+
+def test_the_profile_of_the_readme_gets_lines(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text()
+    for source, name in re.findall(r"^ +cp (samples/\S+) (\S+)", text, re.MULTILINE):
+        shutil.copy(ROOT / source, name)
+    (words,) = re.findall(r"^ +symd (profile .*?) +#", text, re.MULTILINE)
+    outcome = run(*words.split())
+    assert outcome.code == 0
+    assert " 2 resolved" in outcome.err

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from symd.cli.serve import GROUPS, command
 from tests.cli.conftest import Run
+from tests.daemon.processes import serving
+from tests.service.authority import Authority
 
 
 @pytest.mark.parametrize("form", [["--json"], []], ids=["json", "text"])
@@ -61,3 +64,48 @@ def test_a_driver_that_the_daemon_does_not_know_is_refused_by_name(symd: Run, se
     outcome = symd("grab", source, "--driver", "newer", "--server", server)
     assert (outcome.code, outcome.out) == (2, "")
     assert "there is no driver 'newer' (none is configured" in outcome.err
+
+
+def test_limits_that_contradict_each_other_or_the_system_are_told_at_the_start(tmp_path: Path):
+    options = ["--limit", "bytes_in_flight=90M", "--limit", "connections=2M"]
+    with serving(tmp_path, *options) as daemon:
+        daemon.process.terminate()
+        _, log = daemon.process.communicate(timeout=30)
+    assert "client_bytes_in_flight (96 MiB) is more than bytes_in_flight (90 MiB)" in log
+    assert "connections is 2000000, and the system lets this process open " in log
+
+
+def test_every_option_of_the_help_stands_under_one_heading(run: Run):
+    names = [name for group in GROUPS.values() for name in group]
+    known = {name for parameter in command.params for name in parameter.opts}
+    assert len(names) == len(set(names))
+    assert set(names) <= known
+    assert all(set(parameter.opts) & set(names) for parameter in command.params)
+    shown = run("serve", "--help").out
+    headings = [line.removesuffix(":") for line in shown.splitlines() if line.endswith(":") and line[0] != " "]
+    assert headings == [*GROUPS, "Other"]
+    assert all(shown.count(f"  {name} ") + shown.count(f", {name} ") == 1 for name in names)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "--tls-client-ca: it cannot be read"),
+        ("junk", "--tls-client-ca: no certificate in PEM stands there"),
+    ],
+)
+def test_a_bad_authority_of_clients_is_named_by_its_option(symd: Run, tmp_path: Path, content: str | None, said: str):
+    certificate, key = Authority(tmp_path / "authority").issue("localhost")
+    if content:
+        (tmp_path / "ca").write_text(content)
+    options = ["--tls-cert", certificate, "--tls-key", key, "--tls-client-ca", tmp_path / "ca"]
+    outcome = symd("serve", "--address", "127.0.0.1:0", "--store", tmp_path / "store", *options)
+    assert (outcome.code, outcome.err.count("\n")) == (3, 1)
+    assert said in outcome.err
+
+
+@pytest.mark.parametrize("url", ["foo", "localhost:4317", "http://", "http://host:99999", "ftp://host:1"])
+def test_a_collector_that_is_no_url_is_refused(symd: Run, tmp_path: Path, url: str):
+    outcome = symd("serve", "--store", tmp_path / "store", "--address", f"unix:{tmp_path}/s.sock", "--otlp", url)
+    assert outcome.code == 2
+    assert f"--otlp {url}: not the URL of a collector" in outcome.err

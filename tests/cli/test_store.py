@@ -1,11 +1,18 @@
 """``symd store``: what it says, and with which exit code."""
 
+import io
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from symd.cli import store as cli_store
 from symd.store import Store
+from symd.store.inspection import inspect
+from tests.small_disk import small_disk
 
 
 @pytest.fixture
@@ -66,10 +73,55 @@ def test_a_catalogue_that_is_made_again_is_said(run, root: Path) -> None:
     (root / "catalogue.sqlite").write_bytes(b"no database" * 1000)
     outcome = run("store", "repair", "--store", str(root))
     assert outcome.code == 0
-    assert "the catalogue was damaged; it is " in outcome.out
+    assert "the catalogue was damaged (file is not a database); it is " in outcome.out
 
 
 def test_a_folder_without_a_store_is_named(run, tmp_path: Path) -> None:
     outcome = run("store", "check", "--store", str(tmp_path))
     assert outcome.code == 2
     assert "there is no store" in outcome.err
+
+
+def test_a_store_on_a_disk_that_is_read_only_is_checked_and_not_mended(run, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 16 << 20) as problem:
+        if problem:
+            pytest.skip(f"no right to mount here: {problem}")
+        root = tmp_path / "disk" / "store"
+        with Store(root) as store:
+            store.put(b"module", "label")
+            remounted = ["mount", "-o", "remount,ro", str(tmp_path / "disk")]
+            shutil.copytree(root, tmp_path / "disk" / "as it is")
+        shutil.rmtree(root)
+        (tmp_path / "disk" / "as it is").rename(root)  # with a log that nobody has written back
+        subprocess.run(remounted, check=True)
+        outcome = run("store", "check", "--store", str(root))
+        assert (outcome.code, outcome.out[:10]) == (0, "1 modules,")
+        for verb in ("repair", "gc"):
+            outcome = run("store", verb, "--store", str(root))
+            assert (outcome.code, outcome.out) == (3, "")
+            assert "the disk refused: read-only file system (mount the disk for writing" in outcome.err
+        subprocess.run(["mount", "-o", "remount,rw", str(tmp_path / "disk")], check=True)
+
+
+def test_a_store_in_use_is_checked_repaired_and_tidied(run, root: Path) -> None:
+    with Store(root) as store, store.writer() as upload:
+        upload.write(b"half a module")
+        for verb in ("check", "repair", "gc"):
+            assert run("store", verb, "--store", str(root)).code == 0
+        assert upload.commit() in {record.sha256 for record in store.records()}
+
+
+def test_a_long_check_says_on_a_terminal_how_far_it_is(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_store, "_PERIOD", 0.0)
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with cli_store._progress() as told:
+        inspect(root, progress=told)
+    said = terminal.getvalue()
+    assert said.count("read 0 of 0 MiB") == 3
+    assert said.endswith("\r\x1b[K")  # nothing of it stays
+
+
+def test_a_check_that_nobody_watches_says_nothing_meanwhile(run, root: Path) -> None:
+    assert run("store", "check", "--store", str(root)).err == ""

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from symd.cli.demangle import Demangler
-from symd.cli.symbolize import _arriving_lines
+from symd.cli.symbolize import arriving_lines
 from symd.errors import ToolMissing
 from symd.model.answers import Answer, Frame, Reason
-from tests.cli.conftest import SYMD, Run
+from tests.cli.conftest import ROOT, SYMD, Run
 from tests.cli.fake import FakeSymbolizer
 
 CONTRACT = (
@@ -67,7 +67,24 @@ def test_text_reads_like_addr2line(run: Run, fake: FakeSymbolizer, module: Path)
         "0x10: no answer [AMBIGUOUS]",
         "  could be (.text.vadd)+0x10 in vadd",
         "  could be (.text.vsub)+0x10 in vsub",
+        "  ask again with '(.text.vadd)+0x10' for the first",
     ]
+
+
+@pytest.mark.parametrize("session", [False, True])
+def test_a_section_that_does_not_exist_is_exit_code_1_and_names_those_that_do(run: Run, server: str, session: bool):
+    file = ROOT / "samples" / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
+    outcome = run("symbolize", *(("--server", server) if session else ()), file, "(.txt)+4", "(#99)+1")
+    assert outcome.out.splitlines() == [
+        "(.txt)+4: no section '.txt' with code; there are .text.smooth, .text.denoise [OUTSIDE_TEXT]",
+        "(#99)+1: no section '#99' with code; there are .text.smooth, .text.denoise [OUTSIDE_TEXT]",
+    ]
+    assert outcome.code == 1
+
+
+def test_a_place_behind_the_end_of_a_section_is_no_missing_one(run: Run, sample: Path):
+    outcome = run("symbolize", sample, "(.text)+0xffffff")
+    assert (outcome.out, outcome.code) == ("(.text)+0xffffff: no answer [OUTSIDE_TEXT]\n", 0)
 
 
 def test_one_bad_argument_is_refused_before_anything_is_answered(run: Run, fake: FakeSymbolizer, module: Path):
@@ -78,10 +95,22 @@ def test_one_bad_argument_is_refused_before_anything_is_answered(run: Run, fake:
 
 def test_lines_of_stdin_are_answered_in_place_and_a_bad_one_does_not_end_it(symd: Run, sample: Path):
     outcome = symd("symbolize", "--json", sample, "-", stdin=b"vadd+0\n\n  \nwhat\r\n\xff+1\nvadd+16")
-    assert [answer["query"] for answer in outcome.json] == ["vadd+0", "what", "\ufffd+1", "vadd+16"]
-    assert [list(answer) == ["query", "error"] for answer in outcome.json] == [False, True, False, False]
+    assert [answer["query"] for answer in outcome.json] == ["vadd+0", "", "", "what", "\ufffd+1", "vadd+16"]
+    assert [list(answer) == ["query", "error"] for answer in outcome.json] == [False, True, True, True, False, False]
     assert outcome.code == 2
-    assert outcome.err.count("\n") == 1
+    assert outcome.err == "symd: 1 of the queries could not be read (see symd symbolize --help)\n"
+
+
+def test_an_empty_line_has_a_line_in_the_answers_and_is_no_mistake(symd: Run, sample: Path):
+    outcome = symd("symbolize", sample, "-", stdin=b"vadd+0\n\nvadd+16\n")
+    assert [line.partition(":")[0] for line in outcome.out.splitlines()] == ["vadd+0", "", "vadd+16"]
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+def test_without_queries_they_are_read_from_standard_input(symd: Run, sample: Path):
+    outcome = symd("symbolize", sample, stdin=b"vadd+0\n")
+    assert (outcome.code, outcome.out.partition(":")[0]) == (0, "vadd+0")
+    assert symd("symbolize", "-", stdin=b"").err.startswith("symd: the file and the queries cannot both come")
 
 
 def test_an_open_pipe_gets_each_answer_as_it_asks(sample: Path):
@@ -100,7 +129,7 @@ def test_an_open_pipe_gets_each_answer_as_it_asks(sample: Path):
 
 def test_a_line_may_arrive_in_pieces():
     reader, writer = os.pipe()
-    batches = _arriving_lines(reader)
+    batches = arriving_lines(reader)
     os.write(writer, b"a\nb")
     assert next(batches) == ["a"]
     os.write(writer, b"c\nd")
@@ -131,3 +160,27 @@ def test_without_a_demangler_the_option_says_what_to_install(run: Run, fake: Fak
     with pytest.raises(ToolMissing, match="binutils"):
         Demangler()
     assert run("symbolize", "-C", module, "vadd+0").code == 3
+
+
+RAYCAST = Path(__file__).parents[2] / "samples/kernels/bin/raycast/dg2-opt.dbg"
+
+
+def test_what_contradicts_itself_is_said_and_as_written_is_what_is_written(symd: Run):
+    told = symd("symbolize", RAYCAST, "raycast+0x368", "raycast+0x510")
+    assert told.out == (
+        "raycast+0x368: length_squared [CONTRADICTORY]\n"
+        "  (inlined by) raycast at /tmp/symd-opencl/raycast.cl:24\n"
+        "raycast+0x510: distance_to at /tmp/symd-opencl/raycast.cl:12:24 [INFERRED]\n"
+    )
+    told = symd("symbolize", "--as-written", RAYCAST, "raycast+0x368")
+    assert told.out == (
+        "raycast+0x368: length_squared at /tmp/symd-opencl/raycast.cl:16:5\n"
+        "  (inlined by) raycast at /tmp/symd-opencl/raycast.cl:24\n"
+    )
+
+
+def test_a_name_like_no_other_says_how_to_see_the_names(run: Run, sample: Path):
+    outcome = run("symbolize", sample, "zzz+1")
+    assert outcome.out == "zzz+1: no answer [UNKNOWN_KERNEL]\n"
+    assert outcome.err == f"symd: nothing is called like that; symd names {sample} '*' shows all names\n"
+    assert (run("symbolize", "--json", sample, "zzz+1").err, outcome.code) == ("", 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,43 @@ def test_a_file_that_others_wrote_in_goes_on_whole(symd: Run, tmp_path: Path) ->
     assert "nobody is called 'ci'" in again.err
 
 
+def test_tokens_are_listed_without_what_would_let_anybody_in(symd: Run, tmp_path: Path) -> None:
+    path = tmp_path / "access"
+    token = symd("token", "ci", "--rights", "read,write", "--expires", "2100-02-03", "--access", path).out.strip()
+    with path.open("a") as stream:
+        stream.write("host admin certificate\nold read certificate expires=2001-01-01\n")
+    outcome = symd("token", "--list", "--access", path)
+    assert [line.split() for line in outcome.out.splitlines()] == [
+        ["NAME", "RIGHTS", "KIND", "EXPIRES"],
+        ["ci", "read,write", "token", "2100-02-03T00:00:00Z"],
+        ["host", "admin", "certificate", "never"],
+        ["old", "read", "certificate", "2001-01-01T00:00:00Z", "(it", "has)"],
+    ]
+    assert "sha256" not in outcome.out
+    assert token not in outcome.out
+    answers = symd("token", "--list", "--json", "--access", path, "host").json
+    assert answers == [{"name": "host", "rights": ["admin"], "kind": "certificate", "expires": None, "expired": False}]
+    path.chmod(0o640)
+    outcome = symd("token", "--list", "--access", path)
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "chmod 0600" in outcome.err
+
+
+def test_a_token_is_rotated_while_both_are_valid(symd: Run, tmp_path: Path) -> None:
+    path = tmp_path / "access"
+    old = symd("token", "ci", "--rights", "read,grab", "--access", path).out.strip()
+    new = symd("token", "ci", "--rotate", "--old-until", "7d", "--expires", "90d", "--access", path).out.strip()
+    who = ("ci", parse_rights("read,grab"))
+    assert [read_access(path).of_token(token.encode()) for token in (old, new)] == [who, who]
+    until = [entry.expires for entry in read_access(path).lines]
+    assert timedelta(82) < until[1] - until[0] < timedelta(84)
+    assert symd("token", "ci", "--revoke-old", "--access", path).code == 0
+    assert [read_access(path).of_token(token.encode()) for token in (old, new)] == [None, who]
+    outcome = symd("token", "other", "--rotate", "--access", path)
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "'other' has no token" in outcome.err
+
+
 def test_without_a_file_the_line_is_shown(symd: Run) -> None:
     outcome = symd("token", "ci", "--rights", "grab")
     assert outcome.out.startswith("symd_")
@@ -50,6 +88,15 @@ def test_without_a_file_the_line_is_shown(symd: Run) -> None:
         (["ci", "--rights", "reed"], "there is no right 'reed'"),
         (["ci", "--rights", "none"], "must name one"),
         (["ci", "--revoke"], "takes the --access file"),
+        (["ci", "--rotate"], "takes the --access file"),
+        ([], "whose token? Give a NAME"),
+        (["--list"], "takes the --access file"),
+        (["ci", "--rotate", "--revoke", "--access", "x"], "--rotate and --revoke do not go together"),
+        (["ci", "--old-until", "1d"], "--old-until goes with --rotate"),
+        (["ci", "--revoke", "--expires", "1d", "--access", "x"], "--revoke makes none"),
+        (["ci", "--expires", "soon"], "'soon' is no time; write how long"),
+        (["ci", "--expires", "2001-01-01"], "'2001-01-01' is past"),
+        (["ci", "--expires", "999999w"], "is no time"),
     ],
 )
 def test_what_makes_no_token(symd: Run, arguments: list[str], said: str) -> None:
@@ -73,6 +120,7 @@ def test_a_file_that_others_may_read_gets_no_token(symd: Run, tmp_path: Path) ->
         (["--address", "127.0.0.1:0"], 3, "no plain TCP"),
         (["--address", "127.0.0.1:0", "--access", "/nowhere"], 3, "cannot be read"),
         (["--address", "127.0.0.1:0", "--tls-cert", "/nowhere"], 3, "give --tls-cert and --tls-key"),
+        (["--metrics", "0.0.0.0:0"], 3, "--open-metrics for who wants it all the same"),
         (["--allow-uid", "root"], 2, "does not begin with the number of a user"),
         (["--allow-uid", "-1"], 2, "does not begin with the number of a user"),
         (["--allow-uid", "1:reed"], 2, "there is no right 'reed'"),

@@ -12,7 +12,7 @@ from symd.debuginfo.variables import Member, TypeInfo, Variable, Visible
 from symd.model.addresses import SectionOffset
 from symd.model.answers import Answer, Candidate, Reason
 from symd.model.variables import InScope
-from tests.cli.conftest import Run
+from tests.cli.conftest import ROOT, Run
 from tests.cli.fake import FakeSymbolizer
 
 CONTRACT = (
@@ -133,3 +133,18 @@ def test_names_do_not_reach_the_terminal_raw(run: Run, fake: Fake, module: Path)
     text = run("variables", module, "vadd+0").out
     assert all(letter.isprintable() or letter == "\n" for letter in text)
     assert run("variables", "--json", module, "vadd+0").json[0]["name"] == "a\x1b[31m"
+
+
+@pytest.mark.parametrize(
+    ("module", "query", "why"),
+    [
+        ("cuda/bin/saxpy.sm_75.lines.cubin", "saxpy+0x10", "lines and nothing about variables"),
+        ("cuda/bin/saxpy.sm_90.none.cubin", "saxpy+0x10", "no debug data"),
+        ("spirv/bin/waves.gVS.spv", "main+0x10", "SPIR-V"),
+    ],
+)
+def test_debug_data_without_variables_is_exit_code_1_and_said(run: Run, module: str, query: str, why: str):
+    outcome = run("variables", "--json", ROOT / "samples" / module, query)
+    assert (outcome.code, [line["reason"] for line in outcome.json]) == (1, ["NO_DEBUG_INFO"])
+    assert why in outcome.err
+    assert "[NO_DEBUG_INFO]" in run("variables", ROOT / "samples" / module, query).out

@@ -45,7 +45,7 @@ class Both:
         """Whether no watch is left, which may take a moment after one is cancelled."""
         until = time.monotonic() + 5
         while time.monotonic() < until:
-            if not self.daemon.lanes[Work.WATCH].running and not list(self.engine.store.arrivals._listeners):
+            if not self.daemon.lanes[Work.WATCH].running and not list(self.engine.store.module_log._bells):
                 return True
             time.sleep(0.01)
         return False

@@ -332,7 +332,6 @@ WRONG = {
     "a section of 2^32": Load("ab" * 32, 1, (Segment(1, 8, BySection(1 << 32, 0)),)),
     "an object address below 0": Load("ab" * 32, 1, (Segment(1, 8, ByAddress(-1)),)),
     "segments that overlap": Load("ab" * 32, 1, (at_kernel(16, "k", 9), at_kernel(8, "j", 9))),
-    "no segments": Load("ab" * 32, 1),
     "segments and a base": Load("ab" * 32, 1, (at_kernel(1, "k", 8),), load_base=0),
     "a base of 2^64": Load("ab" * 32, 1, load_base=TOP),
     "no digest": Load("xy" * 32, 1, (at_kernel(1, "k", 8),)),

@@ -89,6 +89,31 @@ def test_an_address_is_looked_for_in_all_code_objects(both, data):
     assert list(client.symbolize_column(digest, addresses)) == list(engine.symbolize_column(digest, addresses))
 
 
+@pytest.mark.parametrize("name", ["raycast/dg2-opt.dbg", "particles/dg2-opt.dbg"])
+def test_contradictory_debug_data_is_answered_as_in_process_also_as_written(both, name):
+    """One by one, many queries, and a column, each with both readings."""
+    engine, client = both
+    module = client.add((SAMPLES / name).read_bytes())
+    assert any("contradict" in note or "line rows reach" in note for item in module.objects for note in item.notes)
+    kernel = next(kernel for item in module.objects for kernel in item.kernels if kernel.name in ("raycast", "move"))
+    offsets = np.arange(0, kernel.size, 8, dtype=np.uint64)
+    queries = [ByKernel(kernel.name, int(offset)) for offset in offsets]
+    reasons = {}
+    for written in (False, True):
+        mine = list(engine.symbolize(module.sha256, queries, as_written=written))
+        assert list(client.symbolize(module.sha256, queries, as_written=written)) == mine
+        column = client.symbolize_column(module.sha256, offsets, kernel=kernel.name, as_written=written)
+        assert list(column) == mine
+        few = queries[13:15]
+        assert list(client.symbolize(module.sha256, few, as_written=written)) == mine[13:15]
+        reasons[written] = {answer.reason for answer in mine}
+    assert Reason.CONTRADICTORY in reasons[False]
+    assert not reasons[True] & {Reason.CONTRADICTORY, Reason.INFERRED}
+    assert [client.symbolize_one(module.sha256, query) for query in queries[:20]] == list(
+        engine.symbolize(module.sha256, queries[:20])
+    )
+
+
 def test_broken_modules_are_refused_and_leave_nothing(both):
     """Random bytes, and a sample cut short at many places: a refusal or a module, and the daemon goes on."""
     engine, client = both

@@ -10,9 +10,9 @@ import pytest
 from symd.budget import Budget
 from symd.config import Limits
 from symd.containers import host_elf
+from symd.containers.file_part import FilePart
 from symd.containers.llvm import compressed_bundle, offload_bundle
 from symd.errors import LimitExceeded, Malformed, Unsupported
-from symd.model.code import Section as ReadSection
 from tests import tools
 from tests.builders.elf import Section, build_elf
 from tests.containers.amd import objects as amd
@@ -171,23 +171,36 @@ class Searched(bytes):
 
     def find(self, wanted, start=0, end=None):
         found = super().find(wanted, start, len(self) if end is None else end)
-        self.looked_at += (found if found >= 0 else len(self)) - start
+        self.looked_at += (found if found >= 0 else min(len(self), len(self) if end is None else end)) - start
         return found
 
 
 def test_many_bundles_are_found_in_one_walk():
     """Of a kind that is not there the rest of the section was gone through again for each: minutes for 100 KB of a file."""
     data = Searched(packed(BUNDLE) * 200)
-    section = ReadSection(1, ".hip_fatbin", 1, 0, 0, len(data), b"")
-    vars(section)["data"] = data  # what is cached when it is first looked at
-    notes: list[str] = []
-    found = list(host_elf._bundles(section, notes, Budget(Limits())))
+    found = list(host_elf._bundles(".hip_fatbin", FilePart(data, 0, len(data)), [], Budget(Limits())))
     assert len(found) == 200
     assert data.looked_at < 4 * len(data)
 
 
+def test_code_inside_a_bundle_is_not_searched():
+    """Of a gigabyte of bundles that say where they end, what lies between them is."""
+    first = amd.sample("aligned.bundle")
+    data = Searched((first + bytes(-len(first) % 4096)) * 20)
+    found = list(host_elf._bundles(".hip_fatbin", FilePart(data, 0, len(data)), [], Budget(Limits())))
+    assert len(found) == 20
+    assert data.looked_at < len(data) / 4
+
+
+@pytest.mark.parametrize("gap", [0, 1, 4073, 4095, 4096, 4097, 12_285, 200_000])
+def test_a_bundle_is_found_wherever_a_search_begins_anew(gap):
+    for bundle in (BUNDLE, packed(BUNDLE)):
+        data = bytes(gap) + bundle
+        (found,) = host_elf._bundles(".hip_fatbin", FilePart(data, 0, len(data)), [], Budget(Limits()))
+        assert found.data.startswith(bundle[:24])
+
+
 def test_damaged_bundles_are_counted():
     damaged = offload_bundle.MAGIC + b"\xff" * 8
-    section = ReadSection(1, ".hip_fatbin", 1, 0, 0, 0, damaged * 20)
     with pytest.raises(LimitExceeded, match="object_count"):
-        list(host_elf._bundles(section, [], Budget(Limits(object_count=10))))
+        list(host_elf._bundles(".hip_fatbin", FilePart(damaged * 20, 0, 640), [], Budget(Limits(object_count=10))))

@@ -35,8 +35,8 @@ def nothing_changes(daemon: Daemon) -> Iterator[None]:
         client.add(GOOD, "good")
         before, records = daemon.stored(), [record.sha256 for record in client.modules()]
         yield
-        answer = client.symbolize_one(GOOD_DIGEST, ByKernel("raycast", KernelOffset(0x368)))
-        assert [frame.function for frame in answer.frames] == ["length_squared", "raycast"]
+        answer = client.symbolize_one(GOOD_DIGEST, ByKernel("raycast", KernelOffset(0x610)))
+        assert [frame.function for frame in answer.frames] == ["length_squared", "distance_to"]
         assert [record.sha256 for record in client.modules()] == records
         assert daemon.stored() == before
         assert daemon.process.poll() is None
@@ -119,7 +119,7 @@ def test_a_query_for_an_object_that_is_not_there(daemon: Daemon) -> None:
 
 def test_a_query_for_a_kernel_that_is_not_there(daemon: Daemon) -> None:
     with daemon.client() as client:
-        queries = [ByKernel("nobody", KernelOffset(0)), ByKernel("raycast", KernelOffset(0x368))]
+        queries = [ByKernel("nobody", KernelOffset(0)), ByKernel("raycast", KernelOffset(0x610))]
         assert [answer.reason for answer in client.symbolize(GOOD_DIGEST, queries)] == [
             Reason.UNKNOWN_KERNEL,
             Reason.EXACT,

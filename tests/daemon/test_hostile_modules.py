@@ -26,7 +26,7 @@ BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
 GOOD = (BIN / "raycast" / "dg2-opt.dbg").read_bytes()
 DIGEST = hashlib.sha256(GOOD).hexdigest()
 CODE_OBJECT = (BIN.parents[1] / "amdgpu/bin/v4-gfx900.co").read_bytes()
-QUERY = ByKernel("raycast", KernelOffset(0x368))
+QUERY = ByKernel("raycast", KernelOffset(0x610))
 MOST = 512 * MIB
 """What the daemon's own process may take."""
 
@@ -34,7 +34,10 @@ MOST = 512 * MIB
 def answers(daemon: Daemon) -> bool:
     with daemon.client() as client:
         client.add(GOOD)
-        return [frame.function for frame in client.symbolize_one(DIGEST, QUERY).frames] == ["length_squared", "raycast"]
+        return [frame.function for frame in client.symbolize_one(DIGEST, QUERY).frames] == [
+            "length_squared",
+            "distance_to",
+        ]
 
 
 def test_directories_that_multiply_with_files(tmp_path: Path) -> None:

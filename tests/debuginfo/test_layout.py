@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -30,3 +32,11 @@ def test_every_text_section_has_addresses_of_its_own() -> None:
 def test_sizes_that_no_address_space_holds_are_refused() -> None:
     with pytest.raises(Malformed):
         layout.assign(unlinked(1 << 63, 1 << 63, 1 << 63))
+
+
+def test_text_of_a_32_bit_image_has_addresses_of_32_bits() -> None:
+    narrow = replace(unlinked(0x10, 0x20000), address_bits=32)
+    starts = layout.assign(narrow).base.tolist()
+    assert layout.FIRST_BASE_32 == starts[0] < starts[1] < 1 << 32
+    with pytest.raises(Malformed, match="32 bits"):
+        layout.assign(replace(unlinked(1 << 31, 1 << 31), address_bits=32))

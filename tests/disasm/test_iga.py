@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from symd import debuginfo
+from symd.child import confinement
 from symd.child.ending import Ending
 from symd.child.run import Ended
 from symd.config import Limits
-from symd.disasm import disassemble, iga
+from symd.disasm import disassemble, disassembler, iga
 from symd.disasm.ranges import code_ranges
 from symd.errors import SymdError, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import CodeObject, Function
@@ -120,8 +123,8 @@ def test_labels_count_from_the_start_of_the_section() -> None:
 def test_all_objects_of_a_container_go_through_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     require("iga64")
     runs = []
-    real = iga.run_tool
-    monkeypatch.setattr(iga, "run_tool", lambda *words, **more: runs.append(1) or real(*words, **more))
+    real = disassembler.run_tool
+    monkeypatch.setattr(disassembler, "run_tool", lambda *words, **more: runs.append(1) or real(*words, **more))
     codes = objects(KERNELS / "particles" / "dg2-opt.dbg")
     assert len(codes) > 1
     assert all(isinstance(each, Instructions) for each in disassemble(codes))
@@ -159,6 +162,29 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.
     assert result.status == "FAILED_PRECONDITION"
 
 
+def test_the_library_opens_nothing_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A library that tries, in the place of one that damaged code has taken over."""
+    compiler = shutil.which("cc")
+    if compiler is None or not confinement.available():
+        pytest.skip("no C compiler, or this kernel cannot confine")
+    source = """
+        #include <fcntl.h>\n#include <stdio.h>\n#include <sys/socket.h>\n#include <unistd.h>
+        void *kv_create(unsigned gen, void *bytes, size_t size, int *status, char *said, size_t most, unsigned swsb) {
+            int file = open("/etc/passwd", O_RDONLY), made = open("made", O_CREAT | O_WRONLY, 0600);
+            snprintf(said, most, "file %d made %d socket %d child %d", file, made, socket(AF_INET, SOCK_STREAM, 0), fork());
+            *status = 7;
+            return 0;
+        }
+        size_t kv_get_inst_syntax() { return 0; }
+    """
+    command = [compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(tmp_path / "libiga64.so.1")]
+    subprocess.run(command, input=source, text=True, check=True)
+    monkeypatch.setenv("SYMD_TOOLS", str(tmp_path))
+    (result,) = disassemble([made(bytes(16))])
+    assert isinstance(result, SymdError)
+    assert "file -1 made -1 socket -1 child -1" in str(result)
+
+
 def test_a_device_that_the_library_does_not_know_asks_for_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
     require("iga64")
     monkeypatch.setattr(iga, "LIBRARIES", ("libiga64.so.1",))
@@ -174,7 +200,7 @@ def test_a_crash_costs_the_code_that_caused_it_alone(monkeypatch: pytest.MonkeyP
         Ended(Ending(-11), b"0 16 first\n= libiga64.so.1\n0 8 half of the second\n", ""),
         Ended(Ending(0), b"0 16 third\n= libiga64.so.1\n", ""),
     ]
-    monkeypatch.setattr(iga, "run_tool", lambda *_, **__: answers.pop(0))
+    monkeypatch.setattr(disassembler, "run_tool", lambda *_, **__: answers.pop(0))
     first, second, third = disassemble([made(bytes(16)), made(bytes(16)), made(bytes(16))])
     assert isinstance(first, Instructions)
     assert list(first.text) == ["first"]
@@ -184,8 +210,21 @@ def test_a_crash_costs_the_code_that_caused_it_alone(monkeypatch: pytest.MonkeyP
     assert list(third.text) == ["third"]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [b"= one\n= two\n= three\n", b"! x y\n= two\n", b"0 16\xff\n= one\n", b"text\n= one\n", b"0 17 long\n= one\n",
+     b"99999999999999999999 8 far\n= one\n", b"-8 8 before\n= one\n", b"0 0 empty\n= one\n"],
+)  # fmt: skip
+def test_an_answer_without_sense_is_an_error_for_each(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    """Whoever has taken over the child may write anything."""
+    monkeypatch.setattr(disassembler, "run_tool", lambda *_, **__: Ended(Ending(0), answer, ""))
+    results = disassemble([made(bytes(16)), made(bytes(16))])
+    assert [type(each) for each in results] == [ToolFailed, ToolFailed]
+    assert all("makes no sense" in str(each) for each in results)
+
+
 def test_a_child_that_gives_no_answer_is_an_error_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iga, "run_tool", lambda *_, **__: Ended(Ending(1), b"", "Traceback\nno such thing\n"))
+    monkeypatch.setattr(disassembler, "run_tool", lambda *_, **__: Ended(Ending(1), b"", "Traceback\nno such thing\n"))
     results = disassemble([made(bytes(16)), made(bytes(16))])
     assert all(isinstance(each, ToolFailed) and "no such thing" in str(each) for each in results)
 

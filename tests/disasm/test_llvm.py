@@ -12,7 +12,7 @@ import pytest
 
 from symd import debuginfo
 from symd.config import Limits
-from symd.disasm import disassemble, llvm
+from symd.disasm import disassemble, disassembler, llvm
 from symd.disasm.ranges import InstructionBytes, code_ranges
 from symd.errors import DeadlineExceeded, LimitExceeded, ToolCrashed, ToolFailed, ToolMissing, Unsupported
 from symd.model.code import Function, Kernel, Vendor
@@ -120,8 +120,8 @@ def test_hostile_bytes_are_shown_as_what_they_are_to_the_last(size: int) -> None
 def test_many_ranges_of_many_objects_go_through_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     require("llvm-objdump")
     runs = []
-    real = llvm.run_tool
-    monkeypatch.setattr(llvm, "run_tool", lambda *words, **more: runs.append(1) or real(*words, **more))
+    real = disassembler.run_tool
+    monkeypatch.setattr(disassembler, "run_tool", lambda *words, **more: runs.append(1) or real(*words, **more))
     functions = tuple(Function(f"f{at}", 1, at, 4) for at in range(0, 400, 8))
     first = made(bytes.fromhex("000080bf") * 100, vendor=Vendor.AMD, target="gfx900", functions=functions, path="a")
     second = made(bytes.fromhex("000081bf") * 3, vendor=Vendor.AMD, target="gfx900", path="b")
@@ -187,13 +187,13 @@ def test_a_program_that_dies_is_an_error_that_names_the_signal(program) -> None:
 
 
 def test_a_program_that_hangs_is_ended(program) -> None:
-    program("sleep 60")
+    program("while :; do :; done")
     (result,) = disassemble([CODE], limits=Limits(disassembly_seconds=0.3))
     assert isinstance(result, DeadlineExceeded)
 
 
 def test_a_program_that_writes_without_end_is_stopped(program) -> None:
-    program("exec yes")
+    program("while :; do echo yes; done")
     (result,) = disassemble([CODE])
     assert isinstance(result, LimitExceeded)
 
@@ -219,3 +219,14 @@ def test_where_none_knows_it_the_error_names_the_processor(program, monkeypatch:
     (result,) = disassemble([CODE])
     assert isinstance(result, ToolMissing)
     assert "gfx900" in str(result)
+
+
+def test_the_text_of_one_request_is_bounded_by_name() -> None:
+    """Over all runs: two code objects of different processors are two runs."""
+    require("llvm-objdump")
+    codes = [made(bytes(40_000), vendor=Vendor.AMD, target=target) for target in ("gfx900", "gfx90a")]
+    room = Limits(disassembly_size=100_000_000)
+    assert all(isinstance(each, Instructions) for each in disassemble(codes, limits=room))
+    results = disassemble(codes[:1], limits=Limits(disassembly_size=100_000))
+    assert isinstance(results[0], LimitExceeded)
+    assert results[0].metadata == {"limit": "disassembly_size", "value": "100000"}

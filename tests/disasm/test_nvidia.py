@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import stat
 import sys
@@ -22,10 +23,12 @@ from tests.disasm.objects import SAMPLES, made, objects
 BIN = SAMPLES / "cuda" / "bin"
 GOLDEN = Path(__file__).parents[1] / "golden" / "nvdisasm"
 FILES = sorted(path.name.removesuffix(".json") for path in GOLDEN.glob("*.json"))
+PYTHON = os.path.realpath(sys.executable)
+"""A stand-in reads no virtual environment."""
 PLAYER = """\
-#!{python}
+#!{python} -I
 import hashlib, json, sys
-golden = json.load(open({golden!r}))
+golden = json.loads({golden!r})
 text = open(sys.argv[-1], "rb").read()
 base = sys.argv[sys.argv.index("-base") + 1]
 sys.stdout.write("\\t.headerflags\\t@\\"EF_CUDA_SM90\\"\\n" + golden["runs"][hashlib.sha256(text).hexdigest() + " " + base])
@@ -65,7 +68,7 @@ def check(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_instructions_are_those_that_nvdisasm_prints_of_the_whole_file(name: str, program: Install) -> None:
-    program(PLAYER.format(python=sys.executable, golden=str(GOLDEN / f"{name}.json")))
+    program(PLAYER.format(python=PYTHON, golden=(GOLDEN / f"{name}.json").read_text()))
     check(name)
 
 
@@ -102,7 +105,7 @@ def test_hostile_bytes_are_shown_as_what_they_are_to_the_last(size: int) -> None
 
 
 CODE = made(bytes(range(48)), vendor=Vendor.NVIDIA, target="sm_90")
-REFUSES = f"""#!{sys.executable}
+REFUSES = f"""#!{PYTHON} -I
 import sys
 text = open(sys.argv[-1], "rb").read()
 bad = [at for at in range(0, len(text), 16) if text[at] == 16]
@@ -169,3 +172,18 @@ def test_code_for_no_known_architecture_is_refused(program: Install) -> None:
     program(REFUSES)
     (result,) = disassemble([made(bytes(16), vendor=Vendor.NVIDIA, target=None)])
     assert isinstance(result, Unsupported)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "advice"),
+    [
+        ("SM120a", "install the CUDA toolkit, or pip install triton: the newest one"),
+        ("SM61", "CUDA 12 is the last that knows it"),
+        ("SM37", "CUDA 11 is the last that knows it"),
+        ("SM30", "CUDA 10 is the last that knows it"),
+        ("SM20", "CUDA 8 is the last that knows it"),
+    ],
+)
+def test_an_architecture_that_is_not_known_is_one_of_another_toolkit(architecture: str, advice: str) -> None:
+    """Each toolkit's release notes say which architectures it drops: 9 sm_2x, 11 sm_30, 12 sm_35 and 37, 13 those before sm_75."""
+    assert nvidia._which_knows(architecture).startswith(advice)

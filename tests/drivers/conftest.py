@@ -41,7 +41,7 @@ def level_zero(folder: Path):
         source: str, *, timeout: float = 20.0, limits: Limits | None = None, confinement: Confinement | None = None
     ):
         library = folder / "usr/lib/x86_64-linux-gnu/libze_loader.so.1"
-        text = f"#include <stdlib.h>\n#include <stdio.h>\n#include <unistd.h>\n{source}"
+        text = f"#define _GNU_SOURCE\n#include <stdlib.h>\n#include <stdio.h>\n#include <unistd.h>\n{source}"
         command = [compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(library)]
         subprocess.run(command, input=text, text=True, check=True)
         request = GrabRequest("level-zero", "spirv", SPIRV, driver="made", timeout=timeout, label="m.spv")

@@ -8,12 +8,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from symd import errors
 from symd.child import landlock, seccomp
+from symd.child.system_calls import ALLOWED, CHECKED
 from symd.config import Limits
 from symd.drivers import Confinement, confinement, grab, runner
 from symd.model.grabs import GrabRequest
@@ -39,8 +42,9 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def printed(level_zero):
     """What a C function printed before it aborted."""
 
-    def take(body: str, **more: object) -> str:
+    def take(body: str, include: Sequence[str] = (), **more: object) -> str:
         headers = (
+            *include,
             "errno",
             "fcntl",
             "signal",
@@ -54,7 +58,7 @@ def printed(level_zero):
         )
         source = "".join(f"#include <{name}.h>\n" for name in headers)
         with pytest.raises(errors.DriverCrashed) as caught:
-            level_zero(f"{source}int zeInit(int f) {{ {body} fflush(0); abort(); }}", **more)
+            level_zero(f"{source}int zeInit(int f) {{\n{body}\nfflush(0); abort(); }}", **more)
         return caught.value.metadata["output"]
 
     return take
@@ -159,6 +163,90 @@ def test_it_starts_nothing_and_reaches_nobody(printed, attempt: str) -> None:
         assert said == "result -1\n"
 
 
+REFUSED = """
+    chmod fchmod fchmodat chown lchown fchown fchownat utime utimes utimensat futimesat setxattr lsetxattr fsetxattr
+    removexattr lremovexattr fremovexattr getxattr truncate link linkat symlink symlinkat mknod mknodat
+    setrlimit setpriority sched_setscheduler sched_setparam sched_setattr ioprio_set ptrace kcmp process_madvise
+    process_vm_readv process_vm_writev pidfd_open pidfd_send_signal pidfd_getfd migrate_pages move_pages tkill
+    rt_sigqueueinfo rt_tgsigqueueinfo socket socketpair connect bind listen accept sendto sendmsg
+    fork vfork execve execveat unshare setns personality prctl
+    keyctl add_key request_key shmget shmat shmctl semget semop semctl msgget msgsnd msgrcv msgctl
+    mq_open mq_unlink mq_notify perf_event_open bpf userfaultfd io_uring_setup io_uring_enter io_uring_register
+    mount umount2 pivot_root chroot open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr
+    memfd_create memfd_secret name_to_handle_at open_by_handle_at fanotify_init inotify_init1
+    swapon swapoff reboot kexec_load init_module finit_module delete_module iopl ioperm modify_ldt quotactl acct syslog
+    settimeofday adjtimex clock_settime sethostname setdomainname vhangup setuid setgid setsid setpgid setgroups capset
+    landlock_create_ruleset seccomp mlock mlockall vmsplice tee splice lookup_dcookie
+""".split()  # noqa: SIM905 - so they can be read
+
+
+@needs_landlock
+def test_calls_that_computing_does_not_take_are_refused(printed) -> None:
+    """Each with arguments of which the kernel says something else than EPERM, or with which the call would work."""
+    calls = "".join(
+        f"#ifdef SYS_{name}\n errno = 0; if (syscall(SYS_{name}, -7, -7, -7, -7, -7, -7) != -1 || errno != EPERM)"
+        f' printf("{name} %d\\n", errno);\n#endif\n'
+        for name in REFUSED
+    )
+    assert printed('printf("begun\\n");\n' + calls, include=("sys/syscall",)) == "begun\n"
+
+
+@needs_landlock
+@pytest.mark.parametrize(
+    ("attempt", "errno"),
+    [
+        ("syscall(SYS_prlimit64, getppid(), RLIMIT_NOFILE, 0, &limit)", 1),
+        ("syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, 0)", 1),
+        ("syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, &limit)", 0),
+        ("syscall(SYS_sched_setaffinity, getppid(), 8, &bits)", 1),
+        ("syscall(SYS_sched_setaffinity, 0, 8, &bits)", 0),
+        ("fcntl(1, F_SETOWN, getppid())", 1),
+        ("fcntl(1, 10 /* F_SETSIG */, 9)", 1),
+        ("fcntl(1, F_GETFL) < 0", 0),
+        ("ioctl(0, TIOCSTI, &bits)", 1),
+        ("ioctl(0, FIOASYNC, &bits)", 1),
+        ("ioctl(0, 0x40086602 /* FS_IOC_SETFLAGS */, &bits)", 1),
+        ("ioctl(0, 0xC0406400 /* DRM_IOCTL_VERSION */, &bits)", 25),
+        ("prctl(1 /* PR_SET_PDEATHSIG */, 0)", 1),
+        ('prctl(15 /* PR_SET_NAME */, "driver")', 0),
+        ("syscall(SYS_clone, 0x10000000 /* CLONE_NEWUSER */ | SIGCHLD, 0, 0, 0, 0)", 1),
+        ("syscall(435 /* clone3 */, 0, 0)", 38),
+        ("syscall(9999)", 38),
+    ],
+)
+def test_of_other_calls_what_is_its_own_alone(printed, attempt: str, errno: int) -> None:
+    body = f'struct rlimit limit = {{64, 64}}; long bits = 1; errno = 0; long got = {attempt}; printf("%d", got ? errno : 0);'
+    headers = ("sys/syscall", "sys/resource", "sys/ioctl", "sys/prctl")
+    assert int(printed(body, include=headers)) == errno
+
+
+@needs_landlock
+def test_files_that_it_may_not_read_keep_their_modes_owners_and_times(printed, secret: Path) -> None:
+    change = (
+        f'chmod("{secret}", 0666); utimensat(AT_FDCWD, "{secret}", 0, 0); truncate("{secret}", 0);'
+        f' setxattr("{secret}", "user.mark", "x", 1, 0); printf("begun");'
+    )
+    os.utime(secret, (0, 0))
+    assert printed(change, include=("sys/xattr",)) == "begun"
+    now = secret.stat()
+    assert (now.st_mode & 0o777, now.st_mtime, now.st_size, os.listxattr(secret)) == (0o600, 0, len(TEXT), [])
+    printed(change, include=("sys/xattr",), confinement=Confinement.NONE)
+    assert (secret.stat().st_mode & 0o777, secret.stat().st_size) == (0o666, 0)
+
+
+def test_the_numbers_of_calls_are_those_of_the_kernels_headers() -> None:
+    headers = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), Path("/usr/include/asm-generic/unistd.h")
+    if not all(path.exists() for path in headers):
+        pytest.skip("the kernel's headers are not installed")
+    mine, generic = (
+        {name: int(number) for name, number in re.findall(r"#define __NR(?:3264)?_(\w+) (\d+)", path.read_text())}
+        for path in headers
+    )
+    generic["newfstatat"] = generic["fstatat"]
+    for name, numbers in {**ALLOWED, **CHECKED}.items():
+        assert numbers == (mine.get(name), generic.get(name)), name
+
+
 @needs_landlock
 def test_threads_are_started(printed) -> None:
     source = 'void *run() { printf("ran "); return 0; } pthread_t it; printf("%d", pthread_create(&it, 0, run, 0)); '
@@ -212,13 +300,59 @@ def test_a_filter_for_another_interface_of_the_processor_ends_the_process(tmp_pa
     code = 'int main() { int r; __asm__ volatile("int $0x80" : "=a"(r) : "a"(20)); return 0; }'
     program = (
         "import ctypes, sys, symd.child.seccomp as s\n"
-        "library = ctypes.CDLL(sys.argv[1]); s.restrict(); library.main(); print('went on')"
+        "library = ctypes.CDLL(sys.argv[1]); s.restrict(threads=True); library.main(); print('went on')"
     )
     library = str(tmp_path / "l.so")
     subprocess.run([compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=code, text=True, check=True)
     done = subprocess.run([sys.executable, "-c", program, library], check=False, capture_output=True, text=True)
     assert done.returncode == -signal.SIGSYS
     assert "went on" not in done.stdout
+
+
+MIB = 1 << 20
+DISK = Limits(driver_disk=8 * MIB, driver_files=200, driver_threads=20)
+
+
+@needs_landlock
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        ('int f = creat("f", 0600); for (;;) if (write(f, text, sizeof text) < 0) pause();', "driver_disk"),
+        (
+            (
+                'for (int i = 0;; i++) { char n[9]; sprintf(n, "%d", i); int f = creat(n, 0600); if (i > 100) pause();'
+                " for (int j = 0; j < 16; j++) write(f, text, sizeof text); }"
+            ),
+            "driver_disk",
+        ),
+        (
+            (
+                'for (int i = 0;; i++) { int f = creat("f", 0600); unlink("f"); if (i > 100) pause();'
+                " for (int j = 0; j < 16; j++) write(f, text, sizeof text); }"
+            ),
+            "driver_disk",
+        ),
+        ('int f = creat("f", 0600); posix_fallocate(f, 0, 1L << 40); for (;;) pause();', "driver_disk"),
+        ('for (int i = 0; i < 5000; i++) { char n[9]; sprintf(n, "%d", i); mkdir(n, 0); } pause();', "driver_files"),
+        ('for (int i = 0; i < 5000; i++) { mkdir("d", 0700); chdir("d"); } pause();', "driver_files"),
+        (
+            (
+                "pthread_t it; pthread_attr_t small; pthread_attr_init(&small); pthread_attr_setstacksize(&small, 65536);"
+                " for (int i = 0; i < 1000; i++) pthread_create(&it, &small, (void *)pause, 0); pause();"
+            ),
+            "driver_threads",
+        ),
+    ],
+)
+def test_what_it_writes_and_starts_is_bounded(level_zero, body: str, limit: str, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    headers = "".join(f"#include <{name}.h>\n" for name in ("fcntl", "sys/stat", "pthread"))
+    source = f"{headers} static char text[1 << 16]; int zeInit(int flags) {{ {body} }}"
+    with pytest.raises(errors.LimitExceeded) as caught:
+        level_zero(source, limits=DISK)
+    assert caught.value.metadata["limit"] == limit
+    assert not list((tmp_path / "tmp").iterdir()), "nothing is left, however deep and unreadable"
 
 
 KERNEL = "kernel void f(global int *a) { a[0] = 1; }"

@@ -7,11 +7,13 @@ import struct
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from symd import errors
+from symd.child.cancellation import Cancelled
 from symd.config import Limits
 from symd.drivers import grab, runner
 from symd.model.grabs import GrabRequest
@@ -121,6 +123,12 @@ def test_a_level_zero_crash_says_which_packages_bring_it(child) -> None:
     assert "apt-get install intel-opencl-icd libze1" in caught.value.hint
 
 
+def test_a_build_that_fails_without_a_word_may_have_lacked_memory(child) -> None:
+    child("failure(reason='BUILD_FAILED', message='no', build_log='')")
+    with pytest.raises(errors.BuildFailed, match=r"gave no reason.*driver_memory"):
+        grab(request(), LIMITS)
+
+
 def test_a_hang_is_ended_with_everything_it_started(child, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     child(f"""
@@ -134,6 +142,43 @@ def test_a_hang_is_ended_with_everything_it_started(child, tmp_path: Path) -> No
         grab(request(timeout=0.5), LIMITS)
     assert "give it more time" in caught.value.hint
     assert not _runs(int(pid.read_text()))
+
+
+def test_a_build_that_nobody_waits_for_is_ended(child, tmp_path: Path) -> None:
+    pid, leave = tmp_path / "pid", []
+    child(
+        f"open({str(pid)!r}, 'w').write(str(os.getpid())); os.rename({str(pid)!r}, {str(pid) + '.there'!r}); signal.pause()"
+    )
+
+    def when_unwanted(callback) -> bool:
+        leave.append(callback)
+        return True
+
+    with ThreadPoolExecutor(1) as threads:
+        grabbing = threads.submit(grab, request(), LIMITS, when_unwanted=when_unwanted)
+        there = Path(f"{pid}.there")
+        while not there.exists() and not grabbing.done():
+            time.sleep(0.01)
+        leave[0]()
+        with pytest.raises(Cancelled):
+            grabbing.result(timeout=15)
+    assert not _runs(int(there.read_text()))
+    leave[0]()  # the call ends later than the driver
+
+
+def test_one_that_nobody_waited_for_already_is_not_begun(child, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    child(f"open({str(mark)!r}, 'w')")
+    with pytest.raises(Cancelled):
+        grab(request(), LIMITS, when_unwanted=lambda _: False)
+    assert not mark.exists()
+
+
+def test_limits_of_disk_and_threads_name_themselves(child) -> None:
+    child("frame(b'C', b'clBuildProgram')\nwhile True: open(str(time.monotonic_ns()), 'w')")
+    with pytest.raises(errors.LimitExceeded, match=r"more than 100 files and folders.*raise driver_files") as caught:
+        grab(request(), Limits(driver_files=100))
+    assert caught.value.metadata == {"limit": "driver_files", "value": "100"}
 
 
 def _runs(pid: int) -> bool:
@@ -153,6 +198,14 @@ def test_the_service_s_own_limit_bounds_the_time_that_was_asked_for(child) -> No
     child("time.sleep(60)")
     with pytest.raises(errors.DriverTimeout, match=r"0\.25 seconds"):
         grab(request(timeout=50.0), Limits(driver_seconds=0.25))
+
+
+def test_a_longer_time_than_the_limit_is_refused_by_name_and_not_cut_in_silence(child) -> None:
+    child(GOOD)
+    with pytest.raises(errors.LimitExceeded, match="240 seconds is more than driver_seconds, 120") as caught:
+        grab(request(timeout=240.0), Limits())
+    assert caught.value.metadata["limit"] == "driver_seconds"
+    assert grab(request(timeout=240.0), Limits(driver_seconds=240.0)).debug_data == b"debug"
 
 
 def test_a_hang_after_the_answer_loses_nothing(child) -> None:

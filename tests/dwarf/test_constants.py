@@ -28,6 +28,7 @@ NOT_IN_PYELFTOOLS = {
     "DW_OP_INTEL_push_simd_lane",
     "DW_OP_INTEL_regs",
     "DW_OP_INTEL_regval_bits",
+    "DW_OP_LLVM_user",
     "DW_TAG_template_type_parameter",
     "DW_TAG_template_value_parameter",
 }

@@ -192,6 +192,24 @@ def test_an_inlined_call_in_a_function_without_ranges_still_has_its_parent():
     assert scopes.range_scope.tolist() == [1]
 
 
+def test_inlined_calls_that_do_not_say_where_their_code_is_stand_in_their_functions():
+    """Not those of functions without code."""
+    deep = Die("inlined_subroutine", [At("name", "string", "deep")])
+    calls = [
+        Die("inlined_subroutine", [At("name", "string", "lost"), At("call_line", "data1", 7)], [deep]),
+        Die("inlined_subroutine", [At("name", "string", "inner"), *_code(2, 2)], [deep]),
+    ]
+    functions = [
+        Die("subprogram", [At("name", "string", "abstract")], [calls[0]]),
+        Die("subprogram", [At("name", "string", "outer"), *_code(0, 8)], [Die("lexical_block", [], calls)]),
+    ]
+    scopes = _scopes(Die("compile_unit", [], functions))
+    assert [scopes.names[number] for number in scopes.name] == ["outer", "lost", "deep", "inner", "deep"]
+    assert scopes.parent.tolist() == [NO_PARENT, 0, 1, 0, 3]
+    assert scopes.range_scope.tolist() == [0, 3]
+    assert scopes.call_line.tolist() == [0, 7, 0, 0, 0]
+
+
 def test_a_subprogram_inside_another_is_a_function_of_its_own():
     inner = Die("subprogram", [At("name", "string", "inner"), *_code(4, 4)])
     scopes = _scopes(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from symd.indexes import MAX_ATTEMPTS
 from symd.model.breakpoints import Breakpoint, SourceLine, Watching
 from symd.reading.reader import InProcessReader
 from symd.store import Store
+from symd.store.catalogue import newest
 
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
 RAYCAST = (BIN / "raycast" / "dg2-opt.dbg").read_bytes()
@@ -176,3 +179,31 @@ def test_engines_over_one_store_take_turns_and_build_once(tmp_path: Path) -> Non
         assert set(threads.map(ask, readers)) == {DIGEST}
     assert sum(reader.asked for reader in readers) == 1
     assert list((tmp_path / "incoming").iterdir()) == []
+
+
+def counted(root: Path) -> list[tuple[str, int]]:
+    with closing(sqlite3.connect(newest(root))) as connection:
+        return connection.execute("SELECT sha256, count FROM attempts").fetchall()
+
+
+def test_a_module_that_is_gone_when_its_index_begins_is_not_counted(tmp_path: Path) -> None:
+    """As when another process removes it at that moment, and this one is killed then."""
+    with Store(tmp_path) as store:
+        with store.attempt(DIGEST, VERSION):
+            assert counted(tmp_path) == []
+        store.put(RAYCAST)
+        with store.attempt(DIGEST, VERSION):
+            assert counted(tmp_path) == [(DIGEST, 1)]
+            store.remove(DIGEST)
+        assert counted(tmp_path) == []
+
+
+def test_what_a_kill_left_of_an_attempt_goes_with_the_module_for_which_there_is_no_room(tmp_path: Path) -> None:
+    with Store(tmp_path, Limits(store_size=len(RAYCAST) + 10)) as store:
+        store.put(RAYCAST)
+        with store.attempt(DIGEST, VERSION):
+            pass  # a kill: nobody says how it ended
+        assert counted(tmp_path) == [(DIGEST, 1)]
+        store.put(bytes(20))
+        assert store.missing([DIGEST]) == [DIGEST]
+        assert counted(tmp_path) == []

@@ -18,7 +18,7 @@ from symd.store.inspection import Kind, inspect
 BIN = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
 RAYCAST = (BIN / "raycast" / "dg2-opt.dbg").read_bytes()
 DIGEST = hashlib.sha256(RAYCAST).hexdigest()
-QUERY = ByKernel("raycast", KernelOffset(0x368))
+QUERY = ByKernel("raycast", KernelOffset(0x610))
 
 
 def flip(path: Path, at: int = 5000) -> None:

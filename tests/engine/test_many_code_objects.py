@@ -41,9 +41,16 @@ def test_one_kernel_is_answered_as_the_whole_index_answers_it(container: bytes, 
             expected = list(symbolize(whole, queries(number)))
             assert list(engine.symbolize(digest, queries(number))) == expected
             assert [engine.symbolize_one(digest, query) for query in queries(number)] == expected
-        assert engine.symbolize_one(digest, ByKernel("nobody", KernelOffset(0))).reason is Reason.UNKNOWN_KERNEL
         assert engine.store.index(digest, index_version()) is None
         assert engine.module(digest) == whole.summary
+        assert engine.store.index(digest, index_version()) is not None
+
+
+def test_a_name_that_no_kernel_has_is_looked_for_in_the_whole_index(container: bytes, tmp_path: Path) -> None:
+    """Functions have names too, and an unknown one is answered with those that are like it."""
+    with Engine(Store(tmp_path)) as engine:
+        digest = engine.add(container).sha256
+        assert engine.symbolize_one(digest, ByKernel("nobody", KernelOffset(0))).reason is Reason.UNKNOWN_KERNEL
         assert engine.store.index(digest, index_version()) is not None
 
 

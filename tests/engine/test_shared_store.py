@@ -26,7 +26,7 @@ def eventually_gone(engine: Engine, digest: str) -> bool:
     deadline = time.monotonic() + LONG
     while time.monotonic() < deadline:
         try:
-            engine.symbolize_one(digest, ByKernel("raycast", KernelOffset(0x368)))
+            engine.symbolize_one(digest, ByKernel("raycast", KernelOffset(0x610)))
         except ModuleNotFound:
             return True
         time.sleep(0.05)
@@ -36,7 +36,7 @@ def eventually_gone(engine: Engine, digest: str) -> bool:
 def test_what_one_removes_the_other_forgets(tmp_path: Path) -> None:
     with Engine(Store(tmp_path)) as one, Engine(Store(tmp_path)) as other:
         digest = one.add(RAYCAST).sha256
-        assert other.symbolize_one(digest, ByKernel("raycast", KernelOffset(0x368))).reason is Reason.EXACT
+        assert other.symbolize_one(digest, ByKernel("raycast", KernelOffset(0x610))).reason is Reason.EXACT
         one.remove(digest)
         assert eventually_gone(other, digest)
 
@@ -44,7 +44,7 @@ def test_what_one_removes_the_other_forgets(tmp_path: Path) -> None:
 def test_what_one_evicts_both_forget(tmp_path: Path) -> None:
     with Engine(Store(tmp_path)) as other, Engine(Store(tmp_path, Limits(store_size=30_000))) as one:
         digest = one.add(RAYCAST).sha256
-        assert other.symbolize_one(digest, ByKernel("raycast", KernelOffset(0x368))).reason is Reason.EXACT
+        assert other.symbolize_one(digest, ByKernel("raycast", KernelOffset(0x610))).reason is Reason.EXACT
         one.store.put(bytes(30_000))
         for engine in (one, other):
             assert eventually_gone(engine, digest)
@@ -93,6 +93,6 @@ def test_a_module_that_finds_no_room_is_not_remembered_as_a_failure(tmp_path: Pa
 def test_a_module_whose_index_finds_no_room_is_answered_for_all_the_same(tmp_path: Path) -> None:
     with Engine(Store(tmp_path, Limits(store_size=len(RAYCAST) + 100))) as engine:
         digest = engine.add(RAYCAST).sha256
-        assert engine.symbolize_one(digest, ByKernel("raycast", KernelOffset(0x368))).reason is Reason.EXACT
+        assert engine.symbolize_one(digest, ByKernel("raycast", KernelOffset(0x610))).reason is Reason.EXACT
         assert not list(tmp_path.rglob("*.idx"))
         assert not list((tmp_path / "incoming").iterdir())

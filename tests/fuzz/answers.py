@@ -14,10 +14,10 @@ from symd import containers
 from symd.config import Limits
 from symd.errors import DataLoss
 from symd.index import Index
+from symd.index.file_index import FileIndex
 from symd.index.module import build_index, decoded_objects, described
 from symd.index.module_tables import DecodedObject
 from symd.index.partial import PartialIndex
-from symd.indexes import FileIndex
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer
 from symd.model.breakpoints import SourceLine

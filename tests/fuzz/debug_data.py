@@ -28,6 +28,7 @@ from symd.dwarf import DebugSections, line_interpreter, line_program
 from symd.dwarf.forms import Widths
 from symd.dwarf.line_header import LineHeader, read_headers
 from symd.dwarf.line_program import ProgramRows
+from symd.dwarf.sections import ELF_NAMES
 from symd.dwarf.strings import StringReader
 from symd.dwarf.warnings import Warnings
 from symd.model.code import CodeObject, DebugScheme, RelocationScheme, Section, Vendor
@@ -41,19 +42,7 @@ from tests.fuzz.elf_sections import section_of
 from tests.fuzz.target import Refused, Target, fitting
 
 LIMITS = Limits()
-NAMES = (
-    ".debug_info",
-    ".debug_abbrev",
-    ".debug_line",
-    ".debug_str",
-    ".debug_line_str",
-    ".debug_str_offsets",
-    ".debug_addr",
-    ".debug_ranges",
-    ".debug_rnglists",
-    ".debug_loc",
-    ".debug_loclists",
-)
+NAMES = ELF_NAMES
 """The parts of a bundle, after one that says where the text is."""
 _PARTS = 1 + len(NAMES)
 _LINES = (".debug_line", ".debug_line_str", ".debug_str")

@@ -25,6 +25,7 @@ from symd.v1 import (
     symbol_service_pb2,
     variable_service_pb2,
 )
+from symd.v1.query_pb2 import Query
 from symd.wire import (
     aliases,
     batches,
@@ -34,6 +35,7 @@ from symd.wire import (
     grabs,
     line_tables,
     listings,
+    module_events,
     modules,
     names,
     resource_names,
@@ -51,7 +53,7 @@ LIMITS = Limits()
 
 def _page(request: module_service_pb2.ListKernelsRequest) -> None:
     resource_names.module_digest(request.parent, "parent")
-    slice_page(range(100), request.parent, request.page_size, request.page_token)
+    slice_page(range(100), request.parent, request.page_size, request.page_token, lambda at: Query(address=at))
 
 
 DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
@@ -67,6 +69,7 @@ DECODERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (context_service_pb2.RecordEventsRequest, contexts.from_record_request),
     (alias_service_pb2.CreateAliasesRequest, aliases.from_create_request),
     (alias_service_pb2.GetAliasRequest, aliases.from_key),
+    (module_service_pb2.WatchModulesRequest, module_events.from_watch_request),
     (module_service_pb2.UpdateModuleRequest, modules.from_update_request),
     (listing_service_pb2.ReadSourcesRequest, sources.from_request),
     (module_service_pb2.GrabModuleRequest, lambda request: grabs.from_grab_request(request, 10.0)),

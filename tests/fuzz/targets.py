@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.fuzz import answers, debug_data, formats, requests
+from tests.fuzz import answers, cores, debug_data, formats, requests
 from tests.fuzz.target import Target
 
 TARGETS: Mapping[str, Target] = {
     **formats.TARGETS,
     **debug_data.TARGETS,
+    **cores.TARGETS,
     **requests.TARGETS,
     **answers.TARGETS,
 }

@@ -5,11 +5,14 @@ defect, and stays below its memory."""
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -37,17 +40,24 @@ MEMORY = 512 * MIB
 """What the daemon's own process may have resident at any time."""
 A_LIFE = 60
 """Inputs between one start of the daemon and the next."""
+CLIENTS = 3
+"""Inputs that are tried at a time: one alone leaves the daemon's processes waiting for each other."""
+_LIVES_A_STORE = 20
+"""Daemons that live one after the other on one store; the next has a new one, so that a long run needs no more room."""
+_SHARED_MEMORY = Path("/dev/shm")
+"""Where the store is, if that is there: what a process leaves when it is killed is the same as on a disk, and half of an
+upload's time would go into waiting for one."""
 SECONDS_EACH = 150.0
 """A call's deadline: past every limit of time that the daemon has."""
 _REMEMBERED = 5
-"""Modules of a life whose answers the next ones give again."""
+"""Modules of a life whose answers the next ones over its store give again."""
 _SECTION = BySection(1, SectionOffset(16))
 """A place that many an image has, whatever its kernels are called."""
 
 
 @dataclass
 class Through:
-    """Files through daemons that live one after the other on the store in ``folder``."""
+    """Files through daemons that live one after the other on stores below ``folder``."""
 
     seed: int
     folder: Path
@@ -60,11 +70,18 @@ class Through:
     defects: list[Defect] = field(default_factory=list)
     remembered: dict[str, tuple[Query, Answer]] = field(default_factory=dict)
     alike: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, seconds: float) -> None:
+        TARGETS["everything"].seeds()
         end, life = time.monotonic() + seconds, 0
         while time.monotonic() < end:
-            with serving(self.folder, f"daemon-{life}") as daemon:
+            store = self.folder / str(life // _LIVES_A_STORE)
+            if not store.exists():
+                shutil.rmtree(self.folder / str(life // _LIVES_A_STORE - 1), ignore_errors=True)
+                store.mkdir(mode=0o700)
+                self.remembered.clear()
+            with serving(store, f"daemon-{life}") as daemon:
                 self._live(daemon, end)
                 self._end(daemon, gently=life % 2 == 0)
             life += 1
@@ -72,22 +89,32 @@ class Through:
     def _live(self, daemon: Daemon, end: float) -> None:
         with daemon.client(SECONDS_EACH) as client:
             self._asked_again(client)
-            for _ in range(A_LIFE):
-                data = TARGETS["everything"].mutated(random.Random(f"{self.seed}/through/{self.number}"))
-                self.number += 1
-                self._tried(daemon, client, data)
-                if time.monotonic() > end or daemon.process.poll() is not None:
-                    return
+        last = self.number + A_LIFE
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            list(pool.map(lambda _: self._one_after_another(daemon, end, last), range(CLIENTS)))
+
+    def _one_after_another(self, daemon: Daemon, end: float, last: int) -> None:
+        """What one client tries, until the inputs of this life are all taken."""
+        with daemon.client(SECONDS_EACH) as client:
+            while time.monotonic() < end and daemon.process.poll() is None:
+                with self.lock:
+                    number = self.number
+                    if number == last:
+                        return
+                    self.number += 1
+                self._tried(
+                    daemon, client, TARGETS["everything"].mutated(random.Random(f"{self.seed}/through/{number}"))
+                )
 
     def _tried(self, daemon: Daemon, client: Client, data: bytes) -> None:
         before, began = len(daemon.said()), time.monotonic()
         module = self._call(data, "add", partial(client.add, data))
-        if module is None:
-            self.refused += 1
-        else:
-            self.answered += 1
+        if module is not None:
             self._ask(client, module, data)
-        self.slowest = max(self.slowest, time.monotonic() - began)
+        with self.lock:
+            self.answered += module is not None
+            self.refused += module is None
+            self.slowest = max(self.slowest, time.monotonic() - began)
         said = daemon.said()[before:]
         if said or daemon.process.poll() is not None:
             self._keep(
@@ -100,22 +127,26 @@ class Through:
         for what, ask in _questions(client, module):
             self._call(data, what, ask)
         query = next(iter(_places(module)), None)
-        if query is not None and len(self.remembered) < _REMEMBERED * (1 + self.number // A_LIFE):
+        lives = 1 + self.number // A_LIFE % _LIVES_A_STORE
+        if query is not None and len(self.remembered) < _REMEMBERED * lives:
             answer = self._call(data, "symbolize", partial(client.symbolize_one, digest, query))
             if answer is not None:
-                self.remembered[digest] = query, answer
+                with self.lock:
+                    self.remembered[digest] = query, answer
 
     def _call(self, data: bytes, what: str, ask: Callable[[], Found]) -> Found | None:
         """What was answered; None for a refusal. Any other end is kept as a defect."""
         try:
             found = ask()
         except SymdError as error:
-            self.statuses[error.status] += 1
+            with self.lock:
+                self.statuses[error.status] += 1
             outside = isinstance(error, DriverFailed | ToolFailed)
             if error.status not in CONTRACT and not outside:
                 self._keep(data, f"{what}: {error.status}, {error.reason}: {error}")
             return None
-        self.statuses["OK"] += 1
+        with self.lock:
+            self.statuses["OK"] += 1
         return found
 
     def _asked_again(self, client: Client) -> None:
@@ -141,9 +172,10 @@ class Through:
             self._keep(b"", f"SIGTERM ended the daemon with {code}")
 
     def _keep(self, data: bytes, why: str) -> None:
-        path = keep(self.out / "finds" / "through", data, why, self.alike)
-        if path is not None:
-            self.defects.append(Defect(why, path))
+        with self.lock:
+            path = keep(self.out / "finds" / "through", data, why, self.alike)
+            if path is not None:
+                self.defects.append(Defect(why, path))
 
 
 def _places(module: ModuleSummary) -> Iterator[Query]:
@@ -181,7 +213,8 @@ def _all(ask: Callable[[], object]) -> int:
 
 def run(seed: int, seconds: float, out: Path) -> tuple[State, list[Defect]]:
     """What came of it, with the statuses printed."""
-    with tempfile.TemporaryDirectory(prefix="symd-fuzz-") as folder:
+    where = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="symd-fuzz-", dir=where) as folder:
         done = Through(seed, Path(folder), out)
         done.run(seconds)
     print("through: " + ", ".join(f"{count} {status}" for status, count in done.statuses.most_common()), flush=True)

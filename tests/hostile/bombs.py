@@ -16,11 +16,12 @@ MIB = 1 << 20
 
 
 def line_table(directory: bytes, files: int) -> bytes:
-    """A line table of DWARF 5 with one directory and so many files of a one-letter name in it, and no rows."""
+    """A line table of DWARF 5 with one directory and so many files of a one-letter name in it, and one row."""
     content = bytes((1, 1, 1, 251, 14, 13)) + bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1))
     content += b"\x01\x01\x08" + uleb(1) + directory + b"\0"
     content += b"\x02\x01\x08\x02\x0b" + uleb(files) + b"f\0\0" * files
     rest = b"\x05\x00\x08\x00" + len(content).to_bytes(4, "little") + content
+    rest += b"\0\x09\x02" + bytes(8) + b"\x01" + b"\x02\x08" + b"\0\x01\x01"  # address 0, a row, 8 bytes on, the end
     return len(rest).to_bytes(4, "little") + rest
 
 

@@ -13,8 +13,8 @@ from symd import containers
 from symd.config import Limits
 from symd.debuginfo.depth import deeper_than
 from symd.index import Index
+from symd.index.file_index import FileIndex
 from symd.index.module import build_index
-from symd.indexes import FileIndex
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.debug_info import NO_PARENT, Scopes
 from symd.model.identities import Digest

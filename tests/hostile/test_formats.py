@@ -195,6 +195,7 @@ def siblings(name: str, healthy: str) -> list[str]:
         healthy.replace(":1", ":0"),
         healthy.replace("m1", "m0"),
         healthy.replace("k1", "k0"),
+        healthy.replace("gfx1", "gfx0"),
     ]
 
 

@@ -102,6 +102,19 @@ def test_a_packed_table_that_numbers_nothing_is_damage(
         assert index.rows if name == "row_data" else index.functions
 
 
+@pytest.mark.parametrize(("field", "value"), [("line", 1 << 32), ("column", 1 << 32), ("flags", 1 << 8)])
+def test_a_row_of_larger_numbers_than_rows_have_is_damage(
+    columns: Mapping[str, Column], field: str, value: int
+) -> None:
+    one = RowTable(*(np.array([value if each == field else 0], np.uint64) for each in RowTable._fields))
+    file = encode(
+        {**columns, "object_rows": np.ones(1, np.uint8), "row_data": np.frombuffer(pack_table(one), np.uint8)}
+    )
+    index = Index.checked(file)
+    with pytest.raises(DataLoss, match="not there"):
+        assert index.rows
+
+
 def test_the_word_of_the_header_that_says_nothing_is_zero(columns: Mapping[str, Column]) -> None:
     """It stands before what the checksum covers: any other byte of a file is known to have changed."""
     file = bytearray(encode(columns))

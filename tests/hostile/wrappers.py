@@ -11,6 +11,7 @@ import zstandard
 
 from tests.builders.elf import AX, COMPRESSED, Section, build_elf
 from tests.builders.igc import DEVICE_DEBUG, DebugRecord, debug_container, neo_elf
+from tests.builders.kpack import kernel_pack
 from tests.containers.llvm.test_offload_binary import binary, compressed
 from tests.containers.llvm.test_offload_bundle import DEVICE, bundle, packed
 from tests.containers.nvidia.test_fatbin import LZ4, ZSTD, container, entry
@@ -49,6 +50,7 @@ WRAPPERS: dict[str, Callable[..., bytes]] = {
     "cuda-fatbin": lambda *contents: container(*map(entry, contents)),
     "offload-binary": binary,
     "archive": in_archive,
+    "kpack": lambda *contents: kernel_pack(*(("lib.so#0", f"gfx{n}", data) for n, data in enumerate(contents))),
     "host-elf": in_host,
     "igc-debug": lambda *contents: debug_container([DebugRecord(f"k{n}", data) for n, data in enumerate(contents)]),
     "neo-elf": lambda *contents: neo_elf([(DEVICE_DEBUG, data) for data in contents]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -11,12 +12,19 @@ from importlib.metadata import packages_distributions
 from tests.house.test_layers import ROOT
 
 PROJECT = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
+EXTRA = PROJECT["optional-dependencies"]["otel"]
 NAMESPACES = {
     "google.protobuf": "protobuf",
     "google.rpc": "googleapis-common-protos",
     "google.api": "googleapis-common-protos",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "opentelemetry.exporter": "opentelemetry-exporter-otlp-proto-grpc",
+    "opentelemetry.trace": "opentelemetry-api",
 }
 """Packages below the one name that several distributions share."""
+INJECTED = ROOT / "capture" / "injected"
+"""Files that are put into other people's programs, where they stand for themselves."""
+STANDING_ALONE = {path.stem for path in INJECTED.glob("*.py")} | {"sitecustomize"}
 
 
 def normal(name: str) -> str:
@@ -39,15 +47,38 @@ def imported_modules() -> set[str]:
 def distributions_of(module: str) -> set[str]:
     """The distributions that a module may come from; none for the standard library and for symd itself."""
     top = module.split(".", maxsplit=1)[0]
-    if top in sys.stdlib_module_names or top == "symd":
+    if top in sys.stdlib_module_names | STANDING_ALONE or top == "symd":
         return set()
     named = {owner for prefix, owner in NAMESPACES.items() if f"{module}.".startswith(f"{prefix}.")}
-    if named or top == "google":
+    if named or top in ("google", "opentelemetry"):
         return named
     return {normal(name) for name in packages_distributions()[top]}
 
 
 def test_every_dependency_is_imported_and_every_import_is_a_dependency() -> None:
-    said = {normal(re.split(r"[^\w.-]", requirement)[0]) for requirement in PROJECT["dependencies"]}
     used = {owner for module in imported_modules() for owner in distributions_of(module)}
-    assert said == used
+    assert names(PROJECT["dependencies"]) | names(EXTRA) == used
+
+
+def test_what_stands_alone_imports_python_alone() -> None:
+    for path in INJECTED.glob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        named = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+        named |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+        tops = {name.partition(".")[0] for name in named}
+        assert tops <= sys.stdlib_module_names | STANDING_ALONE | {"__future__"}, path
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {normal(re.split(r"[^\w.-]", requirement)[0]) for requirement in requirements}
+
+
+def test_what_an_extra_brings_is_imported_by_one_module_that_is_imported_late() -> None:
+    importing = [
+        path
+        for path in ROOT.rglob("*.py")
+        if re.search(r"^\s*(from|import) opentelemetry", path.read_text(), re.MULTILINE)
+    ]
+    assert importing == [ROOT / "service" / "spans.py"]
+    program = "import sys, symd.cli.serve, symd.service; sys.exit('opentelemetry' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False, cwd=ROOT.parent, timeout=60).returncode == 0

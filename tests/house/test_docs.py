@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,34 @@ def test_what_a_document_imports_can_be_imported(document: Path) -> None:
         if isinstance(node, ast.ImportFrom):
             module = import_module(node.module or "")
             assert not [name.name for name in node.names if not hasattr(module, name.name)], node.module
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_what_a_document_links_to_is_there(document: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)", document.read_text())
+    for path, anchor in links:
+        target = (document.parent / path).resolve() if path else document
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_commands_that_give_figures_again_are_there(document: Path) -> None:
+    for command in re.findall(r"`((?:pytest|python|make) [^`]+)`", document.read_text()):
+        words = command.split()
+        files = [word for word in words[1:] if re.fullmatch(r"(tests|tools|benchmarks|samples)/[\w/.-]+", word)]
+        modules = [words[index + 1] for index, word in enumerate(words) if word == "-m" and words[0] == "python"]
+        targets = [words[1]] if words[0] == "make" and words[1].islower() else []
+        assert not [file for file in files if not (ROOT / file).exists()], command
+        assert not [module for module in modules if find_spec(module) is None], command
+        assert not [target for target in targets if f"\n{target}:" not in (ROOT / "Makefile").read_text()], command
+        if words[0] == "pytest" and "-k" in words:
+            wanted = words[words.index("-k") + 1]
+            files = [file for file in files if file.endswith(".py")]
+            assert wanted.isupper() or any(wanted in (ROOT / file).read_text() for file in files), command

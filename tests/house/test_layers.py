@@ -14,6 +14,7 @@ ORDER = (
     "model",
     "config",
     "budget",
+    "credential_file",
     "api",
     "elf",
     "spirv",
@@ -24,12 +25,15 @@ ORDER = (
     "index",
     "store",
     "query",
+    "cores",
+    "fault_text",
     "reading",
     "contexts",
     "spirv_check",
     "child",
     "drivers",
     "disasm",
+    "capture",
     "indexes",
     "engine",
     "verify",
@@ -48,10 +52,11 @@ ONLY_IN = {
     "grpc_health": {"service", "client"},
     "grpc_reflection": {"service"},
     "grpc_status": {"service", "client"},
+    "opentelemetry": {"service"},
     "google": {"v1", "wire", "service", "client"},
     "elftools": {"verify"},
-    "ctypes": {"child", "drivers", "disasm"},
-    "socket": {"service", "client", "cli"},
+    "ctypes": {"capture", "child", "drivers", "disasm", "service"},
+    "socket": {"capture", "child", "service", "client", "cli"},
     "sqlite3": {"store"},
     "subprocess": {"child"},
     "resource": {"child"},
@@ -96,7 +101,7 @@ def test_the_words_import_nothing_else_of_symd(room_name: str, allowed: tuple[st
     assert not [name for name in foreign if not name.startswith(allowed or ("nothing",))]
 
 
-THE_CONTRACT = {"errors", "model", "config", "api", "v1", "wire", "channel"}
+THE_CONTRACT = {"errors", "model", "config", "credential_file", "api", "v1", "wire", "channel"}
 """What whoever talks to a daemon may know of symd; the client besides itself."""
 
 

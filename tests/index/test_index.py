@@ -44,9 +44,17 @@ class Program:
         found = None
         for sequence in self.sequences:
             for (start, line), (end, _) in pairwise(sequence):
-                if start <= address < end:
+                if start <= address < self.row_end(start, end):
                     found = (start, line)
         return found
+
+    def row_end(self, start: int, end: int) -> int:
+        """Where the function symbols end in which the row begins, if nothing else is known of what it has behind them."""
+        symbols = [(first, min(first + size, SIZE)) for first, size in self.functions]
+        cut = max((stop for first, stop in symbols if first <= start), default=0)
+        known = [*symbols, *(span for scope in self.scopes for span in scope.ranges)]
+        nobodys = not any(first < end and stop > cut for first, stop in known)
+        return cut if start < cut < end and nobodys else end
 
     def scope_at(self, address: int) -> int:
         covering = [n for n, scope in enumerate(self.scopes) if any(a <= address < b for a, b in scope.ranges)]
@@ -162,7 +170,7 @@ def programs(draw: st.DrawFn) -> Program:
 @settings(max_examples=300, deadline=None)
 @given(programs())
 def test_every_address_has_the_naive_answer(program: Program) -> None:
-    index = program.index()
+    index = program.index().read(as_written=True)
     answers = symbolize_column(index, np.arange(0x1000, 0x1000 + SIZE, dtype=np.uint64))
     for address in range(SIZE):
         answer = answers[address]

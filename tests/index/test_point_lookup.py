@@ -40,7 +40,7 @@ def point_lookup(positions: list[int]) -> PointLookup:
         "frame_file": np.array([1], np.uint8),
         "string_ends": np.array([0, 1], np.uint8),
         "string_data": np.frombuffer(b"f", np.uint8),
-        **encode_starts(np.array(positions, np.uint64)),
+        **encode_starts([np.array(positions, np.uint64)]),
     }
     return PointLookup(Columns(decode(encode(columns))), Lines())  # type: ignore[arg-type] # what is asked of it
 
@@ -61,8 +61,17 @@ def test_a_bounded_number_of_answers_is_kept() -> None:
 
 
 SAMPLES = Path(__file__).parents[2] / "samples"
+
+
+ENDINGS = {".co", ".cubin", ".dbg", ".fatbin", ".spv", ".zebin"}
+
+
+def _files(kind: str) -> list[Path]:
+    return sorted(path for path in (SAMPLES / kind / "bin").rglob("*") if path.suffix in ENDINGS)
+
+
 SOME = sorted(
-    path for kind in ("amdgpu", "cuda", "spirv", "kernels") for path in list((SAMPLES / kind / "bin").rglob("*"))[:12]
+    path for kind in ("amdgpu", "cuda", "spirv", "kernels") for path in _files(kind)[:12]
     if path.is_file()
 )  # fmt: skip
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from symd.containers.lazy import LazyMapping, LazySequence
 from symd.errors import DataLoss
-from symd.index.summary import pack, unpack
+from symd.index import summary as index_summary
+from symd.index.summary import PackedFacts, pack, unpack
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 
 VALUES = st.recursive(
@@ -104,3 +105,38 @@ def test_damage_costs_an_answer_or_lost_data(data):
     damaged[at] = data.draw(st.integers(0, 255))
     with suppress(DataLoss):
         unpack(bytes(damaged))
+
+
+@pytest.fixture
+def long(monkeypatch):
+    """Every summary is taken for a long one."""
+    monkeypatch.setattr(index_summary, "_LONG", 0)
+
+
+@pytest.mark.usefixtures("long")
+def test_of_a_long_summary_the_facts_of_kernels_wait():
+    facts = {"n": [1 << 70], "name": "\ud800", "arguments": [{"size": 8}, {}]}
+    packed = pack(with_facts(facts))
+    back = unpack(packed)
+    waiting = back.objects[0].kernels[0].facts
+    assert isinstance(waiting, PackedFacts)
+    assert back == with_facts(facts)
+    assert pack(back) == packed
+    assert list(waiting.items()) == list(facts.items())
+    assert waiting.plain() is not waiting.plain()
+
+
+@pytest.mark.usefixtures("long")
+@pytest.mark.parametrize("change", [lambda data: data[:-3], lambda data: data + b"\0", lambda data: b"\x90" + data[1:]])
+def test_a_long_summary_that_is_damaged_is_refused(change):
+    with pytest.raises(DataLoss, match="summary"):
+        unpack(change(pack(MODULE)))
+
+
+@pytest.mark.usefixtures("long")
+def test_facts_that_are_damaged_say_so_when_somebody_looks():
+    packed = pack(with_facts({"name": "registers"}))
+    at = packed.rindex(b"registers", 0, packed.rindex(b"registers"))
+    back = unpack(packed[:at] + b"\xff" + packed[at + 1 :])
+    with pytest.raises(DataLoss, match="summary"):
+        back.objects[0].kernels[0].facts["name"]

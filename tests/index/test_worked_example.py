@@ -59,8 +59,8 @@ def test_the_columns_are_those_of_the_page() -> None:
     assert columns.frame_line.tolist() == [7, 2]
     assert columns.owner_parent.tolist() == [0, 0, 1]
     assert columns.owner_line.tolist() == [0, 0, 10]
-    assert index.locations.line.tolist()[12:] == [10, 8, 3, 9]
-    assert index.derived.first_range == 13
+    assert index.locations.line.tolist()[15:] == [10, 8, 3, 9]
+    assert index.derived.first_range == 16
 
 
 def test_the_address_has_the_frames_of_the_page() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 
 from tests.kill.run import run
@@ -15,6 +16,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--workers", action="store_true", help="read modules in processes of their own")
     chosen = parser.parse_args()
+    logging.getLogger("symd.store").setLevel(logging.ERROR)  # what is evicted is counted
     outcome = run(chosen.kills, chosen.seed, chosen.seconds, workers=chosen.workers)
     for what, counts in (("done", outcome.done), ("interrupted", outcome.interrupted)):
         print(f"{what}: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items())))

@@ -30,6 +30,7 @@ from symd.store.budgets import totals
 from symd.store.catalogue import newest
 from symd.store.inspection import inspect
 from symd.store.paths import StorePaths
+from symd.store.tree import look
 from tests.kill.work import EVICT, KEYS, Deed, Worker
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -166,6 +167,7 @@ def _checked(
             outcome.evicted += len(line["gone"]) if begun[0] in EVICT else 0
             begun = ()
     outcome.interrupted[begun[0] if begun else "nothing"] += 1
+    outcome.problems += _counted_for_nothing(root)
     with Engine(Store(root, limits)) as engine:
         engine.resume()
         listed = {record.sha256 for record in engine.modules()}
@@ -178,6 +180,17 @@ def _checked(
     found = _differences(expected, actual, begun)
     outcome.problems += [f"after {begun}: {problem}" for problem in found]
     return actual
+
+
+def _counted_for_nothing(root: Path) -> list[str]:
+    """Attempts to index modules that are not there, before a start forgets them."""
+    query = "SELECT sha256 FROM attempts WHERE sha256 NOT IN (SELECT sha256 FROM modules)"
+    if not root.exists() or not newest(root).exists():
+        return []  # it was killed before it had made its catalogue
+    with closing(sqlite3.connect(newest(root))) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'attempts'").fetchone():
+            return []
+        return [f"an attempt is counted for {digest}, which is gone" for (digest,) in connection.execute(query)]
 
 
 def _actual(engine: Engine) -> Expected:
@@ -252,7 +265,7 @@ def _left(root: Path, limits: Limits) -> list[str]:
         noted = set(connection.execute("SELECT sha256, version FROM indexes"))
         sums = totals(connection)
         orphans = connection.execute("SELECT count(*) FROM attempts").fetchone()[0]
-    if noted != StorePaths(root).all_indexes():
+    if noted != look(StorePaths(root)).indexes.keys():
         problems.append("the catalogue notes other indexes than there are")
     if sums != (found.module_bytes + found.index_bytes, found.aliases, found.contexts):
         problems.append(f"the catalogue's sums are {sums}, and there are {found}")

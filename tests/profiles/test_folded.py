@@ -45,13 +45,27 @@ def test_a_frame_may_stand_anywhere(resolver, line):
     assert profiles.symbolize(line + b"\n", resolver).report.resolved == 1
 
 
-@pytest.mark.parametrize(
-    "line", [b"a smooth+0x10;b 1", b"smooth+0x10 more;b 1", b"smooth+16 1", b"smooth+0xg 1", b"[smooth+0x10;b 1"]
-)
+@pytest.mark.parametrize("line", [b"a smooth+0x10;b 1", b"smooth+0x10 more;b 1", b"smooth+0xg 1", b"[smooth+0x10;b 1"])
 def test_what_only_resembles_an_address_is_none(resolver, line):
     done = profiles.symbolize(line + b"\n", resolver)
     assert done.report.resolved == 0
     assert done.data == line + b"\n"
+
+
+@pytest.mark.parametrize("frame", ["smooth+640", "[smooth+640]"])
+def test_an_offset_that_may_be_decimal_is_counted_and_named(resolver, frame):
+    done = profiles.symbolize(f"a;{frame};b 1\nc;unknown+640 2\n".encode(), resolver)
+    assert done.data == f"a;{frame};b 1\nc;unknown+640 2\n".encode()
+    assert dict(done.report.unresolved) == {Reason.MALFORMED: 1}
+    assert done.report.notes == (f"{frame}: an offset is hexadecimal and begins with 0x",)
+
+
+def test_a_line_with_an_empty_stack_is_no_other_format(resolver):
+    """As py-spy's raw output has one."""
+    done = profiles.symbolize(b" 12\nmain;smooth+0x10 3\n", resolver)
+    assert (done.report.format, done.report.resolved) == ("folded", 1)
+    with pytest.raises(UnknownFormat):
+        profiles.symbolize(b" 12\n", resolver)
 
 
 def test_a_name_of_a_module_and_of_a_kernel_is_not_guessed(engine):

@@ -74,7 +74,7 @@ def test_a_memory_uri_is_refused_with_the_reason(resolver, sample):
     [note] = report.notes
     assert note.startswith("code object 1: memory://4711#")
     assert "running process" in note
-    assert "save the code object" in note
+    assert "symd attach" in note
 
 
 def test_a_file_uri_is_read_through_the_one_who_may(engine, sample):

@@ -56,9 +56,9 @@ def test_a_name_that_no_format_has_is_refused(resolver):
 
 def test_a_bomb_is_stopped_before_it_is_in_memory(resolver):
     bomb = gzip.compress(bytes(1 << 24))
-    with pytest.raises(LimitExceeded, match="expansion"):
-        profiles.symbolize(bomb, resolver, Options(Limits(expansion=1 << 20)))
-    with pytest.raises(LimitExceeded, match="expansion"):
+    with pytest.raises(LimitExceeded, match="profile_"):
+        profiles.symbolize(bomb, resolver, Options(Limits(profile_size=1 << 20)))
+    with pytest.raises(LimitExceeded, match="profile_"):
         profiles.symbolize(gzip.compress(bytes(1 << 26)), resolver)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from symd.index import Index, build
 from symd.index.builder import DecodedObject
 from symd.model.code import CodeObject, DebugScheme, Function, Kernel, Section
-from symd.model.debug_info import NO_PARENT, DebugInfo, LineRows, RowFlag, Scopes
+from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, FunctionLines, LineRows, RowFlag, Scopes, TextSpans
 from symd.model.summaries import ModuleSummary, ObjectSummary
 
 S, P, E = RowFlag.IS_STMT, RowFlag.IS_STMT | RowFlag.PROLOGUE_END, RowFlag.END_SEQUENCE
@@ -17,17 +17,21 @@ S, P, E = RowFlag.IS_STMT, RowFlag.IS_STMT | RowFlag.PROLOGUE_END, RowFlag.END_S
 
 @dataclass
 class Scope:
+    """Without a range where it ends at its start."""
+
     name: str
     start: int
     end: int
     parent: int = -1
     call_line: int = 0
     linkage_name: str = ""
+    lines: tuple[int, int] | None = None
 
 
 @dataclass
 class Object:
-    """One text section of 0x100 bytes at address 0x1000. Rows are (offset, line, flags[, file number])."""
+    """One text section of 0x100 bytes at address 0x1000. Rows are (offset, line, flags[, file number]). Functions whose
+    ``lines`` in file 1 are known are one function where these and their names are the same."""
 
     path: str = ""
     rows: list[tuple[int, ...]] = field(default_factory=list)
@@ -35,6 +39,7 @@ class Object:
     kernels: list[tuple[str, int, int]] = field(default_factory=lambda: [("k", 0, 0x100)])
     symbols: list[tuple[str, int, int]] = field(default_factory=list)
     files: tuple[str, ...] = ("", "/src/a.cl")
+    strays: list[tuple[int, int]] = field(default_factory=list)
 
     def indexed(self) -> DecodedObject:
         text = Section(1, ".text", 1, 6, 0x1000, 0x100, bytes(0x100))
@@ -42,7 +47,20 @@ class Object:
         symbols = tuple(Function(name, 1, start, size) for name, start, size in self.symbols)
         code = CodeObject(self.path, "test", None, b"", (text,), kernels, symbols, debug=DebugScheme.DWARF_4)
         names = ["", *{name: None for scope in self.scopes for name in (scope.name, scope.linkage_name) if name}]
-        return DecodedObject(code, DebugInfo(self._rows(), self._scopes(names), self.files, names))
+        first, end = np.array([lines for lines, _ in self._declared()], np.uint32).reshape(-1, 2).T
+        unit = np.zeros(len(first), np.uint32)
+        functions = FunctionLines(unit, unit + 1, first, end)
+        debug = DebugInfo(
+            self._rows(), self._scopes(names), self.files, names, functions=functions, strays=self._strays()
+        )
+        return DecodedObject(code, debug)
+
+    def _strays(self) -> TextSpans:
+        start, end = np.array(self.strays, np.uint64).reshape(-1, 2).T
+        return TextSpans(np.ones(len(start), np.uint32), start, end)
+
+    def _declared(self) -> list[tuple[tuple[int, int], str]]:
+        return sorted({(scope.lines, scope.name) for scope in self.scopes if scope.lines})
 
     def _rows(self) -> LineRows:
         table = np.array([(*row, 1)[:4] for row in self.rows], np.int64).reshape(-1, 4)
@@ -55,7 +73,10 @@ class Object:
         count = len(self.scopes)
         numbers = {name: number for number, name in enumerate(names)}
         zero = np.zeros(count, np.uint32)
+        declared = self._declared()
         parent = np.array([each.parent if each.parent >= 0 else NO_PARENT for each in self.scopes], np.uint32)
+        ranges = [(number, each.start, each.end) for number, each in enumerate(self.scopes) if each.start < each.end]
+        range_scope, start, end = np.array(ranges, np.uint64).reshape(-1, 3).T
         return Scopes(
             parent=parent,
             name=np.array([numbers[each.name] for each in self.scopes], np.uint32),
@@ -64,10 +85,14 @@ class Object:
             call_file=zero + 1,
             call_line=np.array([each.call_line for each in self.scopes], np.uint32),
             call_column=zero,
-            range_scope=np.arange(count, dtype=np.uint32),
-            range_section=zero + 1,
-            range_offset=np.array([each.start for each in self.scopes], np.uint64),
-            range_end=np.array([each.end for each in self.scopes], np.uint64),
+            range_scope=range_scope.astype(np.uint32),
+            range_section=np.ones(len(ranges), np.uint32),
+            range_offset=start,
+            range_end=end,
+            function=np.array(
+                [declared.index((each.lines, each.name)) if each.lines else NO_FUNCTION for each in self.scopes],
+                np.uint32,
+            ),
         )
 
 

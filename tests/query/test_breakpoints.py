@@ -141,6 +141,8 @@ def test_an_object_that_is_none_is_refused() -> None:
         ("a.cl:8", SourceLine("a.cl", 8)),
         ("C:\\x\\a.cl:12", SourceLine("C:\\x\\a.cl", 12)),
         (" a:1 ", SourceLine("a", 1)),
+        ("a.cl:8:15", SourceLine("a.cl", 8)),
+        ("C:\\x\\a.cl:12:0", SourceLine("C:\\x\\a.cl", 12)),
     ],
 )
 def test_a_source_line_is_written_with_a_colon(text: str, wanted: SourceLine) -> None:
@@ -148,7 +150,8 @@ def test_a_source_line_is_written_with_a_colon(text: str, wanted: SourceLine) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a.cl", ":3", "a.cl:", "a.cl:x", "a.cl:0", "a.cl:-1", "a.cl:4294967296", "a:\u0663"]
+    "text",
+    ["", "a.cl", ":3", "a.cl:", "a.cl:x", "a.cl:0", "a.cl:-1", "a.cl:4294967296", "a:\u0663", "a.cl:0:3"],
 )
 def test_what_is_no_source_line_is_refused(text: str) -> None:
     with pytest.raises(BadQuery):

@@ -101,6 +101,20 @@ def test_a_pattern_of_many_stars_costs_no_time() -> None:
     assert names("*a" * 400 + "b", Match.GLOB) == []
 
 
+def test_a_search_that_nobody_waits_for_ends_at_the_next_name() -> None:
+    looked_at = 0
+
+    def check() -> None:
+        nonlocal looked_at
+        looked_at += 1
+        if looked_at == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        find_names(MODULE, NameQuery("*", Match.GLOB), None, check)
+    assert looked_at == 3
+
+
 def test_a_name_longer_than_any_compiler_writes_is_not_held_against_wildcards() -> None:
     fits = _text_matcher(NameQuery("*" + "?" * 500 + "b*", Match.GLOB))
     assert fits("a" * (MAX_MATCHED - 1) + "b")

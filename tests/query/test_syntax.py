@@ -76,7 +76,7 @@ def test_a_query_reads_as_it_is_written(text: str, query: object):
 def test_what_is_no_query_is_refused_with_the_syntax(text: str):
     with pytest.raises(BadQuery) as caught:
         parse_query(text)
-    assert "KERNEL+OFFSET" in caught.value.hint
+    assert "FUNCTION+OFFSET" in caught.value.hint
     assert len(str(caught.value)) < 400
 
 

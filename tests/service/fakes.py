@@ -6,9 +6,11 @@ from __future__ import annotations
 import hashlib
 import threading
 from dataclasses import replace
+from queue import SimpleQueue
 
 import numpy as np
 
+from symd.child.cancellation import Cancelled
 from symd.errors import (
     BuildFailed,
     DriverCrashed,
@@ -111,6 +113,8 @@ class FakeArriving:
 
 class FakeEngine:
     def __init__(self):
+        self.unwanted = SimpleQueue()
+        self.waiting = threading.Semaphore(0)
         self.data = {}
         self.labels = {}
         self.hold = threading.Event()
@@ -131,8 +135,14 @@ class FakeEngine:
     def receive(self, label=""):
         return FakeArriving(self, label)
 
-    def grab(self, request):
+    def grab(self, request, when_unwanted=None):
         self.grabs.append(request)
+        if request.data == b"slow":
+            unwanted = threading.Event()
+            assert when_unwanted(unwanted.set)
+            self.waiting.release()
+            self.unwanted.put(unwanted.wait(60))
+            raise Cancelled
         if request.data == b"bad":
             raise BuildFailed("the compiler refused", build_log="error: é\n" * 100_000, where="dg2")
         if request.data == b"crash":
@@ -188,7 +198,7 @@ class FakeEngine:
         yield line_table()
         yield line_table("inner/1", 0)
 
-    def symbolize(self, digest, queries, path=None):
+    def symbolize(self, digest, queries, path=None, *, as_written=False, check_wanted=None):
         def value(query):
             match query:
                 case ByAddress(address):
@@ -205,7 +215,7 @@ class FakeEngine:
 
         return self._answers(digest, [value(query) for query in queries])
 
-    def symbolize_one(self, digest, query, path=None):
+    def symbolize_one(self, digest, query, path=None, check_wanted=None):
         return self.symbolize(digest, [query], path)[0]
 
     def answer_at_once(self, digest, query, path=None):
@@ -214,7 +224,9 @@ class FakeEngine:
     def is_open(self, digest):
         return digest in self.data
 
-    def symbolize_column(self, digest, values, *, kernel=None, section=None, path=None):
+    def symbolize_column(
+        self, digest, values, *, kernel=None, section=None, path=None, as_written=False, check_wanted=None
+    ):
         if kernel is not None:
             return self.symbolize(digest, [ByKernel(kernel, int(v)) for v in values], path)
         if section is not None:

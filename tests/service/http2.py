@@ -9,6 +9,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 ACK, END_STREAM, END_HEADERS = 1, 1, 4
 INITIAL_WINDOW_SIZE = 4
+FRAME = 16384
+"""The largest frame that every peer takes."""
 
 
 def literal(name, value):
@@ -30,6 +32,8 @@ class Connection:
         self.socket.connect(address.removeprefix("unix:"))
         self.next_stream = 1
         self.received = b""
+        self.window = {}
+        self.ending = None
         if speak:
             self.socket.sendall(PREFACE)
             self.frame(SETTINGS, 0, 0, struct.pack(">HI", INITIAL_WINDOW_SIZE, window))
@@ -56,6 +60,32 @@ class Connection:
 
     def send(self, stream, data, *, end=False):
         self.frame(DATA, END_STREAM if end else 0, stream, data)
+
+    def push(self, stream, data):
+        """Send as fast as the daemon's windows allow (RFC 9113, section 6.9), until it ends the call; how many bytes it took."""
+        self.window = {0: 65535, stream: 65535}
+        sent = 0
+        while sent < len(data):
+            room = min(self.window[0], self.window[stream], FRAME, len(data) - sent)
+            if room > 0:
+                self.send(stream, data[sent : sent + room])
+                sent += room
+                self.window[0] -= room
+                self.window[stream] -= room
+                continue
+            frame = self.read_frame(30)
+            if frame is None or (frame[2] == stream and frame[0] in (HEADERS, RST_STREAM)):
+                self.ending = frame
+                break
+            kind, flags, where, payload = frame
+            if kind == WINDOW_UPDATE:
+                self.window[where] += int.from_bytes(payload, "big")
+            elif kind == SETTINGS and not flags & ACK:
+                for at in range(0, len(payload), 6):
+                    name, value = struct.unpack_from(">HI", payload, at)
+                    if name == INITIAL_WINDOW_SIZE:
+                        self.window[stream] += value - 65535
+        return sent
 
     def read_frame(self, seconds=10):
         """(kind, flags, stream, payload) of the next frame; None when the daemon has closed. Raises TimeoutError."""

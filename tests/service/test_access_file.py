@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 
-from symd.errors import FailedPrecondition, InvalidInput
+from symd.errors import FailedPrecondition, InvalidInput, Unauthenticated
 from symd.model.rights import ALL_RIGHTS, Right, parse_rights, rights_text
-from symd.service.access_file import new_token, read_access, token_line, without
+from symd.service.access_editing import added, edit, ending, without, without_older
+from symd.service.access_file import new_token, read_access, token_line
 
 DIGEST = hashlib.sha256(b"secret").hexdigest()
 
@@ -30,7 +33,8 @@ def test_a_token_is_known_by_its_digest(file):
     assert access.of_token(b"secret") == ("ci", {Right.READ, Right.WRITE})
     assert access.of_token(b"secret ") is None
     assert access.of_token(b"") is None
-    assert access.certificates == {"host": {Right.ADMIN}}
+    assert access.of_certificate("host") == {Right.ADMIN}
+    assert access.of_certificate("ci") == frozenset()
 
 
 def test_a_line_that_was_written_is_read(file):
@@ -91,9 +95,76 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(file, tmp_path):
 def test_a_name_is_taken_out_with_all_its_tokens(file):
     other = token_line("other", frozenset((Right.READ,)), new_token())
     path = file(f"# kept\n{token_line('ci', ALL_RIGHTS, new_token())}\n{other}\nci read certificate\n")
-    assert without(path, "ci") == f"# kept\n{other}\n"
+    assert edit(path, lambda text: without(text, "ci")).lines[0].name == "other"
+    assert path.read_text() == f"# kept\n{other}\n"
     with pytest.raises(FailedPrecondition, match="nobody is called 'c'"):
-        without(path, "c")
+        without(path.read_text(), "c")
+
+
+LATER, EARLIER = datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC), datetime(2001, 1, 1, tzinfo=UTC)
+
+
+def test_a_token_ends_when_its_line_says(file):
+    lines = [token_line("ci", ALL_RIGHTS, "old", EARLIER), token_line("ci", ALL_RIGHTS, "new", LATER)]
+    assert lines[1].endswith(" expires=2100-01-02T03:04:05Z")
+    access = read_access(
+        file("\n".join([*lines, "a read certificate expires=2001-01-01", "b read certificate expires=2100-01-01"]))
+    )
+    assert access.of_token(b"new") == ("ci", ALL_RIGHTS)
+    with pytest.raises(Unauthenticated, match="this token of ci expired at 2001-01-01T00:00:00Z"):
+        access.of_token(b"old")
+    assert access.of_certificate("a") == frozenset()
+    assert access.of_certificate("b") == {Right.READ}
+
+
+@pytest.mark.parametrize("word", ["expires=", "expires=soon", "expires=2100-13-01"])
+def test_what_is_no_time_is_refused(file, word):
+    with pytest.raises(InvalidInput, match="not when a line expires"):
+        read_access(file(f"ci read sha256:{DIGEST} {word}"))
+
+
+def test_older_tokens_end_and_go_and_the_newest_stays(file):
+    first, second, third = (token_line("ci", ALL_RIGHTS, each) for each in ("1", "2", "3"))
+    text = f"{first}  # ours\nci read certificate\n{second} expires=2001-01-01T00:00:00Z\nother read sha256:{DIGEST}\n"
+    ended = ending(text, "ci", LATER)
+    assert ended == text.replace(f"{first}  #", f"{first} expires=2100-01-02T03:04:05Z #")
+    assert ending(ended, "ci", EARLIER).count("expires=2001-01-01T00:00:00Z") == 2
+    kept = without_older(added(ended, third), "ci")
+    assert kept == f"ci read certificate\nother read sha256:{DIGEST}\n{third}\n"
+    with pytest.raises(FailedPrecondition, match="has no token, but a certificate"):
+        ending("host read certificate\n", "host", LATER)
+
+
+def test_an_edit_leaves_the_file_private_whole_and_where_its_link_points(file, tmp_path):
+    path = file("", 0o400)
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    edit(link, lambda text: added(text, "a read certificate"))
+    assert (link.is_symlink(), path.read_text(), path.stat().st_mode & 0o777) == (True, "a read certificate\n", 0o400)
+    with pytest.raises(InvalidInput, match="no right 'x'"):
+        edit(path, lambda text: added(text, "b x certificate"))
+    assert path.read_text() == "a read certificate\n"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["access", "link"]
+    with pytest.raises(FailedPrecondition, match="No such file"):
+        edit(tmp_path / "nothing", str)
+    before = os.umask(0)
+    try:
+        edit(tmp_path / "new", lambda text: added(text, "a read certificate"), create=True)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o600
+
+
+def test_writers_at_the_same_time_lose_nothing(file):
+    path = file("")
+    names = [f"c{number}" for number in range(40)]
+
+    def write(name):
+        edit(path, lambda text: added(text, token_line(name, ALL_RIGHTS, name)))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(write, names))
+    assert sorted(entry.name for entry in read_access(path).lines) == sorted(names)
 
 
 def test_rights_are_written_as_they_are_read():

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.wrappers_pb2 import StringValue
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from symd import __version__
 from symd.errors import BadQuery, ModuleNotFound
 from symd.model.answers import Answers
+from symd.service.paging import PAGE_BYTES, slice_page
 from symd.v1 import module_pb2, server_service_pb2, server_service_pb2_grpc
 from symd.v1 import module_service_pb2 as m
 from symd.v1 import query_pb2 as q
@@ -134,6 +136,19 @@ def test_containers_come_in_pages_with_their_facts(modules, running):
     ask = m.ListContainersRequest(parent=NAME, page_size=1, page_token=first.next_page_token)
     second = modules.ListContainers(ask)
     assert ([each.path for each in second.containers], second.next_page_token) == (["inner"], "")
+
+
+def test_a_page_of_large_entries_is_shorter_and_the_list_goes_on() -> None:
+    names = [str(number) * 1_000_000 for number in range(8)]
+    told, token, pages = [], "", 0
+    while token or not pages:
+        page, token = slice_page(names, "list", 1000, token, lambda name: StringValue(value=name))
+        assert 0 < sum(each.ByteSize() for each in page) <= PAGE_BYTES
+        told += [each.value for each in page]
+        pages += 1
+    assert (told, pages) == (names, 3)
+    alone, _ = slice_page(["x" * (PAGE_BYTES + 1)] * 2, "list", 1000, "", lambda name: StringValue(value=name))
+    assert len(alone) == 1
 
 
 def test_the_catalogue_comes_in_pages(modules, running):
@@ -302,6 +317,18 @@ def test_a_grab_gets_no_more_time_than_its_call(modules, running):
     first, second = running.engine.grabs
     assert 1 < first.timeout < 7.5
     assert second.timeout == 2.5
+
+
+@pytest.mark.parametrize("how", ["cancelled", "late", "disconnected"])
+def test_a_grab_whose_caller_has_gone_is_ended(running, how):
+    with grpc.insecure_channel(running.address) as channel:
+        call = ModuleServiceStub(channel).GrabModule(grab(data=b"slow"), timeout=1 if how == "late" else 60)
+        assert running.engine.waiting.acquire(timeout=30)
+        if how == "cancelled":
+            call.cancel()
+        if how == "disconnected":
+            channel.close()
+        assert running.engine.unwanted.get(timeout=30)
 
 
 def test_a_build_that_fails_sends_its_whole_log_first(modules):
@@ -508,3 +535,14 @@ def test_a_message_beyond_the_limit_is_refused(symbols, running):
             SymbolServiceStub(wide).Symbolize(request)
     assert caught.value.code() is C.RESOURCE_EXHAUSTED
     assert symbols.Symbolize(s.SymbolizeRequest(name=NAME, queries=[q.Query(address=0x150)])).answers
+
+
+def test_what_is_read_on_the_event_loop_is_small(channel):
+    """A health or reflection request is a name; a large one would hold up every other call while it is read."""
+    large = b"\x0a\x88\x27" + b"x" * 5000
+    health = channel.unary_unary("/grpc.health.v1.Health/Check")
+    reflection = channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+    for call in (lambda: health(large, timeout=20), lambda: list(reflection(iter([large]), timeout=20))):
+        code, reason, _ = refusal(call)
+        assert (code, reason) == (C.INVALID_ARGUMENT, "MALFORMED")
+    assert health(b"", timeout=20)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import time
@@ -14,9 +16,16 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from symd import Client
 from symd.config import Limits
+from symd.engine import Engine
+from symd.errors import StoreUnavailable
 from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.answers import Reason
+from symd.reading import questions
+from symd.reading.reader import InProcessReader
+from symd.store import Store
+from symd.store.paths import StorePaths
 from symd.store.room import DiskRoom
+from tests.small_disk import small_disk
 
 ROOT = Path(__file__).parents[2]
 RAYCAST = (ROOT / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.dbg").read_bytes()
@@ -25,18 +34,13 @@ WRITING = ("symd.v1.ModuleService", "symd.v1.AliasService", "symd.v1.ContextServ
 ASKING = ("", "symd.v1.SymbolService", "symd.v1.VariableService", "symd.v1.ServerService")
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 16 MiB of its own; needs the right to mount."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(place)], capture_output=True, text=True, check=False
-    )
-    if mount.returncode:
-        pytest.skip(f"no right to mount here: {mount.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+@pytest.fixture(name="small_disk")
+def disk_of_16_mib(tmp_path: Path) -> Iterator[Path]:
+    """Needs the right to mount."""
+    with small_disk(tmp_path / "disk", 16 << 20) as problem:
+        if problem:
+            pytest.skip(f"no right to mount here: {problem}")
+        yield tmp_path / "disk"
 
 
 def test_a_full_disk_is_told_by_health_while_questions_are_answered(small_disk: Path, tmp_path: Path) -> None:
@@ -51,7 +55,7 @@ def test_a_full_disk_is_told_by_health_while_questions_are_answered(small_disk: 
                 (small_disk / "filling").write_bytes(bytes(12 << 20))
                 assert becomes(channel, WRITING, "NOT_SERVING")
                 assert becomes(channel, ASKING, "SERVING")
-                answer = client.symbolize_one(digest, ByKernel("raycast", KernelOffset(0x368)))
+                answer = client.symbolize_one(digest, ByKernel("raycast", KernelOffset(0x610)))
                 assert answer.reason is Reason.EXACT
                 (small_disk / "filling").unlink()
                 assert becomes(channel, WRITING, "SERVING")
@@ -74,8 +78,95 @@ def becomes(channel: grpc.Channel, names: tuple[str, ...], status: str) -> bool:
 
 def test_a_change_is_told_once(tmp_path: Path) -> None:
     told: list[bool] = []
-    room = DiskRoom(tmp_path, Limits(free_disk=1 << 60))
+    room = DiskRoom(StorePaths(tmp_path), Limits(free_disk=1 << 60))
     room.listen(told.append)
     room.look()
     room.look()
     assert (told, room.enough) == ([True, False], False)
+
+
+class Clock:
+    """Stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def refusing(number: int) -> OSError:
+    return OSError(number, "refused")
+
+
+@pytest.mark.parametrize("name", ["EDQUOT", "EROFS", "EIO", "ENOSPC"])
+def test_a_write_that_the_disk_refused_is_told_until_bytes_can_be_written(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, told = Clock(), []
+    with Store(tmp_path / "store", durable=False) as store:
+        room = store.disk_room = DiskRoom(StorePaths(store.root), Limits(free_disk=4096), clock)
+        room.listen(told.append)
+        room.look()
+        assert told == [True]
+        number, write = getattr(errno, name), os.write
+
+        def refuse(handle: int, data: bytes) -> int:
+            raise refusing(number)
+
+        monkeypatch.setattr(os, "write", refuse)
+        with pytest.raises(StoreUnavailable, match="the disk refused: refused"):
+            store.put(b"more than there is room for")
+        room.look()
+        clock.now += 3
+        room.look()
+        assert told == [True, False]
+        monkeypatch.setattr(os, "write", write)
+        room.look()
+        assert told == [True, False]  # it is tried now and then
+        clock.now += 3
+        room.look()
+        assert told == [True, False, True]
+        assert not list((store.root / "incoming").iterdir())
+
+
+def test_the_catalogue_that_is_refused_is_told_too(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", durable=False) as store, store._catalogue.reading() as connection:
+        connection.execute("PRAGMA max_page_count = 1")
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreUnavailable), store._catalogue.translated():
+            connection.execute("CREATE TABLE more AS SELECT zeroblob(100000)")
+        store.disk_room.look()
+        assert not store.disk_room.enough
+
+
+def test_what_is_no_fault_of_the_disk_is_not_told(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", durable=False) as store:
+        store.disk_room.refused(StoreUnavailable("the catalogue refused: locked", metadata={"sqlite": "SQLITE_BUSY"}))
+        store.disk_room.refused(StoreUnavailable("the disk refused: permission denied", metadata={"errno": "EACCES"}))
+        store.disk_room.look()
+        assert store.disk_room.enough
+
+
+class Refused(InProcessReader):
+    """As a worker whose index does not find room on the disk."""
+
+    def ask(self, module, question):
+        raise StoreUnavailable("the disk refused: quota exceeded", metadata={"errno": "EDQUOT"})
+
+
+def test_what_a_worker_could_not_write_is_told_too(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", durable=False)
+    with Engine(store, reader=Refused(Limits())) as engine:
+        digest = store.put(RAYCAST)
+        with pytest.raises(StoreUnavailable, match="quota exceeded"):
+            engine.module(digest)
+        store.disk_room.look()
+        assert not store.disk_room.enough
+
+
+def test_a_worker_names_what_the_system_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable) as caught, questions._file(questions.MakeIndex(str(tmp_path / "not there"))):
+        pass
+    assert caught.value.metadata["errno"] == "ENOENT"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,16 +15,18 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from symd import cli
 from symd.channel import Credentials
+from symd.child import confinement
 from symd.client import Client
 from symd.config import Config, Doors
-from symd.drivers import confinement
 from symd.errors import (
     FailedPrecondition,
     InvalidInput,
@@ -36,9 +40,13 @@ from symd.model.grabs import GrabRequest
 from symd.model.rights import ALL_RIGHTS, Right, Rights, parse_rights
 from symd.service.access_file import new_token, token_line
 from symd.service.addresses import listening
+from symd.service.audit import STRANGERS, AuditLog
+from symd.service.call import Call
 from symd.service.server import build_daemon
+from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2 import DeleteModuleRequest
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
+from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.service.authority import Authority
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 
@@ -391,6 +399,55 @@ def test_tokens_are_added_and_revoked_without_a_restart(access) -> None:
             before.server_info()
 
 
+def test_a_stream_ends_at_the_next_message_when_its_token_is_revoked(access) -> None:
+    asked = s.SymbolizeStreamRequest(batch=s.SymbolizeRequest(name=f"modules/{DIGEST}"))
+    go_on = threading.Event()
+
+    def questions():
+        yield asked
+        go_on.wait(20)
+        yield asked
+
+    with served("127.0.0.1:0", access=access("read", "write")) as address, grpc.insecure_channel(address) as channel:
+        metadata = (("authorization", "Bearer read"),)
+        answers = SymbolServiceStub(channel).SymbolizeStream(questions(), metadata=metadata, timeout=20)
+        assert next(answers)
+        access("write")
+        go_on.set()
+        with pytest.raises(grpc.RpcError) as caught:
+            next(answers)
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_health_that_is_watched_ends_when_its_token_is_revoked(access) -> None:
+    config = Config(store=Path("/nonexistent"), doors=Doors(access=access("read", "write")))
+    daemon = build_daemon(FakeEngine(), config)
+    with listening(daemon.server, "127.0.0.1:0", daemon.doors) as address, grpc.insecure_channel(address) as channel:
+        daemon.server.start()
+        metadata = (("authorization", "Bearer read"),)
+        told = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), metadata=metadata, timeout=20)
+        assert next(told).status == health_pb2.HealthCheckResponse.SERVING
+        access("write")
+        daemon.set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        with pytest.raises(grpc.RpcError) as caught:
+            next(told)
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        daemon.stop(0.2)
+
+
+def test_a_token_that_has_expired_is_said_to_have(access) -> None:
+    path = access()
+    expired = token_line("ci", parse_rights("read"), "read", datetime(2001, 1, 1, tzinfo=UTC))
+    path.write_text(f"{expired}\n")
+    with (
+        served("127.0.0.1:0", access=path) as address,
+        client(address, "read") as it,
+        pytest.raises(Unauthenticated, match="this token of ci expired at 2001-01-01T00:00:00Z") as caught,
+    ):
+        it.server_info()
+    assert "symd token --rotate" in caught.value.hint
+
+
 def test_a_file_that_became_worse_changes_nothing(access, caplog: pytest.LogCaptureFixture) -> None:
     with served("127.0.0.1:0", access=access("read")) as address:
         path = access("read")
@@ -468,6 +525,31 @@ def test_a_daemon_that_another_authority_signed_is_not_trusted(tls, tmp_path: Pa
         error = refused(address, ca=Authority(tmp_path, "other").certificate)
         assert "the daemon's certificate is not trusted" in str(error)
         assert "SYMD_TLS_CA" in error.hint
+
+
+def test_a_daemon_whose_certificate_is_for_another_name_is_told_so(tls, authority: Authority) -> None:
+    with served("0.0.0.0:0", **tls) as address:
+        error = refused(f"tls:127.0.0.2:{address.rpartition(':')[2]}", ca=authority.certificate)
+        assert error.message == "the daemon's certificate is for another name than 127.0.0.2"
+
+
+def test_a_command_says_in_one_line_that_a_daemon_is_not_trusted(tls, tmp_path: Path) -> None:
+    other = Authority(tmp_path, "other").certificate
+    with served("127.0.0.1:0", **tls) as address:
+        command = [sys.executable, "-c", "from symd.cli import main; main()", "health", "--server", address]
+        environment = {**os.environ, "SYMD_TLS_CA": str(other)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(r"symd: [^\n]*: the daemon's certificate is not trusted: [^\n]*\n", done.stderr)
+
+
+def test_a_file_of_credentials_that_is_not_there_is_told_with_its_variable(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("SYMD_TLS_CA", "nope")
+    with pytest.raises(InvalidInput, match=r"nope: it cannot be read: .*\$SYMD_TLS_CA"):
+        Client("tls:127.0.0.1:9")
+    monkeypatch.setenv("SYMD_TOKEN_FILE", "nope")
+    with pytest.raises(InvalidInput, match=r"nope: it cannot be read: .*\$SYMD_TOKEN_FILE"):
+        Client("tls:127.0.0.1:9")
 
 
 def test_an_expired_daemon_is_not_trusted(authority: Authority) -> None:
@@ -574,6 +656,22 @@ def test_health_stands_behind_the_same_doors_unless_it_is_opened(access) -> None
             it.server_info()
 
 
+def test_health_is_asked_from_a_shell_with_a_token_over_tls(
+    tls, authority: Authority, access, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served("127.0.0.1:0", **tls, access=access("read", "write")) as address:
+        monkeypatch.setenv("SYMD_TLS_CA", str(authority.certificate))
+        ask = ["health", "--server", address.replace("127.0.0.1", "localhost")]
+        outcomes = {}
+        for token in ("read", "write", "wrong", ""):
+            monkeypatch.setenv("SYMD_TOKEN", token)
+            outcomes[token] = cli.invoke(ask), *capsys.readouterr()
+    assert outcomes["read"] == (0, "SERVING\n", "")
+    assert [code for code, _, _ in outcomes.values()] == [0, 1, 1, 1]
+    assert "it takes the right 'read'" in outcomes["write"][2]
+    assert "nobody has this token" in outcomes["wrong"][2]
+
+
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])
 def test_reflection_stands_behind_the_same_doors(access, version: str) -> None:
     with served("127.0.0.1:0", access=access("read")) as address, grpc.insecure_channel(address) as channel:
@@ -635,6 +733,57 @@ def test_what_a_client_writes_stays_in_its_line(sock: str, caplog: pytest.LogCap
     assert len(told) == 3
     assert all(line.isascii() and line.isprintable() and len(line) < 500 for line in told)
     assert all(line.startswith("who=owner from=") and " outcome=BAD_QUERY" in line for line in told)
+    assert dict(parsed_line(told[0]))["which"] == "modules/\n who=root"
+
+
+def deleted(address: str, *metadata: tuple[str, str]) -> None:
+    request = DeleteModuleRequest(name=f"modules/{DIGEST}")
+    with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
+        ModuleServiceStub(channel).DeleteModule(request, metadata=metadata, timeout=20)
+
+
+def test_a_refused_write_is_told_whoever_made_it(access, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "symd.audit")
+    with served("127.0.0.1:0", access=access("read")) as address:
+        deleted(address)
+        deleted(address, ("authorization", "Bearer nobody's"))
+        deleted(address, ("authorization", "Bearer read"))
+        assert eventually_many(caplog, 3)
+    told = [dict(parsed_line(line)) for line in lines(caplog)]
+    assert [(each["who"], each["what"], each["outcome"]) for each in told] == [
+        ("", "DeleteModule", "UNAUTHENTICATED"),
+        ("", "DeleteModule", "UNAUTHENTICATED"),
+        ("read", "DeleteModule", "PERMISSION_DENIED"),
+    ]
+    assert all(each["from"].startswith("ipv4:127.0.0.1:") and each["which"] == "" for each in told)
+
+
+def eventually_many(caplog: pytest.LogCaptureFixture, count: int) -> bool:
+    until = time.monotonic() + 20
+    while len(lines(caplog)) < count and time.monotonic() < until:
+        time.sleep(0.01)
+    return len(lines(caplog)) == count
+
+
+FIELD = re.compile(r'([a-z_]+)=("(?:[^"\\]|\\.)*"|[\w.-]+)(?: |$)', re.ASCII)
+"""A field of a line of the audit log, as docs/operations.md says it."""
+
+
+def parsed_line(line: str) -> list[tuple[str, str]]:
+    fields = FIELD.findall(line)
+    assert FIELD.sub("", line) == ""
+    return [(name, json.loads(value) if value.startswith('"') else value) for name, value in fields]
+
+
+def test_strangers_do_not_flood_the_audit_log(access, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "symd.audit")
+    calls, log = 500, AuditLog()
+    for _ in range(calls):
+        log.write(Call("symd.v1.ModuleService.DeleteModule", "peer", None), "UNAUTHENTICATED")
+    log.write(Call("symd.v1.ModuleService.DeleteModule", "peer", None), "OK")
+    told = [dict(parsed_line(line)) for line in lines(caplog)]
+    assert STRANGERS < len(told) < calls
+    assert len(told) + sum(int(each.get("left_out", 0)) for each in told) == calls + 1
 
 
 def test_strangers_do_not_flood_the_log(access, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,10 +17,12 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from symd.client import Client
 from symd.config import Config, Limits
 from symd.errors import InvalidInput
 from symd.service.addresses import is_local, listening, socket_path
 from symd.service.server import build_daemon
+from symd.service.service_manager import READY, notify, watched
 from symd.v1 import query_pb2 as q
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
@@ -321,3 +323,69 @@ def test_watchers_that_leave_while_the_daemon_stops_do_not_hold_it(tmp_path):
             stopping.join(20)
             leaving.join(20)
             assert not stopping.is_alive()
+
+
+@pytest.mark.parametrize("abstract", [False, True], ids=["path", "abstract"])
+def test_a_service_manager_is_told_when_calls_are_answered_and_when_they_are_not(tmp_path, abstract):
+    name = f"\0{tmp_path}/notify" if abstract else f"{tmp_path}/notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(name)
+        manager.settimeout(30)
+        address = f"unix:{tmp_path}/s"
+        environment = {**os.environ, "NOTIFY_SOCKET": name.replace("\0", "@")}
+        command = [sys.executable, "-m", "tests.service.daemon", address]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+            assert manager.recv(100) == b"READY=1"
+            with Client(address, timeout=20) as client:
+                assert client.health() == "SERVING"
+            process.terminate()
+            assert manager.recv(100) == b"STOPPING=1"
+        assert process.returncode == 0
+
+
+def test_a_service_manager_that_is_gone_holds_nobody_up(tmp_path, monkeypatch):
+    for name in ("", "relative", f"{tmp_path}/nobody", "@symd-nobody"):
+        monkeypatch.setenv("NOTIFY_SOCKET", name)
+        notify(READY)
+
+
+def heard_for_ever(manager):
+    for _ in range(100):
+        manager.recv(100)
+
+
+def test_a_service_manager_hears_that_the_loop_turns_while_it_does(tmp_path, monkeypatch):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"{tmp_path}/notify")
+        manager.settimeout(30)
+        monkeypatch.setenv("NOTIFY_SOCKET", f"{tmp_path}/notify")
+        monkeypatch.setenv("WATCHDOG_USEC", "200000")
+        server = build_daemon(FakeEngine(), Config(store=tmp_path)).server
+        go_on, stands = threading.Event(), threading.Event()
+
+        async def stand_still():
+            stands.set()
+            go_on.wait(60)
+
+        with watched(server):
+            assert {manager.recv(100) for _ in range(3)} == {b"WATCHDOG=1"}
+            still = threading.Thread(target=server.wait_for, args=(stand_still(),))
+            still.start()
+            assert stands.wait(20)
+            manager.settimeout(1)
+            with pytest.raises(TimeoutError):
+                heard_for_ever(manager)
+            go_on.set()
+            still.join()
+            manager.settimeout(30)
+            assert manager.recv(100) == b"WATCHDOG=1"
+        server.stop(0, 10)
+
+
+@pytest.mark.parametrize(("period", "process"), [("", ""), ("0", ""), ("soon", ""), ("200000", "1")])
+def test_a_manager_that_does_not_ask_hears_nothing(tmp_path, monkeypatch, period, process):
+    monkeypatch.setenv("WATCHDOG_USEC", period)
+    monkeypatch.setenv("WATCHDOG_PID", process)
+    before = threading.active_count()
+    with watched(None):
+        assert threading.active_count() == before

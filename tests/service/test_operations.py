@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import logging
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import grpc
@@ -19,20 +21,27 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from symd import Client
 from symd.config import Config
-from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound
+from symd.engine import Engine
+from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound, StoreUnavailable
 from symd.model.addresses import ByAddress
 from symd.service.addresses import listening
 from symd.service.log_format import JsonLines, line
 from symd.service.metrics import Metrics
 from symd.service.metrics_page import telling
 from symd.service.server import build_daemon
+from symd.store import Store
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
+from tests.daemon.processes import serving
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
 from tests.service.test_budgets import eventually
 from tests.service.test_calls import refusal
+from tests.service.test_doors import parsed_line
 
 SAMPLE = (Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.dbg").read_bytes()
+
+
+PARTS = (("evicted", "_total"), ("store_module", ""), ("store_index", ""))
 
 
 def told(page):
@@ -120,6 +129,15 @@ def test_metrics_are_told_on_a_port_of_their_own():
             pass
 
 
+def test_metrics_leave_the_machine_only_where_that_is_said():
+    with pytest.raises(FailedPrecondition, match="other machines could read") as caught, telling("0.0.0.0:0", bytes):
+        pass
+    assert "--open-metrics" in caught.value.hint
+    with telling("0.0.0.0:0", lambda: b"x 1\n", open_to_all=True) as address:
+        port = address.rpartition(":")[2]
+        assert urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read() == b"x 1\n"
+
+
 def test_metrics_are_told_on_a_unix_socket_that_only_its_owner_may_use(tmp_path):
     path = tmp_path / "m"
     with telling(f"unix:{path}", lambda: b"x 1\n"):
@@ -148,10 +166,7 @@ def test_a_real_daemon_tells_all_of_it(tmp_path):
         assert process.stdout.readline()
         with Client(f"unix:{tmp_path}/s") as client:
             client.add(SAMPLE)
-        with socket.socket(socket.AF_UNIX) as asking:
-            asking.connect(f"{tmp_path}/m")
-            asking.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-            page = b"".join(iter(lambda: asking.recv(1 << 16), b"")).partition(b"\r\n\r\n")[2]
+        page = page_at(f"{tmp_path}/m")
         process.terminate()
         _, log = process.communicate(timeout=20)
     assert process.returncode == 0
@@ -159,3 +174,76 @@ def test_a_real_daemon_tells_all_of_it(tmp_path):
     assert samples["symd_module_read_seconds_count", ("outcome", "OK"), ("work", "index")] == 1
     lines = [json.loads(each) for each in log.splitlines()]
     assert {"UploadModule", "FindMissingModules"} <= {each.get("method") for each in lines}
+
+
+@pytest.mark.parametrize("form", [["--log-format", "json"], [], ["-v"]], ids=["json", "text", "verbose"])
+def test_a_line_of_the_audit_log_can_be_read_by_a_program(tmp_path, form):
+    with serving(tmp_path, *form) as daemon:
+        with Client(daemon.address) as client:
+            client.add(SAMPLE, "a label")
+        daemon.process.terminate()
+        _, log = daemon.process.communicate(timeout=30)
+    if "json" in form:
+        (told,) = [each for each in map(json.loads, log.splitlines()) if each["log"] == "symd.audit"]
+    else:
+        (text,) = [each for each in log.splitlines() if each.startswith("symd.audit ")]
+        told = dict(parsed_line(text.removeprefix("symd.audit ")))
+    assert (told["who"], told["what"], told["outcome"]) == ("owner", "UploadModule", "OK")
+    assert told["which"] == f"modules/{hashlib.sha256(SAMPLE).hexdigest()}"
+    assert datetime.fromisoformat(told["time"]).utcoffset() == timedelta(0)
+    assert float(told["seconds"]) >= 0
+    assert int(told["id"]) > 0
+
+
+def test_what_the_store_has_and_what_it_evicts_is_told(tmp_path):
+    with Engine(Store(tmp_path / "measured")) as engine:
+        first, second = (engine.add(data).sha256 for data in (SAMPLE, SAMPLE + b"\0"))
+        needed = sum(engine.store.figures()[1:3])
+    options = ["--limit", f"store_size={needed - 1}", "--metrics", f"unix:{tmp_path}/m", "--log-format", "json"]
+    with serving(tmp_path, *options) as daemon:
+        with Client(daemon.address) as client:
+            client.add(SAMPLE)
+            client.add(SAMPLE + b"\0")
+            with pytest.raises(ModuleNotFound, match=f"{first} was evicted at 20") as caught:
+                client.module(first)
+            assert caught.value.metadata["evicted"].startswith("20")
+        samples = told(page_at(f"{tmp_path}/m"))
+        daemon.process.terminate()
+        _, log = daemon.process.communicate(timeout=30)
+    assert samples["symd_evicted_modules_total",] == 1
+    assert samples["symd_evicted_bytes_total",] > len(SAMPLE)
+    assert samples["symd_store_modules",] == 1
+    assert samples["symd_store_module_bytes",] == len(SAMPLE) + 1
+    assert sum(samples[f"symd_{name}_bytes{end}",] for name, end in PARTS) == needed
+    assert samples["symd_store_limit_bytes",] == needed - 1
+    assert samples["symd_store_free_bytes",] > 0
+    assert samples["symd_store_writable",] == 1
+    assert samples["symd_store_damaged_files",] == samples["symd_given_up_modules_total",] == 0
+    lines = list(map(json.loads, log.splitlines()))
+    (audited,) = [each for each in lines if each["log"] == "symd.audit" and each["what"] == "Evict"]
+    assert (audited["who"], audited["which"], audited["outcome"]) == ("store", f"modules/{first}", "OK")
+    assert audited["bytes"] == samples["symd_evicted_bytes_total",]
+    assert any(each.get("message", "").startswith(f"evicted modules/{first}: ") for each in lines)
+    assert f"evicted modules/{second}" not in log
+
+
+def test_a_catalogue_that_cannot_be_read_costs_its_figures_alone(tmp_path, monkeypatch):
+    metrics, config = Metrics(), Config()
+    with Store(tmp_path / "store") as store:
+        metrics.watch_store(store, config.limits)
+        assert ("symd_store_modules",) in told(metrics.page())
+
+        def refuse():
+            raise StoreUnavailable("the catalogue refused: locked")
+
+        monkeypatch.setattr(store, "figures", refuse)
+        found = told(metrics.page())
+        assert ("symd_store_modules",) not in found
+        assert found["symd_store_limit_bytes",] == config.limits.store_size
+
+
+def page_at(path):
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.connect(path)
+        asking.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        return b"".join(iter(lambda: asking.recv(1 << 16), b"")).partition(b"\r\n\r\n")[2]

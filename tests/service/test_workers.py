@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import signal
 import threading
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from symd.child import confinement, landlock
 from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import (
@@ -101,6 +103,24 @@ def test_the_index_is_the_one_that_this_process_would_make(workers, raycast, tmp
 )
 def test_an_answer_is_the_one_that_this_process_would_give(workers, raycast, question):
     assert encode(workers.ask(raycast, question)) == encode(InProcessReader(Limits()).ask(raycast, question))
+
+
+@pytest.mark.skipif(not confinement.available(), reason="this kernel cannot confine")
+def test_the_processes_are_confined(workers, raycast):
+    before = {process: Path(f"/proc/{process}/status") for process in children()}
+    assert workers.ask(raycast, ObjectBytes("raycast"))
+    filtered = {
+        process for process, status in before.items() if re.search(r"^Seccomp:\t2$", status.read_text(), re.MULTILINE)
+    }
+    assert filtered
+
+
+def test_a_kernel_that_cannot_confine_is_said_once(raycast, caplog, monkeypatch):
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    with Workers(Limits(), 1, 1) as workers:
+        assert workers.ask(raycast, ObjectBytes("raycast"))
+        assert workers.ask(raycast, CarriedSources(("nowhere.cl",))) is not None
+    assert caplog.text.count("no Landlock") == 1
 
 
 def test_lines_of_ptx_come_back_as_columns(workers, tmp_path):

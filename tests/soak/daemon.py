@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from symd import Client
+from tests.daemon.processes import children
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,9 +44,8 @@ class Daemon:
         return Usage(int(status["Threads"]), len(list((process / "fd").iterdir())), memory, len(self.children()))
 
     def children(self) -> list[int]:
-        """The processes that it started and that are there now."""
-        listed = (Path("/proc") / str(self.process.pid) / "task" / str(self.process.pid) / "children").read_text()
-        return [int(number) for number in listed.split()]
+        """The processes that it started, whichever thread did."""
+        return sorted(children(self.process.pid))
 
     def stored(self) -> dict[str, int]:
         """Every file of modules and indexes with its size."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from symd.spirv.grammar import Op
+from symd.spirv.words import parse
 from symd.spirv_check import Device, check
+from symd.spirv_check.products import PRODUCTS
 from tests.spirv_check.assembly import assemble, judged, module
 from tests.spirv_check.cases import ADD, FLOAT_TYPES, MIN_MAX, POINTERS, SHUFFLE, atomic, image, subgroup
 
@@ -61,12 +66,39 @@ def test_irreducible_control_flow_is_never_an_error() -> None:
     assert check(data).violations == ()
 
 
-@pytest.mark.parametrize(
-    "name", ["OpenCL.DebugInfo.100", "NonSemantic.Shader.DebugInfo.100", "NonSemantic.ClspvReflection.1"]
-)
-def test_debug_and_other_nonsemantic_sets_are_passed_over(name: str) -> None:
-    text = module(extensions="SPV_KHR_non_semantic_info", imports=f'%set = OpExtInstImport "{name}"')
-    assert rules(text) == []
+NON_SEMANTIC = ["NonSemantic.Shader.DebugInfo.100", "NonSemantic.Shader.DebugInfo.200", "NonSemantic.ClspvReflection.1"]
+
+
+def importing(name: str) -> bytes:
+    return assemble(module(extensions="SPV_KHR_non_semantic_info", imports=f'%set = OpExtInstImport "{name}"'))
+
+
+def test_a_debug_set_that_every_driver_reads_is_passed_over() -> None:
+    for device in (Device(), *PRODUCTS.values()):
+        assert check(importing("OpenCL.DebugInfo.100"), device).violations == ()
+
+
+@pytest.mark.parametrize("name", NON_SEMANTIC)
+def test_a_set_that_a_driver_dies_of_is_said(name: str) -> None:
+    """Tried with both: 22.43 ends its process on each of them, 26.27 on the last one."""
+    data = importing(name)
+    (known,) = check(data).violations
+    assert (known.rule, known.severity, "22.43" in known.message) == ("ext-inst-set", "unsupported", True)
+    assert check(data).valid
+    assert not check(data, PRODUCTS["dg2"]).valid
+    assert not check(data, PRODUCTS["22.43:skl"]).valid
+    assert check(data, PRODUCTS["26.27:bmg"]).valid == ("DebugInfo" in name)
+
+
+def test_a_module_that_is_cut_off_between_instructions_is_no_module() -> None:
+    data = (Path(__file__).parents[2] / "samples" / "spirv" / "bin" / "inline.O2.ocl-100.spv").read_bytes()
+    words = parse(data)
+    entry, *_ = words.where(Op.EntryPoint)
+    ends = words.where(Op.FunctionEnd)
+    assert ends[-1] == len(words) - 1
+    valid = [number for number in range(entry + 1, len(words)) if check(data[: words.offset(number)]).valid]
+    assert set(valid) <= {end + 1 for end in ends}
+    assert "cut off" in check(data[: words.offset(entry + 1)]).violations[-1].message
 
 
 @pytest.mark.parametrize(

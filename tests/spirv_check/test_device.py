@@ -11,7 +11,7 @@ from symd.spirv_check import Device
 def test_an_empty_description_is_the_default_device() -> None:
     assert Device.parse("") == Device()
     assert Device() == Device(
-        images=True, fp16_module=True, fp64_module=True, int64_atomics=True, fp16=frozenset(), spirv_max=(1, 2)
+        images=True, fp16_module=True, fp64_module=True, int64_atomics=True, fp16=frozenset(), spirv_max=(1, 4)
     )
 
 

@@ -23,6 +23,11 @@ VULKAN = {
 KNOWN = {
     "arguments.O0.legacy.spv": {*BY_VALUE_AND_DOUBLE, ("capability", False)},  # SubgroupDispatch, for the subgroup size
     "arguments.O2.ocl-100.spv": {*BY_VALUE_AND_DOUBLE, ("capability", False)},
+    "blend.dpcpp.spv": {
+        ("capability", False),
+        ("ext-inst-set", False),
+    },  # OptNoneINTEL; a set that driver 22.43 dies of
+    "outranked.spv": {("ext-inst-set", False)},
     "inline.O2.ocl-100.big-endian.spv": {("header", False)},
     "waves.g.spv": VULKAN,
     "waves.gV.spv": VULKAN,

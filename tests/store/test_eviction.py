@@ -9,7 +9,7 @@ from symd.config import Limits
 from symd.errors import LimitExceeded, ModuleNotFound
 from symd.model.addresses import ByKernel
 from symd.model.contexts import Alias, Context, Load, Segment
-from symd.store import Store
+from symd.store import Store, catalogue
 
 SIZE = 1000
 
@@ -168,3 +168,54 @@ def test_uses_outlive_an_upload_that_is_refused(store: Store):
     e = put(store, "e")
     assert {a, e} <= set(there(store))
     assert b not in there(store)
+
+
+def test_an_eviction_is_told_with_its_size_its_last_use_and_why(store: Store, caplog: pytest.LogCaptureFixture):
+    told: list[tuple[str, int]] = []
+    store.evictions.listen(lambda eviction: told.append((eviction.digest, eviction.size)))
+    a = put(store, "a")
+    store.put_index(a, 1, bytes(500))
+    b, c, _ = (put(store, name) for name in "bcd")
+    assert (told, store.evictions.sums) == ([(a, SIZE + 500)], (1, SIZE + 500))
+    put(store, "e", 2 * SIZE)
+    assert [digest for digest, _ in told] == [a, b, c][: len(told)]
+    lines = [record.getMessage() for record in caplog.records if "evicted" in record.getMessage()]
+    assert len(lines) == len(told)
+    assert lines[0].startswith(f"evicted modules/{a}: {SIZE + 500} bytes, used last at 20")
+    assert lines[0].endswith(f"; {SIZE} bytes were to come in, and store_size is {4 * SIZE}")
+
+
+def test_who_asks_for_an_evicted_module_hears_when_it_went_until_it_comes_again(store: Store, root: Path):
+    a = put(store, "a")
+    put(store, "b", 4 * SIZE)
+    asks = (store.data, store.record, store.remove, lambda digest: store.relabel(digest, "x"))
+    for ask in asks:
+        with pytest.raises(
+            ModuleNotFound, match=r"was evicted at 20.* UTC, because the store was full; .*add it again"
+        ):
+            ask(a)
+    with Store(root) as other, pytest.raises(ModuleNotFound, match="was evicted"):
+        other.data(a)
+    assert put(store, "a") == a
+    store.remove(a)
+    with pytest.raises(ModuleNotFound, match="no module"):
+        store.data(a)
+
+
+def test_so_many_evictions_are_remembered(store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(catalogue, "MAX_EVICTIONS", 2)
+    digests = [put(store, name, 4 * SIZE) for name in "abcd"]
+    for digest, words in zip(digests[:3], ("no module", "was evicted", "was evicted"), strict=True):
+        with pytest.raises(ModuleNotFound, match=words):
+            store.data(digest)
+
+
+def test_figures_are_what_is_there(store: Store, root: Path):
+    a, b = put(store, "a"), put(store, "b")
+    store.put_index(a, 1, bytes(30))
+    (root / "modules" / b[:2] / b).write_bytes(b"x" * SIZE)
+    store.set_aside(b)
+    found = store.figures()
+    assert found[:3] == (2, 2 * SIZE, 30)
+    assert found.damaged == 1
+    assert 0 < found.free < 1 << 60

@@ -11,6 +11,7 @@ import pytest
 from symd.config import Limits
 from symd.errors import StoreUnavailable
 from symd.store import Store
+from tests.small_disk import small_disk
 
 LIMITED = """
 import resource, sys
@@ -64,18 +65,13 @@ def test_a_file_size_limit_refuses_what_is_too_large_and_nothing_else(root: Path
         assert f"{len(store.records())}" == outcome.split()[1]
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MiB of its own; needs the right to mount."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True, text=True, check=False
-    )
-    if mount.returncode:
-        pytest.skip(f"no right to mount here: {mount.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+@pytest.fixture(name="small_disk")
+def disk_of_2_mib(tmp_path: Path) -> Iterator[Path]:
+    """Needs the right to mount."""
+    with small_disk(tmp_path / "disk", 2 << 20) as problem:
+        if problem:
+            pytest.skip(f"no right to mount here: {problem}")
+        yield tmp_path / "disk"
 
 
 def test_a_full_disk_leaves_the_store_as_before_and_it_goes_on_once_there_is_room(small_disk: Path):

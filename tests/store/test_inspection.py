@@ -56,6 +56,7 @@ def found(root: Path) -> list[tuple[Kind, str]]:
 
 def execute(root: Path, statement: str, *values: str) -> None:
     with closing(sqlite3.connect(newest(root))) as connection:
+        connection.execute("PRAGMA foreign_keys=ON")
         connection.execute(statement, values)
         connection.commit()
 

@@ -93,7 +93,7 @@ def test_whichever_page_is_damaged_no_module_is_lost_and_nothing_is_wrong(filled
             file.seek(page * PAGE)
             file.write(dice.randbytes(PAGE))
         if faults(newest(root)):
-            rebuild(_paths(root), newest(root))
+            rebuild(_paths(root), newest(root), "it was told so")
         with Store(root) as store:
             kept.append(assert_right(store, filled[1]))
             assert faults(newest(root)) == []
@@ -131,7 +131,7 @@ def test_who_has_the_damaged_one_open_writes_to_the_new_one(filled, root: Path):
     shutil.copytree(filled[0], root)
     with Store(root) as old:
         old.records()
-        rebuild(_paths(root), newest(root))
+        rebuild(_paths(root), newest(root), "it was told so")
         digest = old.put(b"written after", "label")
         with Store(root) as new:
             assert new.record(digest).label == "label"
@@ -146,8 +146,8 @@ def test_who_has_the_damaged_one_open_writes_to_the_new_one(filled, root: Path):
 def test_two_who_find_the_same_damage_replace_it_once(filled, root: Path):
     shutil.copytree(filled[0], root)
     damaged = newest(root)
-    assert rebuild(_paths(root), damaged) is not None
-    assert rebuild(_paths(root), damaged) is None
+    assert rebuild(_paths(root), damaged, "it was told so") is not None
+    assert rebuild(_paths(root), damaged, "it was told so") is None
     assert len(list((root / "damaged").glob("*.sqlite"))) == 1
 
 
@@ -160,7 +160,7 @@ def test_a_context_that_is_not_whole_is_forgotten_with_its_aliases(filled, root:
     with closing(sqlite3.connect(root / "catalogue.sqlite")) as connection:
         connection.execute("DELETE FROM unloads WHERE key = 'k3' AND context = 1")
         connection.commit()
-    rebuilt = rebuild(_paths(root), newest(root))
+    rebuilt = rebuild(_paths(root), newest(root), "it was told so")
     assert rebuilt.salvage.contexts_lost == 1
     with Store(root) as store:
         with pytest.raises(ContextNotFound):
@@ -182,7 +182,7 @@ def test_what_a_rebuild_that_was_killed_left_is_not_in_the_way(filled, root: Pat
 
 def test_a_rebuild_that_was_killed_before_it_moved_the_damaged_one_is_finished(filled, root: Path):
     shutil.copytree(filled[0], root)
-    rebuilt = rebuild(_paths(root), newest(root))
+    rebuilt = rebuild(_paths(root), newest(root), "it was told so")
     shutil.copy(rebuilt.damaged, root / "catalogue.sqlite")
     with Store(root) as store:
         assert assert_right(store, filled[1]) == (60, 300, 8)

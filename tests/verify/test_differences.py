@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from elftools.construct import ConstructError
 
 from symd import containers, dwarf
 from symd.dwarf import LineColumns, ScopeColumns
@@ -16,6 +18,9 @@ from symd.model.debug_info import RowFlag
 from symd.verify import Difference, objects, own_reading, second_opinion, verify
 from symd.verify.comparison import Mismatch, mismatches
 from symd.verify.records import LocationEntry, Variable
+from tests.builders.elf import Section
+from tests.hostile.bombs import image
+from tests.hostile.test_debug_budget import END, SET_ADDRESS, SPECIAL, line_table
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 CODE = containers.unpack((SAMPLES / "amdgpu/bin/v5-gfx90a.co").read_bytes()).objects
@@ -158,6 +163,29 @@ def test_what_pyelftools_cannot_read_is_said_and_the_rest_compared(monkeypatch):
     assert (report.scopes, report.differences) == (0, [])
     assert report.rows > 0
     assert report.variables > 0
+
+
+@pytest.mark.parametrize(
+    "failure", [ZeroDivisionError, NotImplementedError, ConstructError, struct.error, StopIteration]
+)
+def test_what_pyelftools_does_not_foresee_is_not_compared(monkeypatch, failure):
+    def fails(*_arguments: object) -> None:
+        raise failure("odd")
+
+    monkeypatch.setattr(second_opinion, "read_scopes", fails)
+    report = verify(CODE)
+    assert [one.reason for one in report.not_compared] == [
+        f"pyelftools cannot read the scopes: {failure.__name__}: odd"
+    ]
+
+
+def test_a_line_table_that_divides_by_zero_is_not_compared():
+    sound = line_table(SET_ADDRESS + SPECIAL + END)
+    damaged = bytearray(sound)
+    damaged[sound.index(b"\xfb\x0e\x0d") + 1] = 0  # line_range
+    data = image(Section(".debug_line", data=sound + bytes(damaged)))
+    report = verify(containers.unpack(data).objects)
+    assert any("ZeroDivisionError" in one.reason for one in report.not_compared)
 
 
 def test_a_defect_of_symd_is_not_taken_for_pyelftools(monkeypatch):

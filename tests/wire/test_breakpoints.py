@@ -10,7 +10,15 @@ from symd.model.names import Match, NameQuery
 from symd.model.sources import PathRule
 from symd.v1 import breakpoint_service_pb2 as pb
 from symd.v1 import name_service_pb2
-from symd.wire.breakpoints import MAX_PATH_RULES, from_answer, from_breakpoint, from_events, to_breakpoint, to_events
+from symd.wire.breakpoints import (
+    MAX_PATH_RULES,
+    MAX_TEXT,
+    from_answer,
+    from_breakpoint,
+    from_events,
+    to_breakpoint,
+    to_events,
+)
 from symd.wire.names import from_request
 
 NAME = "modules/" + "0" * 64
@@ -31,6 +39,22 @@ def test_path_rules_are_bounded_by_name() -> None:
     with pytest.raises(LimitExceeded) as caught:
         from_breakpoint(to_breakpoint(Breakpoint("id", LINE, rules=(*rules, PathRule("/a", "/b")))))
     assert caught.value.metadata["limit"] == "path_rules"
+
+
+@pytest.mark.parametrize("long", ["name", "file", "path", "prefix", "here"])
+def test_texts_are_bounded_by_name(long: str) -> None:
+    """Each holds as much memory as it has letters, for as long as a watch."""
+
+    def read(letters: int) -> None:
+        given = {"name": "id", "file": "a.cl", "path": "", "prefix": "", "here": ""} | {long: "é" * letters}
+        rules = (PathRule(given["prefix"], given["here"]),)
+        asked = Breakpoint(given["name"], SourceLine(given["file"], 3), path=given["path"], rules=rules)
+        assert from_breakpoint(to_breakpoint(asked), given["name"]) == asked
+
+    read(MAX_TEXT)
+    with pytest.raises(LimitExceeded) as caught:
+        read(MAX_TEXT + 1)
+    assert caught.value.metadata == {"limit": "breakpoint_text", "value": str(MAX_TEXT)}
 
 
 def test_events_come_back_as_they_went() -> None:

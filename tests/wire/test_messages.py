@@ -194,7 +194,7 @@ def test_a_line_table_that_breaks_off_is_malformed():
 
 
 def test_a_grab_comes_back():
-    request = GrabRequest("opencl", "source", b"kernel", "-g", 2, "dg2", "/opt/new", 12.5, "label")
+    request = GrabRequest("opencl", "source", b"kernel", "-g", 2, "dg2", "/opt/new", 12.5, "label", "/src/k.cl")
     assert from_grab_request(to_grab_request(request), None) == request
     assert from_grab_request(to_grab_request(request), 2.5) == replace(request, timeout=2.5)
     bare = GrabRequest("level-zero", "spirv", b"")

@@ -25,6 +25,7 @@ from symd.elf.constants import (
     ELFOSABI_AMDGPU_MESA3D,
     ELFOSABI_AMDGPU_PAL,
     EM_AMDGPU,
+    ET_CORE,
     STT_AMDGPU_HSA_KERNEL,
 )
 from symd.errors import Malformed
@@ -36,9 +37,9 @@ _OSABI = {ELFOSABI_AMDGPU_HSA: "amdhsa", ELFOSABI_AMDGPU_PAL: "amdpal", ELFOSABI
 
 
 def claims(data: bytes) -> bool:
-    """An ELF image of machine EM_AMDGPU."""
+    """An ELF image of machine EM_AMDGPU that is no core dump."""
     kind = elf.kind(data)
-    return kind is not None and kind.machine == EM_AMDGPU
+    return kind is not None and kind.machine == EM_AMDGPU and kind.type != ET_CORE
 
 
 def read(element: Element, budget: Budget) -> Contents:
@@ -133,9 +134,11 @@ def _at(placed: Placed, facts: Mapping[str, Any]) -> Kernel:
 
 
 def _old_facts(placed: Placed, symbols: Symbols, notes: Notes) -> dict[str, Any]:
-    """Version 2: the symbol points at amd_kernel_code_t in front of the code, and the kernel's text begins there."""
+    """Version 2: the symbol points at amd_kernel_code_t in front of the code, and the kernel's text begins there. Of several
+    symbols with one name, one has what the metadata says."""
     data = symbols.bytes_at(placed.section, placed.offset, kernel_descriptor.CODE_SIZE)
-    return kernel_descriptor.kernel_code(data) | notes.metadata.kernels.get(placed.name, {})
+    said = notes.metadata.kernels.get(placed.name, {}) if symbols.by_name[placed.name] is placed else {}
+    return kernel_descriptor.kernel_code(data) | said
 
 
 def _described_facts(name: str, descriptor: Descriptor, symbols: Symbols, notes: Notes) -> dict[str, Any]:
@@ -154,9 +157,4 @@ def _described(name: str, descriptor: Descriptor, symbols: Symbols, facts: Mappi
     if section is None or not section.executable:
         return None
     offset = address - section.address
-    others = [one for one in symbols.code if one.section == section.index]
-    same = [one.size for one in others if one.offset == offset]
-    size = (
-        same[0] if same else min((one.offset for one in others if one.offset > offset), default=section.size) - offset
-    )
-    return Kernel(name, section.index, offset, size, facts)
+    return Kernel(name, section.index, offset, symbols.extent(section, offset), facts)

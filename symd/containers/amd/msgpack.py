@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
+from symd.containers.amd.bounded_msgpack import reader_of
 from symd.errors import Malformed
 
 _KERNELS, _ARGUMENTS = "amdhsa.kernels", ".args"
@@ -39,7 +40,7 @@ def load(data: bytes) -> Note | None:
 
     It is walked once before anything is read: msgpack allocates as many elements as a list says that it has.
     """
-    reader = _reader(data)
+    reader = reader_of(data)
     try:
         reader.skip()
     except msgpack.OutOfData as error:
@@ -72,7 +73,7 @@ def _value(data: bytes) -> Any:
 
 
 def _note(data: bytes) -> Note:
-    reader = _reader(data)
+    reader = reader_of(data)
     tree, kernels = {}, Kernels([], [], [])
     for _ in range(reader.read_map_header()):
         key, begin = reader.unpack(), reader.tell()
@@ -89,7 +90,7 @@ def _note(data: bytes) -> Note:
 
 def _kernels(data: bytes) -> Kernels:
     """The maps of a list, each parted in two. One reader leads from map to map, the other looks into them."""
-    lead, reader = _reader(data), _reader(data)
+    lead, reader = reader_of(data), reader_of(data)
     reader.read_array_header()
     rests, arguments = [], []
     for _ in range(lead.read_array_header()):
@@ -124,9 +125,3 @@ def _parted(data: bytes, reader: msgpack.Unpacker, end: int) -> tuple[bytes, byt
 def _is(data: bytes, at: int, short: int, long: tuple[int, int]) -> bool:
     """Whether a list or map stands there: its short form's first byte in the high nibble, or one of the long forms."""
     return data[at] & 0xF0 == short or data[at] in long
-
-
-def _reader(data: bytes) -> msgpack.Unpacker:
-    reader = msgpack.Unpacker(strict_map_key=False, max_buffer_size=max(len(data), 1))
-    reader.feed(data)
-    return reader

@@ -4,6 +4,7 @@ Source: System V ABI, chapter 4, "Symbol Table"; LLVM's AMDGPU usage guide, "Sym
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ Flags = NDArray[np.bool_]
 
 class Placed(NamedTuple):
     """A symbol of code: ``offset`` counts from the start of section number ``section``; ``entry`` says function rather
-    than label."""
+    than label; ``inner`` that this is a label inside a function whose size the file gives."""
 
     name: str
     section: int
@@ -41,6 +42,7 @@ class Placed(NamedTuple):
     size: int
     entry: bool
     kind: int
+    inner: bool = False
 
 
 class Descriptor(NamedTuple):
@@ -90,8 +92,10 @@ class Symbols:
         order = np.lexsort((~entry, offset[chosen], section[chosen]))
         chosen, entry = chosen[order], entry[order]
         section, offset = section[chosen], offset[chosen]
-        size = _sizes(section, offset, rows.size[chosen], entry, space.size[section])
-        columns = (section, offset, size, entry, rows.kind[chosen])
+        given, limit = rows.size[chosen], space.size[section]
+        size = _sizes(section, offset, given, entry, limit)
+        inner = ~entry & (given == 0) & (_around(section, offset, given * entry, limit, none=0) > offset)
+        columns = (section, offset, size, entry, rows.kind[chosen], inner)
         return [*map(Placed, [names[row] for row in chosen.tolist()], *(column.tolist() for column in columns))]
 
     def at(self, address: int) -> Section | None:
@@ -101,8 +105,17 @@ class Symbols:
         number = self._space.at(np.array([address], np.uint64)).item()
         return None if number < 0 else self._image.sections[number]
 
+    def extent(self, section: Section, offset: int) -> int:
+        """The size of the first symbol at a place in code; where none is, the bytes up to the next one or the section's end."""
+        follower = bisect_left(self.code, (section.index, offset), key=lambda placed: (placed.section, placed.offset))
+        placed = self.code[follower] if follower < len(self.code) else None
+        if placed is None or placed.section != section.index:
+            return section.size - offset
+        return placed.size if placed.offset == offset else placed.offset - offset
+
     def functions(self) -> tuple[Function, ...]:
-        return tuple(Function(*placed[:4]) for placed in self.code)
+        """Functions, and labels that stand in none: a place after a label inside a function is still that function's."""
+        return tuple(Function(*placed[:4]) for placed in self.code if not placed.inner)
 
     def bytes_of(self, symbol: Descriptor, size: int) -> bytes:
         """``size`` bytes at a symbol, from its section or its segment; fewer where they end."""
@@ -185,7 +198,7 @@ def _sizes(section: I64, offset: U64, size: U64, entry: Flags, limit: U64) -> U6
     place = np.cumsum(starts)
     next_entry = _start_of_next(place, np.flatnonzero(entry), section, offset, limit)
     next_any = _start_of_next(place, np.flatnonzero(starts), section, offset, limit)
-    end = np.where(entry, next_entry, np.minimum(next_any, _around(section, offset, size * entry, limit)))
+    end = np.where(entry, next_entry, np.minimum(next_any, _around(section, offset, size * entry, limit, none=limit)))
     return np.where(size == 0, end - offset, size)
 
 
@@ -199,13 +212,13 @@ def _start_of_next(place: I64, among: I64, section: I64, offset: U64, limit: U64
     return np.where(same, offset[target], limit)
 
 
-def _around(section: I64, offset: U64, size: U64, limit: U64) -> U64:
-    """The end of the sized function that covers each symbol; ``limit`` where none does."""
+def _around(section: I64, offset: U64, size: U64, limit: U64, *, none: U64 | int) -> U64:
+    """The end of the sized function that covers each symbol, in the section that ends at ``limit``; ``none`` where none
+    does."""
     ends, last, reach = [], -1, 0
-    for number, begin, length, end_of_section in zip(
-        *(column.tolist() for column in (section, offset, size, limit)), strict=True
-    ):
+    for number, begin, length in zip(*(column.tolist() for column in (section, offset, size)), strict=True):
         reach = max(reach if number == last else 0, begin + length)
         last = number
-        ends.append(min(reach, end_of_section) if reach > begin else end_of_section)
-    return np.array(ends, np.uint64)
+        ends.append(reach)
+    end = np.array([min(each, (1 << 64) - 1) for each in ends], np.uint64)
+    return np.where(end > offset, np.minimum(end, limit), np.uint64(0) + none)

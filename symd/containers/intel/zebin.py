@@ -63,6 +63,7 @@ def read(element: Element, budget: Budget) -> Contents:
     entries = _entries(image)
     texts = [section for section in image.sections if section.executable and section.name.startswith(".text.")]
     functions = _functions(image, notes)
+    ends = _ends(functions)
     code = CodeObject(
         path=ObjectPath(""),
         format=DEBUG_NAME if image.header.type == ET_EXEC and image.header.machine == EM_INTELGT else NAME,
@@ -70,7 +71,7 @@ def read(element: Element, budget: Budget) -> Contents:
         data=element.data,
         sections=image.sections,
         kernels=tuple(
-            _kernel(section, functions, described, entries)
+            _kernel(section, ends.get(section.index, section.size), described, entries)
             for section in texts
             if section.name != f".text.{FUNCTIONS_ONLY}"
         ),
@@ -88,16 +89,23 @@ def read(element: Element, budget: Budget) -> Contents:
     return Contents(embedded, code_object=code, format=code.format)
 
 
-def _kernel(
-    text: Section, functions: list[Function], described: dict[str, dict[str, Any]], entries: dict[int, int]
-) -> Kernel:
-    """A kernel's text is its section, with the functions after it; what no FUNC symbol covers is padding."""
+def _ends(functions: list[Function]) -> dict[int, int]:
+    """Section number to where its last function ends."""
+    ends: dict[int, int] = {}
+    for function in functions:
+        end = function.offset + function.size
+        ends[function.section_index] = max(ends.get(function.section_index, 0), end)
+    return ends
+
+
+def _kernel(text: Section, end: int, described: dict[str, dict[str, Any]], entries: dict[int, int]) -> Kernel:
+    """A kernel's text is its section, with the functions after it, up to ``end``; what no FUNC symbol covers is padding.
+    The first section of a name takes what is ``described``."""
     name = text.name.removeprefix(".text.")
-    ends = [function.offset + function.size for function in functions if function.section_index == text.index]
-    facts = described.get(name, {})
+    facts = described.pop(name, {})
     if text.index in entries:
         facts = {**facts, "entry": entries[text.index]}
-    return Kernel(name, text.index, 0, min(max(ends, default=text.size), text.size), facts)
+    return Kernel(name, text.index, 0, min(end, text.size), facts)
 
 
 def _entries(image: elf.Elf) -> dict[int, int]:

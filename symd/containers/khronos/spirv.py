@@ -21,5 +21,4 @@ def read(element: Element, budget: Budget) -> Contents:
     """The module as one code object. Raises Malformed where it does not split into instructions to its end."""
     from symd.spirv import module  # noqa: PLC0415 - the grammar's tables are slow to import
 
-    del budget
-    return Contents(code_object=module.code_object(element.data, element.name))
+    return Contents(code_object=module.code_object(element.data, budget, element.name))

@@ -5,15 +5,19 @@ Source: Clang's offload bundler documentation, "Bundled Binary File Layout"."""
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import NamedTuple
 
 from symd.budget import Budget
 from symd.containers.amd.target_id import target_of_name
+from symd.containers.file_part import FilePart
 from symd.containers.format import Contents, Element
 from symd.errors import Malformed
 
 NAME = "offload-bundle"
 MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
+_ENTRY = struct.Struct("<QQQ")
+"""Offset, size, length of the ID."""
 BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 
 
@@ -45,14 +49,17 @@ def read(element: Element, budget: Budget) -> Contents:
             notes.append(f"left out: {entry.id} {problem}")
             continue
         free = entry.offset + entry.size
-        content = data[entry.offset : free]
-        if content[:4] in BITCODE:
+        if data[entry.offset : min(entry.offset + 4, free)] in BITCODE:
             notes.append(f"left out: {entry.id} is LLVM bitcode, not a code object")
             continue
-        elements.append(Element(entry.id, content, target=target_of_name(entry.id)))
+        elements.append(Element(entry.id, partial(_content, data, entry), target=target_of_name(entry.id)))
     if notes and not elements and not any("bitcode" in note for note in notes):
         raise Malformed(f"no entry of the bundle is sound; the first: {notes[0].removeprefix('left out: ')}")
     return Contents(tuple(elements), notes=tuple(notes), facts={"entries": [entry.id for entry in found]})
+
+
+def _content(data: bytes, entry: BundleEntry) -> bytes:
+    return data[entry.offset : entry.offset + entry.size]
 
 
 def _problem(entry: BundleEntry, free: int, data: bytes) -> str:
@@ -84,20 +91,25 @@ def entries(data: bytes, budget: Budget) -> tuple[list[BundleEntry], int]:
     return result, at
 
 
-def extent(data: bytes, start: int) -> int:
+def extent(data: bytes | FilePart, start: int, budget: Budget) -> int:
     """How many bytes the bundle at ``start`` takes; 0 when its table is not sound. Bundles stand back to back in a
-    host program's section, and a bundle does not say its own length."""
-    table = struct.Struct("<QQQ")
+    host program's section, and a bundle does not say its own length.
+
+    The entries of a table that is not sound are counted: the next bundle is looked for behind its first bytes, so that
+    the same entries may be those of many tables. Raises LimitExceeded.
+    """
     if start + 32 > len(data):
         return 0
-    (count,) = struct.unpack_from("<Q", data, start + 24)
-    at, end = start + 32, start + 32
-    if count > (len(data) - at) // 24:
+    (count,) = struct.unpack("<Q", data[start + 24 : start + 32])
+    at, end, passed = start + 32, start + 32, 0
+    if count > (len(data) - at) // _ENTRY.size:
         return 0
-    for _ in range(count):
-        if at + 24 > len(data):
-            return 0
-        offset, size, length = table.unpack_from(data, at)
-        at += 24 + length
-        end = max(end, start + offset + size)
-    return max(at, end) - start if max(at, end) <= len(data) else 0
+    while passed < count and at + _ENTRY.size <= len(data):
+        offset, size, length = _ENTRY.unpack(data[at : at + _ENTRY.size])
+        at += _ENTRY.size + length
+        end = max(end, at, start + offset + size)
+        passed += 1
+    if passed == count and end <= len(data):
+        return end - start
+    budget.count_elements("offload bundle", passed)
+    return 0

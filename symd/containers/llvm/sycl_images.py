@@ -17,21 +17,18 @@ import numpy as np
 
 from symd.budget import Budget
 from symd.containers.khronos import spirv
+from symd.containers.loaded_words import loaded_words
 from symd.elf import Elf
-from symd.elf.compression import expand_zstd
+from symd.elf.compression import expand_zstd, zstd_size
 from symd.elf.constants import MAGIC as ELF_MAGIC
 from symd.errors import SymdError
 from symd.model.code import Section
-from symd.model.columns import U64
 
 TARGET_IMAGES = ".tgtimg"
-DYNAMIC_RELOCATIONS = ".rela.dyn"
 ALIGNMENT = 16
-R_X86_64_RELATIVE = 8
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 AR_MAGIC = b"!<arch>\n"
 _ENTRY_BYTES = 16
-_RELA = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 _FIRST_WORDS = np.array(
     [int.from_bytes(each[:4], "little") for each in (*spirv.MAGICS, ZSTD_MAGIC, AR_MAGIC, ELF_MAGIC)], np.uint32
 )
@@ -64,21 +61,13 @@ def device_images(program: Elf, section: Section, budget: Budget) -> DeviceImage
             continue
         where = f"image {number} of {section.name}"
         try:
-            images.append(_expanded(stored, extent.size, budget, where))
+            size = zstd_size(stored, where) if extent.size is None else extent.size
+            images.append(expand_zstd(stored, size, budget, where))
         except SymdError as error:
             if error.status != "INVALID_ARGUMENT":
                 raise
             notes.append(f"left out: {error}")
     return DeviceImages(tuple(images), tuple(notes))
-
-
-def _expanded(stored: bytes, size: int | None, budget: Budget, where: str) -> bytes:
-    """A zstd frame's content; the frame says its size where no table does."""
-    if size is None:
-        import zstandard  # noqa: PLC0415 - few modules have such a part
-
-        size = zstandard.get_frame_parameters(stored).content_size
-    return expand_zstd(stored, size, budget, where)
 
 
 def _listed(program: Elf, section: Section) -> list[_Extent]:
@@ -87,25 +76,12 @@ def _listed(program: Elf, section: Section) -> list[_Extent]:
     if table is None or not section.address:
         return []
     entries = np.frombuffer(table.data[: len(table.data) // _ENTRY_BYTES * _ENTRY_BYTES], "<u8").reshape(-1, 2)
-    address = _relocated(program, table, entries[:, 0])
+    address = loaded_words(program, table)[: 2 * len(entries) : 2]
     inside = (address >= section.address) & (address < section.address + len(section.data))
     starts = (address[inside] - np.uint64(section.address)).tolist()
     sizes = dict(zip(starts, entries[inside, 1].tolist(), strict=True))
     ordered = [*sorted(sizes), len(section.data)]
     return [_Extent(start, end, sizes[start]) for start, end in pairwise(ordered)]
-
-
-def _relocated(program: Elf, table: Section, addresses: U64) -> U64:
-    """The addresses of the table's entries as the loader makes them, for a program that is loaded at 0."""
-    found = addresses.copy()
-    relocations = program.by_name.get(DYNAMIC_RELOCATIONS)
-    if relocations is None:
-        return found
-    rows = np.frombuffer(relocations.data[: len(relocations.data) // _RELA.itemsize * _RELA.itemsize], _RELA)
-    place = rows["offset"] - np.uint64(table.address)
-    meant = (place < len(found) * _ENTRY_BYTES) & (place % _ENTRY_BYTES == 0) & (rows["info"] == R_X86_64_RELATIVE)
-    found[place[meant] // _ENTRY_BYTES] = rows["addend"][meant].astype(np.uint64)
-    return found
 
 
 def _by_beginnings(data: bytes) -> list[_Extent]:

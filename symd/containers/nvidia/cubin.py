@@ -3,7 +3,10 @@
 Two dialects, told apart by the ABI version of the header (not by any other value): up to 7 e_version is the toolkit and
 e_flags hold the SM in the low byte; from 8 on e_version is 1, the SM is in bits 8 to 15 and section flags and sh_info
 say less. Layouts measured with ptxas 12.0 to 13.4; functions are keyed by section number, since linked images repeat
-section and symbol names."""
+section and symbol names.
+
+An image that the driver relocated, as core dumps carry them, holds device addresses in its symbols and debug data: each
+of its text sections gets the address at which its code was loaded, and it counts as linked."""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from symd import elf
 from symd.budget import Budget
 from symd.containers.debug_scheme import debug_scheme
 from symd.containers.format import Contents, Element
+from symd.containers.nvidia import relocated_image
 from symd.elf.constants import (
     EF_CUDA_ACCELERATORS,
     EF_CUDA_ACCELERATORS_V1,
@@ -24,6 +28,7 @@ from symd.elf.constants import (
     EF_CUDA_VIRTUAL_SM_OFFSET,
     ELFABIVERSION_CUDA_V2,
     EM_CUDA,
+    ET_CORE,
     ET_EXEC,
     ET_REL,
     NT_NV_CUINFO,
@@ -31,7 +36,7 @@ from symd.elf.constants import (
     STO_CUDA_ENTRY,
     STT_FUNC,
 )
-from symd.errors import Malformed, Unsupported
+from symd.errors import Malformed
 from symd.model.code import CodeObject, Function, Kernel, RelocationScheme, Vendor
 from symd.model.identities import ObjectPath
 
@@ -42,20 +47,22 @@ NAME = "cubin"
 
 
 def claims(data: bytes) -> bool:
-    """An ELF image of machine EM_CUDA."""
+    """An ELF image of machine EM_CUDA that is no core dump."""
     kind = elf.kind(data)
-    return kind is not None and kind.machine == EM_CUDA
+    return kind is not None and kind.machine == EM_CUDA and kind.type != ET_CORE
 
 
 def read(element: Element, budget: Budget) -> Contents:
-    """One code object, never linked: section addresses are all 0. Raises Malformed, Unsupported, LimitExceeded."""
+    """One code object, not linked, its section addresses all 0, unless the driver relocated it. Raises Malformed,
+    Unsupported, LimitExceeded."""
     from symd.containers.nvidia import cubin_facts  # noqa: PLC0415 - a fresh process opens one kind of object
 
     image = elf.parse(element.data, budget, NAME)
-    if image.header.bits != 64:
-        raise Unsupported("32-bit cubins are not read", where=NAME, hint="toolkits since 12.0 write 64-bit ones")
     warnings: list[str] = []
     symbols = _symbols(image, warnings)
+    relocated = relocated_image.is_relocated(image, symbols)
+    if relocated:
+        image, symbols = relocated_image.placed(image, symbols)
     tools = list(_tools(image))
     described = cubin_facts.describe(image, warnings)
     functions = tuple(_functions(image, symbols, warnings))
@@ -65,11 +72,12 @@ def read(element: Element, budget: Budget) -> Contents:
         target=_target(image, tools, described.accelerated, element.target),
         data=element.data,
         sections=image.sections,
-        kernels=tuple(_kernels(image, symbols, described)),
+        kernels=tuple(_kernels(image, symbols, described, budget)),
         functions=functions,
         vendor=Vendor.NVIDIA,
-        relocation=RelocationScheme.CUDA,
-        linked=False,
+        relocation=RelocationScheme.NONE if relocated else RelocationScheme.CUDA,
+        linked=relocated,
+        address_bits=image.header.bits,
         debug=debug_scheme(image.sections),
         facts=_facts(image, tools, described),
         warnings=tuple(warnings),
@@ -108,12 +116,21 @@ def _functions(image: elf.Elf, symbols: list[elf.Symbol], warnings: list[str]) -
         warnings.append(f"{outside} function symbols lie outside their section; they are left out")
 
 
-def _kernels(image: elf.Elf, symbols: list[elf.Symbol], described: cubin_facts.Described) -> Iterator[Kernel]:
+def _kernels(
+    image: elf.Elf, symbols: list[elf.Symbol], described: cubin_facts.Described, budget: Budget
+) -> Iterator[Kernel]:
+    newer = image.header.abi_version >= ELFABIVERSION_CUDA_V2
+    known: dict[int, dict[str, Any]] = {}
     for number, symbol in _code_symbols(image, symbols):
         section = image.sections[symbol.section]
         if symbol.other & STO_CUDA_ENTRY and symbol.value <= section.size:
             size = min(symbol.size, section.size - symbol.value)
-            facts = described.kernel(section, number, newer=image.header.abi_version >= ELFABIVERSION_CUDA_V2)
+            if section.index in known:
+                shared = known[section.index]
+                budget.count_shared_facts(len(shared["attributes"]) + len(shared["arguments"]), symbol.name)
+            else:
+                known[section.index] = described.of_text(section, newer=newer)
+            facts = known[section.index] | described.of_symbol(number)
             yield Kernel(symbol.name, symbol.section, symbol.value, size, facts)
 
 

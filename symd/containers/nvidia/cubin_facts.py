@@ -17,6 +17,14 @@ from symd.errors import Malformed
 from symd.model.code import Section
 
 CUDA_ACCELERATOR_TARGET = 0x09
+_OF_SYMBOL = {
+    "registers": nv_info.REGCOUNT,
+    "frame_size": nv_info.FRAME_SIZE,
+    "min_stack_size": nv_info.MIN_STACK_SIZE,
+    "max_stack_size": nv_info.MAX_STACK_SIZE,
+}
+NOT_KNOWN = 0xFFFFFFFF
+"""As a stack size: ptxas cannot tell, because functions call themselves."""
 
 
 class Described(NamedTuple):
@@ -32,19 +40,15 @@ class Described(NamedTuple):
     image: Mapping[str, Any]
     accelerated: bool
 
-    def kernel(self, text: Section, symbol: int, *, newer: bool) -> dict[str, Any]:
-        """The facts of the kernel with that symbol number; what the image does not say is absent."""
+    def of_text(self, text: Section, *, newer: bool) -> dict[str, Any]:
+        """What kernels in this text section have in common; what the image does not say is absent."""
         attributes = self.attributes.get(text.index, [])
-        sizes = self.sizes.get(symbol, {})
         facts: dict[str, Any] = {
-            "registers": sizes.get(nv_info.REGCOUNT, text.info >> 24),
+            "registers": text.info >> 24,
             "shared_memory": self.shared.get(text.index, 0),
             "local_memory": self.local.get(text.index, 0),
             "constant_banks": dict(sorted(self.banks.get(text.index, {}).items())),
             "barriers": _number(attributes, nv_info.NUM_BARRIERS, 0 if newer else text.flags >> 20 & 0x7F),
-            "frame_size": sizes.get(nv_info.FRAME_SIZE),
-            "min_stack_size": sizes.get(nv_info.MIN_STACK_SIZE),
-            "max_stack_size": sizes.get(nv_info.MAX_STACK_SIZE),
             "max_threads": _words(attributes, nv_info.MAX_THREADS),
             "required_threads": _words(attributes, nv_info.REQNTID),
             "parameter_bytes": _number(attributes, nv_info.CBANK_PARAM_SIZE, None),
@@ -52,6 +56,15 @@ class Described(NamedTuple):
             "attributes": nv_info.as_facts(attributes),
         }
         return {name: value for name, value in facts.items() if value is not None}
+
+    def of_symbol(self, symbol: int) -> dict[str, int]:
+        """What is said of the function with that symbol number alone."""
+        sizes = self.sizes.get(symbol, {})
+        known = {
+            name: sizes[number] for name, number in _OF_SYMBOL.items() if sizes.get(number, NOT_KNOWN) != NOT_KNOWN
+        }
+        dynamic = sizes.get(nv_info.MIN_STACK_SIZE) == NOT_KNOWN
+        return known | ({"dynamic_stack": True} if dynamic else {})
 
 
 def _number(attributes: list[nv_info.Attribute], number: int, otherwise: int | None) -> int | None:

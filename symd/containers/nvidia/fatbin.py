@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from symd.budget import Budget
 from symd.containers.format import Contents, Element
 from symd.elf.compression import expand_zstd
-from symd.errors import LimitExceeded, Malformed, SymdError, Unsupported
+from symd.errors import Malformed, SymdError, Unsupported
 
 NAME = "cuda-fatbin"
 MAGIC = b"\x50\xed\x55\xba"
@@ -36,7 +37,7 @@ class FatbinEntry(NamedTuple):
     options: str
     flags: int
     raw_size: int
-    stored: bytes
+    stored: memoryview
 
     @property
     def compression(self) -> str:
@@ -79,13 +80,7 @@ def read(element: Element, budget: Budget) -> Contents:
             budget.count_elements(entry.label)
             notes.append(f"{entry.label}: skipped, it holds no machine code")
             continue
-        try:
-            elements.append(Element(entry.target, _expanded(entry, budget), target=entry.target))
-        except LimitExceeded:
-            raise
-        except SymdError as error:
-            budget.count_elements(entry.label)
-            failures.append(error)
+        elements.append(Element(entry.target, partial(_expanded, entry, budget), target=entry.target))
     if failures and not elements:
         raise failures[0]
     notes += [f"left out: {error}" for error in failures]
@@ -152,7 +147,7 @@ def _entry(data: bytes, at: int, end: int) -> tuple[FatbinEntry, int]:
     compressed = bool(flags & (LZ4 | ZSTD))
     if compressed and packed > size:
         raise Malformed(f"{packed} compressed bytes in a content of {size}", where=place)
-    stored = data[at + header : at + header + (packed if compressed else size)]
+    stored = memoryview(data)[at + header : at + header + (packed if compressed else size)]
     entry = FatbinEntry(
         at, kind, _target(kind, arch, flags), _text(head, name, name_size), _options(head, options), flags,
         raw if compressed else size, stored,
@@ -184,10 +179,10 @@ def _expanded(entry: FatbinEntry, budget: Budget) -> bytes:
         return _expand_lz4(entry.stored, entry.raw_size, budget, where)
     if entry.flags & ZSTD:
         return expand_zstd(entry.stored, entry.raw_size, budget, where)
-    return entry.stored
+    return bytes(entry.stored)
 
 
-def _expand_lz4(data: bytes, size: int, budget: Budget, where: str) -> bytes:
+def _expand_lz4(data: memoryview, size: int, budget: Budget, where: str) -> bytes:
     """An LZ4 block (no frame) that must expand to exactly ``size`` bytes."""
     import lz4.block  # noqa: PLC0415 - few modules have such an element
 

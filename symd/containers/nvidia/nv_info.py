@@ -130,6 +130,10 @@ COMPATIBILITY_NAMES: Mapping[int, str] = {
 """Of the .nv.compat section, whose records have the same layout."""
 
 
+_RECORD = struct.Struct("<BBH").unpack_from
+"""Format, id and a short value, or the size of the value that follows."""
+
+
 class Attribute(NamedTuple):
     """One record. ``name`` is "0x.." for an id without a known name. ``value`` is None (NVAL), a number (BVAL, HVAL),
     or SVAL's little-endian u32 words; its bytes in hexadecimal where they are no whole words."""
@@ -150,18 +154,21 @@ def read(data: bytes, where: str, names: Mapping[int, str] = NAMES) -> list[Attr
     while at < len(data):
         if at + 4 > len(data):
             raise Malformed(f"ends inside the record at byte {at}", where=where)
-        kind, number, short = struct.unpack_from("<BBH", data, at)
+        kind, number, short = _RECORD(data, at)
         at += 4
         stored = short if kind == SVAL else 0
         if at + stored > len(data):
             raise Malformed(f"attribute {number:#04x} at byte {at - 4} of {stored} bytes ends past it", where=where)
-        value = _value(kind, short, data[at : at + stored], f"{where}: byte {at - 4}")
-        result.append(Attribute(number, names.get(number, f"{number:#04x}"), value))
+        try:
+            value = _value(kind, short, data[at : at + stored])
+        except Malformed as error:
+            raise error.prefix_where(f"{where}: byte {at - 4}") from None
+        result.append(Attribute(number, names.get(number) or f"{number:#04x}", value))
         at += stored
     return result
 
 
-def _value(kind: int, short: int, stored: bytes, where: str) -> int | tuple[int, ...] | str | None:
+def _value(kind: int, short: int, stored: bytes) -> int | tuple[int, ...] | str | None:
     if kind == NVAL:
         return None
     if kind == BVAL:
@@ -169,7 +176,7 @@ def _value(kind: int, short: int, stored: bytes, where: str) -> int | tuple[int,
     if kind == HVAL:
         return short
     if kind != SVAL:
-        raise Malformed(f"attribute format {kind} is not known (1 to 4 are)", where=where)
+        raise Malformed(f"attribute format {kind} is not known (1 to 4 are)")
     if len(stored) % 4:
         return stored.hex()
     return struct.unpack(f"<{len(stored) // 4}I", stored)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from symd.debuginfo.layout import LinearLayout
 from symd.dwarf.sections import DebugSections
+from symd.dwarf.split_units import DWO_NAMES, split_contents, with_split
 from symd.model.code import CodeObject, RelocationScheme, Section
 
 __all__ = ("MODULES", "SCHEMES", "Contents", "Scheme", "relocated")
@@ -65,4 +66,7 @@ SCHEMES: Mapping[RelocationScheme, Scheme] = {
 def relocated(code: CodeObject, layout: LinearLayout) -> DebugSections:
     """The debug sections of ``code``, ready to be decoded. Raises Malformed or Unsupported rather than pass on a
     section whose relocations it could not apply."""
-    return DebugSections.of(SCHEMES[code.relocation](code, layout))
+    sections = DebugSections.of(SCHEMES[code.relocation](code, layout))
+    if any(section.name == DWO_NAMES["info"] for section in code.sections):
+        sections = with_split(sections, split_contents(code.sections))
+    return sections

@@ -31,8 +31,9 @@ class RCuda(IntEnum):
     R_CUDA_G32 = 3
     """The address of a variable in its memory space, as is R_CUDA_G64."""
     R_CUDA_G64 = 4
+    R_CUDA_UNUSED_CLEAR32 = 72
+    """An order to the linker: clear the place if the function is stripped. So is R_CUDA_UNUSED_CLEAR64."""
     R_CUDA_UNUSED_CLEAR64 = 73
-    """An order to the linker: clear the place if the function is stripped."""
 
 
 _WIDTHS: Mapping[int, int] = {
@@ -42,7 +43,7 @@ _WIDTHS: Mapping[int, int] = {
     int(RCuda.R_CUDA_G64): 8,
 }
 """Bytes that each type writes."""
-_NOTHING_TO_DO = (int(RCuda.R_CUDA_NONE), int(RCuda.R_CUDA_UNUSED_CLEAR64))
+_NOTHING_TO_DO = (int(RCuda.R_CUDA_NONE), int(RCuda.R_CUDA_UNUSED_CLEAR32), int(RCuda.R_CUDA_UNUSED_CLEAR64))
 PTX_LINES = ".nv_debug_line_sass"
 
 
@@ -63,7 +64,7 @@ def _symbol_values(code: CodeObject, layout: LinearLayout) -> tuple[U64, NDArray
     table = code.section(".symtab")
     if table is None:
         return np.zeros(0, np.uint64), np.zeros(0, np.bool_)
-    symbols = symbol_columns(table)
+    symbols = symbol_columns(table, code.address_bits)
     bases = np.zeros(1 << 16, np.uint64)
     bases[layout.section] = layout.base
     section = symbols["section"]
@@ -73,13 +74,18 @@ def _symbol_values(code: CodeObject, layout: LinearLayout) -> tuple[U64, NDArray
 def _relocated(code: CodeObject, section: Section, symbols: tuple[U64, NDArray[np.bool_]]) -> bytes:
     data = bytearray(section.data)
     for table in entries.tables_for(code, section):
-        _apply(data, table, symbols, section.name)
+        _apply(data, table, entries.read(table, code.address_bits), symbols, section.name)
     return bytes(data)
 
 
-def _apply(data: bytearray, table: Section, symbols: tuple[U64, NDArray[np.bool_]], where: str) -> None:
+def _apply(
+    data: bytearray,
+    table: Section,
+    rows: entries.Relocations,
+    symbols: tuple[U64, NDArray[np.bool_]],
+    where: str,
+) -> None:
     values, defined = symbols
-    rows = entries.read(table)
     unknown = np.setdiff1d(rows.type, (*_WIDTHS, *_NOTHING_TO_DO))
     if len(unknown):
         raise Unsupported(f"relocation type {int(unknown[0])} of {table.name} is not known", where=where)

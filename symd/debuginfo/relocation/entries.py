@@ -1,6 +1,6 @@
 """Relocation tables as columns, and the writing of relocated values into a section.
 
-Source: System V ABI, chapter 4, "Relocation" (Elf64_Rel, Elf64_Rela)."""
+Source: System V ABI, chapter 4, "Relocation" (Elf32_Rel, Elf32_Rela, Elf64_Rel, Elf64_Rela)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from symd.errors import Malformed
 from symd.model.code import CodeObject, Section
 from symd.model.columns import U32, U64
 
-_RELA = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
-_REL = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4")])
+_REL_64 = np.dtype([("offset", "<u8"), ("info", "<u8")])
+_RELA_64 = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
+_REL_32 = np.dtype([("offset", "<u4"), ("info", "<u4")])
+_RELA_32 = np.dtype([("offset", "<u4"), ("info", "<u4"), ("addend", "<i4")])
+_LAYOUTS = {(64, SHT_REL): _REL_64, (64, SHT_RELA): _RELA_64, (32, SHT_REL): _REL_32, (32, SHT_RELA): _RELA_32}
+_SYMBOL_SHIFT = {64: 32, 32: 8}
+"""The symbol's lowest bit in r_info; the type is below it."""
 
 
 class Relocations(NamedTuple):
@@ -27,14 +32,17 @@ class Relocations(NamedTuple):
     addend: NDArray[np.int64]
 
 
-def read(table: Section) -> Relocations:
-    """The entries of a 64-bit SHT_RELA or SHT_REL section."""
-    dtype = _RELA if table.type == SHT_RELA else _REL
+def read(table: Section, bits: int = 64) -> Relocations:
+    """The entries of a SHT_RELA or SHT_REL section of an image of that class. Raises Malformed."""
+    dtype = _LAYOUTS[bits, SHT_RELA if table.type == SHT_RELA else SHT_REL]
     if len(table.data) % dtype.itemsize:
         raise Malformed(f"relocation table size is not a multiple of {dtype.itemsize}", where=table.name)
     raw = np.frombuffer(table.data, dtype)
-    addend = raw["addend"] if table.type == SHT_RELA else np.zeros(len(raw), np.int64)
-    return Relocations(raw["offset"], raw["type"], raw["symbol"], addend)
+    info, shift = raw["info"].astype(np.uint64), np.uint64(_SYMBOL_SHIFT[bits])
+    symbol = (info >> shift).astype(np.uint32)
+    kind = (info & ((np.uint64(1) << shift) - np.uint64(1))).astype(np.uint32)
+    addend = raw["addend"].astype(np.int64) if table.type == SHT_RELA else np.zeros(len(raw), np.int64)
+    return Relocations(raw["offset"].astype(np.uint64), kind, symbol, addend)
 
 
 def tables_for(code: CodeObject, target: Section) -> list[Section]:

@@ -4,6 +4,8 @@ Source: OpenCL.DebugInfo.100 and NonSemantic.Shader.DebugInfo.100, sections "Lex
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from symd.model.columns import I64, U64
@@ -17,6 +19,16 @@ _SOURCE = {Debug.Function: 2, Debug.LexicalBlock: 0, Debug.LexicalBlockDiscrimin
 
 
 _DESCRIBING = (*_PARENT, Debug.Function, Debug.FunctionDefinition, Debug.InlinedAt, Debug.Source)
+
+
+class InlinedAt(NamedTuple):
+    """The call that was inlined: its line and column (0 where the set has none), the id of the scope it stands in, and the
+    DebugInlinedAt of that one's own inlined call (0 for none)."""
+
+    line: int
+    column: int
+    scope: int
+    next: int
 
 
 class DebugData:
@@ -34,9 +46,9 @@ class DebugData:
             self._note_definition(item)
 
     def _note_definition(self, item: DebugInstruction) -> None:
-        if item.opcode == Debug.Function and not item.by_id and len(item.operands) > 9:
+        if item.opcode == Debug.Function and not item.layout.numbers_are_ids and len(item.operands) > 9:
             self.definitions.setdefault(item.operands[9], item.id)
-        elif item.opcode == Debug.FunctionDefinition and item.by_id and len(item.operands) > 1:
+        elif item.opcode == Debug.FunctionDefinition and item.layout.numbers_are_ids and len(item.operands) > 1:
             self.definitions.setdefault(item.operands[1], item.operands[0])
 
     def function_of(self, scope: int) -> int | None:
@@ -85,13 +97,18 @@ class DebugData:
         linkage = self.words.strings.get(item.operands[6], "") if len(item.operands) > 6 else ""
         return name, "" if linkage == name else linkage
 
-    def inlined_at(self, number: int) -> tuple[int, int, int] | None:
-        """(line, scope, next inlined-at or 0) of a DebugInlinedAt; None for any other id."""
+    def inlined_at(self, number: int) -> InlinedAt | None:
+        """What a DebugInlinedAt says; None for any other id."""
         item = self.by_id.get(number)
-        if item is None or item.opcode != Debug.InlinedAt or len(item.operands) < 2:
+        if item is None or item.opcode != Debug.InlinedAt:
             return None
-        line = self.words.value(item.operands, 0, item.by_id)
-        return line, item.operands[1], item.operands[2] if len(item.operands) > 2 else 0
+        ops = item.operands
+        scope = 2 if item.layout.inlined_at_column else 1
+        if len(ops) <= scope:
+            return None
+        line = self.words.value(ops, 0, item.layout.numbers_are_ids)
+        column = self.words.value(ops, 1, item.layout.numbers_are_ids) if item.layout.inlined_at_column else 0
+        return InlinedAt(line, column, ops[scope], ops[scope + 1] if len(ops) > scope + 1 else 0)
 
     def inline_depth(self, inlined_at: int) -> int | None:
         """How many DebugInlinedAt stand from this one outwards, itself counted; None when they form a circle."""
@@ -105,7 +122,7 @@ class DebugData:
                 break
             seen.add(at)
             path.append(at)
-            at = site[2]
+            at = site.next
         for one in reversed(path):
             depth = depth + 1 if depth is not None else None
             self._depth[one] = depth
@@ -126,7 +143,7 @@ class InstructionOffsets:
     def __init__(self, words: Words) -> None:
         self.words = words
         self.scopes = list(words.debug_instructions(Debug.Scope, Debug.NoScope))
-        lines = [item for item in words.debug_instructions(Debug.Line, Debug.NoLine) if item.by_id]
+        lines = [item for item in words.debug_instructions(Debug.Line, Debug.NoLine) if item.layout.numbers_are_ids]
         self.lines: I64 = np.array([item.number for item in lines], np.int64)
         self.beginning = np.array([item.opcode == Debug.Line and len(item.operands) > 3 for item in lines], np.bool_)
         stating = np.isin(words.opcode, (Op.Line, Op.NoLine))

@@ -19,8 +19,10 @@ from symd.spirv.grammar import BLOCK_ENDS
 
 MOST_FRAMES = 256
 """Inlined calls inside one another; where a module claims more, the innermost function stands alone."""
-MOST_RANGES = 8_000_000
+MOST_RANGES = 4_000_000
 """Pieces of code that belong to a scope, counted for every scope around them too."""
+_REMEMBERED = 1 << 20
+"""Scopes of the chains of one function that are kept for the next piece of code with the same chain."""
 
 _MOST_WARNINGS = 20
 
@@ -36,6 +38,7 @@ class ScopeBuilder:
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._range_scope, self._range_start, self._range_end = array("I"), array("Q"), array("Q")
         self._last_range: dict[int, int] = {}
+        self._pieces = 0
 
     def build(self, functions: dict[int, Body]) -> Scopes:
         changes = self._changes()
@@ -61,16 +64,31 @@ class ScopeBuilder:
 
     def _function(self, body: Body, segments: list[Segment]) -> None:
         own = self._own_function(body, segments)
+        known: dict[tuple[int, int] | None, list[int]] = {}
+        held = 0
         for first, end, scope in segments:
-            if len(self._range_scope) >= MOST_RANGES:
+            if self._pieces >= MOST_RANGES:
                 self._warn(f"scopes after byte {body.offset} are left out: there are more than {MOST_RANGES} ranges")
                 return
-            chain = self._chain(*scope) if scope is not None else []
-            if not chain or chain[-1][0] is None:
-                if own is None:
-                    continue
-                chain = [*chain[:-1], (own, 0)]
-            self._add(body, chain, first, end)
+            if scope not in known:
+                if held > _REMEMBERED:
+                    known, held = {}, 0
+                known[scope] = self._numbers_of(body, own, scope)
+                held += len(known[scope])
+            self._add(known[scope], first, end)
+
+    def _numbers_of(self, body: Body, own: int | None, scope: tuple[int, int] | None) -> list[int]:
+        """The numbers of the scopes around code of ``body`` in ``scope``, the outermost first; none where nobody knows."""
+        chain = self._chain(*scope) if scope is not None else []
+        if not chain or chain[-1][0] is None:
+            if own is None:
+                return []
+            chain = [*chain[:-1], (own, 0)]
+        above, numbers = -1 - body.id, []  # functions are told apart by their body, inlined calls by what they stand in
+        for function, inlined_at in reversed(chain):
+            above = self._number(above, function, inlined_at)
+            numbers.append(above)
+        return numbers
 
     def _own_function(self, body: Body, segments: list[Segment]) -> int | None:
         """The DebugFunction that defines the body; where none says so, the outermost one of its first scope."""
@@ -90,25 +108,24 @@ class ScopeBuilder:
         chain: list[tuple[int | None, int]] = []
         while (site := self.data.inlined_at(inlined_at)) is not None:
             chain.append((self.data.function_of(scope), inlined_at))
-            _, scope, inlined_at = site
+            scope, inlined_at = site.scope, site.next
         return [*chain, (self.data.function_of(scope), 0)]
 
     def _warn(self, text: str) -> None:
         if len(self.warnings) < _MOST_WARNINGS and text not in self.warnings:
             self.warnings.append(text)
 
-    def _add(self, body: Body, chain: list[tuple[int | None, int]], first: int, end: int) -> None:
-        """Give [first, end) to the innermost scope and to all around it."""
+    def _add(self, numbers: list[int], first: int, end: int) -> None:
+        """Give [first, end) to the scopes with these numbers."""
         start, stop = int(self.places.offset[first]), int(self.places.offset[end])
-        above = -1 - body.id  # functions are told apart by their body, inlined calls by what they stand in
-        for function, inlined_at in reversed(chain):
-            above = self._number(above, function, inlined_at)
-            last = self._last_range.get(above)
+        self._pieces += len(numbers)
+        for number in numbers:
+            last = self._last_range.get(number)
             if last is not None and self._range_end[last] == start:
                 self._range_end[last] = stop
                 continue
-            self._last_range[above] = len(self._range_scope)
-            self._range_scope.append(above)
+            self._last_range[number] = len(self._range_scope)
+            self._range_scope.append(number)
             self._range_start.append(start)
             self._range_end.append(stop)
 
@@ -119,16 +136,15 @@ class ScopeBuilder:
         self._numbers[key] = number = len(self._scopes)
         name, linkage = self.data.function_names(function)
         site = self.data.inlined_at(inlined_at) if inlined_at else None
-        call_file, call_line = (self.data.scope_file(site[1]), site[0]) if site else ("", 0)
         parent = above if above >= 0 else NO_PARENT
         row = (
             parent,
             self.names(name),
             self.names(linkage),
             int(site is not None),
-            self.files(call_file),
-            call_line,
-            0,
+            self.files(self.data.scope_file(site.scope) if site else ""),
+            site.line if site else 0,
+            site.column if site else 0,
         )
         self._scopes.append(row)
         return number

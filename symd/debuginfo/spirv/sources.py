@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from symd.errors import Malformed
 from symd.model.code import CodeObject
 from symd.spirv.debug_sets import Debug
 from symd.spirv.grammar import Op
@@ -14,16 +15,21 @@ from symd.spirv.words import Words, text
 
 __all__ = ("source_texts",)
 
+_REPEATED = 8
+"""Times the module's bytes that the texts of all files may have letters: equal files may share a string."""
 _CHECKSUM = "//__CSK_"
 """llvm-spirv writes a checksum where the text would stand."""
 
 
 def source_texts(code: CodeObject) -> Mapping[str, str]:
-    """File path to its text, for every file whose text is in the module. Raises Malformed like ``spirv_lines.read``."""
+    """File path to its text, for every file whose text is in the module. Raises Malformed like ``spirv_lines.read``, and where
+    texts are pieced together of the same strings again and again."""
     words = parsed_module(code).words
     pieces: dict[str, list[str]] = {}
     _from_op_source(words, pieces)
     _from_debug_source(words, pieces)
+    if sum(len(part) for parts in pieces.values() for part in parts) > _REPEATED * len(code.data):
+        raise Malformed(f"its source texts are {_REPEATED} times as long as the module", where=code.path)
     joined = ((file, "".join(parts)) for file, parts in pieces.items())
     return {file: content for file, content in joined if content and not content.startswith(_CHECKSUM)}
 
@@ -48,7 +54,7 @@ def _from_debug_source(words: Words, pieces: dict[str, list[str]]) -> None:
     for item in words.debug_instructions(Debug.Source, Debug.SourceContinued):
         ops = item.operands
         if item.opcode == Debug.SourceContinued:
-            if current is not None and item.by_id and ops:
+            if current is not None and item.layout.numbers_are_ids and ops:
                 current.append(words.strings.get(ops[0], ""))
             continue
         current = _begin(pieces, words.strings.get(ops[0], "")) if len(ops) > 1 else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from symd.debuginfo.variables.machine import WHERE, ExpressionContext, Machine, Piece
 from symd.debuginfo.variables.operations import INTEL_OPERATIONS, OPERATIONS
 from symd.dwarf.cursor import Cursor
+from symd.dwarf.variable_constants import Op
 from symd.errors import Malformed, Unsupported
 from symd.model.code import Vendor
 
@@ -16,6 +18,13 @@ MOST_LANES = 64
 
 UNKNOWN_LANES = 32
 """Lanes where the debug data does not say how many there are."""
+
+
+_CONSTANT_SIZES: Mapping[int, int] = {
+    **{Op.DW_OP_lit0 + number: 1 for number in range(32)},
+    **{Op.DW_OP_const1u + at: 1 + (1 << at // 2) for at in range(8)},
+}
+"""Bytes of the operations that push a number, without those that push one in LEB128."""
 
 
 class LaneLocation(NamedTuple):
@@ -34,6 +43,14 @@ def evaluate(expression: bytes, context: ExpressionContext, lanes: int | None) -
         return [first]
     count = min(lanes or UNKNOWN_LANES, MOST_LANES)
     return [first, *(_one(expression, context, lane)[0] for lane in range(1, count))]
+
+
+def is_one_constant(expression: bytes) -> bool:
+    """Whether the expression does nothing but push one number."""
+    code = expression[0] if expression else 0
+    if code in (Op.DW_OP_constu, Op.DW_OP_consts):
+        return len(expression) > 1 and [byte >> 7 for byte in expression[1:]] == [*[1] * (len(expression) - 2), 0]
+    return len(expression) == _CONSTANT_SIZES.get(code)
 
 
 def _one(expression: bytes, context: ExpressionContext, lane: int) -> tuple[LaneLocation, bool]:

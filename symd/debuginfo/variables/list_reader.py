@@ -27,7 +27,7 @@ class ListReader:
         if value.form == Form.DW_FORM_loclistx:
             offset = location_lists.offset_of(self._dies.sections, listed, value.number)
         elif value.form == Form.DW_FORM_sec_offset or (value.form in _OFFSETS_BEFORE_DWARF_4 and unit.version < 4):
-            offset = value.number
+            offset = value.number + (listed.lists_base or 0)
         else:
             return None
         return location_lists.read(self._dies.sections, listed, offset, self._budget)
@@ -36,11 +36,14 @@ class ListReader:
         top = self._dies.top(unit)
         stated = top.attributes.get(At.DW_AT_loclists_base) if top is not None else None
         header = 12 if unit.widths.offset == 4 else 20
+        own = unit.contributions
+        lists_base = None if own is None else own.location_lists if unit.version >= 5 else own.locations
         return ListUnit(
             unit.version,
             unit.widths.address,
             unit.widths.offset,
             unit.low_pc,
-            header if stated is None else stated.number,
+            header + (lists_base or 0) if stated is None else stated.number,
             partial(self._dies.address_entry, unit),
+            lists_base,
         )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.sections import DebugSections
-from symd.dwarf.variable_constants import Lle
+from symd.dwarf.variable_constants import GnuLle, Lle
 from symd.errors import LimitExceeded
 
 
@@ -24,7 +24,8 @@ class ListEntry(NamedTuple):
 
 
 class ListUnit(NamedTuple):
-    """What a list needs to know of its unit: sizes in bytes, the base address, and entries of ``.debug_addr``."""
+    """What a list needs to know of its unit: sizes in bytes, the base address, and entries of ``.debug_addr``. A split unit's
+    lists begin at ``lists_base`` of their section; None for other units."""
 
     version: int
     address_size: int
@@ -32,6 +33,7 @@ class ListUnit(NamedTuple):
     low_pc: int
     loclists_base: int
     address: Callable[[int], int | None]
+    lists_base: int | None = None
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ def read(sections: DebugSections, unit: ListUnit, offset: int, budget: ListEntry
     if offset > len(data):
         raise cursor.fail("a location list begins behind the section's end")
     found: list[ListEntry] = []
-    for entry in (_new if unit.version >= 5 else _old)(cursor, unit):
+    for entry in _entries(unit)(cursor, unit):
         budget.entries -= 1
         if budget.entries < 0:
             raise LimitExceeded("location lists overlap without end", where=f"{section.name}+{offset:#x}")
@@ -65,6 +67,37 @@ def offset_of(sections: DebugSections, unit: ListUnit, index: int) -> int:
     data = section.data
     at = unit.loclists_base + index * unit.offset_size
     return unit.loclists_base + Cursor(data, section.name, at, len(data)).unsigned(unit.offset_size)
+
+
+def _entries(unit: ListUnit) -> Callable[[Cursor, ListUnit], Iterator[ListEntry | None]]:
+    if unit.version >= 5:
+        return _new
+    return _old if unit.lists_base is None else _old_split
+
+
+def _old_split(cursor: Cursor, unit: ListUnit) -> Iterator[ListEntry | None]:
+    """``.debug_loc.dwo`` of DWARF 4: kinds as ``GnuLle``, addresses by index, expressions as in ``.debug_loc``."""
+    base: int | None = unit.low_pc
+    while (kind := cursor.unsigned(1)) != GnuLle.DW_LLE_GNU_end_of_list_entry:
+        if kind == GnuLle.DW_LLE_GNU_base_address_selection_entry:
+            base = unit.address(cursor.uleb())
+            yield None
+            continue
+        start, end = _old_split_range(cursor, unit, kind, base)
+        expression = _bytes(cursor, cursor.unsigned(2))
+        yield None if start is None or end is None else ListEntry(start, end, expression)
+
+
+def _old_split_range(cursor: Cursor, unit: ListUnit, kind: int, base: int | None) -> tuple[int | None, int | None]:
+    if kind == GnuLle.DW_LLE_GNU_start_end_entry:
+        return unit.address(cursor.uleb()), unit.address(cursor.uleb())
+    if kind == GnuLle.DW_LLE_GNU_start_length_entry:
+        start, length = unit.address(cursor.uleb()), cursor.unsigned(4)
+        return start, None if start is None else start + length
+    if kind == GnuLle.DW_LLE_GNU_offset_pair_entry:
+        first, last = cursor.unsigned(4), cursor.unsigned(4)
+        return (None, None) if base is None else (base + first, base + last)
+    raise cursor.fail(f"location list entry kind {kind:#x} is not known")
 
 
 def _old(cursor: Cursor, unit: ListUnit) -> Iterator[ListEntry | None]:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from symd.debuginfo.layout import FIRST_BASE, LinearLayout
+from symd.debuginfo.layout import LinearLayout, first_base
 from symd.debuginfo.variables.constants import Reading
 from symd.debuginfo.variables.dies import Die, DieReader, Value
-from symd.debuginfo.variables.expression import evaluate
+from symd.debuginfo.variables.expression import evaluate, is_one_constant
 from symd.debuginfo.variables.lane_template import OperandNames
 from symd.debuginfo.variables.list_reader import ListReader
 from symd.debuginfo.variables.location_description import Description, describe
@@ -28,10 +28,14 @@ from symd.debuginfo.variables.sass_registers import machine_registers
 from symd.debuginfo.variables.scopes import AddressRange
 from symd.dwarf.constants import At, Form
 from symd.dwarf.units import Unit
+from symd.dwarf.variable_constants import Op
 from symd.errors import LimitExceeded, Malformed
 from symd.model.code import CodeObject, Vendor
 from symd.model.variables import LocationPiece, PieceKind, VariableLocation
 
+FIRST_WITH_STACK_VALUE = 4
+"""The version of DWARF that brought DW_OP_stack_value. In older units compilers write a variable's constant value as if it
+were an address (LLVM's DwarfExpression::addStackValue)."""
 _SASS = ".nv_debug_info_reg_sass"
 
 
@@ -99,6 +103,8 @@ class Locator:
         return here or [entry for entry in entries if entry.default]
 
     def _described(self, unit: Unit, expression: bytes, names: OperandNames) -> Description | None:
+        if unit.version < FIRST_WITH_STACK_VALUE and names.memory is None and is_one_constant(expression):
+            expression += bytes([Op.DW_OP_stack_value])
         return describe(evaluate(expression, self._context(unit), self._lanes), names)
 
     def _context(self, unit: Unit) -> ExpressionContext:
@@ -135,7 +141,7 @@ class Locator:
 
     def _code_text(self, value: int) -> str | None:
         """A linear address of an unlinked object's text as section and offset: the number itself means nothing."""
-        if self._code.linked or value < FIRST_BASE:
+        if self._code.linked or value < first_base(self._code):
             return None
         number, offset, found = self._layout.section_of(np.array([value], np.uint64))
         names = {section.index: section.name for section in self._code.sections}

@@ -151,13 +151,15 @@ class Machine:
 
     def place(self, term: Term) -> Term:
         """A stack entry as the place of a variable. ``Load`` stands for memory at its address. LLVM writes memory of an
-        address space as a load from it; and bits wider than an address are none, they are the value."""
+        address space as a load from it; and bits wider than an address are none, they are the value. Space 1 of AMD's code is private
+        memory, in which nothing has a fixed address, and since LLVM 22 any memory."""
         if isinstance(term, (Register, Implicit, StackValue)):
             return term
         if isinstance(term, Bits) and term.size > 8 * self.size:
             return StackValue(term)
         if isinstance(term, Deref) and term.space is not None and term.size is None:
-            return term
+            linked = isinstance(term.address, Constant) and term.address.linked
+            return Deref(term.address) if linked and term.space == 1 and self.context.vendor is Vendor.AMD else term
         return Deref(term)
 
     def rest(self) -> list[Piece]:

@@ -48,13 +48,14 @@ def constant(size: int, signed: bool, machine: Machine) -> None:
 def _address(machine: Machine) -> None:
     value = machine.cursor.address(machine.size)
     text = machine.context.text_at(value)
-    machine.push(Constant(value, machine.size) if text is None else Symbol(text))
+    machine.push(Constant(value, machine.size, linked=True) if text is None else Symbol(text))
 
 
 def _indexed(machine: Machine) -> None:
     index = machine.cursor.uleb()
     value = machine.context.address(index)
-    machine.push(Symbol(f"address #{index}, which is not there") if value is None else Constant(value, machine.size))
+    known = None if value is None else Constant(value, machine.size, linked=True)
+    machine.push(known or Symbol(f"address #{index}, which is not there"))
 
 
 def _deref(machine: Machine) -> None:

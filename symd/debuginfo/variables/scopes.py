@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -42,7 +43,8 @@ class Scope:
     function: Die | None
 
 
-class _RangeTable(NamedTuple):
+@dataclass(frozen=True)
+class _RangeTable:
     """Code ranges of every scope or unit: ``which`` is the row of its DIE in the reader's extents."""
 
     which: NDArray[np.int64]
@@ -50,10 +52,14 @@ class _RangeTable(NamedTuple):
     end: NDArray[np.uint64]
 
     def of(self, slot: int) -> tuple[AddressRange, ...]:
-        rows = np.flatnonzero(self.which == slot)
-        return tuple(
-            AddressRange(int(start), int(end)) for start, end in zip(self.start[rows], self.end[rows], strict=True)
-        )
+        return tuple(self._by_slot.get(slot, ()))
+
+    @cached_property
+    def _by_slot(self) -> dict[int, list[AddressRange]]:
+        found: dict[int, list[AddressRange]] = {}
+        for slot, *ends in zip(self.which.tolist(), self.start.tolist(), self.end.tolist(), strict=True):
+            found.setdefault(slot, []).append(AddressRange(*ends))
+        return found
 
 
 class ScopeFinder:
@@ -134,9 +140,10 @@ class ScopeFinder:
                     dies.append(die)
                 if die.tag == Tag.DW_TAG_subprogram:
                     break
-        return [Scope(die, self._ranges(die), _function(dies[number:])) for number, die in enumerate(dies)]
+        return [Scope(die, self.ranges(die), _function(dies[number:])) for number, die in enumerate(dies)]
 
-    def _ranges(self, die: Die) -> tuple[AddressRange, ...]:
+    def ranges(self, die: Die) -> tuple[AddressRange, ...]:
+        """The code ranges of a function, an inlined call or a block."""
         return self._scopes.of(int(np.searchsorted(self._dies.extents.at, die.at)))
 
     def _table(self, tags: frozenset[int]) -> _RangeTable:

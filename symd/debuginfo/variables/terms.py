@@ -3,16 +3,17 @@ a register, or an operation on such. Numbers wrap at the size of an address."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant, as an unsigned number of ``size`` bytes' worth of bits."""
+    """A constant, as an unsigned number of ``size`` bytes' worth of bits. ``linked``: it is an address that a linker gave."""
 
     value: int
     size: int = 8
+    linked: bool = field(default=False, compare=False)
 
     @property
     def signed(self) -> int:

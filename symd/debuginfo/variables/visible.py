@@ -59,7 +59,7 @@ class VariableReader:
         self.dies = DieReader(sections, units, extents)
         self.names = TypeNames(self.dies)
         self.finder = ScopeFinder(self.dies)
-        self.notes = (*units.warnings, *extents.notes)
+        self.notes = (*units.warnings, *units.missing_files(), *extents.notes)
 
     def at(self, section: int, offset: int) -> Visible:
         """The variables visible at byte ``offset`` of text section number ``section``.

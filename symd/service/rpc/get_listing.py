@@ -6,11 +6,15 @@ from collections.abc import Iterator
 
 from symd.service.call import Call
 from symd.service.guard import while_wanted
+from symd.service.places import place
 from symd.service.service_context import ServiceContext
 from symd.v1.listing_service_pb2 import GetListingRequest, GetListingResponse
-from symd.wire.listings import from_request, to_chunks
+from symd.wire.listings import from_request, size_of, to_chunks
 
 
 def handle(service: ServiceContext, request: GetListingRequest, call: Call) -> Iterator[GetListingResponse]:
-    for listing in service.engine.listing(*from_request(request)):
+    with place(service.large_answers, call):
+        listings = [*service.engine.listing(*from_request(request))]
+    service.flight.keep(call, sum(size_of(each) for each in listings))
+    for listing in listings:
         yield from while_wanted(to_chunks(listing), call)

@@ -7,8 +7,9 @@ from symd.containers import FORMATS
 from symd.drivers.simulate import SIMULATED_PRODUCTS
 from symd.index import VERSION
 from symd.service.call import Call
+from symd.service.messages import MAX_REQUEST
 from symd.service.paging import MAX_SIZE
-from symd.service.service_context import MAX_REQUEST, ServiceContext
+from symd.service.service_context import ServiceContext
 from symd.v1.server_service_pb2 import DisassemblerInfo, GetServerInfoRequest, GetServerInfoResponse, ServerInfo
 from symd.wire.grabs import APIS
 from symd.wire.server_info import to_limits

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symd.drivers import confinement
+from symd.child import confinement
+from symd.child.cancellation import Cancelled
 from symd.errors import BuildFailed, FailedPrecondition
 from symd.model.grabs import Grabbed
-from symd.service.call import Call
+from symd.service.call import Call, CallEnded
 from symd.service.guard import while_wanted
 from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
@@ -23,7 +24,9 @@ def handle(service: ServiceContext, request: GrabModuleRequest, call: Call) -> I
     _check_confined(service, call)
     wanted = from_grab_request(request, call.time_remaining())
     try:
-        module, grabbed = service.engine.grab(wanted)
+        module, grabbed = service.engine.grab(wanted, call.add_callback)
+    except Cancelled:
+        raise CallEnded from None
     except BuildFailed as error:
         yield from log_chunks(error.build_log)
         raise

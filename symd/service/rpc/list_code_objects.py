@@ -12,5 +12,6 @@ from symd.wire.resource_names import module_digest
 
 def handle(service: ServiceContext, request: ListCodeObjectsRequest, _call: Call) -> ListCodeObjectsResponse:
     objects = service.engine.module(module_digest(request.parent, "parent")).objects
-    page, token = slice_page(objects, f"{request.parent}/objects", request.page_size, request.page_token)
-    return ListCodeObjectsResponse(code_objects=map(to_code_object, page), next_page_token=token)
+    of = f"{request.parent}/objects"
+    page, token = slice_page(objects, of, request.page_size, request.page_token, to_code_object)
+    return ListCodeObjectsResponse(code_objects=page, next_page_token=token)

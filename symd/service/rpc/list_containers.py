@@ -12,5 +12,6 @@ from symd.wire.resource_names import module_digest
 
 def handle(service: ServiceContext, request: ListContainersRequest, _call: Call) -> ListContainersResponse:
     containers = service.engine.module(module_digest(request.parent, "parent")).containers
-    page, token = slice_page(containers, f"{request.parent}/containers", request.page_size, request.page_token)
-    return ListContainersResponse(containers=map(to_container, page), next_page_token=token)
+    of = f"{request.parent}/containers"
+    page, token = slice_page(containers, of, request.page_size, request.page_token, to_container)
+    return ListContainersResponse(containers=page, next_page_token=token)

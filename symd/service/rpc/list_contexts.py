@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import dropwhile, islice
+from itertools import dropwhile
 
 from symd.errors import ContextNotFound
 from symd.model.contexts import ContextRecord
 from symd.service.call import Call
-from symd.service.paging import bad_token, from_token, page_size, to_token
+from symd.service.paging import bad_token, filled, from_token, to_token
 from symd.service.service_context import ServiceContext
 from symd.v1.context_service_pb2 import ListContextsRequest, ListContextsResponse
 from symd.wire.contexts import to_context_record
@@ -17,11 +17,10 @@ LIST = "contexts"
 
 
 def handle(service: ServiceContext, request: ListContextsRequest, _call: Call) -> ListContextsResponse:
-    size = page_size(request.page_size)
-    page = list(islice(_after(service, from_token(request.page_token, LIST, list, [])), size + 1))
-    last = page[size - 1] if len(page) > size else None
-    token = to_token(LIST, [last.id, last.create_time]) if last else ""
-    return ListContextsResponse(contexts=map(to_context_record, page[:size]), next_page_token=token)
+    records = _after(service, from_token(request.page_token, LIST, list, []))
+    page = filled(records, request.page_size, to_context_record)
+    token = to_token(LIST, [page.last.id, page.last.create_time]) if page.last else ""
+    return ListContextsResponse(contexts=page.entries, next_page_token=token)
 
 
 def _after(service: ServiceContext, position: list[str | float]) -> Iterator[ContextRecord]:

@@ -18,8 +18,11 @@ def handle(service: ServiceContext, request: ListKernelsRequest, _call: Call) ->
     module = service.engine.module(module_digest(request.parent, "parent"))
     path = optional_path(request)
     kernels = _kernels(module, path)
-    page, token = slice_page(kernels, f"{request.parent}/kernels/{path}", request.page_size, request.page_token)
-    return ListKernelsResponse(kernels=(to_kernel(kernel, of) for of, kernel in page), next_page_token=token)
+    of = f"{request.parent}/kernels/{path}"
+    page, token = slice_page(
+        kernels, of, request.page_size, request.page_token, lambda entry: to_kernel(entry[1], entry[0])
+    )
+    return ListKernelsResponse(kernels=page, next_page_token=token)
 
 
 def _kernels(module: ModuleSummary, path: str | None) -> Sequence[tuple[str, KernelSummary]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import dropwhile, islice
+from itertools import dropwhile
 
 from symd.model.summaries import ModuleRecord
 from symd.service.call import Call
-from symd.service.paging import bad_token, from_token, page_size, to_token
+from symd.service.paging import bad_token, filled, from_token, to_token
 from symd.service.service_context import ServiceContext
 from symd.v1.module_service_pb2 import ListModulesRequest, ListModulesResponse
 from symd.wire.modules import to_module
@@ -15,12 +15,10 @@ LIST = "modules"
 
 
 def handle(service: ServiceContext, request: ListModulesRequest, _call: Call) -> ListModulesResponse:
-    size = page_size(request.page_size)
-    last = _key(request.page_token)
-    rest = dropwhile(lambda record: (record.create_time, record.sha256) <= last, service.engine.modules())
-    page = list(islice(rest, size + 1))
-    token = _token(page[size - 1]) if len(page) > size else ""
-    return ListModulesResponse(modules=map(to_module, page[:size]), next_page_token=token)
+    seen = _key(request.page_token)
+    rest = dropwhile(lambda record: (record.create_time, record.sha256) <= seen, service.engine.modules())
+    page = filled(rest, request.page_size, to_module)
+    return ListModulesResponse(modules=page.entries, next_page_token=_token(page.last) if page.last else "")
 
 
 def _token(last: ModuleRecord) -> str:

@@ -9,6 +9,7 @@ from symd.model.sources import PathRule
 from symd.query.source_text import Allowed, completed
 from symd.service.call import Call
 from symd.service.guard import while_wanted
+from symd.service.places import place
 from symd.service.service_context import ServiceContext
 from symd.store.source_files import read_below
 from symd.v1.listing_service_pb2 import ReadSourcesRequest, ReadSourcesResponse
@@ -20,5 +21,11 @@ def handle(service: ServiceContext, request: ReadSourcesRequest, call: Call) -> 
     read = partial(read_below, largest=service.config.limits.source_size)
     rules = tuple(PathRule(prefix, here) for prefix, here in service.config.source_map)
     allowed = Allowed(service.config.source_roots, rules)
-    for source in service.engine.sources(digest, files, path):
-        yield from while_wanted(to_chunks(completed(source, allowed, read)), call)
+    with place(service.large_answers, call):
+        sources = service.engine.sources(digest, files, path)
+    service.flight.keep(call, sum(len(each.text or "") for each in sources))
+    for source in sources:
+        found = completed(source, allowed, read)
+        from_disk = 0 if found is source else len(found.text or "")
+        with service.flight.holding(call.client, from_disk):
+            yield from while_wanted(to_chunks(found), call)

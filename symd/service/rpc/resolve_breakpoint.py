@@ -15,7 +15,5 @@ def handle(service: ServiceContext, request: ResolveBreakpointRequest, _call: Ca
         digest, asked.where, asked.path, every_address=asked.every_address, rules=asked.rules
     )
     of = f"{digest}/breakpoints/{asked.where}/{asked.path}/{asked.every_address}"
-    page, token = slice_page(answer.locations, of, request.page_size, request.page_token)
-    return ResolveBreakpointResponse(
-        locations=map(to_location, page), refusal=to_refusal(answer), next_page_token=token
-    )
+    page, token = slice_page(answer.locations, of, request.page_size, request.page_token, to_location)
+    return ResolveBreakpointResponse(locations=page, refusal=to_refusal(answer), next_page_token=token)

@@ -10,7 +10,7 @@ from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
 at_once = answer_at_once
 
 
-def handle(service: ServiceContext, request: SymbolizeRequest, _call: Call) -> SymbolizeResponse:
+def handle(service: ServiceContext, request: SymbolizeRequest, call: Call) -> SymbolizeResponse:
     response = SymbolizeResponse()
-    answer(service, request, response, set())
+    answer(service, request, response, call, set())
     return response

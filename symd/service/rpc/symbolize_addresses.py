@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from symd.service.batches import check_candidates
 from symd.service.call import Call
 from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
@@ -12,5 +13,7 @@ WORK = Work.BATCH
 
 
 def handle(service: ServiceContext, request: SymbolizeAddressesRequest, _call: Call) -> SymbolizeAddressesResponse:
-    answers = service.engine.contexts.symbolize(*from_request(request, service.config.limits.batch))
-    return SymbolizeAddressesResponse(answers=to_device_columns(answers))
+    with service.room.taken(request.count):
+        answers = service.engine.contexts.symbolize(*from_request(request, service.config.limits.batch))
+        check_candidates(answers.answers, service.config.limits)
+        return SymbolizeAddressesResponse(answers=to_device_columns(answers))

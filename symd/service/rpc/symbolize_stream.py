@@ -17,17 +17,19 @@ def handle(
 ) -> Iterator[SymbolizeStreamResponse]:
     sent: set[bytes] = set()
     for request in requests:
-        yield _outcome(service, request, sent)
+        yield _outcome(service, request, call, sent)
         service.check_running()
         if not call.is_active():
             return
 
 
-def _outcome(service: ServiceContext, request: SymbolizeStreamRequest, sent: set[bytes]) -> SymbolizeStreamResponse:
+def _outcome(
+    service: ServiceContext, request: SymbolizeStreamRequest, call: Call, sent: set[bytes]
+) -> SymbolizeStreamResponse:
     response = SymbolizeStreamResponse(id=request.id)
     try:
         response.answers.SetInParent()
-        answer(service, request.batch, response.answers, sent)
+        answer(service, request.batch, response.answers, call, sent)
     except SymdError as error:
         response.failure.CopyFrom(to_status(error))
     return response

@@ -8,14 +8,19 @@ from symd.service.call import Call
 from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
 from symd.v1.breakpoint_service_pb2 import WatchBreakpointsRequest, WatchBreakpointsResponse
-from symd.wire.breakpoints import from_watch_request, to_events
+from symd.wire.breakpoints import from_watch_request, size_of, to_events
 
 WORK = Work.WATCH
 
 
 def handle(service: ServiceContext, request: WatchBreakpointsRequest, call: Call) -> Iterator[WatchBreakpointsResponse]:
     breakpoints, only_new = from_watch_request(request)
-    with service.engine.watch(breakpoints, only_new=only_new) as watch, service.watches.opened(watch.close):
+    del request  # else as long as the watch
+    service.flight.keep(call, sum(map(size_of, breakpoints)))
+    with (
+        service.engine.watch(breakpoints, only_new=only_new) as watch,
+        service.watches.opened(call.client, watch.close),
+    ):
         if not call.add_callback(watch.close):
             return  # it has ended already
         service.check_running()

@@ -107,7 +107,7 @@ def outcome(read: Callable[[], object]) -> str:
     try:
         found = read()
     except (Malformed, ValueError, TypeError) as error:
-        return str(error)
+        return str(error) or f"is not readable msgpack: {type(error).__name__}"
     return "a map" if isinstance(found, dict | amdgpu_msgpack.Note) else "no map"
 
 

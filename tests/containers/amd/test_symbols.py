@@ -92,3 +92,22 @@ def test_a_symbol_without_a_size_reaches_to_the_next_one(entries):
             begun = [start + length for start, length, other in others if other == FUNC and length and start <= offset]
             ends += [end for end in [max(begun, default=0)] if end > offset]
         assert found[f"s{number}"] == (1 if base == A else 2, offset, size or min(ends) - offset)
+
+
+def test_labels_inside_a_function_whose_size_is_known_are_no_functions():
+    entries = [
+        Symbol("sized", A, 16, section=".text.a"),
+        Symbol("inside", A + 4, section=".text.a", type=NOTYPE),
+        Symbol("behind", A + 16, section=".text.a", type=NOTYPE),
+        Symbol("unsized", A + 32, section=".text.a"),
+        Symbol("within_unsized", A + 40, section=".text.a", type=NOTYPE),
+        Symbol("elsewhere", B + 4, section=".text.b", type=NOTYPE),
+    ]
+    functions = {each.name: (each.section_index, each.offset, each.size) for each in symbols(entries).functions()}
+    assert functions == {
+        "sized": (1, 0, 16),
+        "behind": (1, 16, 16),
+        "unsized": (1, 32, 32),
+        "within_unsized": (1, 40, 24),
+        "elsewhere": (2, 4, 28),
+    }

@@ -12,7 +12,7 @@ from symd.budget import Budget
 from symd.config import Limits
 from symd.containers.format import Element
 from symd.containers.khronos import spirv
-from symd.errors import Malformed, SymdError
+from symd.errors import LimitExceeded, Malformed, SymdError
 from symd.model.code import CodeObject, Kernel
 from symd.spirv.words import parse, text
 from tests import tools
@@ -185,16 +185,24 @@ def test_a_huge_id_bound_costs_nothing() -> None:
 
 
 def test_many_entry_points_of_one_function_share_their_facts() -> None:
-    """20,000 entry points of a kernel with 20,000 arguments are read in time that grows with their sum."""
-    number = 20_000
+    """20,000 entry points of a kernel with 20,000 arguments would have 20 million of them."""
+    data = entry_points_of_one_function(20_000)
+    with pytest.raises(LimitExceeded) as caught:
+        code_object(data)
+    assert caught.value.metadata["limit"] == "shared_facts"
+    code = code_object(entry_points_of_one_function(500))
+    assert len(code.kernels) == 500
+    assert len(code.kernels[499].facts["arguments"]) == 500
+    assert code.kernels[0].facts["arguments"] is code.kernels[499].facts["arguments"]
+
+
+def entry_points_of_one_function(number: int) -> bytes:
+    """So many entry points, of a function with as many parameters."""
     kind = struct.pack("<4I", 4 << 16 | 21, 1, 32, 0) + struct.pack("<2I", 2 << 16 | 19, 2)
     entries = struct.pack("<4I", 4 << 16 | 15, 6, 3, 0x6B) * number
     parameters = b"".join(struct.pack("<3I", 3 << 16 | 55, 1, 10 + at) for at in range(number))
     function = struct.pack("<5I", 5 << 16 | 54, 2, 3, 0, 4) + parameters + struct.pack("<2I", 2 << 16 | 248, 5)
-    data = HEADER + entries + kind + function + struct.pack("<2I", 1 << 16 | 253, 1 << 16 | 56)
-    code = code_object(data)
-    assert len(code.kernels) == number
-    assert len(code.kernels[0].facts["arguments"]) == 1024
+    return HEADER + entries + kind + function + struct.pack("<2I", 1 << 16 | 253, 1 << 16 | 56)
 
 
 def test_a_type_that_contains_itself_is_spelled_in_bounded_time() -> None:
@@ -229,9 +237,18 @@ def test_word_counts_add_up_to_the_file() -> None:
         assert 20 + 4 * int(words.count.sum()) == path.stat().st_size == words.end
 
 
-@pytest.mark.parametrize(("name", "family"), [("waves.gV", "NonSemantic.Shader"), ("inline.O2.ocl-100", "OpenCL")])
-def test_a_debug_set_of_an_unknown_version_is_named_and_never_read_as_another(name: str, family: str) -> None:
-    known, unknown = f"{family}.DebugInfo.100", f"{family}.DebugInfo.101"
+@pytest.mark.parametrize(
+    ("name", "known", "unknown"),
+    [
+        ("waves.gV", "NonSemantic.Shader.DebugInfo.100", "NonSemantic.Shader.DebugInfo.101"),
+        ("waves.gV", "NonSemantic.Shader.DebugInfo.100", "NonSemantic.Kernel.DebugInfo.100"),
+        ("blend.dpcpp", "NonSemantic.Shader.DebugInfo.200", "NonSemantic.Shader.DebugInfo.300"),
+        ("inline.O2.ocl-100", "OpenCL.DebugInfo.100", "OpenCL.DebugInfo.101"),
+    ],
+)
+def test_a_debug_set_of_an_unknown_version_is_named_and_never_read_as_another(
+    name: str, known: str, unknown: str
+) -> None:
     data = (BIN / f"{name}.spv").read_bytes()
     assert len(debuginfo.read(code_object(data)).scopes) > 0
     assert not code_object(data).warnings

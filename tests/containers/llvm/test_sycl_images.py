@@ -141,3 +141,15 @@ def test_a_table_that_leads_elsewhere_lists_nothing() -> None:
     ]
     assert found(build_elf(machine=EM_X86_64, type=ET_DYN, sections=sections)) == wanted(images)
     assert found(build_elf(machine=EM_X86_64, type=ET_REL, sections=sections[:1])) == wanted(images)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"\x28\xb5\x2f\xfd", packed(SPIRV[0]), zstandard.compress(SPIRV[0])[:-9]],
+    ids=["head", "no size", "cut"],
+)
+def test_a_damaged_frame_that_nobody_lists_is_named_too(damaged: bytes) -> None:
+    unpacked = unpack(program([SPIRV[0], damaged, SPIRV[1]], [0] * 3, relocated=False, listed=False))
+    assert [hashlib.sha256(code.data).hexdigest() for code in unpacked.objects] == wanted(SPIRV[:2])
+    [note] = unpacked.notes
+    assert note.startswith("left out: image 2 of __CLANG_OFFLOAD_BUNDLE__sycl-spir64: zstd data")

@@ -129,7 +129,7 @@ def test_addresses_of_scopes_lie_in_the_linear_space(name):
 LINE = b"\x11" * 8 + (64).to_bytes(8, "little") + b"\x22" * 8
 
 
-def _made(entries: list[Relocation], *, rela: bool = True, line: bytes = LINE) -> CodeObject:
+def _made(entries: list[Relocation], *, rela: bool = True, line: bytes = LINE, bits: int = 64) -> CodeObject:
     """A cubin with two functions of 256 bytes, ``b`` at offset 32 of its section, and ``.debug_line`` to relocate."""
     sections = [
         Section(".text.a", flags=AX, data=bytes(256)),
@@ -143,7 +143,7 @@ def _made(entries: list[Relocation], *, rela: bool = True, line: bytes = LINE) -
     ]
     built = build_elf(
         machine=190, type=ET_EXEC, abiversion=8, flags=0x5000, sections=sections, symbols=symbols,
-        relocations={".debug_line": entries}, rela=rela,
+        relocations={".debug_line": entries}, rela=rela, bits=bits,
     )  # fmt: skip
     return samples.read_cubin(built)
 
@@ -174,6 +174,17 @@ def test_four_byte_relocations_write_four_bytes():
     base = layout.assign(code).base_of(2)
     assert base is not None
     assert _word(code, 4) == (base + 32 + 7) & 0xFFFFFFFF
+
+
+def test_images_of_32_bits_have_entries_and_addresses_of_32_bits():
+    base = layout.assign(_made([], bits=32)).base_of(2)
+    assert base is not None
+    assert 1 << 28 <= base < 1 << 32
+    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_32, 16)], bits=32), 4) == base + 32 + 16
+    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_32, 16)], bits=32, rela=False), 4) == base + 32 + 64
+    assert _word(_made([Relocation(8, "b", cuda.RCuda.R_CUDA_32, -32)], bits=32), 4) == base
+    with pytest.raises(Malformed, match="names symbol 77 of 4"):
+        _relocated(_made([Relocation(8, 77, cuda.RCuda.R_CUDA_32)], bits=32))
 
 
 @pytest.mark.parametrize(

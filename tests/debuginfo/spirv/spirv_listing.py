@@ -10,11 +10,24 @@ from pathlib import Path
 from tests import tools
 
 Location = tuple[str, int, int] | None
-FrameNames = tuple[str, str, str, int]
-"""Function, linkage name, and file and line of the call that was inlined ("" and 0 for the outermost)."""
+FrameNames = tuple[str, str, str, int, int]
+"""Function, linkage name, and file, line and column of the call that was inlined ("" and 0 for the outermost)."""
 
 BLOCK_ENDS = {"Branch", "BranchConditional", "Switch", "Return", "ReturnValue", "Unreachable", "Kill"}
 LOCATION_STATEMENTS = {"Line", "NoLine", "DebugLine", "DebugNoLine", "DebugScope", "DebugNoScope"}
+
+NUMBERED = {
+    "20": "DebugFunction",
+    "21": "DebugLexicalBlock",
+    "23": "DebugScope",
+    "24": "DebugNoScope",
+    "25": "DebugInlinedAt",
+    "35": "DebugSource",
+    "101": "DebugFunctionDefinition",
+    "103": "DebugLine",
+    "104": "DebugNoLine",
+}
+"""spirv-dis gives the instructions of a non-semantic set that it does not know by number."""
 
 RESULT_AT = {"String": 0, "ExtInst": 1, "Function": 1, "Constant": 1}
 """Which word is the result in llvm-spirv's text, for the instructions that others refer to."""
@@ -76,7 +89,7 @@ def _words(text: str) -> list[str]:
 def _instruction(offset: int, op: str, result: str, words: list[str]) -> Instruction:
     if op == "ExtInst":
         words = words[1:] if words[1] == result else words  # llvm-spirv writes type, result; spirv-dis the type alone
-        return Instruction(offset, words[2], result, tuple(words[3:]))
+        return Instruction(offset, NUMBERED.get(words[2], words[2]), result, tuple(words[3:]))
     return Instruction(offset, op, result, tuple(words))
 
 
@@ -127,7 +140,10 @@ class Meaning:
         return int(item.operands[-1]) if item is not None and item.op == "Constant" and self._takes_ids() else int(word)
 
     def _takes_ids(self) -> bool:
-        return any(item.op == "ExtInstImport" and item.operands[-1].startswith("NonSemantic") for item in self.listing)
+        return self._imports("NonSemantic")
+
+    def _imports(self, prefix: str) -> bool:
+        return any(item.op == "ExtInstImport" and item.operands[-1].startswith(prefix) for item in self.listing)
 
     def _function(self, scope: str) -> Instruction:
         item = self.by_id[scope]
@@ -141,9 +157,11 @@ class Meaning:
         name, linkage = self._string(item.operands[0]), self._string(item.operands[6])
         linkage = "" if linkage == name else linkage
         if not site or self.by_id[site].op != "DebugInlinedAt":
-            return [(name, linkage, "", 0)]
-        line, outer, *further = self.by_id[site].operands
+            return [(name, linkage, "", 0, 0)]
+        line, *rest = self.by_id[site].operands
+        column = self._number(rest.pop(0)) if self._imports("NonSemantic.Shader.DebugInfo.200") else 0
+        outer, *further = rest
         source = self.by_id[outer]
         file = self._file(source.operands[2 if source.op == "DebugFunction" else 0])
-        frame = (name, linkage, file, self._number(line))
+        frame = (name, linkage, file, self._number(line), column)
         return [frame, *self._frames(outer, further[0] if further else "")]

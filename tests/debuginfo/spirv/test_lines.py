@@ -36,6 +36,7 @@ from tests.spirv_check.assembly import assemble
 FOLDER = Path(__file__).parents[3] / "samples" / "spirv"
 BIN = FOLDER / "bin"
 SPIRV_DIS_READS = (
+    "blend.dpcpp",
     "inline.O0.ocl-100",
     "inline.O2.ocl-100",
     "inline.O2.none",
@@ -45,7 +46,7 @@ SPIRV_DIS_READS = (
     "waves.gVS",
 )
 LLVM_SPIRV_READS = sorted(
-    path.stem for path in BIN.glob("*.spv") if not re.match(r"waves|outranked|.*big-endian", path.stem)
+    path.stem for path in BIN.glob("*.spv") if not re.match(r"blend|waves|outranked|.*big-endian", path.stem)
 )
 
 
@@ -82,7 +83,8 @@ def frames_at(info: DebugInfo, offset: int) -> tuple[FrameNames, ...]:
     while at != NO_PARENT:
         assert at in inside
         name, linkage = info.names[scopes.name[at]], info.names[scopes.linkage_name[at]]
-        frames.append((name, linkage, info.files[scopes.call_file[at]], int(scopes.call_line[at])))
+        call = info.files[scopes.call_file[at]], int(scopes.call_line[at]), int(scopes.call_column[at])
+        frames.append((name, linkage, *call))
         at = int(scopes.parent[at])
     return tuple(frames)
 
@@ -187,13 +189,22 @@ def test_the_hand_written_module_is_read_as_its_comments_say() -> None:
         (0x624, "/src/outer.cl", 4, 3, 1),
         (0x664, "", 0, 0, end),
     ]
-    outer = ("outer", "", "", 0)
-    middle = ("middle", "", "/src/outer.cl", 12)
+    outer = ("outer", "", "", 0, 0)
+    middle = ("middle", "", "/src/outer.cl", 12, 0)
     assert frames_at(info, 0x430) == (outer,)
-    assert frames_at(info, 0x5CC) == (("inner", "_Z5inneri", "/src/outer.cl", 4), middle, outer)
+    assert frames_at(info, 0x5CC) == (("inner", "_Z5inneri", "/src/outer.cl", 4, 0), middle, outer)
     assert frames_at(info, 0x624) == (middle, outer)
     assert frames_at(info, 0x64C) == (outer,)
     assert frames_at(info, 0x668) == ()
+
+
+def test_calls_inlined_twice_on_one_line_are_told_apart_by_their_columns() -> None:
+    """Worked out by hand from blend.sycl.cpp: both calls in line 11, the one in line 13, and the call of blend around them."""
+    info = decoded("blend.dpcpp")
+    within = ("blend", "_ZL5blendff", "/tmp/symd-kernels/spirv/rtc_0.cpp", 20, 15)
+    calls = {frames[0][3:] for offset in range(0, 9700, 4) if len(frames := frames_at(info, offset)) == 3}
+    assert calls == {(11, 15), (11, 37), (13, 11)}
+    assert all(frames_at(info, offset)[1] == within for offset in (0x1B30, 0x1D8C, 0x212C))
 
 
 @pytest.mark.parametrize("name", ["waves.gVS", "inline.O2.ocl-100"])
@@ -340,10 +351,10 @@ def test_calls_inside_one_another_are_read_up_to_256_and_cut_with_a_warning_beyo
 
 
 def test_scopes_that_would_need_too_much_memory_are_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spirv_scopes, "MOST_RANGES", 2)
+    monkeypatch.setattr(spirv_scopes, "MOST_RANGES", 3)
     info = decoded("inline.O2.ocl-100")
     assert [info.names[name] for name in info.scopes.name] == ["weigh", "blend"]
-    assert "more than 2 ranges" in info.warnings[0]
+    assert "more than 3 ranges" in info.warnings[0]
 
 
 def test_the_manifest_names_every_module() -> None:

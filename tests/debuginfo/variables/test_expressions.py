@@ -229,6 +229,9 @@ AMD_CASES = [
     (b"\x90" + uleb(3075), "a3"),
     # Clang's way to say "in address space 1" of a stack variable: fbreg 8, lit1, swap, xderef; the frame base is s33
     (b"\x91\x08\x31\x16\x18", "private memory at s33 + 8"),
+    # and, since version 22, of a global variable, which no private memory has: 1 is any memory there
+    (b"\x03" + (0x40).to_bytes(8, "little") + b"\x31\x16\x18", "memory at 0x40"),
+    (b"\x11\x00\x31\x16\x18", "private memory at 0x0"),
     # LLVM's newer numbers: 5 is private, 3 is local
     (b"\x92" + uleb(2560) + b"\x00\x35\x16\x18\x93\x04", "4 bytes of private memory at v0"),
     (b"\x03" + (0x40).to_bytes(8, "little") + b"\x33\x16\x18", "local memory at 0x40"),

@@ -105,6 +105,32 @@ def test_a_block_in_dwarf_2_and_an_exprloc_in_dwarf_4_are_one_place_for_the_whol
         assert (only(found, 8).location, only(found, 8).live) == ("reg5", ((8, 64),))
 
 
+CONSTANTS = {
+    "lit7": (b"\x37", 7),
+    "const1u": (b"\x08\xf9", 0xF9),
+    "const1s": (b"\x09\xf9", -7),
+    "const4s": (b"\x0d\xf9\xff\xff\xff", -7),
+    "const8u": (b"\x0e\x07\0\0\0\0\0\0\0", 7),
+    "constu": (b"\x10\xac\x02", 300),
+    "consts": (b"\x11\x79", -7),
+}
+
+
+@pytest.mark.parametrize(("expression", "value"), CONSTANTS.values(), ids=CONSTANTS)
+def test_one_constant_alone_is_the_value_before_dwarf_4_and_an_address_from_then_on(expression, value):
+    """LLVM leaves DW_OP_stack_value out before DWARF 4, which has no such operation."""
+    for form, version in (("block1", 2), ("block1", 3), ("exprloc", 4), ("exprloc", 5)):
+        found = only(code(unit(function("f", variable("x", At("location", form, expression)))), version=version), 8)
+        address = f"memory at {value % (1 << 64):#x}"
+        assert found.location == (f"constant {value}" if version < 4 else address)
+
+
+@pytest.mark.parametrize("expression", [b"\x03" + bytes(8), b"\x37\x38", b"\x37\x06", b"\x11\x79\x23\x01"])
+def test_what_does_more_than_push_a_number_stays_an_address_in_dwarf_2(expression):
+    found = only(code(unit(function("f", variable("x", At("location", "block1", expression)))), version=2), 8)
+    assert "constant" not in found.location
+
+
 @pytest.mark.parametrize(
     "data",
     [b"", b"\x04\x10", b"\x0a\x00", b"\x04\x00\x10\x7f\x55", b"\x06\x00", b"\x04\x00\x10\x01\x55"],

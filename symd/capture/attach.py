@@ -1,0 +1,235 @@
+"""The modules of a process that runs already: what its runtime lists, what lies in its memory, its mapped files and its caches."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+
+from symd import elf
+from symd.capture import rocm_list
+from symd.capture.caches import compiler_caches
+from symd.capture.file_part import is_device_code
+from symd.capture.folder import FolderModule, FolderWatch, LeftOut
+from symd.capture.memory_search import InMemory, MemorySearch
+from symd.capture.process import Mapping, Process
+from symd.config import Limits
+from symd.containers import host_elf
+from symd.elf.constants import EM_AMDGPU, EM_CUDA
+from symd.errors import LimitExceeded, SymdError, Unsupported
+from symd.model.addresses import DeviceAddress
+from symd.model.captures import CaptureApi, CapturedProcess, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
+from symd.model.code import Vendor
+
+AttachEvent = ModuleLoaded | ModuleFound
+
+
+class Attachment:
+    """What can be had of ``process``. ``notes`` say what was looked at and what could not be had; complete at the end."""
+
+    def __init__(self, process: Process, limits: Limits) -> None:
+        self.notes: list[str] = []
+        self.left_out: list[LeftOut] = []
+        self._process, self._limits = process, limits
+        self._digests: set[str] = set()
+        self._places: set[tuple[str, int]] = set()
+
+    def events(self) -> Iterator[AttachEvent]:
+        """Every module once, and at each load address that is listed. Raises FailedPrecondition where nothing of the process may be seen."""
+        mappings = self._process.mappings()
+        try:
+            self._process.open_memory()
+        except SymdError as error:
+            self.notes.append(f"memory was not searched: {error.message}{f' ({error.hint})' if error.hint else ''}")
+        else:
+            yield from self._once(self._listed(mappings))
+            yield from self._once(self._in_memory(mappings))
+        yield from self._once(self._mapped(mappings))
+        yield from self._once(self._cached())
+        if self._process.has_ended():
+            self.notes.append("the process ended meanwhile: there may have been more")
+
+    def _once(self, events: Iterator[AttachEvent]) -> Iterator[AttachEvent]:
+        for event in events:
+            digest = hashlib.sha256(event.data).hexdigest()
+            place = event.load_base if isinstance(event, ModuleLoaded) else None
+            if digest not in self._digests or (place is not None and (digest, place) not in self._places):
+                self._digests.add(digest)
+                if place is not None:
+                    self._places.add((digest, place))
+                yield event
+
+    def _listed(self, mappings: Sequence[Mapping]) -> Iterator[ModuleLoaded]:
+        """What ROCm's runtime lists for debuggers, with load addresses."""
+        end = time.monotonic() + self._limits.attach_seconds
+        for listed in rocm_list.loaded_objects(self._process, mappings, self._limits, self.notes, end):
+            if listed.data is None:
+                self.left_out.append(
+                    LeftOut(listed.name, Unsupported("its bytes are neither in memory nor in its file"))
+                )
+                continue
+            yield ModuleLoaded(
+                self._process.identity,
+                CaptureApi.HIP,
+                CaptureWay.ATTACH,
+                listed.bias,
+                _now(),
+                ModuleForm.INPUT,
+                listed.data,
+                load_base=listed.bias,
+            )
+
+    def _in_memory(self, mappings: list[Mapping]) -> Iterator[AttachEvent]:
+        search = MemorySearch(self._process, mappings, self._limits)
+        found = 0
+        try:
+            for module in search:
+                found += 1
+                yield _event(self._process.identity, module)
+        except SymdError as error:
+            self.notes.append(f"memory was not searched to its end: {error.message}")
+        counts = search.counts
+        self.notes.append(
+            f"memory: modules found in {counts.searched:,} bytes: {found}; nobody says whether they are loaded"
+        )
+        if counts.damaged:
+            self.notes.append(
+                f"memory: {counts.damaged} beginnings of modules were passed over: freed, or being written"
+            )
+        for limit in sorted(counts.limits):
+            self.notes.append(
+                f"memory: {counts.unsearched:,} bytes were not searched (raise it with --limit {limit}=VALUE)"
+            )
+
+    def _mapped(self, mappings: Sequence[Mapping]) -> Iterator[ModuleFound]:
+        files = {(each.device, each.inode): each for each in reversed(mappings) if each.is_file and each.inode}
+        found = 0
+        for mapping in sorted(files.values(), key=lambda each: each.file):
+            try:
+                data = self._file(mapping)
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                self.left_out.append(LeftOut(mapping.file, Unsupported(f"cannot read the mapped file: {reason}")))
+            except SymdError as error:
+                self.left_out.append(LeftOut(mapping.file, error))
+            else:
+                if data is not None:
+                    found += 1
+                    yield self._found(data, mapping.file)
+        self.notes.append(f"files: {found} of {len(files)} mapped files carry device code")
+
+    def _file(self, mapping: Mapping) -> bytes | None:
+        """The file's bytes where it carries device code. Raises OSError, LimitExceeded."""
+        descriptor = self._process.open_file(mapping)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or not status.st_size:
+                return None
+            with closing(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)) as mapped:
+                if not _carries_device_code(cast("bytes", mapped)):
+                    return None
+                if status.st_size > self._limits.folder_bytes:
+                    hint = "give the file itself to symd, or raise it with --limit folder_bytes=NUMBER"
+                    message = f"it carries device code and is larger than {self._limits.folder_bytes:,} bytes"
+                    raise LimitExceeded(message, hint=hint, metadata={"limit": "folder_bytes"})
+                return mapped[:]
+        finally:
+            os.close(descriptor)
+
+    def _cached(self) -> Iterator[ModuleFound]:
+        """What came into the compilers' caches since the process was started: whose it is they do not say."""
+        if not self._process.shares_files():
+            self.notes.append(
+                "caches were not looked at: it has other files (a container); run symd collect --caches in there"
+            )
+            return
+        try:
+            caches = compiler_caches(self._process.environment(), self._process.directory())
+        except SymdError as error:
+            self.notes.append(f"caches were not looked at: {error.message}")
+            return
+        folders = [each for each in dict.fromkeys(cache.folder for cache in caches) if self._is_folder(each)]
+        with FolderWatch(folders, self._limits, settle=0.0) as watch:
+            for finding in watch.present(since=_started(self._process)):
+                if isinstance(finding, FolderModule):
+                    yield self._found(finding.data, finding.path, finding.kernels)
+                else:
+                    self.left_out.append(finding)
+            self.notes.append(
+                f"caches: modules that came since the process was started, perhaps of others too: {watch.counts.modules}"
+            )
+
+    def _is_folder(self, path: Path) -> bool:
+        try:
+            return path.is_dir()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            self.left_out.append(LeftOut(str(path), Unsupported(f"cannot look at the cache: {reason}")))
+            return False
+
+    def _found(self, data: bytes, source: str, kernels: tuple[str, ...] = ()) -> ModuleFound:
+        return ModuleFound(
+            CaptureWay.ATTACH,
+            _now(),
+            ModuleForm.NATIVE_BINARY,
+            data,
+            source,
+            process=self._process.identity,
+            kernels=kernels,
+        )
+
+
+def _event(process: CapturedProcess, module: InMemory) -> AttachEvent:
+    """What stands in memory. The debug data of Intel's drivers has the addresses at which the kernels were loaded."""
+    kernels = tuple(dict.fromkeys(kernel.name for code in module.opened.objects for kernel in code.kernels))
+    addresses = _addresses(module)
+    if addresses:
+        return ModuleLoaded(
+            process,
+            CaptureApi.LEVEL_ZERO,
+            CaptureWay.ATTACH,
+            module.address,
+            _now(),
+            ModuleForm.DEBUG_DATA,
+            module.data,
+            kernels=kernels,
+            addresses=addresses,
+        )
+    kind = elf.kind(module.data)
+    api = {EM_AMDGPU: CaptureApi.HIP, EM_CUDA: CaptureApi.CUDA}.get(kind.machine) if kind else None
+    source = f"memory://{process.process}#offset={module.address:#x}&size={len(module.data)}"
+    return ModuleFound(
+        CaptureWay.ATTACH, _now(), ModuleForm.NATIVE_BINARY, module.data, source, api, process, kernels=kernels
+    )
+
+
+def _addresses(module: InMemory) -> dict[str, DeviceAddress]:
+    """Of the kernels of an Intel module that was loaded; none where its sections have no addresses."""
+    return {
+        kernel.name: DeviceAddress(code.sections[kernel.section_index].address + kernel.offset)
+        for code in module.opened.objects
+        if code.vendor is Vendor.INTEL
+        for kernel in code.kernels
+        if kernel.section_index < len(code.sections) and code.sections[kernel.section_index].address
+    }
+
+
+def _carries_device_code(data: bytes) -> bool:
+    """Whether a mapped file is a module or holds some."""
+    return is_device_code(data) or (host_elf.claims(data) and host_elf.has_device_sections(data))
+
+
+def _started(process: Process) -> float:
+    """When the process was started, in seconds of time.time()."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + process.identity.start_time / ticks
+
+
+def _now() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

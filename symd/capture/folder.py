@@ -1,0 +1,333 @@
+"""Modules of compilers' caches and dump folders, as they fill: what was there before, and each file once it is complete.
+
+Source: inotify(7). A file is complete when it was closed by who wrote it, or moved to its place."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import math
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from asyncinotify import Event, Inotify, Mask, Watch
+
+from symd import containers
+from symd.config import Limits
+from symd.containers import host_elf
+from symd.errors import InvalidInput, LimitExceeded, SymdError, UnknownFormat, Unsupported
+
+SETTLE_SECONDS: Final = 1.0
+"""How long a file that was there before must not have changed before its bytes are believed to be all."""
+_WATCHED: Final = (
+    Mask.CREATE | Mask.CLOSE_WRITE | Mask.MOVED_TO | Mask.MOVED_FROM | Mask.MOVE_SELF
+    | Mask.ONLYDIR | Mask.EXCL_UNLINK | Mask.DONT_FOLLOW
+)  # fmt: skip
+_GONE: Final = (errno.ENOENT, errno.ENOTDIR)
+_KINDS: Final = {
+    stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
+}  # fmt: skip
+_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class FolderModule:
+    """A file that is a module: its bytes, the outermost format, the names of its kernels."""
+
+    path: str
+    data: bytes = field(repr=False)
+    digest: str
+    format: str
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file or folder that was not taken, and why."""
+
+    path: str
+    error: SymdError
+
+
+Finding = FolderModule | LeftOut
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was seen of the folders so far. ``repeated``: files with the bytes of one before; ``other``: files of other formats, or
+    without device code."""
+
+    modules: int = 0
+    repeated: int = 0
+    other: int = 0
+    left_out: int = 0
+
+
+class _Version(NamedTuple):
+    """One state of a file's content."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class FolderWatch:
+    """The files of ``folders`` and of all folders below them; a context manager.
+
+    Links are not followed: what they name inside a folder is seen there, what they name outside was not asked for. A folder that
+    is not there yet is waited for. ``settle`` is SETTLE_SECONDS except in tests.
+    """
+
+    def __init__(self, folders: Sequence[Path], limits: Limits, settle: float = SETTLE_SECONDS) -> None:
+        self.counts = Counts()
+        self._roots = [_root(folder) for folder in folders]
+        self._limits, self._settle = limits, settle
+        self._inotify = _inotify()
+        self._watches: dict[str, Watch] = {}
+        self._versions: dict[str, _Version] = {}
+        self._digests: set[str] = set()
+        self._unsettled: dict[str, tuple[_Version, float]] = {}
+        """Files that may still be written: how they were last seen, and since when they are so."""
+        self._full = False
+        self._since = -math.inf
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._inotify.close()
+
+    def present(self, since: float = -math.inf) -> Iterator[Finding]:
+        """What is there now; ``since`` is a time.time() before which files are passed over. Whoever asks again is answered what has
+        changed since."""
+        self._since = since
+        for root in self._roots:
+            yield from self._folder(root, 0)
+
+    def arriving(self, seconds: float, until: float = math.inf) -> Iterator[Finding]:
+        """What arrives; ends when nothing more has for ``seconds``, or at the time ``until`` of time.monotonic()."""
+        while time.monotonic() < until and (event := self._next_event(seconds)):
+            if event.mask & Mask.Q_OVERFLOW:
+                yield from self.present(self._since)
+            elif event.watch is not None:
+                yield from self._happened(event.watch, str(event.name or ""), event.mask)
+            yield from self._settled()
+        yield from self._settled()
+        for root in self._roots:
+            if root not in self._watches:
+                yield from self._folder(root, 0)
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether files wait that may still be written."""
+        return bool(self._unsettled)
+
+    def absent(self) -> list[str]:
+        """Those of the folders that are not there."""
+        return [root for root in self._roots if root not in self._watches]
+
+    def _next_event(self, seconds: float) -> Event | None:
+        self._inotify.sync_timeout = min(seconds, self._settle / 2) if self._unsettled else seconds
+        return self._inotify.sync_get()
+
+    def _happened(self, watch: Watch, name: str, mask: Mask) -> Iterator[Finding]:
+        folder = str(watch.path)
+        path = os.path.join(folder, name)  # noqa: PTH118 - paths are text here: there may be a million
+        if mask & Mask.IGNORED:
+            if self._watches.get(folder) is watch:
+                del self._watches[folder]
+        elif mask & Mask.MOVE_SELF:
+            if folder in self._roots:
+                self._forget(folder)
+        elif not mask & Mask.ISDIR:
+            if mask & (Mask.CLOSE_WRITE | Mask.MOVED_TO):
+                self._unsettled.pop(path, None)
+                yield from self._file(path, complete=True)
+        elif mask & Mask.MOVED_FROM:
+            self._forget(path)
+        elif mask & (Mask.CREATE | Mask.MOVED_TO):
+            yield from self._folder(path, self._depth(path))
+
+    def _depth(self, path: str) -> int:
+        return min(path.removeprefix(root).count(os.sep) for root in self._roots if _below(path, root))
+
+    def _forget(self, folder: str) -> None:
+        """A folder was moved away: what it is called now, if it still is below a watched one, another event says."""
+        for path in [path for path in self._watches if _below(path, folder)]:
+            self._inotify.rm_watch(self._watches.pop(path))
+
+    def _folder(self, folder: str, depth: int) -> Iterator[Finding]:
+        """Watch first, look then: what arrives in between is seen twice rather than never."""
+        try:
+            self._watch(folder, depth)
+            with os.scandir(folder) as entries:
+                paths = sorted((not entry.is_dir(follow_symlinks=False), entry.path) for entry in entries)
+        except OSError as error:
+            if error.errno not in _GONE:
+                yield self._left_out(folder, InvalidInput(f"cannot look into the folder: {_words(error)}"))
+            return
+        except LimitExceeded as error:
+            yield self._left_out(folder, error)
+            return
+        for is_file, path in paths:
+            yield from self._file(path, complete=False) if is_file else self._folder(path, depth + 1)
+
+    def _watch(self, folder: str, depth: int) -> None:
+        if folder in self._watches:
+            return
+        if depth > self._limits.folder_depth:
+            raise _over("it lies below more than {} folders", "folder_depth", self._limits.folder_depth)
+        if len(self._watches) >= self._limits.folders:
+            raise _over("more than {} folders are watched", "folders", self._limits.folders)
+        try:
+            watch = self._inotify.add_watch(folder, _WATCHED)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            hint = "raise it, as root: sysctl fs.inotify.max_user_watches=NUMBER"
+            raise LimitExceeded("the kernel watches no more folders for this user", hint=hint) from error
+        watch.path = Path(folder)  # the kernel knows a folder by its inode, which may have had another name
+        self._watches[folder] = watch
+
+    def _settled(self) -> Iterator[Finding]:
+        now = time.monotonic()
+        for path in [path for path, (_, since) in self._unsettled.items() if now - since >= self._settle]:
+            yield from self._file(path, complete=False)
+
+    def _file(self, path: str, *, complete: bool) -> Iterator[Finding]:
+        """Take a file whose content was not seen before. One that is not known to be ``complete`` waits until it changes no more."""
+        try:
+            status = os.lstat(path)
+            version = _Version.of(status)
+            if (
+                status.st_mtime < self._since
+                or self._versions.get(path) == version
+                or not (complete or not stat.S_ISREG(status.st_mode) or self._at_rest(path, version))
+            ):
+                return
+            if not self._remember(path, version):
+                return
+            data = _content(path, status, self._roots, self._limits)
+        except OSError as error:
+            self._unsettled.pop(path, None)
+            if error.errno not in _GONE:
+                yield self._left_out(path, InvalidInput(f"cannot read the file: {_words(error)}"))
+        except SymdError as error:
+            yield self._left_out(path, error)
+        else:
+            if data:
+                yield from self._module(path, data)
+
+    def _at_rest(self, path: str, version: _Version) -> bool:
+        """Whether a file has not changed for a while, by the clock of its disk or as seen from here."""
+        now = time.monotonic()
+        seen, since = self._unsettled.get(path, (None, now))
+        if seen is None and abs(time.time() - version.modified / 1e9) >= self._settle:
+            return True
+        if seen == version and now - since >= self._settle:
+            del self._unsettled[path]
+            return True
+        if seen != version:
+            self._unsettled[path] = (version, now)
+        return False
+
+    def _remember(self, path: str, version: _Version) -> bool:
+        """Keep that this was looked at; False where too many are kept, which is told once."""
+        if path in self._versions or len(self._versions) < self._limits.folder_files:
+            self._versions[path] = version
+            return True
+        if self._full:
+            self.counts.left_out += 1
+            return False
+        self._full = True
+        raise _over(
+            "more than {} files were looked at, and new ones are left out", "folder_files", self._limits.folder_files
+        )
+
+    def _module(self, path: str, data: bytes) -> Iterator[Finding]:
+        digest = hashlib.sha256(data).hexdigest()
+        if digest in self._digests:
+            self.counts.repeated += 1
+            return
+        try:
+            opened = containers.unpack(data, self._limits)
+        except UnknownFormat:
+            self.counts.other += 1
+        except SymdError as error:
+            if isinstance(error, Unsupported) and containers.identify(data) is host_elf:
+                self.counts.other += 1
+            else:
+                yield self._left_out(path, error)
+        else:
+            self._digests.add(digest)
+            self.counts.modules += 1
+            kernels = tuple(dict.fromkeys(kernel.name for code in opened.objects for kernel in code.kernels))
+            yield FolderModule(path, data, digest, opened.format, kernels)
+
+    def _left_out(self, path: str, error: SymdError) -> LeftOut:
+        self.counts.left_out += 1
+        return LeftOut(path, error)
+
+
+def _root(folder: Path) -> str:
+    """The folder's own path, through links. Raises InvalidInput where something else stands there."""
+    root = os.path.realpath(folder)
+    if os.path.lexists(root) and not os.path.isdir(root):  # noqa: PTH112 - realpath gave text
+        raise InvalidInput("is no folder", where=str(folder))
+    return root
+
+
+def _inotify() -> Inotify:
+    try:
+        return Inotify()
+    except OSError as error:
+        hint = "raise it, as root: sysctl fs.inotify.max_user_instances=NUMBER"
+        raise LimitExceeded(f"the kernel watches no more for this user: {_words(error)}", hint=hint) from error
+
+
+def _content(path: str, status: os.stat_result, roots: Sequence[str], limits: Limits) -> bytes:
+    """The bytes of the very file that was looked at. Raises Unsupported for what is no file, LimitExceeded for a large one."""
+    if not stat.S_ISREG(status.st_mode):
+        raise Unsupported(f"is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}, which is not followed or read")
+    if status.st_size > limits.folder_bytes:
+        raise _over("it is larger than {} bytes", "folder_bytes", limits.folder_bytes)
+    with open(os.open(path, _OPEN), "rb", buffering=0) as stream:  # noqa: PTH123 - a path is opened with other flags
+        if not os.path.samestat(os.fstat(stream.fileno()), status) or not _stands_below(stream.fileno(), roots):
+            raise Unsupported("it was exchanged for another while it was looked at")
+        data = stream.read(limits.folder_bytes + 1)
+    if len(data) > limits.folder_bytes:
+        raise _over("it is larger than {} bytes", "folder_bytes", limits.folder_bytes)
+    return data
+
+
+def _stands_below(descriptor: int, roots: Sequence[str]) -> bool:
+    """Whether an open file really is in one of the folders: a folder on the way to it may have become a link."""
+    place = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - text, as all paths here
+    return any(_below(place, root) for root in roots)
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _over(sentence: str, limit: str, value: int) -> LimitExceeded:
+    hint = f"raise it with --limit {limit}=NUMBER"
+    return LimitExceeded(sentence.format(f"{value:,}"), hint=hint, metadata={"limit": limit})
+
+
+def _words(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

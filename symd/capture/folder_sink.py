@@ -1,0 +1,213 @@
+"""A folder of captures: each module's bytes once, in ``modules/SHA256``, and what happened in ``captures.jsonl``, one event a line.
+
+Several runs may share a folder: a line is written at once, under a lock. A line that a killed process left unfinished was never
+acknowledged, and is cut off by the next one that opens the folder.
+
+Another may have put something into the folder before: no link is followed, nothing is waited for, and a list that is not symd's is not
+written to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, Self
+
+from symd.capture.event_json import begins_event, event_line, event_of_line
+from symd.errors import DataLoss, InvalidInput, StoreUnavailable, SymdError
+from symd.model.captures import CaptureEvent
+
+EVENTS: Final = "captures.jsonl"
+MODULES: Final = "modules"
+SOURCES: Final = "sources"
+"""Source texts that lines name, where ``symd run --debug-lines`` asked for them."""
+_TAIL_BYTES: Final = 1 << 16
+_SAFELY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NO_FILE: Final = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
+"""What open(2) says with these flags of a link, a folder, a socket."""
+
+
+class FolderSink:
+    """Keeps events in a folder, which is made where it is not there. Raises StoreUnavailable where the disk refuses, InvalidInput where
+    the folder has another's ``captures.jsonl``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            (folder / MODULES).mkdir(parents=True, exist_ok=True)
+            self._events = _opened(folder / EVENTS, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            self._file = _identity(self._events)
+        except OSError as error:
+            raise _unavailable(folder, error) from error
+        try:
+            with self._locked():
+                _check_own(self._events, folder / EVENTS)
+                _cut_unfinished_line(self._events)
+        except OSError as error:
+            self.close()
+            raise _unavailable(folder, error) from error
+        except InvalidInput:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if _identity(self._events) == self._file:
+            os.close(self._events)
+
+    def _reopen(self) -> None:
+        """A program that captures itself may close all descriptors, and open its own files under these numbers."""
+        if _identity(self._events) != self._file:
+            self._events = _opened(self.folder / EVENTS, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            self._file = _identity(self._events)
+            _check_own(self._events, self.folder / EVENTS)
+
+    def take(self, event: CaptureEvent) -> None:
+        """Write the module's bytes, then the event's line."""
+        try:
+            data: bytes | None = getattr(event, "data", None)
+            if data is not None:
+                self._keep(data)
+            line = (event_line(event) + "\n").encode()
+            self._reopen()
+            with self._locked():
+                written = os.write(self._events, line)
+                if written < len(line):
+                    os.ftruncate(self._events, os.fstat(self._events).st_size - written)
+                    raise StoreUnavailable("there is no room for an event", where=str(self.folder / EVENTS))
+        except OSError as error:
+            raise _unavailable(self.folder, error) from error
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        fcntl.flock(self._events, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._events, fcntl.LOCK_UN)
+
+    def _keep(self, data: bytes) -> None:
+        path = self.folder / MODULES / hashlib.sha256(data).hexdigest()
+        if path.exists():
+            return
+        partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        try:
+            with partial.open("xb") as stream:  # a new file, never where a link leads
+                stream.write(data)
+            partial.rename(path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+
+
+def events_of(
+    folder: Path, start: int = 0, damaged: Callable[[SymdError], None] | None = None
+) -> Iterator[tuple[CaptureEvent, int]]:
+    """The events of a folder from the byte ``start`` of its list on, each with the byte behind its line. A last line without its end
+    is not there yet. ``damaged`` is told of lines that are no events, and they are passed over.
+
+    Raises StoreUnavailable where there is no such folder, InvalidInput where its list is no file, DataLoss for a line that is no event
+    or a module that is gone or another.
+    """
+    try:
+        with open(_opened(folder / EVENTS, os.O_RDONLY), "rb") as lines:
+            lines.seek(start)
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    return
+                start += len(line)
+                try:
+                    event = event_of_line(line.decode("ascii", "replace"), lambda digest: _module(folder, digest))
+                except SymdError as error:
+                    located = error.prefix_where(f"{folder / EVENTS}, byte {start - len(line)}")
+                    if damaged is None:
+                        raise located from None
+                    damaged(located)
+                else:
+                    yield event, start
+    except OSError as error:
+        raise _unavailable(folder, error) from error
+
+
+def _module(folder: Path, digest: str) -> bytes:
+    if len(digest) != 64 or not digest.isalnum():
+        raise DataLoss(f"{digest[:80]!r} is no SHA-256")
+    try:
+        with open(_opened(folder / MODULES / digest, os.O_RDONLY), "rb") as stream:
+            data = stream.read()
+    except (FileNotFoundError, InvalidInput):
+        raise DataLoss(f"module {digest} is gone") from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise DataLoss(f"module {digest} has other bytes than it had")
+    return data
+
+
+def _opened(path: Path, flags: int) -> int:
+    """A descriptor of a regular file. Raises OSError, InvalidInput where something else stands there."""
+    try:
+        descriptor = os.open(path, flags | _SAFELY, 0o644)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            raise _foreign("it is a link or no regular file", path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _foreign("it is no regular file", path)
+    return descriptor
+
+
+def _check_own(descriptor: int, path: Path) -> None:
+    """Raises InvalidInput for a list that another user owns, or that does not begin as symd's do."""
+    owner = os.fstat(descriptor).st_uid
+    if owner not in (os.geteuid(), 0):
+        raise _foreign(f"it is user {owner}'s, and another user's list is not written to", path)
+    if not begins_event(os.pread(descriptor, _TAIL_BYTES, 0)):
+        raise _foreign("it does not begin with an event of symd's, and is left as it is", path)
+
+
+def _foreign(message: str, path: Path) -> InvalidInput:
+    return InvalidInput(message, where=str(path), hint="choose another folder of captures (--out)")
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    """Which file is open there; None where none is."""
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _cut_unfinished_line(descriptor: int) -> None:
+    """Events are lines: what stands behind the last end of a line is no event."""
+    size = os.fstat(descriptor).st_size
+    end = size
+    while end > 0:
+        start = max(0, end - _TAIL_BYTES)
+        part = os.pread(descriptor, end - start, start)
+        at = part.rfind(b"\n")
+        if at >= 0:
+            end = start + at + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(descriptor, end)
+
+
+def _unavailable(folder: Path, error: OSError) -> StoreUnavailable:
+    reason = (error.strerror or str(error)).lower()
+    return StoreUnavailable(
+        f"captures cannot be kept there: {reason}", where=str(error.filename or folder), hint="choose another --out"
+    )

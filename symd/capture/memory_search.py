@@ -1,0 +1,128 @@
+"""Modules that lie in a process's memory: what its driver and its program keep of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from symd import containers
+from symd.capture.image_extent import HEAD_BYTES, MAGICS, extent, may_begin
+from symd.capture.process import Mapping, Process
+from symd.config import Limits
+from symd.containers import OpenedModule
+from symd.errors import SymdError
+
+_PIECE: Final = 4 << 20
+_NOT_SEARCHED: Final = ("[vvar]", "[vdso]", "[vsyscall]", "[stack]", "[vvar_vclock]")
+
+
+class InMemory(NamedTuple):
+    """A module at an address of a process."""
+
+    address: int
+    data: bytes
+    opened: OpenedModule
+
+
+@dataclass(slots=True)
+class SearchCounts:
+    """How far a search went. ``damaged``: beginnings of modules whose rest is not theirs any more, or not yet, or does not stay."""
+
+    searched: int = 0
+    unsearched: int = 0
+    damaged: int = 0
+    limits: set[str] = field(default_factory=set)
+    """Those that ended it early."""
+
+
+class MemorySearch:
+    """Looks for modules in the memory of ``process`` that no file stands behind. The process goes on meanwhile: bytes count that
+    are the same twice and make a sound module."""
+
+    def __init__(self, process: Process, mappings: list[Mapping], limits: Limits) -> None:
+        self.counts = SearchCounts()
+        self._process, self._limits = process, limits
+        self._mappings = [each for each in mappings if _is_searched(each)]
+        self._end = time.monotonic() + limits.attach_seconds
+
+    def __iter__(self) -> Iterator[InMemory]:
+        for mapping in self._mappings:
+            after = mapping.start
+            for start, end in self._process.held_ranges(mapping):
+                for found in self._range(start, end, after):
+                    after = found.address + len(found.data)
+                    yield found
+
+    def _is_over(self, size: int) -> bool:
+        if self.counts.searched + size > self._limits.attach_bytes:
+            self.counts.limits.add("attach_bytes")
+        return self._is_late() or bool(self.counts.limits)
+
+    def _is_late(self) -> bool:
+        if time.monotonic() > self._end:
+            self.counts.limits.add("attach_seconds")
+        return "attach_seconds" in self.counts.limits
+
+    def _range(self, start: int, end: int, after: int) -> Iterator[InMemory]:
+        """The modules that begin in a range, none inside another."""
+        for at in range(start, end, _PIECE):
+            size = min(_PIECE, end - at)
+            if self._is_over(size):
+                self.counts.unsearched += end - at
+                return
+            piece = self._process.read(at, size + HEAD_BYTES)
+            self.counts.searched += min(len(piece), size)
+            for offset in _beginnings(piece, size):
+                found = self._module(at + offset) if at + offset >= after else None
+                if found is not None:
+                    after = found.address + len(found.data)
+                    yield found
+                elif self._is_late():
+                    self.counts.unsearched += end - at - offset
+                    return
+
+    def _module(self, address: int) -> InMemory | None:
+        size = extent(lambda offset, length: b"" if self._is_late() else self._process.read(address + offset, length))
+        if self._is_late():
+            return None
+        if size is None or size > self._limits.folder_bytes:
+            self.counts.damaged += 1
+            return None
+        data = self._process.read(address, size)
+        try:
+            opened = containers.unpack(data, self._limits) if len(data) == size else None
+        except SymdError:
+            opened = None
+        if opened is None or not any(code.kernels or code.functions for code in opened.objects):
+            self.counts.damaged += 1
+            return None
+        if self._process.read(address, size) != data:
+            self.counts.damaged += 1
+            return None
+        return InMemory(address, data, opened)
+
+
+def _is_searched(mapping: Mapping) -> bool:
+    return (
+        mapping.readable
+        and mapping.held > 0
+        and not mapping.special
+        and not mapping.is_file
+        and mapping.file not in _NOT_SEARCHED
+    )
+
+
+def _beginnings(piece: bytes, most: int) -> list[int]:
+    """The offsets below ``most`` where modules may begin, in order."""
+    return sorted(
+        at for magic in MAGICS for at in _occurrences(piece, magic, most) if may_begin(piece[at : at + HEAD_BYTES])
+    )
+
+
+def _occurrences(piece: bytes, magic: bytes, most: int) -> Iterator[int]:
+    at = piece.find(magic)
+    while 0 <= at < most:
+        yield at
+        at = piece.find(magic, at + 1)

@@ -1,0 +1,120 @@
+"""The libraries that are loaded into programs: built from ``native/`` on first use and kept in the user's cache, or found prebuilt.
+
+A prebuilt one lies beside the sources, ``native/NAME.so``. A built one is kept below a digest of everything that it is made of, so that
+another version of symd has its own."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import secrets
+import shutil
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from symd.child.process import ProcessLimits
+from symd.child.tool import run_tool, tool_error
+from symd.config import Limits, native_cache
+from symd.errors import StoreUnavailable, ToolMissing
+
+_NATIVE: Final = Path(__file__).with_name("native")
+_COMPILERS: Final = ("cc", "gcc", "clang")
+_FLAGS: Final = (
+    "-std=c11",
+    "-O2",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-pthread",
+    "-Wl,-z,nodelete,-z,relro,-z,now",
+)
+_HINT: Final = "install one: apt-get install gcc libc6-dev"
+_ANSWER_BYTES: Final = 1 << 20
+
+OPENCL_LAYER: Final = "opencl_layer"
+LEVEL_ZERO_PRELOAD: Final = "level_zero_preload"
+CUDA_PRELOAD: Final = "cuda_preload"
+HIP_PRELOAD: Final = "hip_preload"
+_LEVEL_ZERO_WRAPPER: Final = "level_zero_wrapper"
+
+
+def library(name: str, limits: Limits) -> Path:
+    """The library ``OPENCL_LAYER``, ``LEVEL_ZERO_PRELOAD``, ``CUDA_PRELOAD`` or ``HIP_PRELOAD``.
+
+    Raises ToolMissing where it is to be built and there is no compiler, ToolFailed where that refuses, StoreUnavailable where there is no
+    room for it.
+    """
+    prebuilt = _NATIVE / f"{name}.so"
+    return prebuilt if prebuilt.exists() else _built(name, (), (), limits)
+
+
+def wrapper_driver(driver: str, limits: Limits) -> Path:
+    """The wrapper of the Level Zero driver ``driver``, a library's name or its absolute path. Raises as ``library`` does."""
+    needed = ("-Wl,--no-as-needed", "needed.so", "-Wl,--allow-shlib-undefined")
+    return _built(_LEVEL_ZERO_WRAPPER, (f'-DDRIVER="{driver}"',), (driver, *needed), limits)
+
+
+def _built(name: str, defines: Sequence[str], wrapped: Sequence[str], limits: Limits) -> Path:
+    made_of = [platform.machine(), *_FLAGS, *defines, *wrapped]
+    digest = hashlib.sha256("\0".join(made_of).encode())
+    for source in sorted((*_NATIVE.glob("*.c"), *_NATIVE.glob("*.h"))):
+        digest.update(source.read_bytes())
+    target = native_cache() / digest.hexdigest()[:16] / f"{name}.so"
+    if not _usable(target):
+        _build(target, name, defines, wrapped, limits)
+    return target
+
+
+def _usable(target: Path) -> bool:
+    """Whether it is there, and nobody else could have put it there or can change it."""
+    try:
+        found = target.lstat()
+    except OSError:
+        return False
+    mine = found.st_uid in {os.geteuid(), 0}
+    return stat.S_ISREG(found.st_mode) and mine and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _build(target: Path, name: str, defines: Sequence[str], wrapped: Sequence[str], limits: Limits) -> None:
+    compiler = _compiler()
+    partial = target.with_name(f".{name}-{secrets.token_hex(8)}.so")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        more: list[str] = [f"-I{_NATIVE}", *defines]
+        if wrapped:
+            driver, *rest = wrapped
+            stub = partial.with_name(f"{partial.name}.needed.so")
+            _compile([compiler, *_FLAGS, f"-Wl,-soname,{driver}", "-x", "c", os.devnull, "-o", str(stub)], limits)
+            more += [str(stub) if word == "needed.so" else word for word in rest]
+        _compile([compiler, *_FLAGS, str(_NATIVE / f"{name}.c"), *more, "-o", str(partial)], limits)
+        partial.chmod(0o755)
+        partial.rename(target)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"the library {name} cannot be kept: {error.strerror}",
+            where=str(target.parent),
+            hint="set XDG_CACHE_HOME to a folder with room",
+        ) from error
+    finally:
+        for left in (partial, partial.with_name(f"{partial.name}.needed.so")):
+            with contextlib.suppress(OSError):
+                left.unlink()
+
+
+def _compiler() -> str:
+    """$CC, or the first of the usual names."""
+    chosen = os.environ.get("CC", "").split()
+    found = next(filter(None, map(shutil.which, (*chosen[:1], *_COMPILERS))), None)
+    if found is None:
+        raise ToolMissing("no C compiler is here, which builds the libraries that symd loads into programs", hint=_HINT)
+    return found
+
+
+def _compile(command: Sequence[str], limits: Limits) -> None:
+    ended = run_tool(command, ProcessLimits(limits.compile_seconds, limits.compile_memory, _ANSWER_BYTES), hint=_HINT)
+    if ended.ending.status != 0 or ended.ending.signal:
+        raise tool_error(Path(command[0]).name, ended, _HINT)

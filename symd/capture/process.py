@@ -1,0 +1,316 @@
+"""A running process of this machine as the kernel shows it: who it is, what is mapped into it, its memory.
+
+Source: proc(5), Documentation/filesystems/proc.rst and admin-guide/mm/pagemap.rst of Linux, ptrace(2) for who may read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import re
+import struct
+import sys
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from symd.errors import FailedPrecondition, InvalidInput, SymdError
+from symd.model.captures import CapturedProcess
+
+_HEAD: Final = re.compile(
+    rb"([0-9a-f]+)-([0-9a-f]+) ([r-])([w-])([x-])([ps]) ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) ([0-9]+) *(.*)"
+)
+_ESCAPE: Final = re.compile(rb"\\([0-7]{3})")
+_DELETED: Final = " (deleted)"
+_NAMED_MEMORY: Final = ("/memfd:", "/dev/", "/SYSV", "/anon_hugepage")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_PRESENT: Final = 3 << 62
+"""Bits of a pagemap entry: in memory (63), swapped out (62)."""
+_AT_RANDOM: Final = 25
+COMMAND_BYTES: Final = 4096
+"""As much of a command line tells processes apart."""
+_PAGES_AT_A_TIME: Final = 1 << 17
+_OPEN: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Mapping(NamedTuple):
+    """A range of addresses. ``file`` is the path in the process's own tree, "" for memory without one; ``special`` is memory of a
+    device, which reading might disturb; ``held`` are the bytes of it that are in memory or swapped out."""
+
+    start: int
+    end: int
+    readable: bool
+    offset: int
+    device: str
+    inode: int
+    file: str
+    deleted: bool
+    special: bool
+    held: int
+
+    @property
+    def is_file(self) -> bool:
+        """Whether a file of a disk stands behind it, and not memory with a name."""
+        return self.file.startswith("/") and not self.file.startswith(_NAMED_MEMORY)
+
+
+def boot_id() -> str:
+    """What tells this boot of the machine from others (random(4)); "" where the kernel does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def image_number(pid: int) -> int:
+    """The kernel's random bytes for the program that a process runs (AT_RANDOM, getauxval(3)), another number after each execve; 0
+    where there is no such process, or its memory may not be read."""
+    try:
+        pairs = dict(struct.iter_unpack("=QQ", Path(f"/proc/{pid}/auxv").read_bytes()))
+        with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+            memory.seek(pairs[_AT_RANDOM])
+            return int.from_bytes(memory.read(8), sys.byteorder)
+    except (OSError, KeyError, ValueError, struct.error):
+        return 0
+
+
+def command_words(text: bytes) -> tuple[str, ...]:
+    """The words of a command line as /proc/PID/cmdline has it, of which records hold so much. The last need not end in a zero byte: a
+    program may write over them."""
+    words = text[:COMMAND_BYTES].removesuffix(b"\0").split(b"\0") if text else ()
+    return tuple(word.decode("utf-8", "backslashreplace") for word in words)
+
+
+def start_time(process: int) -> int:
+    """Field 22 of /proc/PID/stat (proc(5)), clock ticks since boot; 0 where there is no such process."""
+    return _state(process)[1]
+
+
+def is_running(process: int, started: int) -> bool:
+    """Whether it is still the process that started at that time, and no zombie."""
+    state, time = _state(process)
+    return state not in {b"", b"Z", b"X"} and time == started
+
+
+def _state(process: int) -> tuple[bytes, int]:
+    try:
+        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
+        return fields[0], int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return b"", 0
+
+
+class Process:
+    """The process with the number ``pid``, which goes on meanwhile. Raises InvalidInput where there is none."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._folder = f"/proc/{pid}"
+        self.identity = CapturedProcess(platform.node(), pid, self._start_time(), self._command(), boot_id())
+        self._memory: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._memory is not None:
+            os.close(self._memory)
+
+    def _start_time(self) -> int:
+        found = start_time(self.pid)
+        if not found:
+            hint = "ps -e lists those of this machine; one in a container has another number outside"
+            raise InvalidInput("there is no such process", where=f"process {self.pid}", hint=hint)
+        return found
+
+    def _command(self) -> tuple[str, ...]:
+        try:
+            return command_words(self._bytes("cmdline"))
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def _bytes(self, name: str) -> bytes:
+        return Path(self._folder, name).read_bytes()
+
+    def has_ended(self) -> bool:
+        """Whether the process is gone, or another has its number."""
+        return not is_running(self.pid, self.identity.start_time)
+
+    def environment(self) -> dict[str, str]:
+        """What it was started with. Raises FailedPrecondition where it may not be read."""
+        try:
+            pairs = self._bytes("environ").split(b"\0")
+        except OSError as error:
+            raise self._refused(error) from error
+        texts = [os.fsdecode(pair) for pair in pairs if b"=" in pair]
+        return dict(text.split("=", 1) for text in texts)
+
+    def directory(self) -> Path:
+        """Its working directory by its own path. Raises FailedPrecondition where that may not be known."""
+        try:
+            return Path(self._folder, "cwd").readlink()
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def mappings(self) -> list[Mapping]:
+        """All of its mappings. Raises FailedPrecondition where they may not be read, InvalidInput where it has none."""
+        try:
+            lines = self._bytes("smaps").splitlines()
+        except OSError as error:
+            raise self._refused(error) from error
+        if not lines:
+            raise InvalidInput("has no memory: it has ended, or is a thread of the kernel", where=f"process {self.pid}")
+        return list(_mappings(lines))
+
+    def open_file(self, mapping: Mapping) -> int:
+        """A descriptor of a mapped file. Raises OSError."""
+        if mapping.deleted:
+            return os.open(f"{self._folder}/map_files/{mapping.start:x}-{mapping.end:x}", _OPEN)
+        return self.open_path(mapping.file)
+
+    def open_path(self, path: str) -> int:
+        """A descriptor of a file by the process's own path. Raises OSError."""
+        return os.open(f"{self._folder}/root{path}", _OPEN)
+
+    def shares_files(self) -> bool:
+        """Whether a path means the same file to it as here."""
+        try:
+            mounts = [os.stat(f"{folder}/ns/mnt") for folder in (self._folder, "/proc/self")]  # noqa: PTH116 - text, as all of /proc here
+            roots = [os.stat(f"{folder}/root") for folder in (self._folder, "/proc/self")]  # noqa: PTH116
+        except OSError:
+            return False
+        return os.path.samestat(*mounts) and os.path.samestat(*roots)
+
+    def open_memory(self) -> None:
+        """Make ``read`` possible. Raises FailedPrecondition, which says who may."""
+        try:
+            self._memory = os.open(f"{self._folder}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def read(self, address: int, size: int) -> bytes:
+        """The bytes at an address, fewer where there are no more."""
+        parts = []
+        while size > 0 and self._memory is not None:
+            try:
+                part = os.pread(self._memory, min(size, 1 << 24), address)
+            except (OSError, OverflowError):
+                break
+            if not part:
+                break
+            parts.append(part)
+            address, size = address + len(part), size - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def number(self, address: int, size: int) -> int | None:
+        """The integer of 4 or 8 bytes at an address; None where there is none."""
+        found = self.read(address, size)
+        return int(struct.unpack({4: "<I", 8: "<Q"}[size], found)[0]) if len(found) == size else None
+
+    def text(self, address: int, most: int) -> str | None:
+        """The string at an address, of at most so many bytes."""
+        found = self.read(address, most)
+        end = found.find(b"\0")
+        return None if end < 0 else found[:end].decode("utf-8", "replace")
+
+    def held_ranges(self, mapping: Mapping) -> Iterator[tuple[int, int]]:
+        """The parts of a mapping that hold something. What was never touched is not read: that would take memory.
+        Raises FailedPrecondition where it may not be known, InvalidInput where the process has ended."""
+        import numpy as np  # noqa: PLC0415 - a program that captures itself asks who it is, and nothing else
+
+        with self._pagemap() as pagemap:
+            for start in range(mapping.start, mapping.end, _PAGES_AT_A_TIME * _PAGE):
+                end = min(start + _PAGES_AT_A_TIME * _PAGE, mapping.end)
+                pagemap.seek(start // _PAGE * 8)
+                entries = np.frombuffer(pagemap.read((end - start) // _PAGE * 8), dtype="<u8")
+                held = np.concatenate(([False], (entries & np.uint64(_PRESENT)) != 0, [False]))
+                edges = np.flatnonzero(held[1:] != held[:-1]).tolist()
+                for first, last in zip(edges[::2], edges[1::2], strict=True):
+                    yield start + first * _PAGE, start + last * _PAGE
+
+    def _pagemap(self) -> FileIO:
+        try:
+            return Path(self._folder, "pagemap").open("rb", buffering=0)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: OSError) -> SymdError:
+        """Why the kernel does not let this process be looked into, and who may."""
+        where = f"process {self.pid}"
+        if error.errno in (errno.ENOENT, errno.ESRCH):
+            return InvalidInput("it has ended", where=where)
+        try:
+            owner, status = Path(self._folder).stat().st_uid, self._bytes("status")
+        except (FileNotFoundError, ProcessLookupError):
+            return InvalidInput("it has ended", where=where)
+        effective = int(re.findall(rb"^Uid:\s+\d+\s+(\d+)", status, re.MULTILINE)[0])
+        mine = os.geteuid()
+        if mine not in (effective, 0):
+            message = f"the kernel does not let you look into it: it belongs to user {effective}, and you are {mine}"
+            return FailedPrecondition(message, where=where, hint="run symd as that user, or as root")
+        if owner != effective:
+            message = "the kernel does not let you look into it: its program may not be looked into (setuid, capabilities, or by its own wish)"
+            return FailedPrecondition(message, where=where, hint="run symd as root")
+        scope = _ptrace_scope()
+        if scope:
+            return FailedPrecondition(
+                f"the kernel does not let you look into it (kernel.yama.ptrace_scope is {scope})",
+                where=where,
+                hint=_SCOPES.get(scope, _SCOPES[3]),
+            )
+        reason = (error.strerror or str(error)).lower()
+        hint = "in a container it takes the capability SYS_PTRACE (docker run --cap-add SYS_PTRACE)"
+        return FailedPrecondition(f"the kernel does not let you look into it: {reason}", where=where, hint=hint)
+
+
+_SCOPES: Final = {
+    1: "run symd as root, or sysctl kernel.yama.ptrace_scope=0, or start the program with symd run",
+    2: "run symd as root, or start the program with symd run",
+    3: "nobody may until this machine starts again; start the program with symd run",
+}
+"""What each value of Yama's switch leaves (Documentation/admin-guide/LSM/Yama.rst)."""
+
+
+def _ptrace_scope() -> int:
+    try:
+        return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
+    except (OSError, ValueError):
+        return 0
+
+
+def _mappings(lines: list[bytes]) -> Iterator[Mapping]:
+    """The mappings that /proc/PID/smaps tells of: a line as in maps, then lines of NAME: VALUE."""
+    head: re.Match[bytes] | None = None
+    held, flags = 0, b""
+    for line in lines:
+        found = _HEAD.fullmatch(line)
+        if found is not None:
+            if head is not None:
+                yield _mapping(head, held, flags)
+            head, held, flags = found, 0, b""
+        elif line.startswith((b"Rss:", b"Swap:")):
+            held += int(line.split()[1]) << 10
+        elif line.startswith(b"VmFlags:"):
+            flags = line[8:]
+    if head is not None:
+        yield _mapping(head, held, flags)
+
+
+def _mapping(head: re.Match[bytes], held: int, flags: bytes) -> Mapping:
+    start, end, readable, _, _, _, offset, device, inode, name = head.groups()
+    file = os.fsdecode(_ESCAPE.sub(lambda octal: bytes([int(octal[1], 8)]), name))
+    deleted = file.endswith(_DELETED)
+    words = flags.split()
+    return Mapping(
+        int(start, 16),
+        int(end, 16),
+        readable == b"r",
+        int(offset, 16),
+        device.decode(),
+        int(inode),
+        file.removesuffix(_DELETED),
+        deleted,
+        b"io" in words or b"pf" in words,
+        held,
+    )

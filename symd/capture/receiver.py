@@ -1,0 +1,417 @@
+"""Takes what the libraries in a program hand over, while it runs, and tells a sink.
+
+One thread waits on the run's socket, on each process's connection and on each process's end. What came in is told before a process's
+end is. The libraries may be another program's work, so that each message and file is checked (``records``), is read within limits, and
+costs at most its own connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import selectors
+import socket
+import stat
+import struct
+import time
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+from typing import Final
+
+from symd.capture.file_part import is_device_code, read_part
+from symd.capture.process import image_number
+from symd.capture.record_events import RecordEvents
+from symd.capture.records import Record, RecordKind, parse_record, time_of
+from symd.capture.run_folder import RunFolder, listen, written_at
+from symd.capture.sink import Sink
+from symd.config import Limits
+from symd.containers import uri
+from symd.errors import LimitExceeded, Malformed, SymdError
+from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
+
+_MESSAGE_BYTES: Final = 1 << 16
+_LOOK_SECONDS: Final = 1.0
+"""How often the folder for records that could not be sent is looked at while nothing comes."""
+_CREDENTIALS: Final = struct.Struct("3i")
+"""Process, user and group of a peer (unix(7), SO_PEERCRED)."""
+_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+
+
+@dataclass
+class CaptureCounts:
+    """What came in."""
+
+    builds: int = 0
+    """Modules that a driver made or refused to make."""
+    modules: int = 0
+    failed: int = 0
+    brought: int = 0
+    """Device code that programs brought along in their files, for the runtime to load when it is needed."""
+    ways: Counter[CaptureWay] = field(default_factory=Counter)
+    """Modules by the way in which they were seen."""
+    lost: int = 0
+    """Records that could not be handed over."""
+    said_lost: int = 0
+    """Records that programs say they could not hand over; nobody can check that."""
+    refused: list[SymdError] = field(default_factory=list)
+    """Why messages were not taken: they made no sense, or passed a limit. The first few."""
+    refusals: int = 0
+    dumped: int = 0
+    """Modules that compilers and drivers wrote into the run's folder."""
+    untold: SymdError | None = None
+    """Why the sink did not take an event; the first reason."""
+    untold_events: int = 0
+    dumps_left_out: list[SymdError] = field(default_factory=list)
+    """Why dumped files were not taken."""
+
+    @property
+    def went_well(self) -> bool:
+        """Whether all that was seen is kept."""
+        return not (self.lost or self.said_lost or self.refusals or self.untold_events or self.dumps_left_out)
+
+
+_BUILDS: Final = (RecordKind.LOADED, RecordKind.BUILD_FAILED)
+_REASONS_KEPT: Final = 5
+_ROUNDS: Final = 20
+"""How often what comes is looked at again for what came meanwhile: a program may write without end."""
+_MESSAGES_AT_ONCE: Final = 1000
+"""How many messages of a connection, and how many connections, are taken before the others have their turn."""
+_LAST_SECONDS: Final = 5.0
+"""How long programs may go on sending after the end of the run, faster than it is read."""
+_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO, errno.EINTR})
+"""Errors of opening and reading after which another try may do."""
+
+
+@dataclass(slots=True)
+class _Connection:
+    """One process's end. ``process`` is who connected, as the kernel says; ``own_number`` what it calls itself, which is another
+    in a process namespace of its own."""
+
+    socket: socket.socket
+    process: int
+    own_number: int = 0
+    received: int = 0
+
+
+class Receiver:
+    """Listens in a run's folder from when it is made to ``finish``."""
+
+    def __init__(self, folder: RunFolder, sink: Sink, limits: Limits, before: Iterable[CaptureEvent] = ()) -> None:
+        """``before`` are the events of a run that was killed, where this one goes on in its folder. Raises OSError where the folder has
+        no room for the socket."""
+        self.counts = CaptureCounts()
+        self._folder, self._sink, self._limits = folder, sink, limits
+        self._events = RecordEvents(limits)
+        self._events.resume(before)
+        self._selector = selectors.DefaultSelector()
+        self._ends: dict[int, int] = {}
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ended_before: list[int] = []
+        try:
+            self._listen()
+        except OSError:
+            self._close()
+            raise
+        self._pool = ThreadPoolExecutor(1, "capture")
+        self._running: Future[None] | None = None
+
+    def _listen(self) -> None:
+        self._listener.setblocking(False)
+        listen(self._folder, self._listener)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+
+    def start(self) -> None:
+        """Take what comes, in a thread. What is handed over before waits."""
+        self._running = self._pool.submit(self._run)
+
+    def finish(self) -> CaptureCounts:
+        """Take what is there still, tell that every process ended, close; what came in."""
+        os.eventfd_write(self._wake, 1)
+        if self._running is None:
+            self.start()
+        self._pool.shutdown()
+        if self._running is not None:
+            self._running.result()
+        return self.counts
+
+    def _run(self) -> None:
+        try:
+            wanted = True
+            while wanted:
+                ready = self._selector.select(_LOOK_SECONDS)
+                wanted = not any(key.fileobj == self._wake for key, _ in ready)
+                if self._take_all():
+                    self._tell_ends(key.data for key, _ in ready if isinstance(key.data, int))
+            self._take_last()
+            for process in self._events.processes():
+                self._end(process)
+        finally:
+            self._close()
+
+    def _take_last(self) -> None:
+        """What is there still. Who goes on sending as fast as it is read is left, and counted."""
+        deadline = time.monotonic() + _LAST_SECONDS
+        while not (whole := self._take_all()) and time.monotonic() < deadline:
+            pass
+        self.counts.lost += len(self._folder.spooled()) + (not whole)
+
+    def _take_all(self) -> bool:
+        """Everything that was handed over before now, in the order of its times: what could not be sent stands in files between. Whether
+        it was all: a program may send without end, and then there is more."""
+        came: list[tuple[bytes, _Connection]] = []
+        closed: list[_Connection] = []
+        before: list[Path] | None = None
+        files = self._folder.spooled()
+        whole, rounds = True, 0
+        while whole and files != before and rounds < _ROUNDS:
+            rounds += 1  # something written meanwhile may belong before something that was sent
+            whole = self._accept_all() and self._drain_all(came, closed)
+            before, files = files, self._folder.spooled()
+        written = ((written_at(path), partial(self._take_file, path)) for path in files)
+        sent = ((time_of(data), partial(self._take_sent, data, connection)) for data, connection in came)
+        for _, take in sorted((*written, *sent), key=itemgetter(0)):
+            take()
+        for connection in closed:
+            self._closed(connection.process)
+        while self._ended_before:
+            self._end(self._ended_before.pop())
+        return whole and files == before
+
+    def _accept_all(self) -> bool:
+        """Whether nobody waits any more."""
+        try:
+            for _ in range(_MESSAGES_AT_ONCE):
+                self._accept()
+        except OSError as error:
+            # where no more files can be opened they go on without; the listener would be ready all the time
+            self._heed_listener(heed=error.errno not in _PASSING)
+            return True
+        return False
+
+    def _heed_listener(self, *, heed: bool) -> None:
+        heeded = self._listener in self._selector.get_map()
+        if heed and not heeded:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+        elif heeded and not heed:
+            self._selector.unregister(self._listener)
+
+    def _drain_all(self, came: list[tuple[bytes, _Connection]], closed: list[_Connection]) -> bool:
+        """Add what was sent, as many bytes as a record may have and one record more; whether it was all. Who sent least comes first."""
+        connections = [key.data for key in self._selector.get_map().values() if isinstance(key.data, _Connection)]
+        whole = True
+        for connection in sorted(connections, key=lambda each: each.received):
+            count, room = len(came), self._limits.capture_size - sum(len(data) for data, _ in came)
+            if room < 0:
+                return False
+            if not self._drain(connection, came, room):
+                self._drop(connection)
+                closed.append(connection)
+            sizes = [len(data) for data, _ in came[count:]]
+            connection.received += sum(sizes)
+            whole = whole and len(sizes) < _MESSAGES_AT_ONCE and sum(sizes) <= room
+        return whole
+
+    def _accept(self) -> None:
+        connected, _ = self._listener.accept()
+        connected.setblocking(False)
+        credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        process, _, _ = _CREDENTIALS.unpack(credentials)
+        self._selector.register(connected, selectors.EVENT_READ, _Connection(connected, process))
+
+    def _drain(self, connection: _Connection, came: list[tuple[bytes, _Connection]], room: int) -> bool:
+        """Add what was sent, to where it is more than ``room`` bytes; False when nobody holds the other end, or what it sent is
+        refused."""
+        for _ in range(_MESSAGES_AT_ONCE):
+            if room < 0:
+                break
+            try:
+                data = self._receive(connection.socket)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            except SymdError as error:
+                self._refuse(error)
+                return False
+            if data is None:
+                return False
+            came.append((data, connection))
+            room -= len(data)
+        return True
+
+    def _drop(self, connection: _Connection) -> None:
+        if connection.socket.fileno() >= 0:
+            self._selector.unregister(connection.socket)
+            connection.socket.close()
+
+    def _take_sent(self, data: bytes, connection: _Connection) -> None:
+        """What makes no sense costs its sender the connection."""
+        try:
+            self._take(data, connection)
+        except SymdError as error:
+            self._refuse(error)
+            self._drop(connection)
+
+    def _receive(self, connected: socket.socket) -> bytes | None:
+        """The next record; None when nobody holds the other end. Raises BlockingIOError where there is none yet."""
+        data, control, _, _ = connected.recvmsg(
+            _MESSAGE_BYTES, socket.CMSG_SPACE(struct.calcsize("i")), socket.MSG_CMSG_CLOEXEC
+        )
+        files = [
+            number
+            for level, kind, content in control
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS
+            for (number,) in struct.iter_unpack("i", content[: len(content) // 4 * 4])
+        ]
+        try:
+            if not data and not files:
+                return None
+            return self._in_memory(files[0]) if files else data
+        finally:
+            for number in files:
+                os.close(number)
+
+    def _in_memory(self, descriptor: int) -> bytes:
+        """The bytes of a file in memory that nobody can change any more: reading another file might wait for ever."""
+        try:
+            sealed = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & _SEALS == _SEALS
+        except OSError:
+            sealed = False
+        if not sealed:
+            raise Malformed("its bytes are not in a sealed file in memory", where="captured record")
+        return self._whole(descriptor)
+
+    def _whole(self, descriptor: int) -> bytes:
+        size = os.fstat(descriptor).st_size
+        if size > self._limits.capture_size:
+            metadata = {"limit": "capture_size"}
+            raise LimitExceeded(
+                f"{size} bytes, and the limit is {self._limits.capture_size}",
+                where="captured record",
+                metadata=metadata,
+            )
+        parts: list[bytes] = []
+        at = 0
+        while at < size and (part := os.pread(descriptor, size - at, at)):
+            parts.append(part)
+            at += len(part)
+        return b"".join(parts)  # the one part that it nearly always is, without a copy
+
+    def _take_file(self, path: Path) -> None:
+        """A record that could not be sent. The file is removed when it was told, makes no sense, or may not be read."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise Malformed("it is no file", where=str(path))
+                self._take(self._whole(descriptor), None)
+            finally:
+                os.close(descriptor)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno in _PASSING:
+                return  # it stays, and the next look finds it
+            self.counts.lost += 1
+        except SymdError as error:
+            self._refuse(error)
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+    def _take(self, data: bytes, connection: _Connection | None) -> None:
+        record = parse_record(data, self._limits)
+        process = self._process(record, connection)
+        self.counts.said_lost += record.lost
+        if record.kind is RecordKind.FOUND and not any(record.data.values()):
+            record = replace(record, data={ModuleForm.NATIVE_BINARY: self._part_of_file(record.source)})
+        if record.kind in _BUILDS or (record.kind is RecordKind.FOUND and record.way is CaptureWay.LISTENER):
+            self.counts.builds += 1
+            self.counts.failed += record.kind is RecordKind.BUILD_FAILED
+        for event in self._events.events(record, process):
+            self._tell(event)
+        self._expect_end(process)
+
+    def _part_of_file(self, source: str) -> bytes:
+        """Device code that a program brought along in a file. Raises what parsing the URI and reading raise, Malformed for other bytes."""
+        data = read_part(uri.parse(source), self._limits)
+        if not is_device_code(data):
+            raise Malformed("what it names is no device code", where="captured record")
+        return data
+
+    def _process(self, record: Record, connection: _Connection | None) -> int:
+        """The process's number as it is here. A connection that a process inherited is another's, and a file is nobody's."""
+        if connection is None:
+            return record.process
+        if not connection.own_number:
+            connection.own_number = record.process
+        return connection.process if connection.process and record.process == connection.own_number else record.process
+
+    def _tell(self, event: CaptureEvent) -> None:
+        try:
+            self._sink.take(event)
+        except SymdError as error:
+            self.counts.untold = self.counts.untold or error
+            self.counts.untold_events += 1
+            return
+        if isinstance(event, ModuleLoaded) or (isinstance(event, ModuleFound) and event.way is CaptureWay.LISTENER):
+            self.counts.modules += 1
+            self.counts.ways[event.way] += 1
+        elif isinstance(event, ModuleFound):
+            self.counts.brought += 1
+
+    def _refuse(self, error: SymdError) -> None:
+        self.counts.refusals += 1
+        if len(self.counts.refused) < _REASONS_KEPT:
+            self.counts.refused.append(error)
+
+    def _expect_end(self, process: int) -> None:
+        if process in self._ends:
+            return
+        try:
+            end = os.pidfd_open(process)
+        except OSError as error:
+            if error.errno in _PASSING:
+                return  # the next record of it, or the end of the run, will do
+            end = -1
+            self._ended_before.append(process)
+        self._ends[process] = end
+        if end >= 0:
+            self._selector.register(end, selectors.EVENT_READ, process)
+
+    def _closed(self, process: int) -> None:
+        """Nobody holds a process's connection any more: it closed its descriptors, or became another program."""
+        known = self._events.image(process)
+        if known and image_number(process) not in (known, 0):
+            self._end(process)
+
+    def _tell_ends(self, processes: Iterable[int]) -> None:
+        for process in processes:
+            self._end(process)
+
+    def _end(self, process: int) -> None:
+        for event in self._events.ended(process, time.clock_gettime_ns(time.CLOCK_BOOTTIME)):
+            self._tell(event)
+        end = self._ends.pop(process, -1)
+        if end >= 0:
+            self._selector.unregister(end)
+            os.close(end)
+
+    def _close(self) -> None:
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.data, _Connection):
+                key.data.socket.close()
+        for end in self._ends.values():
+            if end >= 0:
+                os.close(end)
+        self._selector.close()
+        self._listener.close()
+        os.close(self._wake)

@@ -1,0 +1,176 @@
+"""The records that libraries in a program hand over: bytes to values. docs/capture.md has the layout, ``native/handover.h`` writes it.
+
+Whoever runs as a captured program can write anything here, so that each number is checked before it is believed."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+from symd.capture.process import COMMAND_BYTES, command_words
+from symd.config import Limits
+from symd.errors import LimitExceeded, Malformed, Unsupported
+from symd.model.captures import CaptureApi, CaptureWay, ModuleForm
+
+MAGIC: Final = b"symd"
+VERSION: Final = 1
+HEADER: Final = struct.Struct("<4sHHBBHIQQQQiIQ")
+"""magic, version, kind, API, way, 0, process, start time, image, time, handle, result, records lost before, bytes behind the header."""
+_FIELD: Final = struct.Struct("<IIQQ")
+"""tag, form, address, bytes that follow."""
+_BEYOND_PROCESSES: Final = 1 << 31
+"""Numbers of processes are positive numbers of 32 bits with a sign (pid_t)."""
+_WHERE: Final = "captured record"
+
+
+class RecordKind(IntEnum):
+    """What a record tells."""
+
+    LOADED = 1
+    UNLOADED = 2
+    BUILD_FAILED = 3
+    FOUND = 4
+    """A module that was compiled, or that the program brings along; nobody says that it is loaded."""
+
+
+class Tag(IntEnum):
+    """What a field of a record holds."""
+
+    COMMAND = 1
+    DEVICE = 2
+    KERNEL = 3
+    BUILD_LOG = 4
+    DATA = 5
+    SOURCE = 6
+
+
+_APIS: Final[Mapping[int, CaptureApi]] = MappingProxyType(
+    {
+        1: CaptureApi.LEVEL_ZERO,
+        2: CaptureApi.OPENCL,
+        3: CaptureApi.CUDA,
+        4: CaptureApi.HIP,
+        5: CaptureApi.TRITON,
+    }
+)
+_WAYS: Final[Mapping[int, CaptureWay]] = MappingProxyType(
+    {1: CaptureWay.PRELOAD, 2: CaptureWay.WRAPPER_DRIVER, 3: CaptureWay.OPENCL_LAYER, 4: CaptureWay.LISTENER}
+)
+_FORMS: Final[Mapping[int, ModuleForm]] = MappingProxyType({1: ModuleForm.DEBUG_DATA, 2: ModuleForm.NATIVE_BINARY})
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record. ``process`` and ``start_time`` are as the process sees itself; ``image`` is another number after each execve;
+    ``lost`` is how many records before this one could not be handed over. ``source`` is where a module lies: a path, or the code object URI of
+    a part of a file. ``kernels`` are names with addresses, 0 where the driver
+    says none."""
+
+    kind: RecordKind
+    api: CaptureApi
+    way: CaptureWay
+    process: int
+    start_time: int
+    image: int
+    time: int
+    handle: int
+    code: int
+    lost: int
+    command: tuple[str, ...] = ()
+    device: str = ""
+    kernels: tuple[tuple[str, int], ...] = ()
+    build_log: str = ""
+    source: str = ""
+    data: Mapping[ModuleForm, bytes] = field(default_factory=dict, repr=False)
+
+
+def time_of(data: bytes) -> int:
+    """The time of a record that was not looked at; 0 where it is none."""
+    return int(HEADER.unpack_from(data)[9]) if len(data) >= HEADER.size else 0
+
+
+def parse_record(data: bytes, limits: Limits) -> Record:
+    """The record that ``data`` is, all of it.
+
+    Raises Unsupported for a version that this symd does not know, LimitExceeded for too many kernels or fields, Malformed for anything else
+    that is no record.
+    """
+    if len(data) < HEADER.size or not data.startswith(MAGIC):
+        raise Malformed("it does not begin like one", where=_WHERE)
+    _, version, kind, api, way, _, process, start_time, image, time, handle, code, lost, size = HEADER.unpack_from(data)
+    if version != VERSION:
+        raise Unsupported(
+            f"version {version}, and this symd reads {VERSION}", where=_WHERE, hint="use the libraries of the same symd"
+        )
+    if size != len(data) - HEADER.size:
+        raise Malformed(f"it says {size} bytes behind its header, and has {len(data) - HEADER.size}", where=_WHERE)
+    if kind not in set(RecordKind) or api not in _APIS or way not in _WAYS:
+        raise Malformed(f"kind {kind}, interface {api}, way {way}: not all are known", where=_WHERE)
+    if process >= _BEYOND_PROCESSES:
+        raise Malformed(f"no process has the number {process}", where=_WHERE)
+    head = (RecordKind(kind), _APIS[api], _WAYS[way], process, start_time, image, time, handle, code, lost)
+    return Record(*head, **_contents(data, limits))  # type: ignore[arg-type]
+
+
+def _contents(data: bytes, limits: Limits) -> dict[str, object]:
+    command: tuple[str, ...] = ()
+    device = build_log = source = ""
+    kernels: list[tuple[str, int]] = []
+    bytes_of: dict[ModuleForm, bytes] = {}
+    for tag, form, address, contents in _fields(data, limits):
+        if tag == Tag.DATA:
+            if form not in _FORMS:
+                raise Malformed(f"module data of the unknown form {form}", where=_WHERE)
+            bytes_of[_FORMS[form]] = bytes(contents)
+        elif tag == Tag.KERNEL:
+            if len(kernels) >= limits.capture_kernels:
+                raise _over(f"more than {limits.capture_kernels} kernels", "capture_kernels")
+            kernels.append((_text(contents), address))
+        elif tag == Tag.COMMAND:
+            command = command_words(bytes(contents[:COMMAND_BYTES]))
+        elif tag == Tag.DEVICE:
+            device = _text(contents)
+        elif tag == Tag.BUILD_LOG:
+            build_log = _text(contents)
+        elif tag == Tag.SOURCE:
+            source = _text(contents)
+    return {
+        "command": command,
+        "device": device,
+        "kernels": tuple(kernels),
+        "build_log": build_log,
+        "source": source,
+        "data": bytes_of,
+    }
+
+
+def _over(message: str, limit: str) -> LimitExceeded:
+    hint = f"raise it with --limit {limit}=NUMBER"
+    return LimitExceeded(message, where=_WHERE, hint=hint, metadata={"limit": limit})
+
+
+def _fields(data: bytes, limits: Limits) -> Iterator[tuple[int, int, int, memoryview]]:
+    """Tag, form, address and bytes of each field; tags that are not known are for the caller to pass over."""
+    whole = memoryview(data)
+    at = HEADER.size
+    others = 0
+    while at < len(data):
+        if len(data) - at < _FIELD.size:
+            raise Malformed(f"a field is cut off at byte {at}", where=_WHERE)
+        tag, form, address, size = _FIELD.unpack_from(data, at)
+        at += _FIELD.size
+        others += tag != Tag.KERNEL
+        if others > limits.capture_fields:
+            raise _over(f"more than {limits.capture_fields} fields beside kernels", "capture_fields")
+        if size > len(data) - at:
+            raise Malformed(f"the field before byte {at} has {size} bytes, and {len(data) - at} are left", where=_WHERE)
+        yield tag, form, address, whole[at : at + size]
+        at += size
+
+
+def _text(contents: bytes | memoryview) -> str:
+    return str(contents, "utf-8", "backslashreplace")

@@ -1,0 +1,201 @@
+"""The ways into a program that symd starts: which reach it, and the environment that takes them there.
+
+docs/capture.md says what each reaches. Variables that the user has set keep what they say; what is ours stands behind it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import struct
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from symd.capture.dump_folder import dump_environment
+from symd.capture.native_build import (
+    CUDA_PRELOAD,
+    HIP_PRELOAD,
+    LEVEL_ZERO_PRELOAD,
+    OPENCL_LAYER,
+    library,
+    wrapper_driver,
+)
+from symd.capture.run_folder import RunFolder
+from symd.config import Limits
+from symd.errors import InvalidInput
+from symd.model.captures import CaptureWay
+
+WAYS: Final = (CaptureWay.OPENCL_LAYER, CaptureWay.PRELOAD, CaptureWay.WRAPPER_DRIVER, CaptureWay.LISTENER)
+"""Those that are taken where none is named."""
+WITHOUT_COMPILER: Final = (CaptureWay.FOLDER, CaptureWay.LISTENER)
+"""Those that need no library of C."""
+_HEAD_BYTES: Final = 1 << 16
+_INTEL_DRIVER: Final = "libze_intel_gpu.so.1"
+_OTHER_DRIVERS: Final = ("libze_intel_gpu_legacy1.so.1", "libze_intel_npu.so.1", "libze_intel_vpu.so.1")
+"""Level Zero drivers that the loader finds by itself, and does not where it is told which."""
+_LIBRARY_FOLDERS: Final = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
+_RUNTIMES: Final = (
+    (CUDA_PRELOAD, ("/dev/nvidiactl", "/dev/dxg"), "libcuda.so"),
+    (HIP_PRELOAD, ("/dev/kfd",), "libamdhip64.so"),
+)
+"""What is preloaded for a runtime, by devices and libraries that say that it may be used."""
+_INJECTED: Final = Path(__file__).with_name("injected")
+_PT_INTERP: Final = 3
+_MODES: Final = stat.S_ISUID | stat.S_ISGID
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFile:
+    """What of a program's file decides which ways reach it."""
+
+    privileged: bool = False
+    """It runs with more rights than its caller: no library is preloaded into it."""
+    preloadable: bool = True
+    """A 64-bit program of glibc's, or a script: another would print that it cannot preload the library."""
+
+
+def program_file(command: str, environment: Mapping[str, str]) -> ProgramFile:
+    """About the program that ``command`` starts; the usual where it cannot be read."""
+    found = shutil.which(command, path=environment.get("PATH", os.defpath))
+    try:
+        path = Path(found or command)
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        privileged = bool(path.stat().st_mode & _MODES)
+    except OSError:
+        return ProgramFile()
+    return ProgramFile(privileged or _has_capabilities(path), _preloadable(head))
+
+
+def _has_capabilities(path: Path) -> bool:
+    """capabilities(7): a file may give some to whoever runs it."""
+    try:
+        return "security.capability" in os.listxattr(path)
+    except OSError:
+        return False
+
+
+def _preloadable(head: bytes) -> bool:
+    if not head.startswith(b"\x7fELF"):
+        return True
+    if head[4:5] != b"\x02":
+        return False
+    return b"musl" not in _interpreter(head)
+
+
+def _interpreter(head: bytes) -> bytes:
+    """The dynamic loader's path in the beginning of a 64-bit program; b"" where it names none there."""
+    try:
+        at, size, count = (*struct.unpack_from("<Q", head, 32), *struct.unpack_from("<HH", head, 54))
+        for index in range(count):
+            kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", head, at + index * size)
+            if kind == _PT_INTERP:
+                return head[offset : offset + length]
+    except struct.error:
+        pass
+    return b""
+
+
+def chosen_ways(wanted: Collection[CaptureWay], program: ProgramFile) -> tuple[CaptureWay, ...]:
+    """Those of the wanted ways that reach the program, all of them where none is named. The preloaded library and the wrapper driver
+    see the same modules, so that the second is taken where the first does not reach."""
+    ways = [way for way in (*WAYS, CaptureWay.FOLDER) if way in (wanted or WAYS)]
+    reached = program.preloadable and not program.privileged
+    if CaptureWay.PRELOAD in ways and (not program.preloadable or (CaptureWay.WRAPPER_DRIVER in ways and not reached)):
+        ways.remove(CaptureWay.PRELOAD)
+    if {CaptureWay.PRELOAD, CaptureWay.WRAPPER_DRIVER} <= set(ways):
+        ways.remove(CaptureWay.WRAPPER_DRIVER)
+    return tuple(ways)
+
+
+def environment_for(
+    ways: Collection[CaptureWay], base: Mapping[str, str], folder: RunFolder, sources: Path | None, limits: Limits
+) -> dict[str, str]:
+    """``base`` with what takes the ways into a program, and what tells their libraries where to hand over. ``sources`` is the folder for
+    source texts where lines are asked for. Raises what building the libraries raises, and InvalidInput for a folder whose name the
+    loaders would misread."""
+    result = dict(base)
+    result["SYMD_CAPTURE"] = str(folder.inner)
+    if sources is not None:
+        result["SYMD_CAPTURE_SOURCES"] = str(sources)
+    # What the older generation of Intel's drivers finds in its caches has no debug data. A folder that is not there switches them off.
+    result |= {"cl_cache_dir": str(folder.inner / "no-cache"), "l0_cache_dir": str(folder.inner / "no-cache")}
+    if CaptureWay.OPENCL_LAYER in ways:
+        _append(result, "OPENCL_LAYERS", _placed(library(OPENCL_LAYER, limits), folder), ":")
+    if CaptureWay.PRELOAD in ways:
+        for name in (LEVEL_ZERO_PRELOAD, *_runtime_preloads(base)):
+            _append(result, "LD_PRELOAD", _placed(library(name, limits), folder), ":")
+    if CaptureWay.FOLDER in ways:
+        result |= dump_environment(folder.dumps)
+    if CaptureWay.LISTENER in ways:
+        result["PYTHONPATH"] = os.pathsep.join(filter(None, (_placed_injected(folder), base.get("PYTHONPATH"))))
+    if CaptureWay.WRAPPER_DRIVER in ways:
+        _wrap_drivers(result, limits)
+    return result
+
+
+def _runtime_preloads(environment: Mapping[str, str]) -> Iterator[str]:
+    """The libraries for CUDA and HIP where these may be used: they stand in front of dlsym, which other programs are spared."""
+    folders = [folder for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    for preload, devices, runtime in _RUNTIMES:
+        if any(Path(device).exists() for device in devices) or _is_installed(
+            f"{runtime}*", (*folders, *_LIBRARY_FOLDERS)
+        ):
+            yield preload
+
+
+def _placed_injected(folder: RunFolder) -> str:
+    """The folder for the program's Python path, copied where its user may be another by then, as libraries are."""
+    if os.geteuid() != 0:
+        return str(_INJECTED)
+    copied = folder.inner / "python"
+    copied.mkdir(exist_ok=True)
+    copied.chmod(0o755)
+    for file in _INJECTED.glob("*.py"):
+        shutil.copyfile(file, copied / file.name)
+        (copied / file.name).chmod(0o644)
+    return str(copied)
+
+
+def _append(environment: dict[str, str], name: str, value: str, between: str) -> None:
+    """Behind what the user has set; another run's library of the same name is not in it twice."""
+    others = [each for each in environment.get(name, "").split(between) if Path(each).name != Path(value).name]
+    environment[name] = between.join(filter(None, (*others, value)))
+
+
+def _placed(built: Path, folder: RunFolder) -> str:
+    """The library's path, for a list that spaces and colons separate. Where symd is root the program may become a user who cannot read
+    root's cache, and would say that it cannot: then it is copied into the run's folder, unless nothing is run from there."""
+    no_programs = os.statvfs(folder.inner).f_flag & os.ST_NOEXEC
+    if os.geteuid() == 0 and not no_programs:
+        copied = folder.inner / built.name
+        shutil.copyfile(built, copied)
+        copied.chmod(0o755)
+        return str(copied)
+    if set(str(built)) & set(" :"):
+        raise InvalidInput(
+            "the path of a library to preload can have no space and no colon",
+            where=str(built),
+            hint="set XDG_CACHE_HOME",
+        )
+    return str(built)
+
+
+def _wrap_drivers(environment: dict[str, str], limits: Limits) -> None:
+    """The loader takes exactly the drivers that it is told, so that those which it would find are named too."""
+    told = [name for name in environment.get("ZE_ENABLE_ALT_DRIVERS", "").split(",") if name]
+    drivers = told or [_INTEL_DRIVER, *filter(_is_installed, _OTHER_DRIVERS)]
+    wrapped = [
+        str(wrapper_driver(name, limits)) if Path(name).name.startswith("libze_intel_gpu.") else name
+        for name in drivers
+    ]
+    environment["ZE_ENABLE_ALT_DRIVERS"] = ",".join(wrapped)
+    if len(wrapped) > 1 or environment.get("ZE_ENABLE_LOADER_INTERCEPT") == "1":
+        environment["ZE_ENABLE_LOADER_DRIVER_DDI_PATH"] = "0"  # otherwise newer loaders pass the wrapper by
+
+
+def _is_installed(pattern: str, folders: Collection[str] = _LIBRARY_FOLDERS) -> bool:
+    return any(True for folder in folders for _ in Path(folder).glob(pattern))

@@ -1,0 +1,120 @@
+"""A user's own program in the foreground: with the streams, the terminal, the process group and the signals that a shell gave to symd.
+
+The program is in symd's process group, so that the terminal's signals (an interrupt, a stop) reach both; symd lets them pass. Signals
+that somebody sent to symd alone are sent on. symd stops when the program stops, so that the shell sees its job stopped, and
+``end_like`` ends it as the program ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+SignalMask = set[signal.Signals | int]
+"""Signals that a thread does not take."""
+_PASSED_ON: Final = frozenset(
+    {
+        signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGWINCH,
+        signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
+    }
+)  # fmt: skip
+"""Signals that are the program's business, not symd's."""
+_WAITED_FOR: Final = _PASSED_ON | {signal.SIGCHLD}
+_OF_THE_KERNEL: Final = 0
+"""si_code above this: the kernel sent it, to the whole group where it is the terminal's (sigaction(2))."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForegroundEnding:
+    """How the program ended: its exit status, or the number of the signal that ended it, else 0."""
+
+    status: int
+    signal: int = 0
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[SignalMask]:
+    """Keep signals that are the program's business waiting, in this thread and in those that it starts from now on; the mask from
+    before, which the program gets. For the main thread."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
+    try:
+        yield before
+    finally:
+        while signal.sigtimedwait(_WAITED_FOR, 0) is not None:
+            pass  # what came when the program had ended
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class ForegroundProgram:
+    """A program that runs, started while ``signals_held``, before this process has other threads; ``mask`` is what that gave."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], mask: SignalMask) -> None:
+        """Raises OSError where there is no such program, or it cannot be run."""
+        self.process = _started(command, environment, mask)
+
+    def wait(self) -> ForegroundEnding:
+        """Until it ends; signals that come for symd meanwhile are the program's."""
+        while True:
+            came = signal.sigwaitinfo(_WAITED_FOR)
+            if came.si_signo != signal.SIGCHLD:
+                if came.si_code <= _OF_THE_KERNEL:
+                    self._send(came.si_signo)
+                continue
+            done, status = os.waitpid(self.process, os.WNOHANG | os.WUNTRACED)
+            if done and os.WIFSTOPPED(status):
+                self._stop_too()
+            elif done:
+                ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+                return ForegroundEnding(0 if ended_by else os.WEXITSTATUS(status), ended_by)
+
+    def _stop_too(self) -> None:
+        """Until somebody continues symd, which continues the program."""
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process, number)
+
+
+def _started(command: Sequence[str], environment: Mapping[str, str], mask: SignalMask) -> int:
+    """The number of the new process. This one has no other threads yet, so that what runs between fork and exec holds no lock of
+    theirs; posix_spawn(3) would leave signals of the C library ignored."""
+
+    def start(words: Sequence[str]) -> int:
+        process = subprocess.Popen(
+            words,
+            env=environment,
+            close_fds=False,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),  # noqa: PLW1509 - see above
+        )
+        process.returncode = 0  # it is waited for here
+        return process.pid
+
+    try:
+        return start(command)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        return start(["/bin/sh", *command])  # a script that does not say what runs it, as execvp(3) does
+
+
+def end_like(ending: ForegroundEnding) -> int:
+    """The exit status to end with as the program did. Where a signal ended it, this process dies of the same one here, without another
+    core dump; a signal that does not kill leaves the status that a shell shows for it."""
+    if not ending.signal:
+        return ending.status
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with contextlib.suppress(OSError, ValueError):  # of SIGKILL there is no other action
+        signal.signal(ending.signal, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {ending.signal})
+    os.kill(os.getpid(), ending.signal)
+    return 128 + ending.signal

@@ -1,0 +1,137 @@
+"""``symd addr2line``: the options and the answers of binutils' addr2line, for GPU modules; for programs of the host addr2line itself
+answers (binutils/doc/binutils.texi)."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from getopt import GetoptError, gnu_getopt
+from typing import Any, NamedTuple
+
+import click
+
+from symd.cli.demangle import Demangler
+from symd.cli.llvm_symbolizer import readable
+from symd.cli.options import example
+from symd.cli.original_tools import Symbolize, become, gpu_module
+from symd.cli.symbolize import arriving_lines
+from symd.cli.symbolizer_styles import Asked, FunctionNames, StyleOptions, binutils_text, written_frames
+from symd.config import DEFAULT_LIMITS
+from symd.model.addresses import ByAddress, BySection, ObjectAddress, Query, SectionOffset
+
+NAME = "addr2line"
+_SHORT = "ab:Ce:fij:psrRhHvV"
+_LONG = [
+    "addresses", "target=", "demangle", "exe=", "functions", "inlines", "section=", "pretty-print", "basenames",
+    "no-recurse-limit", "recurse-limit", "help", "version",
+]  # fmt: skip
+_DEFAULT_FILE = "a.out"
+
+
+class CommandLine(NamedTuple):
+    """What was asked for; ``foreign`` options are answered by addr2line itself."""
+
+    file: str = _DEFAULT_FILE
+    section: str | None = None
+    options: StyleOptions = StyleOptions(functions=FunctionNames.NONE, inlines=False)
+    demangle: bool = False
+    addresses: tuple[str, ...] = ()
+    foreign: bool = False
+
+
+@click.command(
+    NAME,
+    context_settings={"ignore_unknown_options": True},
+    epilog=example("symd addr2line -fip -e kernel.co 0x1904 1910"),
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(arguments: tuple[str, ...]) -> None:
+    """Answer as binutils' addr2line does: for GPU modules symd, for all else addr2line itself.
+
+    \b
+    -e, --exe FILE          the module (a.out)
+    -j, --section NAME      addresses count from the beginning of this section
+    -f, -C                  show functions; names as they were written
+    -i                      show inlined calls
+    -a, -p, -s              show addresses; one line a frame; no folders
+    """
+    line = parse(arguments)
+    symbolize = None if line.foreign else gpu_module(line.file, DEFAULT_LIMITS)
+    if symbolize is None:
+        become(NAME, arguments)
+    demangler = Demangler() if line.demangle else None
+    if line.addresses:
+        sys.stdout.write(answers(line, symbolize, line.addresses, demangler))
+        return
+    for texts in arriving_lines(sys.stdin.fileno()):
+        sys.stdout.write(answers(line, symbolize, texts, demangler))
+        sys.stdout.flush()
+
+
+def parse(arguments: Sequence[str]) -> CommandLine:
+    """The command line, as getopt_long takes it: options may stand behind addresses, short ones together."""
+    styled = [re.sub(r"^--demangle=.*", "--demangle", each) for each in arguments]
+    try:
+        found, addresses = gnu_getopt(styled, _SHORT, _LONG)
+    except GetoptError:
+        return CommandLine(foreign=True)  # addr2line says what is wrong
+    line = CommandLine(addresses=tuple(addresses))
+    for name, value in found:
+        line = _with(line, name, value)
+    return line
+
+
+_STYLE: Mapping[str, Mapping[str, Any]] = {
+    "a": {"addresses": True},
+    "f": {"functions": FunctionNames.LINKAGE},
+    "i": {"inlines": True},
+    "p": {"pretty": True},
+    "s": {"basenames": True},
+}
+_OTHER: Mapping[str, Callable[[CommandLine, str], CommandLine]] = {
+    "e": lambda line, value: line._replace(file=value),
+    "j": lambda line, value: line._replace(section=value),
+    "C": lambda line, _: line._replace(demangle=True),
+    **dict.fromkeys(("h", "H", "v", "V"), lambda line, _: line._replace(foreign=True)),
+}
+_SHORT_NAMES = {"exe": "e", "section": "j", "demangle": "C", "help": "h", "version": "v"} | {
+    "addresses": "a",
+    "functions": "f",
+    "inlines": "i",
+    "pretty-print": "p",
+    "basenames": "s",
+}
+
+
+def _with(line: CommandLine, name: str, value: str) -> CommandLine:
+    """``name`` has its dashes; options that change nothing here (the target, recursion) are passed over."""
+    letter = _SHORT_NAMES.get(name.lstrip("-"), name.lstrip("-"))
+    if letter in _STYLE:
+        return line._replace(options=line.options._replace(**_STYLE[letter]))
+    change = _OTHER.get(letter)
+    return change(line, value) if change else line
+
+
+def answers(line: CommandLine, symbolize: Symbolize, texts: Sequence[str], demangler: Demangler | None) -> str:
+    """The answers to addresses, which are hexadecimal with or without 0x; what is none counts as the digits it begins with."""
+    values = [leading_hexadecimal(text) for text in texts]
+    found = list(symbolize([_query(line, value) for value in values], as_written=True))
+    written = (
+        binutils_text(Asked(line.file, value), written_frames(answer, line.options), line.options)
+        for value, answer in zip(values, readable(found, demangler), strict=True)
+    )
+    return "".join(written)
+
+
+def _query(line: CommandLine, value: int) -> Query:
+    if line.section is None:
+        return ByAddress(ObjectAddress(value))
+    return BySection(line.section, SectionOffset(value))
+
+
+def leading_hexadecimal(text: str) -> int:
+    """As bfd_scan_vma reads it with base 16: strtoull."""
+    digits = re.match(r"\s*(?:0[xX])?([0-9a-fA-F]*)", text)
+    value = int(digits[1] or "0", 16) if digits else 0
+    return min(value, (1 << 64) - 1)

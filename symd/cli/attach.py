@@ -1,0 +1,40 @@
+"""``symd attach PID``: the modules of a process that runs already."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from symd.capture.attach import Attachment
+from symd.capture.process import Process
+from symd.cli.module_report import ModuleReport, destination_options, open_destination
+from symd.cli.options import example, json_option, limit_option
+from symd.cli.output import NO
+from symd.config import Limits
+
+
+@click.command("attach", epilog=example("symd attach 4711\nsymd attach --out modules --json 4711"))
+@click.argument("pid", type=click.IntRange(1), metavar="PID")
+@destination_options
+@limit_option
+@json_option
+def command(pid: int, server: str | None, out: Path | None, limits: Limits, as_json: bool) -> int:
+    """Take the modules that the running process PID has now: those that its runtime lists, those that lie in its memory, and those
+    in the files that it has mapped and in its compilers' caches.
+
+    The process is not stopped and notices nothing. What could not be had is said. Exit code 1: no module was found.
+    """
+    report = ModuleReport(as_json=as_json)
+    with ExitStack() as stack:
+        process = stack.enter_context(Process(pid))
+        attachment = Attachment(process, limits)
+        sink = open_destination(server, out, stack)
+        for event in attachment.events():
+            report.keep(sink, event)
+        for left in attachment.left_out:
+            report.left_out(left.path, left.error)
+        for note in attachment.notes:
+            report.note(note)
+    return 0 if report.modules else NO

@@ -1,0 +1,130 @@
+"""Where what `symd run` captures goes: a folder that the user names, or a folder of symd's and from there to a daemon."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from symd.capture.folder_sink import EVENTS, MODULES, SOURCES
+from symd.capture.forward import SENT, Forwarder, Sent, remove_sent, waiting
+from symd.capture.sink import Sink
+from symd.config import default_captures, default_socket
+from symd.errors import InvalidInput
+from symd.model.captures import CaptureEvent
+
+if TYPE_CHECKING:
+    from symd.capture.daemon_sink import DaemonSink
+
+_CALL_SECONDS = 30.0
+"""The longest that one call to the daemon may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """``folder`` takes every event first. ``address`` is the daemon that then gets them, "" for none; ``named`` says that the user named
+    the folder."""
+
+    folder: Path
+    address: str
+    named: bool
+
+    def forwarder(self) -> Forwarder | None:
+        """What tells the daemon, where there is one; from now on, in a thread."""
+        return Forwarder(self.folder, self.address, lambda: daemon_sink(self.address)) if self.address else None
+
+    def tidy(self, sent: Sent | None) -> bool:
+        """Remove the folder where nobody needs it: nothing was captured, or a daemon has all of it. Whether it is gone."""
+        if self.named:
+            return False
+        if sent is not None and sent.events and sent.complete and not (self.folder / SOURCES).exists():
+            return remove_sent(self.folder)
+        return _remove_empty(self.folder)
+
+
+def destination(program: str, out: Path | None, server: str | None) -> Destination:
+    """``out``, or a new folder and the daemon ``server``: without either that of $SYMD_SERVER, or the default one if it runs."""
+    if out is not None:
+        if server is not None:
+            raise click.UsageError("--out and --server exclude each other")
+        return Destination(out.absolute(), "", named=True)
+    began = time.strftime("%Y%m%d-%H%M%S")
+    folder = default_captures().absolute() / f"{began}-{Path(program).name}-{os.getpid()}"
+    return Destination(folder, server or os.environ.get("SYMD_SERVER") or _default_daemon(), named=False)
+
+
+def send_waiting(address: str) -> int:
+    """Send the daemon what earlier runs could not; how many events it took."""
+    events = 0
+    for folder in waiting(default_captures(), address):
+        with contextlib.suppress(OSError):
+            sent = Forwarder(folder, address, lambda: daemon_sink(address)).finish()
+            events += sent.events
+            if sent.left:
+                break
+            if sent.complete and not (folder / SOURCES).exists():
+                remove_sent(folder)
+    return events
+
+
+def daemon_sink(address: str) -> AbstractContextManager[Sink]:
+    """A sink that a daemon is behind, while it is open."""
+    return _daemon_sink(address)
+
+
+@contextlib.contextmanager
+def _daemon_sink(address: str) -> Iterator[Sink]:
+    from symd.capture.daemon_sink import DaemonSink  # noqa: PLC0415 - needs the client
+    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
+
+    with Client(address, timeout=_CALL_SECONDS) as client:
+        yield RefusalsToldSink(DaemonSink(client))
+
+
+class RefusalsToldSink:
+    """Raises InvalidInput for an event whose module the daemon does not take, after the daemon was told all else: otherwise the folder
+    would be taken for sent, and removed with the only copy of the module."""
+
+    def __init__(self, sink: DaemonSink) -> None:
+        self._sink = sink
+
+    def take(self, event: CaptureEvent) -> None:
+        """As ``DaemonSink.take``."""
+        self._sink.take(event)
+        if self._sink.refused:
+            digest, error = self._sink.refused.popitem()
+            raise InvalidInput(f"module {digest} is not taken: {error}") from error
+
+
+def _default_daemon() -> str:
+    """Its address, if somebody listens there: asked without gRPC, which takes a while to load."""
+    path = default_socket()
+    with socket.socket(socket.AF_UNIX) as asked:
+        try:
+            asked.connect(str(path))
+        except OSError:
+            return ""
+    return f"unix:{path}"
+
+
+def _remove_empty(folder: Path) -> bool:
+    """Where nothing was captured nothing is kept."""
+    try:
+        if (folder / EVENTS).stat().st_size:
+            return False
+    except OSError:
+        return not folder.exists()
+    for file in (EVENTS, SENT):
+        (folder / file).unlink(missing_ok=True)
+    for inner in (folder / MODULES, folder / SOURCES, folder):
+        with contextlib.suppress(OSError):
+            inner.rmdir()
+    return not folder.exists()

@@ -1,0 +1,150 @@
+"""``symd collect FOLDER...``: the modules of compilers' caches and dump folders, as they fill."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from symd.capture.caches import compiler_caches
+from symd.capture.folder import Counts, Finding, FolderModule, FolderWatch, LeftOut
+from symd.capture.sink import Sink
+from symd.cli.module_report import ModuleReport, destination_options, open_destination
+from symd.cli.options import complete_files, example, json_option, limit_option
+from symd.config import Limits
+from symd.errors import Busy, DeadlineExceeded, InvalidInput, ServerUnavailable, Unavailable
+from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound
+
+_WAIT_SECONDS = 1.0
+"""How long nothing may arrive before folders that were not there are looked for again."""
+_LONGEST_WAIT = 30.0
+"""The longest between two tries to reach a daemon that has gone."""
+_TRIES = 5
+"""So often a module is told to a daemon that is there and fails with it."""
+
+
+@click.command(
+    "collect",
+    epilog=example(
+        "symd collect --caches                                  # to the daemon, until it is interrupted\n"
+        "symd collect --once --out modules ~/.triton/cache      # what is there now, into a folder"
+    ),
+)
+@click.argument("folders", nargs=-1, metavar="[FOLDER]...", shell_complete=complete_files)
+@click.option(
+    "--caches", is_flag=True, help="The caches of every compiler that symd knows, as your environment says where."
+)
+@click.option("--once", is_flag=True, help="End when what is there was read.")
+@destination_options
+@limit_option
+@json_option
+def command(
+    folders: tuple[str, ...],
+    caches: bool,
+    once: bool,
+    server: str | None,
+    out: Path | None,
+    limits: Limits,
+    as_json: bool,
+) -> None:
+    """Take each module that lies in FOLDER or below it, or arrives there: compilers' caches, folders of dumps.
+
+    Every file counts once, however many names it has, and when it is complete. Other files are passed over; links are not followed.
+    A FOLDER that is not there yet is waited for. Runs until it is interrupted, unless --once is given.
+    """
+    known = [cache.folder for cache in compiler_caches(os.environ)] if caches else []
+    wanted = list(dict.fromkeys([*map(Path, folders), *known]))
+    if not wanted:
+        raise click.UsageError("name a FOLDER, or give --caches")
+    report = ModuleReport(as_json=as_json)
+    with ExitStack() as stack:
+        watch = stack.enter_context(FolderWatch(wanted, limits))
+        sink = open_destination(server, out, stack)
+        collector = _Collector(
+            watch, report, sink if out is not None else _PatientSink(sink, report, watching=not once)
+        )
+        try:
+            collector.take_present(folders if once else ())
+            while not once or watch.unsettled:
+                collector.take_arriving()
+        finally:
+            report.note(_told(watch.counts))
+
+
+class _Collector:
+    """Takes what a watch finds to where it is kept."""
+
+    def __init__(self, watch: FolderWatch, report: ModuleReport, sink: Sink) -> None:
+        self._watch, self._report, self._sink = watch, report, sink
+        self._waited_for: list[str] = []
+
+    def take_present(self, required: Iterable[str]) -> None:
+        """What is there; raises InvalidInput where one of the ``required`` folders is not."""
+        for folder in required:
+            if not Path(folder).exists():
+                raise InvalidInput("there is no such folder", where=folder)
+        self._take(self._watch.present())
+
+    def take_arriving(self) -> None:
+        absent = self._watch.absent()
+        for folder in set(absent).difference(self._waited_for):
+            self._report.note(f"{folder} is not there; waiting for it")
+        self._waited_for = absent
+        self._take(self._watch.arriving(_WAIT_SECONDS))
+
+    def _take(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            if isinstance(finding, LeftOut):
+                self._report.left_out(finding.path, finding.error)
+            else:
+                self._keep(finding)
+
+    def _keep(self, found: FolderModule) -> None:
+        try:
+            self._report.keep(self._sink, _event(found))
+        except (DeadlineExceeded, Unavailable) as error:
+            if not isinstance(self._sink, _PatientSink) or not self._sink.watching:
+                raise
+            self._report.left_out(found.path, error)  # others may do
+
+
+class _PatientSink:
+    """Waits for a daemon that has gone or is busy, as long as somebody waits for modules, and some time for one that is slow or has no
+    room: a module may be what holds it up."""
+
+    def __init__(self, sink: Sink, report: ModuleReport, *, watching: bool) -> None:
+        self._sink, self._report, self.watching = sink, report, watching
+
+    def take(self, event: CaptureEvent) -> None:
+        wait, tries = 1.0, 0
+        while True:
+            try:
+                return self._sink.take(event)
+            except (Busy, DeadlineExceeded, Unavailable) as error:
+                tries += 1
+                for_ever = isinstance(error, Busy) or (self.watching and isinstance(error, ServerUnavailable))
+                if not for_ever and (tries == _TRIES or not self.watching):
+                    raise
+                if tries == 1:
+                    self._report.note(f"{error}; trying again")
+            time.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT)
+
+
+def _event(found: FolderModule) -> ModuleFound:
+    now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return ModuleFound(CaptureWay.FOLDER, now, ModuleForm.NATIVE_BINARY, found.data, found.path, kernels=found.kernels)
+
+
+def _told(counts: Counts) -> str:
+    parts = (
+        (counts.modules, "module" if counts.modules == 1 else "modules"),
+        (counts.repeated, "with the bytes of another file"),
+        (counts.other, "of other kinds"),
+        (counts.left_out, "left out"),
+    )
+    return "; ".join(f"{number:,} {words}" for number, words in parts if number or words == "modules")

@@ -1,0 +1,116 @@
+"""A GPU core dump as text: what it is, then each stack with the warps or waves that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from symd.answers_json.cores import lane_numbers
+from symd.cli.answer_text import frame_text
+from symd.model.answers import Reason
+from symd.model.cores import CoreDump, CoreFault, CoreFrame, CoreStack, CoreValue, CoreWave
+
+SHOWN_BLOCKS = 8
+"""Blocks of a stack that are named."""
+_NOUNS = {"cuda-core": ("SM", "warp"), "amdgpu-core": ("XCC", "wave")}
+SHOWN_VALUES = 4
+"""Values of a variable that are written out."""
+
+
+def core_lines(dump: CoreDump, files: Mapping[str, str]) -> Iterator[str]:
+    """The heading, then stack after stack. ``files`` are the files of modules by their digests."""
+    said = ", ".join(f"{name} {value}" for name, value in dump.facts.items() if name in ("driver", "cuda", "generator"))
+    yield f"{dump.format}{': ' + said if said else ''}"
+    for device in dump.devices:
+        named = f": {device.name}" if device.name else ""
+        yield f"  device {device.number}{named}{f' ({device.target})' if device.target else ''}"
+    for image in dump.images:
+        by = image.answered_by
+        lines = "no lines" if by is None else f"lines from {files.get(by, f'module {by}') if by else 'the dump'}"
+        yield f"  code {image.name}{f' ({image.target})' if image.target else ''}, {lines}"
+        yield from (f"    note: {note}" for note in image.notes)
+    yield from (f"  note: {_with_files(note, files)}" for note in dump.notes)
+    if not dump.stacks:
+        yield "  no stopped warps or waves"
+    for stack in dump.stacks:
+        yield ""
+        yield from stack_lines(stack, dump)
+
+
+def stack_lines(stack: CoreStack, dump: CoreDump) -> Iterator[str]:
+    """One stack: who has it and why they stopped, its calls, its variables."""
+    launch = f"{stack.kernel or 'unknown kernel'}{f', grid {stack.grid}' if stack.grid is not None else ''}"
+    what = _fault(stack.fault) if stack.fault else "active" if stack.active else "waiting"
+    yield f"{launch}, device {stack.device}: {what}"
+    if stack.waves:
+        yield f"  {_count(stack.waves)}: {_who(stack.waves, _NOUNS[dump.format])}"
+    yield from (f"  note: {note}" for note in stack.notes)
+    for number, frame in enumerate(stack.frames):
+        yield from _call(number, frame)
+    yield from (f"    {_value(value)}" for value in stack.values)
+
+
+def _with_files(note: str, files: Mapping[str, str]) -> str:
+    for digest, file in files.items():
+        note = note.replace(f"module {digest}", file)
+    return note
+
+
+def _fault(fault: CoreFault) -> str:
+    """What has no number of a vendor has no name of it either."""
+    return f"{fault.name} {fault.meaning}" if fault.number else f"{fault.name}: {fault.meaning}"
+
+
+def _count(waves: Sequence[CoreWave]) -> str:
+    lanes = sum(wave.lanes.bit_count() for wave in waves)
+    return f"{lanes} thread{'' if lanes == 1 else 's'}"
+
+
+def _who(waves: Sequence[CoreWave], noun: tuple[str, str]) -> str:
+    """Blocks, each with its warps and lanes; the first that they are."""
+    shown = []
+    by_block = groupby(
+        sorted(waves, key=lambda wave: (wave.block or (), wave.unit, wave.wave)), key=lambda wave: wave.block
+    )
+    blocks = [(block, list(group)) for block, group in by_block]
+    for block, group in blocks[:SHOWN_BLOCKS]:
+        named = f"block ({','.join(map(str, block))}) " if block is not None else ""
+        parts = (
+            f"{noun[0]} {each.unit} {noun[1]} {each.wave} lanes {_ranges(lane_numbers(each.lanes))}" for each in group
+        )
+        shown.append(named + ", ".join(parts))
+    more = len(blocks) - SHOWN_BLOCKS
+    return "; ".join(shown) + (f"; and {more} more blocks" if more > 0 else "")
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """0-5,8: runs of consecutive numbers."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] + 1 == number:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number])
+    return ",".join("-".join(map(str, run)) for run in runs)
+
+
+def _call(number: int, frame: CoreFrame) -> Iterator[str]:
+    said = {"pc": "", "error_pc": "  (raised the error)", "return": ""}[frame.kind]
+    reason = "" if frame.reason is Reason.EXACT else f" [{frame.reason.name}]"
+    symbol = f" {frame.place.function}+{frame.place.function_offset:#x}" if frame.place and frame.place.function else ""
+    first, *others = frame.frames or (None,)
+    yield (
+        f"  #{number} {frame.address:#018x}{symbol}{reason}{said}"
+        if first is None
+        else (f"  #{number} {frame.address:#018x} {frame_text(first)}{reason}{said}")
+    )
+    yield from (f"       (inlined by) {frame_text(each)}" for each in others if each is not None)
+
+
+def _value(value: CoreValue) -> str:
+    shown = ", ".join(value.values[:SHOWN_VALUES])
+    if len(value.values) > 1:
+        more = ", …" if len(value.values) > SHOWN_VALUES else ""
+        shown = f"{shown}{more} (lanes {_ranges(value.lanes)})"
+    owner = f" in {value.function}" if value.inlined and value.function else ""
+    return f"{value.type} {value.name or '(unnamed)'}{owner} = {shown}"

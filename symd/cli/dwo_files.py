@@ -1,0 +1,149 @@
+"""The ``.dwo`` files and ``.dwp`` packages of a code object whose debug data its compiler split off: found as debuggers find
+them, and read with the object as one.
+
+Source: DWARF 5, 3.1.2 (DW_AT_dwo_name, DW_AT_comp_dir); LLVM looks for a package named after the object as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from symd.budget import Budget
+from symd.cli.input import comes_to_an_end, read_input
+from symd.cli.left_out import is_below, say_left_out
+from symd.config import Limits
+from symd.containers import with_dwo
+from symd.containers.amd import amdgpu
+from symd.dwarf import Unit
+from symd.errors import HashMismatch, NoDebugData, SymdError
+from symd.model.code import Vendor
+
+PACKAGE, SUFFIX = ".dwp", ".dwo"
+
+
+def with_dwo_files(
+    data: bytes, file: str, limits: Limits, folder: Path | None = None, *, beside: bool = False
+) -> bytes:
+    """The code object ``data``, the content of ``file``, with what was split off: from the package ``file``.dwp, or from each file
+    that the object names, in the object's folder, where it was compiled, or (first) in ``folder``.
+
+    Code objects inside a program, a bundle or another container get theirs too, where ``folder`` is given or such a file stands beside
+    it: whether they need any is not known before all are opened.
+
+    ``beside``: what lies neither in ``folder`` nor in the object's, nor below them, is left out, and said on standard error.
+
+    ``data`` itself where nothing was split off or nothing of it is there; what is missing is said with the answers. Raises
+    NoDebugData where ``folder`` is given and has nothing of it.
+    """
+    if file == "-":
+        return data
+    search = _Search(file, [each for each in (folder, Path(file).parent) if each is not None], limits, beside=beside)
+    if amdgpu.claims(data):
+        found = search.joined(data)
+    elif folder is not None or any(_has_split_files(each) for each in search.folders):
+        found = search.joined_inside(data)
+    else:
+        return data
+    if folder is not None:
+        search.check_found_in(folder)
+    return found
+
+
+def _has_split_files(folder: Path) -> bool:
+    return any(next(folder.glob(f"*{suffix}"), None) is not None for suffix in (SUFFIX, PACKAGE))
+
+
+class _Search:
+    """What is looked for, and what was found."""
+
+    def __init__(self, file: str, folders: list[Path], limits: Limits, *, beside: bool) -> None:
+        self.folders = folders
+        self._file, self._limits, self._beside = file, limits, beside
+        self._named: list[str] = []
+        self._paths: set[Path] = set()
+        self._contents: dict[Path, bytes] = {}
+
+    def joined(self, data: bytes) -> bytes:
+        """One code object with the sections of its files behind its own."""
+        paths = self._paths_for(data)
+        contents = [self._content(path) for path in paths]
+        from symd.split_debug import dwo  # noqa: PLC0415 - only AMD's objects have such files
+
+        try:
+            return dwo.with_dwo(data, contents, Budget(self._limits)) if contents else data
+        except SymdError as error:
+            raise error.prefix_where(", ".join(map(str, paths))) from None
+
+    def joined_inside(self, data: bytes) -> bytes:
+        """A container with the files of the code objects inside it."""
+        from symd import containers  # noqa: PLC0415 - who has one code object need not open containers
+
+        try:
+            codes = containers.unpack(data, self._limits).objects
+        except SymdError:
+            return data  # whoever reads it next says what is wrong with it
+        amd = (code for code in codes if code.vendor is Vendor.AMD)
+        found = {str(code.path): files for code in amd if (files := self._of_its_build(code.data))}
+        return with_dwo.joined(data, found) if found else data
+
+    def _of_its_build(self, code: bytes) -> list[bytes]:
+        """The files of one code object among several: a package may be another's."""
+        from symd.split_debug import dwo  # noqa: PLC0415
+
+        found = []
+        for path in self._paths_for(code):
+            with suppress(HashMismatch):
+                try:
+                    dwo.check_same_build(code, self._content(path), Budget(self._limits))
+                except HashMismatch:
+                    raise
+                except SymdError as error:
+                    raise error.prefix_where(str(path)) from None
+                found.append(self._content(path))
+        return found
+
+    def _paths_for(self, code: bytes) -> list[Path]:
+        from symd.split_debug import dwo  # noqa: PLC0415
+
+        try:
+            units = dwo.skeletons(code, Budget(self._limits))
+        except SymdError:
+            return []  # whoever reads it next says what is wrong with it
+        self._named += [unit.dwo_name.decode("utf-8", "replace") for unit in units[:4]]
+        paths = list(dict.fromkeys(_found(units, Path(self._file).name, self.folders)))
+        if self._beside:
+            apart = [str(path) for path in paths if not is_below(path, self.folders)]
+            say_left_out(self._file, apart, "--debug FOLDER takes those in FOLDER")
+            paths = [path for path in paths if is_below(path, self.folders)]
+        self._paths.update(paths)
+        return paths
+
+    def _content(self, path: Path) -> bytes:
+        if path not in self._contents:
+            self._contents[path] = read_input(str(path), self._limits)
+        return self._contents[path]
+
+    def check_found_in(self, folder: Path) -> None:
+        """Raises NoDebugData where nothing was found there."""
+        if any(path.is_relative_to(folder) for path in self._paths):
+            return
+        names = ", ".join(dict.fromkeys(self._named))
+        raise NoDebugData(
+            f"it has none of {names}" if names else f"{self._file} had no debug data split off", where=str(folder)
+        )
+
+
+def _found(units: tuple[Unit, ...], name: str, folders: list[Path]) -> Iterator[Path]:
+    """The package alone, or the file of each unit that is there."""
+    packages = [each / f"{name}{PACKAGE}" for each in folders]
+    package = next(filter(Path.is_file, packages), None) if units else None
+    if package is not None:
+        yield package
+        return
+    for unit in units:
+        named = Path(unit.dwo_name.decode("utf-8", "surrogateescape"))
+        compiled = Path(unit.comp_dir.decode("utf-8", "surrogateescape")) / named
+        candidates = [path for each in folders for path in (each / named, each / named.name)] + [compiled]
+        there = [path for path in candidates if comes_to_an_end(path)]
+        yield from sorted(there, key=lambda path: not is_below(path, folders))[:1]

@@ -1,0 +1,58 @@
+"""``symd health``: whether a daemon serves, for people, and as the probe of whatever runs it."""
+
+from __future__ import annotations
+
+import click
+
+from symd.cli.options import example, json_option
+from symd.cli.output import write_json, write_line
+from symd.errors import SymdError
+
+SERVING, NOT_SERVING = 0, 1
+"""Exit codes. Those who probe know no third: to Docker 2 means nothing."""
+PACKAGE = "symd.v1."
+SECONDS = 5.0
+
+
+@click.command(
+    "health",
+    epilog=example("symd health\nsymd health --server tls:host:50051 --service ModuleService --json"),
+)
+@click.option("--server", metavar="ADDRESS", help="The daemon at unix:PATH, HOST:PORT or tls:HOST:PORT.")
+@click.option(
+    "--service",
+    default="",
+    metavar="NAME",
+    help="One service, such as ModuleService, which writes; else the daemon as a whole.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the answer.",
+)
+@json_option
+def command(server: str | None, service: str, timeout: float, as_json: bool) -> int:
+    """Ask a daemon for its health. The exit code is 0 when it serves; 1 when it does not, or does not answer.
+
+    A daemon whose disk is full serves on, but not its services that write: ModuleService, AliasService, ContextService. Tokens and
+    certificates come from the same variables as for every verb ($SYMD_TOKEN_FILE, $SYMD_TLS_CA, ...).
+    """
+    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
+
+    name = service if "." in service or not service else PACKAGE + service
+    facts: dict[str, str | None] = {"service": name, "status": None}
+    try:
+        with Client(server, timeout=timeout) as client:
+            facts["status"] = client.health(name)
+    except SymdError as error:
+        facts |= {"reason": error.reason, "message": str(error)}
+        if not as_json:
+            click.echo(f"symd: {error}", err=True)
+    if as_json:
+        write_json(facts)
+    elif facts["status"] is not None:
+        write_line(facts["status"])
+    return SERVING if facts["status"] == "SERVING" else NOT_SERVING

@@ -1,0 +1,49 @@
+"""``symd install-shim DIR``: scripts of the names llvm-symbolizer and addr2line, for programs that run those from PATH."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from symd.cli.options import example
+from symd.cli.original_tools import SHIM_MARK
+from symd.cli.output import write_line
+from symd.errors import InvalidInput
+
+NAMES = ("llvm-symbolizer", "addr2line")
+
+
+@click.command(
+    "install-shim",
+    epilog=example(
+        "symd install-shim ~/.local/share/symd/shims\nPATH=~/.local/share/symd/shims:$PATH trace_processor bundle …"
+    ),
+)
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
+@click.option("--force", is_flag=True, help="Replace programs of these names.")
+def command(folder: str, force: bool) -> None:
+    """Write llvm-symbolizer and addr2line into DIR: scripts that answer for GPU modules, and hand everything else on to the tools of that
+    name further down in PATH. Put DIR first in PATH."""
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for name in NAMES:
+            _write(place / name, name, force)
+            write_line(str(place / name))
+    except OSError as error:
+        raise InvalidInput(f"cannot be written: {error.strerror}", where=folder) from error
+
+
+def _write(path: Path, name: str, force: bool) -> None:
+    if path.exists() and not force and SHIM_MARK not in path.read_text(errors="replace"):
+        raise InvalidInput("another program lies there", where=str(path), hint="choose another folder, or give --force")
+    # -P: nothing is imported from the folder in which the script happens to be called (Python, Command line and environment)
+    text = f'#!/bin/sh\n{SHIM_MARK}\nexec {shlex.quote(sys.executable)} -P -m symd {name} "$@"\n'
+    incoming = path.with_name(f".{name}.{os.getpid()}")
+    incoming.write_text(text)
+    incoming.chmod(0o755)
+    incoming.replace(path)

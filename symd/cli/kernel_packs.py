@@ -1,0 +1,99 @@
+"""Host programs of ROCm whose code objects stand in kernel packs: these are found as ROCm's loader finds them, and what they
+hold of the program becomes one pack.
+
+Source: ROCm's rocm-systems, shared/kpack/runtime/src/loader.cpp. The loader looks for one processor, this for all."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from symd import elf
+from symd.budget import Budget
+from symd.cli.input import comes_to_an_end, read_input
+from symd.cli.left_out import is_below, say_left_out
+from symd.config import Limits
+from symd.containers import host_elf
+from symd.containers.amd import kpack, kpack_reference
+from symd.containers.amd.kpack_reference import KpackReference
+from symd.errors import InvalidInput, SymdError
+
+INSTEAD = "ROCM_KPACK_PATH"
+"""Packs to read instead of those that the program names; several with ``:`` between."""
+BEFORE = "ROCM_KPACK_PATH_PREFIX"
+"""Packs that come before those."""
+_FOLDER = ".kpack"
+
+
+def with_kernel_packs(
+    data: bytes, file: str, limits: Limits, environment: Mapping[str, str] = os.environ, *, beside: bool = False
+) -> bytes:
+    """A pack of the code objects of the host program ``file``; ``data``, its content, where that has no kernel packs.
+
+    ``beside``: packs are read of the program's folder, of those below it, and of folders ``.kpack`` beside it or above, as ROCm is laid
+    out; others are left out, and said on standard error, unless the environment names them.
+
+    Where several packs have the same code object the first one counts. Raises InvalidInput where there is none.
+    """
+    if not (host_elf.claims(data) and data.find(kpack_reference.SECTION.encode()) >= 0):
+        return data
+    try:
+        packs = kpack_reference.reference(elf.parse(data, Budget(limits)))
+    except SymdError as error:
+        raise error.prefix_where(file) from None
+    if packs is None:
+        return data
+    found: dict[tuple[str, str], kpack.Entry] = {}
+    budget = Budget(limits)
+    for path in _paths(packs, file, environment, beside=beside):
+        for entry in _entries(path, packs.program, limits, budget):
+            found.setdefault((entry.program, entry.processor), entry)
+    if not found:
+        tried = ", ".join(packs.search_paths)
+        raise InvalidInput(
+            f"its device code is in kernel packs, and none that is there has {packs.program!r}: {tried}",
+            where=file,
+            hint=f"put the .kpack files where it says, or name them in {INSTEAD}",
+        )
+    return kpack.packed(found.values())
+
+
+def _entries(path: str, program: str, limits: Limits, budget: Budget) -> tuple[kpack.Entry, ...]:
+    try:
+        return kpack.opened(read_input(path, limits), budget, program).entries
+    except SymdError as error:
+        raise error if error.where.startswith(path) else error.prefix_where(path) from None
+
+
+def _paths(packs: KpackReference, file: str, environment: Mapping[str, str], *, beside: bool) -> Iterator[str]:
+    """The packs that are there, in the order in which they count."""
+    instead = _listed(environment.get(INSTEAD))
+    if instead:
+        yield from filter(os.path.isfile, instead)
+        return
+    yield from filter(os.path.isfile, _listed(environment.get(BEFORE)))
+    folder = Path(file).parent
+    found = [(path, each) for path in packs.search_paths for each in _matching(folder, path)]
+    taken = [each for path, each in found if not beside or _is_beside(path, folder)]
+    apart = [each for _, each in found if each not in taken]
+    say_left_out(file, apart, f"{INSTEAD} and {BEFORE} name packs that are")
+    yield from taken
+
+
+def _matching(folder: Path, path: str) -> list[str]:
+    pattern = glob.escape(str(folder / path)).replace(kpack_reference.PROCESSOR, "*")
+    return sorted(filter(comes_to_an_end, glob.glob(pattern)))  # noqa: PTH207 - Path.glob refuses an absolute one
+
+
+def _is_beside(path: str, folder: Path) -> bool:
+    """Whether a program in ``folder`` names a pack that belongs to it: ROCm has them in ``../.kpack/`` or further up."""
+    up = [part for part in Path(path).parts if part != "."]
+    while up[:1] == [".."]:
+        up.pop(0)
+    return is_below(folder / path, [folder]) or (len(up) == 2 and up[0] == _FOLDER and not Path(path).is_absolute())
+
+
+def _listed(paths: str | None) -> list[str]:
+    return [path for path in (paths or "").split(":") if path]

@@ -1,0 +1,132 @@
+"""Files too large to be held in memory: mapped, and opened one code object after the other."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from symd import debuginfo, elf
+from symd.budget import Budget, DebugBudget
+from symd.cli.garbage import gc_frozen
+from symd.config import Limits
+from symd.containers import Opening, host_elf
+from symd.containers.amd import amdgpu, kpack_reference
+from symd.containers.file_part import LARGE, forget, sha256_of
+from symd.errors import SymdError
+from symd.index.file_index import FileIndex
+from symd.index.module import judged_summary, object_summary, read_now
+from symd.index.module_tables import DecodedObject
+from symd.model.addresses import ByKernel, Query
+from symd.model.answers import Answers
+from symd.model.code import CodeObject, Vendor
+from symd.model.identities import Digest
+from symd.model.summaries import ModuleSummary, ObjectSummary
+from symd.query.effort import Effort
+from symd.query.symbolize import symbolize
+
+
+def is_large(file: str, limits: Limits) -> bool:
+    """Whether ``file`` is opened by this module: 64 MiB or more, with all of its code and debug data in it, none of it in kernel packs
+    or ``.dwo`` files."""
+    path = Path(file)
+    if not path.is_file() or not LARGE <= path.stat().st_size <= limits.module_size:
+        return False
+    with _mapped(file) as mapped:
+        data = cast("bytes", mapped)
+        try:
+            if amdgpu.claims(data):
+                from symd.split_debug import dwo  # noqa: PLC0415 - few files are large
+
+                return not dwo.skeletons(data, Budget(limits))
+            return not (host_elf.claims(data) and kpack_reference.reference(elf.parse(data, Budget(limits))))
+        except SymdError:
+            return True  # whoever reads it next says what is wrong with it
+
+
+def large_file_summary(file: str, limits: Limits) -> ModuleSummary:
+    """The module in ``file`` described. Raises what opening it raises. Debug data is looked at where Intel's compiler wrote it,
+    whose contradictions are noted; that of large libraries of others takes minutes."""
+    with _mapped(file) as mapped, gc_frozen():
+        data = cast("bytes", mapped)
+        opening, budget = Opening(data, limits), DebugBudget(limits, len(data))
+        objects = []
+        try:
+            for code in opening:
+                objects.append(read_now(_described(code, limits, budget)))
+                forget(data)
+        except SymdError as error:
+            raise error.prefix_where(file) from None
+        digest = Digest(sha256_of(data))
+        return ModuleSummary(
+            digest, len(data), opening.format, tuple(objects), tuple(opening.notes), tuple(opening.containers)
+        )
+
+
+def _described(code: CodeObject, limits: Limits, budget: DebugBudget) -> ObjectSummary:
+    if code.vendor is not Vendor.INTEL:
+        return object_summary(DecodedObject(code, None))
+    return judged_summary(DecodedObject(*debuginfo.read_or_refused(code, limits, budget)))
+
+
+def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:
+    """Every code object in ``file`` with its bytes, one at a time in memory. Raises what opening it raises."""
+    with _mapped(file) as mapped, gc_frozen():
+        data = cast("bytes", mapped)
+        try:
+            for code in Opening(data, limits):
+                yield object_summary(DecodedObject(code, None)), code.data
+                forget(data)
+        except SymdError as error:
+            raise error.prefix_where(file) from None
+
+
+class LargeFile:
+    """Addresses of one large file: of its code objects those are kept that the questions need. Raises ``SymdError`` where it
+    cannot be opened."""
+
+    def __init__(self, file: str, limits: Limits) -> None:
+        self._file, self._limits = file, limits
+        self._asked: tuple[frozenset[str] | None, str | None] | None = None
+        self._index: FileIndex | None = None
+
+    def symbolize(self, queries: Sequence[Query], path: str | None = None, *, as_written: bool = False) -> Answers:
+        """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them."""
+        names = frozenset(query.kernel for query in queries if isinstance(query, ByKernel))
+        asked = names if path is None and all(isinstance(query, ByKernel) for query in queries) else None
+        if self._index is None or self._asked != (asked, path):
+            self._index, self._asked = self._opened(asked, path), (asked, path)
+        index = self._index.for_queries(queries).read(as_written=as_written)
+        return symbolize(index, queries, path, Effort(self._limits))
+
+    def _opened(self, names: frozenset[str] | None, path: str | None) -> FileIndex:
+        """With ``path``: an index of the objects on the way to it. With ``names``: of those whose symbols have one of these. If no
+        symbol has a name, debug data may, so that all objects are opened."""
+        with _mapped(self._file) as mapped, gc_frozen():
+            data = cast("bytes", mapped)
+            opening = Opening(data, self._limits, path)
+            objects, found = [], set[str]()
+            try:
+                for code in opening:
+                    named = _names(code) & (names or frozenset())
+                    if names is None or named:
+                        objects.append(code)
+                        found |= named
+                    forget(data)
+            except SymdError as error:
+                raise error.prefix_where(self._file) from None
+            if names is not None and found != names:
+                return self._opened(None, None)
+            return FileIndex(objects, ModuleSummary(Digest(""), len(data), opening.format), self._limits)
+
+
+def _names(code: CodeObject) -> set[str]:
+    return {kernel.name for kernel in code.kernels} | {function.name for function in code.functions}
+
+
+@contextmanager
+def _mapped(file: str) -> Iterator[mmap.mmap]:
+    with Path(file).open("rb") as stream:
+        yield mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,0 +1,359 @@
+"""``symd llvm-symbolizer``: LLVM's command line and its answers, for GPU modules; for programs of the host LLVM's own tool answers
+(llvm/docs/CommandGuide/llvm-symbolizer.rst)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import click
+
+from symd.child.dialogue import Dialogue, answer_of
+from symd.cli.demangle import LLVM_PROGRAMS, Demangler
+from symd.cli.options import example
+from symd.cli.original_tools import Symbolize, become, gpu_module, original
+from symd.cli.symbolize import arriving_lines
+from symd.cli.symbolizer_styles import (
+    Asked,
+    FunctionNames,
+    StyleOptions,
+    Written,
+    WrittenFrame,
+    gnu_text,
+    json_text,
+    json_value,
+    llvm_json,
+    llvm_text,
+    symbol_frames,
+    written_frames,
+)
+from symd.config import DEFAULT_LIMITS
+from symd.errors import InvalidInput, SymdError, ToolMissing
+from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
+from symd.model.answers import Answer, Reason
+
+NAME = "llvm-symbolizer"
+STYLES: Mapping[str, Written] = {"LLVM": llvm_text, "GNU": gnu_text, "JSON": llvm_json}
+
+
+class CommandLine(NamedTuple):
+    """What was asked for. ``original`` are the options as they were given, without ``module`` and questions."""
+
+    module: str = ""
+    style: str = "LLVM"
+    options: StyleOptions = StyleOptions()
+    demangle: bool = True
+    adjust: int = 0
+    questions: tuple[str, ...] = ()
+    original: tuple[str, ...] = ()
+    foreign: bool = False
+    """Whether an option is given that only LLVM's tool knows."""
+
+
+@click.command(
+    NAME,
+    context_settings={"ignore_unknown_options": True},
+    epilog=example("symd llvm-symbolizer -e kernel.co --output-style=JSON 0x1904"),
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(arguments: tuple[str, ...]) -> int:
+    """Answer as llvm-symbolizer does: for GPU modules symd, for all else the tool itself.
+
+    \b
+    -e, --obj FILE                    the module; without it each line of standard input names its own
+    -a, -p, -s                        show addresses; one line a frame; no folders
+    -f=none|short|linkage             which name of functions
+    -i, --no-inlines                  with or without inlined frames
+    -C, --no-demangle                 names as they were written, or not
+    --adjust-vma=N                    take N off each address
+    --output-style=LLVM|GNU|JSON
+    --print-source-context-lines=N
+    """
+    line, known = parse(arguments), {}
+    if line.module and not line.foreign:
+        known[line.module] = _opened(line.module)
+    if line.foreign or None in known.values():
+        become(NAME, arguments)
+    with Answering(line, known) as answering:
+        if line.questions:
+            sys.stdout.write(answering.all_at_once(line.questions))
+        else:
+            for texts in arriving_lines(sys.stdin.fileno()):
+                sys.stdout.write(answering.answers(texts))
+                sys.stdout.flush()
+        return answering.code
+
+
+_MODULE = frozenset(("-e", "--obj", "--exe", "-obj", "-exe"))
+_VALUED = _MODULE | {"--output-style", "--adjust-vma", "--print-source-context-lines"}
+_LETTERS = frozenset("aCfips")
+"""Options of one letter without a value, which may stand together behind one dash."""
+
+
+def parse(arguments: Sequence[str]) -> CommandLine:
+    """The command line, as LLVM's parser takes it: long options with one dash or two, values behind "=" or apart."""
+    line, rest = CommandLine(), list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-") or word == "-":
+            line = line._replace(questions=(*line.questions, word))
+            continue
+        if word == "--":
+            line = line._replace(questions=(*line.questions, *rest))
+            break
+        if len(word) > 2 and word[0] == "-" and _LETTERS.issuperset(word[1:]):
+            rest[:0] = [f"-{letter}" for letter in word[1:]]
+            continue
+        name, has_value, value = word.partition("=")
+        if name in _VALUED and not has_value:
+            if not rest:
+                raise click.UsageError(f"{word} wants a value")
+            value = rest.pop(0)
+            word = f"{name}={value}"
+        if name in _MODULE:
+            line = line._replace(module=value)
+            continue
+        line = _with(line, name, value)._replace(original=(*line.original, word))
+    return line
+
+
+_NO = ("false", "0")
+_ALIASES = {
+    "addresses": "a",
+    "print-address": "a",
+    "inlines": "i",
+    "inlining": "i",
+    "pretty-print": "p",
+    "basenames": "s",
+    "functions": "f",
+    "demangle": "C",
+}
+_STYLE: Mapping[str, Callable[[StyleOptions, str], StyleOptions]] = {
+    "a": lambda options, _: options._replace(addresses=True),
+    "i": lambda options, value: options._replace(inlines=value not in _NO),
+    "p": lambda options, _: options._replace(pretty=True),
+    "s": lambda options, _: options._replace(basenames=True),
+    "f": lambda options, value: options._replace(functions=FunctionNames(value or "linkage")),
+    "no-inlines": lambda options, _: options._replace(inlines=False),
+    "print-source-context-lines": lambda options, value: options._replace(context_lines=int(value)),
+}
+_OTHER: Mapping[str, Callable[[CommandLine, str], CommandLine]] = {
+    "output-style": lambda line, value: line._replace(style=_style(value)),
+    "adjust-vma": lambda line, value: line._replace(adjust=int(value, 0)),
+    "C": lambda line, value: line._replace(demangle=value not in _NO),
+    "no-demangle": lambda line, _: line._replace(demangle=False),
+    "no-debuginfod": lambda line, _: line,
+    "no-untag-addresses": lambda line, _: line,
+}
+
+
+def _style(value: str) -> str:
+    if value not in STYLES:
+        raise ValueError(value)
+    return value
+
+
+def _with(line: CommandLine, name: str, value: str) -> CommandLine:
+    """``name`` has its dashes. What only LLVM's tool understands makes the command line its own."""
+    known = name.lstrip("-")
+    known = _ALIASES.get(known, known)
+    try:
+        if known in _STYLE:
+            return line._replace(options=_STYLE[known](line.options, value))
+        return _OTHER[known](line, value)
+    except (KeyError, ValueError):
+        return line._replace(foreign=True)
+
+
+class Question(NamedTuple):
+    """One line: what is asked of which module. ``module`` is "" where the line cannot be read."""
+
+    text: str
+    kind: str
+    module: str
+    place: str
+
+
+_KINDS = ("CODE", "DATA", "FRAME", "SYMBOL")
+_SPACE = " \t\r\n"
+
+
+def read_question(text: str, module: str) -> Question:
+    """``[KIND] [MODULE] PLACE``: the module, which may stand in quotes, only where the command line names none."""
+    kind, rest = "CODE", text.strip(_SPACE)
+    first, _, after = rest.partition(" ")
+    if first in _KINDS:
+        kind, rest = first, after.lstrip(_SPACE)
+    if not module:
+        module, rest = _module_first(rest)
+    place = rest.split(maxsplit=1)[0] if rest.strip() else ""
+    return Question(text, kind, module, place)
+
+
+def _module_first(rest: str) -> tuple[str, str]:
+    rest = rest.removeprefix("FILE:")
+    if rest[:1] in ('"', "'"):
+        name, closed, after = rest[1:].partition(rest[0])
+        return (name, after.lstrip(_SPACE)) if closed else ("", "")
+    name, _, after = rest.partition(" ")
+    return (name, after.lstrip(_SPACE)) if after.strip() else ("", "")
+
+
+def _number(text: str) -> int | None:
+    """As LLVM's StringRef::getAsInteger reads it with radix 0; None for what is no number of 64 bits."""
+    try:
+        lower = text.lower()
+        octal = len(lower) > 1 and lower[0] == "0" and lower[1:].isdigit()
+        value = int(lower, 8) if octal else int(lower, 0)
+    except ValueError:
+        return None
+    return value if 0 <= value < 1 << 64 and "_" not in text else None
+
+
+class Answering:
+    """Answers questions about any number of modules."""
+
+    def __init__(self, line: CommandLine, known: Mapping[str, Symbolize | None]) -> None:
+        """``known`` modules are open, or not symd's (None)."""
+        self.code = 0
+        self._line = line
+        self._modules = dict(known)
+        self._demangler = demangler(line)
+        self._dialogue: Dialogue | None = None
+
+    def all_at_once(self, texts: Sequence[str]) -> str:
+        """The questions of the command line; JSON is one list of all."""
+        if self._line.style != "JSON":
+            return self.answers(texts)
+        values = [
+            json.loads(self._theirs(question)) if mine is None else json_value(*mine)
+            for question, mine in self._shared_out(texts)
+        ]
+        return json_text(values, self._line.options) + "\n"
+
+    def answers(self, texts: Sequence[str]) -> str:
+        """The answers to lines, in their order."""
+        write, options = STYLES[self._line.style], self._line.options
+        return "".join(
+            self._theirs(question) if mine is None else write(*mine, options)
+            for question, mine in self._shared_out(texts)
+        )
+
+    def _shared_out(self, texts: Sequence[str]) -> Iterator[tuple[Question, tuple[Asked, list[WrittenFrame]] | None]]:
+        """Each question with symd's answer, or None where LLVM's tool is to be asked."""
+        questions = self._read(texts)
+        mine = [self._is_mine(each) for each in questions]
+        found = self._found([each for each, is_mine in zip(questions, mine, strict=True) if is_mine])
+        for question, is_mine in zip(questions, mine, strict=True):
+            yield question, next(found) if is_mine else None
+
+    def _read(self, texts: Sequence[str]) -> list[Question]:
+        return [read_question(text, self._line.module) for text in texts]
+
+    def _is_mine(self, question: Question) -> bool:
+        return not question.module or (
+            question.kind in ("CODE", "SYMBOL") and self._module(question.module) is not None
+        )
+
+    def _module(self, name: str) -> Symbolize | None:
+        if name not in self._modules:
+            try:
+                self._modules[name] = gpu_module(name, DEFAULT_LIMITS)
+            except SymdError as error:
+                click.echo(f"{NAME}: error: {error}", err=True)
+                self.code = 1
+                self._modules[name] = _knows_nothing
+        return self._modules[name]
+
+    def _found(self, questions: Sequence[Question]) -> Iterator[tuple[Asked, list[WrittenFrame]]]:
+        """Questions about one module are asked together."""
+        answers: dict[int, Answer] = {}
+        for module in dict.fromkeys(each.module for each in questions if each.module):
+            numbers = [number for number, each in enumerate(questions) if each.module == module]
+            queries = [self._query(questions[number]) for number in numbers]
+            symbolize = self._module(module)
+            assert symbolize is not None  # noqa: S101 - the others are not asked here
+            asked = [(number, query) for number, query in zip(numbers, queries, strict=True) if query is not None]
+            if asked:
+                found = readable(list(symbolize([query for _, query in asked], as_written=True)), self._demangler)
+                answers.update(zip((number for number, _ in asked), found, strict=True))
+        for number, question in enumerate(questions):
+            yield self._place(question, answers.get(number))
+
+    def _place(self, question: Question, answer: Answer | None) -> tuple[Asked, list[WrittenFrame]]:
+        address = _number(question.place)
+        asked = Asked(question.module, address or 0, "" if address is not None else question.place)
+        if answer is None:
+            return asked, []
+        return asked, (written_frames if address is not None else symbol_frames)(answer, self._line.options)
+
+    def _query(self, question: Question) -> Query | None:
+        address = _number(question.place)
+        if address is not None:
+            return ByAddress(ObjectAddress((address - self._line.adjust) % (1 << 64)))
+        name, plus, offset = question.place.rpartition("+")
+        number = _number(offset) if plus else None
+        if number is not None:
+            return ByKernel(name, KernelOffset(number))
+        return ByKernel(question.place, KernelOffset(0)) if question.place else None
+
+    def _theirs(self, question: Question) -> str:
+        """What LLVM's tool says."""
+        named = question.text if not self._line.module else f'{question.kind} "{question.module}" {question.place}'
+        if self._line.style == "GNU":  # whose answers have no end that could be seen
+            return answer_of(self._command, named)
+        if self._dialogue is None:
+            self._dialogue = Dialogue(self._command)
+        return self._dialogue.ask(named, _ends_json if self._line.style == "JSON" else _ends_text)
+
+    @cached_property
+    def _command(self) -> list[str]:
+        """LLVM's tool, looked for once, with the options that were given. Raises ToolMissing."""
+        return [original(NAME), *self._line.original]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._dialogue is not None:
+            self._dialogue.__exit__(None, None, None)
+
+
+def _ends_text(line: bytes) -> bool:
+    return line == b"\n"
+
+
+def _ends_json(line: bytes) -> bool:
+    return line.rstrip() == b"}" or (line.startswith(b"{") and line.rstrip().endswith(b"}"))
+
+
+def _knows_nothing(queries: Sequence[Query], *, as_written: bool) -> list[Answer]:  # noqa: ARG001 - as a module is asked
+    return [Answer(Reason.MALFORMED) for _ in queries]
+
+
+def _opened(module: str) -> Symbolize | None:
+    try:
+        return gpu_module(module, DEFAULT_LIMITS)
+    except InvalidInput:
+        return None  # the original says what is wrong with the file
+
+
+def demangler(line: CommandLine) -> Demangler | None:
+    """What makes linkage names readable, where that is wanted and such a program is installed."""
+    if not line.demangle or line.options.functions is not FunctionNames.LINKAGE:
+        return None
+    try:
+        return Demangler(programs=LLVM_PROGRAMS)
+    except ToolMissing:
+        return None
+
+
+def readable(answers: list[Answer], names: Demangler | None) -> list[Answer]:
+    """The answers with linkage names as they were written."""
+    if names is None:
+        return answers
+    shown = names.answers(answers)
+    return [each._replace(frames=tuple(frame._replace(linkage_name=None) for frame in each.frames)) for each in shown]

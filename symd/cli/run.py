@@ -1,0 +1,258 @@
+"""``symd run -- PROGRAM...``: a program with its own streams, signals and exit code, and the modules that it builds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from symd.capture.dump_folder import DumpFolder
+from symd.capture.folder_sink import SOURCES, FolderSink
+from symd.capture.forward import ForwardingSink, Sent
+from symd.capture.receiver import CaptureCounts, Receiver
+from symd.capture.recovery import recover
+from symd.capture.run_folder import RunFolder, make_run_folder
+from symd.capture.sink import OneAtATime
+from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
+from symd.child.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
+from symd.cli.captures_destination import Destination, destination, send_waiting
+from symd.cli.options import example, limit_option
+from symd.cli.output import printable
+from symd.config import Limits
+from symd.drivers.simulate import simulation
+from symd.errors import ToolMissing
+from symd.model.captures import CaptureWay
+
+NOT_EXECUTABLE = 126
+"""Exit code: the program is there and cannot be run, as env(1) has it."""
+NOT_FOUND = 127
+"""Exit code: there is no such program."""
+WAYS = {
+    CaptureWay.OPENCL_LAYER: "the OpenCL layer",
+    CaptureWay.PRELOAD: "the preloaded library",
+    CaptureWay.WRAPPER_DRIVER: "the wrapper driver",
+    CaptureWay.LISTENER: "Triton's listener",
+    CaptureWay.FOLDER: "compilers' dumps",
+}
+"""The ways into a program that is started, and what the summary calls them."""
+
+_SET_SINCE: Final = ("OPENBLAS_NUM_THREADS", "GRPC_VERBOSITY", "LC_CTYPE")
+
+
+class ProgramNotStarted(Exception):
+    """There is no such program, or it cannot be run."""
+
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+@click.command(
+    "run",
+    context_settings={"allow_interspersed_args": False},
+    epilog=example(
+        "symd run -- ./your_program --its arguments\nsymd run --out captures --debug-lines -- python train.py"
+    ),
+)
+@click.option(
+    "--server",
+    metavar="ADDRESS",
+    help="Give what is captured to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; by default to yours, if it runs.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep what is captured in this folder. With neither and no daemon a new one below symd's cache is made.",
+)
+@click.option(
+    "--debug-lines",
+    is_flag=True,
+    help="Give OpenCL C that is built without -g the options for lines, which change no code.",
+)
+@click.option(
+    "--way",
+    "ways",
+    multiple=True,
+    type=click.Choice([way.value for way in WAYS]),
+    help="Use this way into the program, and no other that is not named; by default those that reach it.",
+)
+@click.option(
+    "--simulate",
+    metavar="PRODUCT",
+    help="Give PROGRAM Intel's real drivers without hardware, for skl, tgllp, dg2, pvc, ...: they build, and run nothing.",
+)
+@click.option("--quiet", is_flag=True, help="Say nothing at the end where all went well.")
+@limit_option
+@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PROGRAM [ARGUMENT]...")
+def command(
+    server: str | None,
+    out: Path | None,
+    debug_lines: bool,
+    ways: tuple[str, ...],
+    simulate: str | None,
+    quiet: bool,
+    limits: Limits,
+    program: tuple[str, ...],
+) -> int:
+    """Run PROGRAM and keep each GPU module that it builds or loads through Level Zero, OpenCL, CUDA, HIP or Triton.
+
+    PROGRAM has symd's standard streams, terminal and signals, and symd ends as it ends: with its exit code, or of its signal. A
+    line on stderr says at the end what was captured, and where it is.
+    """
+    simulated = simulation(simulate) if simulate else {}
+    chosen = destination(program[0], out, server)
+    run = make_run_folder()
+    sent: Sent | None = None
+    try:
+        lines = chosen.folder if debug_lines else None
+        environment = _environment(program[0], tuple(map(CaptureWay, ways)), run, lines, limits)
+        ending, counts, sent = _captured(program, environment | simulated, run, chosen, limits)
+    except ProgramNotStarted as error:
+        _say(f"{program[0]}: {(error.reason.strerror or str(error.reason)).lower()}")
+        return NOT_FOUND if isinstance(error.reason, FileNotFoundError) else NOT_EXECUTABLE
+    finally:
+        run.end()
+        gone = chosen.tidy(sent)
+        recover(limits)
+    if sent is not None and not sent.left:
+        send_waiting(chosen.address)
+    if not quiet or not counts.went_well or (sent is not None and (sent.left or sent.refused)):
+        _say("; ".join((*summary(counts), *where(counts, chosen, sent, gone=gone))))
+    return end_like(ending)
+
+
+def _environment(
+    program: str, wanted: Sequence[CaptureWay], run: RunFolder, lines: Path | None, limits: Limits
+) -> dict[str, str]:
+    """The program's environment; ``lines`` is the folder of captures where lines are asked for."""
+    ways = chosen_ways(wanted, program_file(program, os.environ))
+    sources = lines / SOURCES if lines is not None else None
+    if sources is not None:
+        sources.mkdir(parents=True, exist_ok=True)
+    try:
+        return environment_for(ways, _own_environment(), run, sources, limits)
+    except ToolMissing as error:
+        if wanted:
+            raise
+        _say(f"{error.message}; modules are taken from what compilers dump, without load addresses ({error.hint})")
+        return environment_for(WITHOUT_COMPILER, _own_environment(), run, None, limits)
+
+
+def _own_environment() -> dict[str, str]:
+    """This process's, without what was set since it began: by ``symd.cli.main``, and by Python's coercion of the locale (PEP 538)."""
+    environment = dict(os.environ)
+    with contextlib.suppress(OSError):
+        entries = Path("/proc/self/environ").read_bytes().split(b"\0")
+        began = dict(os.fsdecode(entry).partition("=")[::2] for entry in entries if b"=" in entry)
+        for name in _SET_SINCE:
+            environment.pop(name, None)
+            if name in began:
+                environment[name] = began[name]
+    return environment
+
+
+def _captured(
+    program: Sequence[str], environment: Mapping[str, str], run: RunFolder, chosen: Destination, limits: Limits
+) -> tuple[ForegroundEnding, CaptureCounts, Sent | None]:
+    with FolderSink(chosen.folder) as folder, signals_held() as mask:
+        forwarding = ForwardingSink(folder)
+        sink = OneAtATime(forwarding)
+        receiver = Receiver(run, sink, limits)
+        dumps = DumpFolder(run.dumps, sink, limits) if run.dumps.exists() else None
+        try:
+            running = _started(program, environment, mask)
+            receiver.start()
+            if dumps:
+                dumps.start()
+            with _goes_on(f"the daemon at {chosen.address} is told nothing, modules stay in {chosen.folder}"):
+                forwarding.forwarder = chosen.forwarder()
+            with _goes_on("modules that are built after a kill of symd would be lost"):
+                run.note(chosen.folder, running.process)
+            ending = running.wait()
+        finally:
+            counts = receiver.finish()
+            if dumps:
+                dumps.finish()
+                counts.dumped, counts.dumps_left_out = dumps.modules, dumps.left_out
+            sent = forwarding.forwarder.finish() if forwarding.forwarder else None
+    return ending, counts, sent
+
+
+@contextlib.contextmanager
+def _goes_on(without: str) -> Iterator[None]:
+    """The program runs already, and must not be left: what cannot be done for it is said."""
+    try:
+        yield
+    except OSError as error:
+        _say(f"{without} ({(error.strerror or str(error)).lower()})")
+
+
+def _started(program: Sequence[str], environment: Mapping[str, str], mask: SignalMask) -> ForegroundProgram:
+    try:
+        return ForegroundProgram(program, environment, mask)
+    except OSError as error:
+        raise ProgramNotStarted(error) from error
+
+
+def summary(counts: CaptureCounts) -> list[str]:
+    """What was captured, how, and what was not: parts of one line."""
+    said = []
+    if counts.builds:
+        through = " and ".join(WAYS[way] for way in WAYS if counts.ways[way])
+        said = [
+            f"{counted(counts.modules, 'module')} of {counted(counts.builds, 'build')}"
+            + (f", through {through}" if through else "")
+        ]
+    if counts.dumped:
+        said.append(f"{counted(counts.dumped, 'module')} from compilers' dumps")
+    if not said:
+        said.append("no module was built or loaded where symd could see it")
+    if counts.dumps_left_out:
+        what = counted(len(counts.dumps_left_out), "dumped file")
+        said.append(f"{what} left out, the first because: {counts.dumps_left_out[0]}")
+    if counts.brought:
+        said.append(f"{counted(counts.brought, 'file part')} with device code that the program brought along")
+    if counts.failed:
+        said.append(f"{counted(counts.failed, 'failed build')}, logs kept")
+    return [*said, *_losses(counts)]
+
+
+def _losses(counts: CaptureCounts) -> list[str]:
+    """What did not arrive, or is not kept."""
+    said = []
+    for lost, whose in ((counts.lost, ""), (counts.said_lost, ", as the program says")):
+        if lost:
+            said.append(f"{counted(lost, 'record')} could not be handed over{whose}")
+    if counts.refusals:
+        said.append(f"{counted(counts.refusals, 'message')} refused, the first because: {counts.refused[0]}")
+    if counts.untold is not None:
+        said.append(f"{counted(counts.untold_events, 'event')} not kept, the first because: {counts.untold}")
+    return said
+
+
+def where(counts: CaptureCounts, chosen: Destination, sent: Sent | None, *, gone: bool) -> list[str]:
+    """Where it is now: parts of the same line."""
+    if not counts.builds and not counts.brought and not counts.dumped:
+        return []
+    said = []
+    if sent is not None and sent.left:
+        reason = f" ({sent.error})" if sent.error else ""
+        said.append(f"not all is with the daemon at {chosen.address}{reason}, the next symd run sends the rest")
+    elif sent is not None:
+        said.append(f"sent to {chosen.address}")
+        if sent.refused:
+            said.append(f"{counted(len(sent.refused), 'event')} refused there, the first because: {sent.refused[0]}")
+    return said if gone else [*said, f"in {chosen.folder}"]
+
+
+def counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # the program may have been given no standard error
+        click.echo(f"symd: {printable(text)}", err=True)

@@ -1,0 +1,63 @@
+"""A byte range of a mapped file. Slicing copies that slice; nothing else is read into memory."""
+
+from __future__ import annotations
+
+import mmap
+
+LARGE = 64 << 20
+"""Modules of so many bytes are opened one code object after the other; smaller ones whole, which is simpler and as fast."""
+_PIECE = 32 << 20
+"""Bytes that are gone through at a time."""
+
+
+class FilePart:
+    """Bytes ``[start, end)`` of ``data``, which are bytes or a mapped file: they are sliced and searched like bytes."""
+
+    def __init__(self, data: bytes, start: int, end: int) -> None:
+        self._data, self._start, self._end = data, start, end
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(len(self))
+        return self._data[self._start + start : self._start + max(start, stop)]
+
+    def find(self, wanted: bytes, start: int = 0, end: int | None = None) -> int:
+        """As of bytes."""
+        last = self._end if end is None else min(self._start + end, self._end)
+        for at in range(self._start + start, last, _PIECE):
+            found = self._data.find(wanted, at, min(at + _PIECE + len(wanted) - 1, last))
+            if found >= 0:
+                return found - self._start
+            forget(self._data)
+        return -1
+
+    def blank(self) -> bool:
+        """Whether there are zeros only."""
+        for at in range(0, len(self), _PIECE):
+            piece = self[at : at + _PIECE]
+            if piece.count(0) < len(piece):
+                return False
+            forget(self._data)
+        return True
+
+
+def sha256_of(data: bytes) -> str:
+    """Its SHA-256, lower-case hexadecimal; of a mapped file no more than a piece is in memory at a time."""
+    import hashlib  # noqa: PLC0415 - slow to load, and one question of one file needs no digest
+
+    digest = hashlib.sha256()
+    with memoryview(data) as whole:  # without copies of the pieces
+        for at in range(0, len(data), _PIECE):
+            with whole[at : at + _PIECE] as piece:
+                digest.update(piece)
+            forget(data)
+    return digest.hexdigest()
+
+
+def forget(data: bytes) -> None:
+    """What was read of a mapped file need not stay in this process's memory; of bytes nothing changes."""
+    mapped: object = data
+    if isinstance(mapped, mmap.mmap):
+        mapped.madvise(mmap.MADV_DONTNEED)

@@ -1,0 +1,1 @@
+"""What GCC leaves in programs that it compiled for GPUs."""

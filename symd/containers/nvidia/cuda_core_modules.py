@@ -1,0 +1,66 @@
+"""The modules that were loaded when a CUDA core dump was written, and the sections that have their cubins.
+
+Source: NVIDIA's ``cudacoredump.h``, published with cuda-gdb."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from symd.containers.format import Element
+from symd.containers.nvidia.core_sections import (
+    CONTEXTS,
+    IMAGE,
+    MODULES,
+    NO_ROW,
+    RELOCATED_IMAGE,
+    CoreSections,
+    Rows,
+)
+
+
+class LoadedModule(NamedTuple):
+    """A module of a dump: ``name`` is unique in it; ``device`` is the row of its device; ``image`` and ``relocated`` are the numbers of the sections with its
+    cubin, as loaded from and as relocated. The element of the dump is the first of the two that there is."""
+
+    name: str
+    handle: int
+    device: int
+    image: int | None
+    relocated: int | None
+
+
+def loaded_modules(sections: CoreSections) -> list[LoadedModule]:
+    """Every module that the dump lists, and every cubin that no list names, in the order of the file."""
+    rows, contexts = sections.rows(MODULES), sections.rows(CONTEXTS)
+    context = rows.parents_in(contexts)
+    images, relocated = (_by_module(sections, rows, kind) for kind in (IMAGE, RELOCATED_IMAGE))
+    found = []
+    for number, (handle, owner) in enumerate(zip(rows["handle"].tolist(), context.tolist(), strict=True)):
+        device = int(contexts["device"][owner]) if owner != NO_ROW else 0
+        name = f"device{device}.module{number}"
+        found.append(LoadedModule(name, handle, device, images.pop(number, None), relocated.pop(number, None)))
+    orphans = sorted({*images, *relocated})
+    found += [LoadedModule(f"module{each}", 0, 0, images.get(each), relocated.get(each)) for each in orphans]
+    return found
+
+
+def _by_module(sections: CoreSections, modules: Rows, kind: int) -> dict[int, int]:
+    """Sections with cubins by the row of their module; those of no module by numbers after the last."""
+    numbers = sections.of_kind(kind)
+    rows = modules.find(*sections.parents(numbers))
+    orphan = rows == NO_ROW
+    keys = np.where(orphan, len(modules) - 1 + np.cumsum(orphan), rows).tolist()
+    return dict(zip(reversed(keys), reversed(numbers.tolist()), strict=True))
+
+
+def _best(module: LoadedModule) -> tuple[int, ...]:
+    """The section that stands for the module, if any: compilers' own form of the cubin before the driver's."""
+    return tuple(each for each in (module.image, module.relocated) if each is not None)[:1]
+
+
+def element_of(sections: CoreSections, module: LoadedModule) -> Element | None:
+    """The module's cubin, where the dump has it."""
+    return next((Element(module.name, partial(sections.content, section)) for section in _best(module)), None)

@@ -1,0 +1,103 @@
+"""Modules as they are added, loaded, unloaded and removed, for one who watches.
+
+First comes what is there, then everything from the log of modules that happened since the watch began, each once. Who is slow reads
+later from the log: nothing waits in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import replace
+
+from symd.errors import ModuleNotFound
+from symd.model.identities import Digest
+from symd.model.module_events import CaughtUp, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved
+from symd.model.summaries import ModuleRecord
+from symd.store import Store
+from symd.store.module_log import LOADED, REMOVED, Bell, LogEntry, Position
+
+PAGE = 1000
+"""Entries of the log, and modules, that are read together."""
+_OLDEST = (float("-inf"), "")
+
+
+class ModuleWatcher:
+    """Makes the events of one watch. ``contexts`` are the ids of those whose loads alone are told; empty: everything is."""
+
+    def __init__(self, store: Store, bell: Bell, contexts: Container[str] = ()) -> None:
+        self._store = store
+        self._bell = bell
+        self._contexts = contexts
+
+    def events(self, resume_after: str = "", *, only_new: bool = False) -> Iterator[ModuleEvent]:
+        """The events until the bell is closed: after ``resume_after``, or of what is there (unless ``only_new``) and what comes.
+        Raises ``BadQuery`` for what is no position, and ``PositionLost``."""
+        log = self._store.module_log
+        position = Position.parsed(resume_after) if resume_after else log.end()
+        if resume_after:
+            log.after(position, 1)  # one that is lost is said to be before anything else
+        elif not only_new:
+            yield from self._there(position)
+        yield CaughtUp(str(position))
+        untold = 0
+        while not self._bell.is_closed():
+            entries = log.after(position, PAGE)
+            for entry in entries:
+                position = position._replace(sequence=entry.sequence)
+                untold += 1
+                event = self._event(str(position), entry)
+                if event is not None:
+                    untold = 0
+                    yield event
+                if self._bell.is_closed():
+                    return
+            if untold >= PAGE:
+                untold = 0
+                yield CaughtUp(str(position))
+            if not entries:
+                self._bell.wait()
+
+    def _there(self, position: Position) -> Iterator[ModuleEvent]:
+        """What is there and was before ``position``: the rest is told from the log."""
+        if not self._contexts:
+            yield from self._modules_there(position)
+        after = 0
+        while not self._bell.is_closed() and (page := self._store.context_log.living(after, position.sequence, PAGE)):
+            for number in page:
+                loaded = self._store.context_log.load(number)
+                if loaded is not None and self._is_wanted(loaded.context.id):
+                    yield LoadBegan("", loaded)
+            after = page[-1]
+
+    def _modules_there(self, position: Position) -> Iterator[ModuleEvent]:
+        after = _OLDEST
+        while not self._bell.is_closed() and (page := self._store.records(after, PAGE)):
+            later = self._store.module_log.added_after(position)
+            for record in page:
+                if record.format and record.sha256 not in later:  # one without a format is not admitted yet
+                    yield ModuleAdded("", record.sha256, record)
+            after = (page[-1].create_time, page[-1].sha256)
+
+    def _event(self, position: str, entry: LogEntry) -> ModuleEvent | None:
+        """What an entry tells; None where nobody asked for it, or its context was forgotten."""
+        if entry.load is None:
+            return None if self._contexts else self._of_module(position, entry)
+        loaded = self._store.context_log.load(entry.load)
+        if loaded is None or not self._is_wanted(loaded.context.id):
+            return None
+        if entry.kind == LOADED:
+            return LoadBegan(position, replace(loaded, load=replace(loaded.load, unload_time=None)))
+        return LoadEnded(position, replace(loaded, load=replace(loaded.load, segments=(), unload_time=entry.time)))
+
+    def _of_module(self, position: str, entry: LogEntry) -> ModuleEvent:
+        if entry.kind == REMOVED:
+            return ModuleRemoved(position, entry.digest)
+        return ModuleAdded(position, entry.digest, self._record(entry.digest))
+
+    def _record(self, digest: Digest) -> ModuleRecord | None:
+        try:
+            return self._store.record(digest)
+        except ModuleNotFound:
+            return None
+
+    def _is_wanted(self, context: str) -> bool:
+        return not self._contexts or context in self._contexts

@@ -1,0 +1,262 @@
+"""The waves of AMD's devices, from the areas in which they were saved (CWSR: compute wave save and restore).
+
+Each area has a control stack, whose words say in which order waves were saved and how many registers each has, and below its
+end the waves themselves, one after another downwards: local memory of the first of a work-group, trap registers, hardware
+registers, scalar registers, vector registers.
+
+Source: ROCdbgapi, ``architecture.cpp``: ``control_stack_iterate`` and ``register_address`` of each generation."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from symd.budget import Budget
+from symd.containers.amd.core_memory import CoreMemory
+from symd.containers.amd.core_state import Agent, CoreState, Queue
+from symd.errors import Malformed
+
+_AREA = struct.Struct("<4I")
+_EVENT, _STATE = 1 << 30, 1 << 31
+_SPECIAL = 64
+"""Bytes of 16 registers: the trap registers, and the hardware registers below them."""
+_STOPPED, _NO_GROUP_IDS = 1 << 30, 1 << 31
+"""Bits of ttmp6."""
+_PARKED_GFX11_SINCE = 9
+"""The version of the runtime's protocol from which on stopped waves of gfx11 are parked, their PC in trap registers."""
+_YZ_VALID = 1 << 30
+"""A bit of ttmp8 in gfx12: the work-group has more than one dimension."""
+
+
+class SavedWave(NamedTuple):
+    """A wave as it was saved."""
+
+    xcc: int
+    """The compute die that it was on."""
+    number: int
+    """How many waves were saved before it on that die."""
+    lanes: int
+    """Its width: 32 or 64."""
+    pc: int
+    """The device address of the instruction that it was to execute next."""
+    exec: int
+    """The register EXEC: bit n is set where lane n was executing."""
+    stopped: bool
+    """Whether the trap handler had stopped it: at a fault, a breakpoint or a trap, or because a debugger asked for that."""
+    packet: int | None
+    """The number of the packet that launched it, counted from the queue's first one; None where trap registers do not tell."""
+    group: tuple[int, int, int] | None
+    """The index of its work-group (x, y, z); None where trap registers do not tell."""
+    position: int | None
+    """Which wave of its work-group it is, from 0 on; None where trap registers do not tell."""
+    hardware: tuple[int, ...]
+    """16 hardware registers (PC, EXEC, STATUS, TRAPSTS, MODE and others), in the order of the generation."""
+    traps: tuple[int, ...]
+    """The trap handler's registers ttmp0 to ttmp15."""
+    scalar: bytes
+    """The scalar registers, from s0 on, 4 bytes each."""
+    vector: bytes
+    """The vector registers, from v0 on, each with 4 bytes for every lane; accumulators are not among them."""
+    slot: tuple[int, int] | None = None
+    """The shader engine and the slot there whose scratch memory is the wave's; None: it has none."""
+    local: tuple[int, int] | None = None
+    """Where the local memory of its work-group was saved: the address, and its size in bytes; None: it has none."""
+
+
+class _Shape(NamedTuple):
+    """How much of each kind was saved of a wave."""
+
+    local: int
+    """Bytes of local memory, which stand with the first wave of a work-group."""
+    scalars: int
+    """Scalar registers, 4 bytes each."""
+    between: int
+    """Bytes between the scalar and the vector registers: accumulators (gfx9), registers shared by waves (since gfx10)."""
+    vectors: int
+    """Vector registers, 4 bytes for each lane."""
+    lanes: int = 64
+
+
+def is_known(agent: Agent) -> bool:
+    """Whether symd knows how this architecture saves waves."""
+    major, minor, _ = agent.version
+    return 9 <= major <= 11 or (major == 12 and minor == 0)
+
+
+def saved_waves(
+    memory: CoreMemory, state: CoreState, queue: Queue, agent: Agent, runtime: int | None, budget: Budget
+) -> Iterator[SavedWave]:
+    """The waves of a queue. ``runtime`` is the version of the runtime's protocol; None: a current one. Raises Malformed where
+    an area contradicts itself, LimitExceeded."""
+    for xcc in range(agent.xccs):
+        area = queue.save_area + xcc * queue.area_size
+        header = memory.read(area, _AREA.size)
+        if len(header) < _AREA.size:
+            raise Malformed("the area of its saved waves is not in the dump", where=f"queue {queue.queue_id}")
+        stack_at, stack_size, end, size = _AREA.unpack(header)
+        if stack_at + stack_size != end - size or stack_size % 4:
+            raise Malformed("the area of its saved waves contradicts itself", where=f"queue {queue.queue_id}")
+        words = memory.read(area + stack_at, stack_size)
+        if len(words) < stack_size:
+            raise Malformed("the control stack is not whole in the dump", where=f"queue {queue.queue_id}")
+        reading = _Area(memory, state, agent, runtime)
+        stack = struct.unpack(f"<{stack_size // 4}I", words)
+        found = 0
+        for found, wave in enumerate(reading.waves(stack, area + end, size, xcc), 1):
+            budget.count_core_waves(f"queue {queue.queue_id}")
+            yield wave._replace(number=found - 1)
+        if not found:  # areas may lie on one another, as many as an agent claims to have compute dies
+            budget.count_core_waves(f"queue {queue.queue_id}")
+
+
+class _Area:
+    def __init__(self, memory: CoreMemory, state: CoreState, agent: Agent, runtime: int | None) -> None:
+        self._memory = memory
+        self._state = state
+        self._runtime = runtime
+        self._version = agent.version
+        self._old = agent.version[0] == 9
+        self._mi300 = agent.version >= (9, 4, 0) and self._old
+
+    def waves(self, stack: tuple[int, ...], end: int, size: int, xcc: int) -> Iterator[SavedWave]:
+        """The waves that a control stack tells of; the first two words are commands of its own."""
+        at, lowest, state = 2, end - size, 0
+        local: tuple[int, int] | None = None
+        while at < len(stack):
+            word = stack[at]
+            at += 1
+            if word & _EVENT:
+                continue
+            if word & _STATE:
+                state = word
+                at += 0 if self._old else 1  # a second word of state
+                continue
+            wave, end = self._wave(word, state, end, xcc)
+            if end < lowest:
+                raise Malformed("waves take more room than their area has", where=f"XCC {xcc}")
+            local = wave.local if self._first(word) else local  # stands with the first wave of a work-group
+            yield wave._replace(local=local)
+
+    def _shape(self, state: int) -> _Shape:
+        vectors = (state & 0x3F) + 1
+        if not self._old:
+            lanes = 32 if state >> 24 & 1 else 64
+            return _Shape(
+                (state >> 10 & 0xFF) * 512,
+                128,
+                (state >> 26 & 0xF) * 8 * 128,
+                vectors * (8 if lanes == 32 else 4),
+                lanes,
+            )
+        scalars = ((state >> 6 & 7) + 1) * 16 - 16
+        local = (state >> 9 & 0x1FF) * 512
+        if self._version >= (9, 5, 0):
+            local = (state >> 9 & 0xFF) * 1280
+        if self._version == (9, 0, 10) or self._mi300:
+            own = ((state >> 24 & 0x3F) + 1) * 4
+            return _Shape(local, scalars, max(vectors * 8 - own, 0) * 256, own)
+        return _Shape(local, scalars, vectors * 4 * 256 if self._version == (9, 0, 8) else 0, vectors * 4)
+
+    def _wave(self, word: int, state: int, end: int, xcc: int) -> tuple[SavedWave, int]:
+        shape = self._shape(state)
+        local_at = end - (_SPECIAL if self._old else 0) - (shape.local if self._first(word) else 0)
+        traps_at = local_at - _SPECIAL
+        hardware_at = traps_at - _SPECIAL
+        scalars_at = hardware_at - 4 * shape.scalars
+        vectors_at = scalars_at - shape.between - shape.vectors * 4 * shape.lanes
+        traps, hardware = self._registers(traps_at), self._registers(hardware_at)
+        wave = SavedWave(
+            *(xcc, 0, shape.lanes, self._pc(hardware, traps)),
+            (hardware[3] | hardware[4] << 32) & ((1 << shape.lanes) - 1),
+            bool(traps[6] & _STOPPED),
+            *self._of_dispatch(traps),
+            *(hardware, traps),
+            self._memory.read(scalars_at, 4 * shape.scalars),
+            self._memory.read(vectors_at, shape.vectors * 4 * shape.lanes),
+            self._slot(word),
+            (local_at, shape.local) if shape.local else None,
+        )
+        return wave, vectors_at
+
+    def _first(self, word: int) -> bool:
+        """Whether it is the first wave of its work-group."""
+        return bool(word >> (17 if self._old else 12) & 1)
+
+    def _slot(self, word: int) -> tuple[int, int] | None:
+        if self._old:
+            return (word >> 11 & 3, word & 0x1FF) if word >> 15 & 1 else None
+        engine = word >> 24 & (3 if self._version[0] == 10 else 7)
+        return (engine, word & 0x3FF) if word >> 11 & 1 else None
+
+    def _registers(self, address: int) -> tuple[int, ...]:
+        found = self._memory.read(address, _SPECIAL)
+        if len(found) < _SPECIAL:
+            raise Malformed(f"the registers of a wave, at {address:#x}, are not in the dump")
+        return struct.unpack("<16I", found)
+
+    def _pc(self, hardware: tuple[int, ...], traps: tuple[int, ...]) -> int:
+        """Where the wave is: a stopped wave of some generations waits elsewhere, and its PC is in trap registers."""
+        if traps[6] & _STOPPED and self._parks:
+            low = traps[10] if self._version[0] == 12 else traps[7]
+            return low | (traps[11] >> 7 & 0xFFFF) << 32
+        return hardware[1] | (hardware[2] & 0xFFFF) << 32
+
+    @property
+    def _parks(self) -> bool:
+        major, minor, _ = self._version
+        if major == 9:
+            return not self._mi300
+        if major == 10:
+            return minor < 3
+        return self._runtime is None or self._runtime >= _PARKED_GFX11_SINCE
+
+    def _of_dispatch(self, traps: tuple[int, ...]) -> tuple[int | None, tuple[int, int, int] | None, int | None]:
+        """The packet of the dispatch, the work-group, the wave's position in it."""
+        if self._version[0] == 12:
+            both = bool(traps[8] & _YZ_VALID)
+            group = (traps[9], traps[7] & 0xFFFF if both else 0, traps[7] >> 16 if both else 0)
+            return traps[8] & 0x1FFFFFF, group, traps[8] >> 25 & 0x1F
+        if not self._state.has_group_ids or traps[6] & _NO_GROUP_IDS:
+            return None, None, None
+        packet = traps[11] >> 6 & 0x1FFFFFF if self._mi300 else traps[6] & 0x1FFFFFF
+        return packet, (traps[8], traps[9], traps[10]), traps[11] & 0x3F
+
+
+def reasons(wave: SavedWave, version: tuple[int, int, int]) -> list[str]:
+    """Why a stopped wave was stopped, in the words of ROCdbgapi; none where it was executing, or stopped from outside."""
+    if not wave.stopped:
+        return []
+    trap = wave.traps[6] >> 25 & 0xF
+    trapped = [{1: "breakpoint", 2: "assert trap", 3: "debug trap"}.get(trap, f"trap {trap}")] if trap else []
+    if version[0] == 12:
+        private, user, enabled = wave.hardware[6], wave.hardware[11], wave.hardware[12]
+        maskable, watched = user & enabled, private if enabled >> 7 & 1 else 0
+        found = _named(maskable, _MATH, 0)
+        found += _memory(private >> 12 & 1, private >> 4 & 1, private >> 6 & 1)
+        return found + (["watchpoint"] if watched & 0xF else []) + trapped
+    status, mode = wave.hardware[6], wave.hardware[9 if version[0] == 9 else 8]
+    found = _named(status & mode >> 12, _MATH, 0)
+    found += _memory(status >> 28 & 1, status >> 8 & 1, status >> 11 & 1)
+    watched = (status >> 7 & 1 | status >> 12 & 7) if mode >> 19 & 1 else 0
+    return found + (["watchpoint"] if watched else []) + trapped
+
+
+_MATH = (
+    "floating point invalid operation",
+    "floating point input denormal",
+    "floating point divide by 0",
+    "floating point overflow",
+    "floating point underflow",
+    "floating point inexact",
+    "integer divide by 0",
+)
+
+
+def _named(bits: int, names: tuple[str, ...], first: int) -> list[str]:
+    return [name for number, name in enumerate(names, first) if bits >> number & 1]
+
+
+def _memory(xnack: int, violation: int, illegal: int) -> list[str]:
+    found = ["memory violation"] if xnack else ["address error"] if violation else []
+    return found + (["illegal instruction"] if illegal else [])

@@ -1,0 +1,492 @@
+"""CUDA core dumps: which lanes stopped where. Equal lanes are put together column by column, since a dump has a million.
+
+Source: NVIDIA's ``cudacoredump.h``, and cuda-gdb for what its fields mean to a debugger."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from symd.budget import Budget, exceeded
+from symd.containers.format import Element
+from symd.containers.nvidia import cubin, cuda_core, cuda_core_modules
+from symd.containers.nvidia.core_sections import (
+    CALLS,
+    CTAS,
+    DEVICES,
+    GLOBAL_MEMORY,
+    GRIDS,
+    LANES,
+    LOCAL_MEMORY,
+    METADATA,
+    NO_ROW,
+    PARAMETERS,
+    PREDICATES,
+    REGISTERS,
+    SHARED_MEMORY,
+    SMS,
+    UNIFORM_REGISTERS,
+    WARPS,
+    CoreSections,
+    Rows,
+)
+from symd.cores.faults import TRAPPED, cuda_fault
+from symd.cores.identities import identity_of
+from symd.cores.images import LoadedCode, LoadedImage, LoadedText, functions_of
+from symd.cores.stopped import MOST_REGISTER_BYTES, MemoryWindow, StoppedCore, WaveRegisters
+from symd.errors import SymdError
+from symd.model.answers import Reason
+from symd.model.code import CodeObject
+from symd.model.columns import I64, U64
+from symd.model.cores import CoreDevice, CoreDump, CoreFault, CoreFrame, CoreImage, CorePlace, CoreStack, CoreWave
+
+MOST_LANES = 32
+"""Lanes of a warp."""
+_UNRELOCATED_LEFT_OUT = 1
+"""The bit of the generation flags that says so."""
+
+
+def read(data: bytes, budget: Budget) -> StoppedCore:
+    """Raises Malformed where the section table cannot be read, LimitExceeded."""
+    return _Reading(CoreSections(data, budget), budget).core()
+
+
+def memory(data: bytes, budget: Budget, ranges: Sequence[tuple[int, int]]) -> tuple[bytes | None, ...]:
+    """The content of global memory at these addresses and sizes; None where the dump does not have all of it. Raises
+    Malformed, LimitExceeded."""
+    sections = CoreSections(data, budget)
+    held = sorted((address, section) for kind in GLOBAL_MEMORY for section, address in sections.placed(kind))
+    starts = [address for address, _ in held]
+
+    def read(address: int, size: int) -> bytes | None:
+        at = bisect_right(starts, address) - 1
+        content = sections.content(held[at][1]) if at >= 0 else b""
+        inside = content[address - starts[at] :][:size] if at >= 0 else b""
+        return inside if len(inside) == size else None
+
+    return tuple(read(*each) for each in ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """Lanes that exist, with the rows of the tables they belong to, and what makes them equal or different."""
+
+    row: I64
+    warp: I64
+    cta: I64
+    sm: I64
+    device: I64
+    grid: I64
+    lane: I64
+    pc: U64
+    offset: U64
+    exception: U64
+    error_pc: U64
+    has_error_pc: U64
+    active: U64
+    broken: U64
+    stack: I64
+    raised: U64
+    """Whether any lane of the warp has an exception."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+class _Reading:
+    def __init__(self, sections: CoreSections, budget: Budget) -> None:
+        self.sections, self.budget = sections, budget
+        self.notes: list[str] = []
+        self.devices = sections.rows(DEVICES)
+        self.grids = sections.rows(GRIDS)
+        self.sms = sections.rows(SMS)
+        self.ctas = sections.rows(CTAS)
+        self.warps = sections.rows(WARPS)
+        self.all_lanes = sections.rows(LANES)
+        self.calls = sections.rows(CALLS)
+        self.call_stacks: list[tuple[tuple[int, int], ...]] = [()]
+        self._register_bytes = 0
+        self._frame_count = 0
+        self._known_frames: dict[tuple[str, int, CorePlace | None], CoreFrame] = {}
+
+    def core(self) -> StoppedCore:
+        images = self.images
+        stacks = sorted(self._stacks(), key=_order)
+        dump = CoreDump(
+            cuda_core.NAME,
+            self._facts(),
+            tuple(self._devices()),
+            tuple(each.image for each in images),
+            tuple(stack for stack, _ in stacks),
+            (*self.sections.notes, *self.notes),
+        )
+        return StoppedCore(dump, tuple(each for _, each in stacks), tuple(each.identity for each in images))
+
+    def _devices(self) -> Iterator[CoreDevice]:
+        rows = self.devices
+        for name, target, number in zip(*(rows[field].tolist() for field in ("name", "sm", "id")), strict=True):
+            yield CoreDevice(number, self.sections.string(name), self.sections.string(target) or None)
+
+    def _facts(self) -> dict[str, str | int]:
+        rows = self.sections.rows(METADATA)
+        if not len(rows):
+            return {}
+        first = {name: int(column[0]) for name, column in rows.fields.items()}
+        facts: dict[str, str | int] = {
+            "generator": self.sections.string(first["generator"]),
+            "driver": f"{first['driver']}.{first['driver_minor']}",
+            "cuda": f"{first['cuda']}.{first['cuda_minor']}",
+            "flags": first["flags"],
+            "time": first["time"],
+        }
+        return {name: value for name, value in facts.items() if value not in ("", "0.0", 0)}
+
+    @cached_property
+    def images(self) -> list[LoadedImage]:
+        return [
+            self._image(number, each) for number, each in enumerate(cuda_core_modules.loaded_modules(self.sections))
+        ]
+
+    def _image(self, number: int, module: cuda_core_modules.LoadedModule) -> LoadedImage:
+        notes: list[str] = []
+        plain = self._code(module.name, module.image, notes)
+        relocated = self._code(module.name, module.relocated, notes)
+        known = plain or relocated
+        name = f"{module.name} (handle {module.handle:#x})"
+        if known is None:
+            return LoadedImage(CoreImage(name, None, (), None, notes=tuple(notes)))
+        image = CoreImage(name, known.target, (), module.name)
+        if relocated is None:
+            return LoadedImage(_noted(image, (*notes, "without its relocated image its addresses are not known")))
+        if not relocated.linked:
+            return LoadedImage(_noted(image, (*notes, "its relocated image has no device addresses")))
+        texts = tuple(_texts(number, known, relocated))
+        ranges = tuple(sorted((text.start, text.end) for text in texts))
+        return LoadedImage(_noted(image, notes, ranges), texts, identity_of(known, relocated=plain is None))
+
+    def _code(self, name: str, section: int | None, notes: list[str]) -> CodeObject | None:
+        if section is None:
+            return None
+        try:
+            return cubin.read(Element(name, self.sections.content(section)), self.budget).code_object
+        except SymdError as error:
+            notes.append(str(error))
+            return None
+
+    @cached_property
+    def code(self) -> dict[int, LoadedCode]:
+        """The loaded code by the row of the device."""
+        found: dict[int, list[LoadedText]] = {}
+        for module, image in zip(cuda_core_modules.loaded_modules(self.sections), self.images, strict=True):
+            found.setdefault(module.device, []).extend(image.texts)
+        return {device: LoadedCode(texts) for device, texts in found.items()}
+
+    def _place(self, device: int, address: int) -> CorePlace | None:
+        code = self.code.get(device)
+        return code.place(address) if code else None
+
+    def _lanes(self) -> _Lanes:
+        lanes, warps, ctas, sms = self.all_lanes, self.warps, self.ctas, self.sms
+        warp = lanes.parents_in(warps)
+        cta = _through(warps.parents_in(ctas), warp)
+        sm = _through(ctas.parents_in(sms), cta)
+        device = _through(sms.parents_in(self.devices), sm)
+        number = lanes["lane"].astype(np.int64)
+        placed = (device != NO_ROW) & (number >= 0) & (number < MOST_LANES)
+        lost = int((~placed).sum())
+        if lost:
+            self.notes.append(f"{lost} lanes belong to no warp of a known device; they are left out")
+        mask = warps["existing"].astype(np.int64)[np.maximum(warp, 0)] if len(warps) else np.zeros(len(lanes), np.int64)
+        row = np.flatnonzero(placed & (mask >> np.clip(number, 0, 63) & 1 == 1))
+        warp, cta, sm, device, number = (each[row] for each in (warp, cta, sm, device, number))
+        exception = lanes["exception"][row]
+        error_pc, has_error_pc = self._error_pcs(warp, sm, number, exception)
+        return _Lanes(
+            *(row, warp, cta, sm, device, self._grids(device, self.ctas["grid"][cta]), number),
+            *(lanes["pc"][row], lanes["function_offset"][row], exception, error_pc, has_error_pc),
+            *(
+                warps["active"][warp] >> number.astype(np.uint64) & np.uint64(1),
+                (warps["broken"][warp] != 0).astype("u8"),
+            ),
+            self._call_stacks()[row],
+            np.isin(warp, warp[exception != 0]).astype("u8"),
+        )
+
+    def _error_pcs(self, warp: I64, sm: I64, number: I64, exception: U64) -> tuple[U64, U64]:
+        """For each lane the address that raised its error, and whether there is one: the warp's, else that of the SM. It
+        means the lanes that have an exception; where none of the warp has, those that were active."""
+        warps, sms = self.warps, self.sms
+        raised = np.zeros(len(warps), np.bool_)
+        raised[warp[exception != 0]] = True
+        active = warps["active"][warp] >> number.astype(np.uint64) & np.uint64(1) != 0
+        of_warp = warps["valid"][warp] != 0
+        meant = np.where(raised[warp], exception != 0, active & of_warp)
+        valid = meant & (of_warp | (sms["valid"][sm] != 0))
+        address = np.where(of_warp, warps["error_pc"][warp], sms["error_pc"][sm])
+        return np.where(valid, address, np.uint64(0)), valid.astype(np.uint64)
+
+    def _grids(self, device: I64, grid: U64) -> I64:
+        """The row of each lane's grid, by device and id."""
+        owners = self.grids.parents_in(self.devices).tolist()
+        rows = {key: row for row, key in enumerate(zip(owners, self.grids["id"].tolist(), strict=True))}
+        pairs, which = np.unique(np.stack([device.astype(np.uint64), grid]), axis=1, return_inverse=True)
+        found = [rows.get((int(owner), int(number)), NO_ROW) for owner, number in pairs.T.tolist()]
+        return np.array(found, np.int64)[which.reshape(-1)] if found else np.zeros(0, np.int64)
+
+    def _call_stacks(self) -> I64:
+        """For each lane the number of its calls in ``call_stacks``: addresses to return to and their offsets in the
+        function, innermost first."""
+        calls = self.calls
+        owner = calls.parents_in(self.all_lanes)
+        kept = np.flatnonzero((owner != NO_ROW) & (calls["return_address"] != 0))
+        kept = kept[np.lexsort((calls["level"][kept], owner[kept]))]
+        owner = owner[kept]
+        returns = [*zip(calls["return_address"][kept].tolist(), calls["function_offset"][kept].tolist(), strict=True)]
+        first = np.flatnonzero(np.diff(owner, prepend=-2))
+        numbers: dict[tuple[tuple[int, int], ...], int] = {(): 0}
+        found = np.zeros(len(self.all_lanes), np.int64)
+        ends = np.append(first, len(owner))[1:]
+        for lane, start, end in zip(owner[first].tolist(), first.tolist(), ends.tolist(), strict=False):
+            found[lane] = numbers.setdefault(tuple(returns[start:end]), len(numbers))
+        self.call_stacks = list(numbers)
+        return found
+
+    def _stacks(self) -> Iterator[tuple[CoreStack, WaveRegisters | None]]:
+        lanes = self._lanes()
+        for members in self._equal(lanes):
+            stack = self._stack(lanes, members)
+            yield stack, self._registers(lanes, members)
+        yield from ((stack, None) for stack in self._faults_of_ended_warps(lanes))
+
+    def _equal(self, lanes: _Lanes) -> list[I64]:
+        """The numbers of the lanes that are equal, by warp and lane in each list. Raises LimitExceeded."""
+        if not len(lanes):
+            return []
+        same = (lanes.device, lanes.grid, lanes.pc, lanes.offset, lanes.exception, lanes.error_pc, lanes.has_error_pc)
+        columns = [column.astype(np.uint64) for column in (*same, lanes.active, lanes.broken, lanes.stack)]
+        distinct, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
+        limit = self.budget.limits.core_stacks
+        if distinct.shape[1] > limit:
+            raise exceeded("core_stacks", limit, f"the dump has more than {limit} different stacks")
+        which = which.reshape(-1)
+        order = np.lexsort((lanes.lane, lanes.warp, which))
+        return np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
+
+    def _stack(self, lanes: _Lanes, members: I64) -> CoreStack:
+        first = int(members[0])
+        device, grid = int(lanes.device[first]), int(lanes.grid[first])
+        pc, error_pc = int(lanes.pc[first]), int(lanes.error_pc[first]) if lanes.has_error_pc[first] else None
+        calls = self.call_stacks[int(lanes.stack[first])]
+        self._count_frames(len(calls) + 1)
+        entry = self._entry(device, grid)
+        frames = tuple(self._frames(device, pc, error_pc, int(lanes.offset[first]), calls, entry))
+        kernel = entry or next((frame.place for frame in reversed(frames) if frame.place), None)
+        return CoreStack(
+            device=int(self.devices["id"][device]),
+            grid=None if grid == NO_ROW else int(self.grids["id"][grid]),
+            kernel=kernel.function or None if kernel else None,
+            fault=self._fault(lanes, first),
+            active=bool(lanes.active[first]),
+            pc=pc,
+            error_pc=error_pc,
+            frames=frames,
+            waves=tuple(self._waves(lanes, members)),
+        )
+
+    def _count_frames(self, count: int) -> None:
+        limit = self.budget.limits.core_frames
+        self._frame_count += count
+        if self._frame_count > limit:
+            raise exceeded("core_frames", limit, f"the dump's different stacks have more than {limit} calls")
+
+    def _frame(self, kind: Literal["pc", "error_pc", "return"], address: int, place: CorePlace | None) -> CoreFrame:
+        """One object for all stacks that have the call: they are as large as that makes them, in the answer too."""
+        key = kind, address, place
+        known = self._known_frames.get(key)
+        if known is None:
+            known = self._known_frames[key] = _frame(kind, address, place)
+        return known
+
+    def _entry(self, device: int, grid: int) -> CorePlace | None:
+        """Where the grid's kernel begins."""
+        return None if grid == NO_ROW else self._place(device, int(self.grids["entry"][grid]))
+
+    def _frames(
+        self,
+        device: int,
+        pc: int,
+        error_pc: int | None,
+        offset: int,
+        calls: Sequence[tuple[int, int]],
+        entry: CorePlace | None,
+    ) -> Iterator[CoreFrame]:
+        """The stack. Drivers of older generations give PCs in the host's copy of the code: then only what is in the kernel
+        itself is known, by its offset in that."""
+        at = self._place(device, pc)
+        if at is None and not calls and entry is not None:
+            at = _within(entry, offset)
+        raised = self._place(device, error_pc) if error_pc is not None else None
+        if error_pc is not None:
+            yield self._frame("error_pc", error_pc, raised)
+        if raised is None or at is None or _function(at) != _function(raised):
+            yield self._frame("pc", pc, at)
+        for number, (address, inside) in enumerate(calls, 1):
+            place = self._place(device, address - 1)
+            if place is None and number == len(calls) and entry is not None and inside:
+                place = _within(entry, inside - 1)
+            yield self._frame("return", address, place)
+
+    def _fault(self, lanes: _Lanes, lane: int) -> CoreFault | None:
+        fault = cuda_fault(int(lanes.exception[lane]))
+        if fault is None and lanes.has_error_pc[lane]:
+            fault = cuda_fault(int(self.sms["exception"][lanes.sm[lane]]))
+        if fault is None and lanes.broken[lane] and not lanes.raised[lane]:
+            fault = TRAPPED
+        return fault
+
+    def _waves(self, lanes: _Lanes, members: I64) -> Iterator[CoreWave]:
+        """The warps of some lanes, which are sorted by warp and lane."""
+        warps = lanes.warp[members]
+        first = np.flatnonzero(np.diff(warps, prepend=-2))
+        masks = np.bitwise_or.reduceat(np.int64(1) << lanes.lane[members], first)
+        cta, heads = lanes.cta[members[first]], lanes.row[members[first]]
+        columns = (
+            *(self.sms["id"][lanes.sm[members[first]]], self.warps["id"][warps[first]], masks),
+            *(self.ctas[name][cta] for name in ("x", "y", "z")),
+            *(self.all_lanes[name][heads] for name in ("x", "y", "z")),
+        )
+        for sm, warp, mask, *index in zip(*(column.tolist() for column in columns), strict=True):
+            yield CoreWave(sm, warp, (index[0], index[1], index[2]), mask, (index[3], index[4], index[5]))
+
+    @cached_property
+    def _register_sections(self) -> tuple[I64, I64, I64]:
+        """The section with the registers of each lane, with its predicates, and with each warp's uniform registers."""
+        return (
+            _sections_by_row(self.sections, self.all_lanes, REGISTERS),
+            _sections_by_row(self.sections, self.all_lanes, PREDICATES),
+            _sections_by_row(self.sections, self.warps, UNIFORM_REGISTERS),
+        )
+
+    @cached_property
+    def _memory_sections(self) -> tuple[I64, I64, I64]:
+        """The section with the local memory of each lane, with each block's shared memory, and with each launch's parameters."""
+        return (
+            _sections_by_row(self.sections, self.all_lanes, LOCAL_MEMORY),
+            _sections_by_row(self.sections, self.ctas, SHARED_MEMORY),
+            _sections_by_row(self.sections, self.grids, PARAMETERS),
+        )
+
+    def _windows(self, lanes: _Lanes, mine: I64) -> Iterator[MemoryWindow]:
+        """The memory of some lanes of one warp."""
+        local, shared, parameters = self._memory_sections
+        for lane, section in zip(lanes.lane[mine].tolist(), local[lanes.row[mine]].tolist(), strict=True):
+            if section != NO_ROW:
+                yield MemoryWindow("local", lane, *self.sections.extent(section))
+        block = int(shared[lanes.cta[mine[0]]])
+        if block != NO_ROW:
+            _, size, position = self.sections.extent(block)
+            yield MemoryWindow("shared", None, 0, size, position)
+        grid = int(lanes.grid[mine[0]])
+        given = int(parameters[grid]) if grid != NO_ROW else NO_ROW
+        if given != NO_ROW:
+            _, size, position = self.sections.extent(given)
+            yield MemoryWindow("param", None, int(self.grids["parameters"][grid]), size, position)
+
+    def _registers(self, lanes: _Lanes, members: I64) -> WaveRegisters | None:
+        """The registers of the first warp of some lanes."""
+        vector, predicates, uniform = self._register_sections
+        mine = members[lanes.warp[members] == lanes.warp[members[0]]]
+        rows = lanes.row[mine]
+        if (vector[rows] == NO_ROW).any():
+            return None
+        contents = tuple(self.sections.content(int(section)) for section in vector[rows])
+        self._register_bytes += sum(map(len, contents))
+        if self._register_bytes > MOST_REGISTER_BYTES:
+            return None
+        return WaveRegisters(
+            tuple(lanes.lane[mine].tolist()),
+            contents,
+            tuple(self._content(int(section)) for section in predicates[rows]),
+            self._content(int(uniform[lanes.warp[members[0]]])),
+            windows=tuple(self._windows(lanes, mine)),
+        )
+
+    def _content(self, section: int) -> bytes:
+        return b"" if section == NO_ROW else self.sections.content(section)
+
+    def _faults_of_ended_warps(self, lanes: _Lanes) -> Iterator[CoreStack]:
+        """Errors that an SM reports and none of its lanes has: their warps had ended."""
+        told = set(lanes.sm[(lanes.exception != 0) | (lanes.has_error_pc != 0)].tolist())
+        owners = self.sms.parents_in(self.devices).tolist()
+        for sm in np.flatnonzero(self.sms["exception"]).tolist():
+            if sm in told or owners[sm] == NO_ROW:
+                continue
+            device, valid = owners[sm], bool(self.sms["valid"][sm])
+            pc = int(self.sms["error_pc"][sm])
+            place = self._place(device, pc) if valid else None
+            yield CoreStack(
+                device=int(self.devices["id"][device]),
+                grid=None,
+                kernel=place.function or None if place else None,
+                fault=cuda_fault(int(self.sms["exception"][sm])),
+                active=False,
+                pc=pc,
+                error_pc=pc if valid else None,
+                frames=(_frame("error_pc", pc, place),) if valid else (),
+                waves=(),
+                notes=(f"SM {int(self.sms['id'][sm])} reports it; its warps had ended",),
+            )
+
+
+def _texts(number: int, known: CodeObject, relocated: CodeObject) -> Iterator[LoadedText]:
+    """The text sections at their device addresses, by their numbers in the code object that answers."""
+    numbers = {(each.name, each.size): each.index for each in reversed(known.sections) if each.executable}
+    for section in relocated.sections:
+        index = numbers.get((section.name, section.size))
+        if section.executable and section.address and index is not None:
+            end = section.address + section.size
+            yield LoadedText(section.address, end, number, index, functions_of(relocated, section.index))
+
+
+def _noted(image: CoreImage, notes: Sequence[str], text: tuple[tuple[int, int], ...] = ()) -> CoreImage:
+    return CoreImage(image.name, image.target, text, image.path, notes=tuple(notes))
+
+
+def _through(parents: I64, row: I64) -> I64:
+    """The parents of some rows, ``NO_ROW`` where a row is that already."""
+    if not len(parents):
+        return np.full(len(row), NO_ROW, np.int64)
+    return np.where(row == NO_ROW, NO_ROW, parents[np.maximum(row, 0)])
+
+
+def _sections_by_row(sections: CoreSections, rows: Rows, kind: int) -> I64:
+    numbers = sections.of_kind(kind)
+    found = np.full(len(rows) + 1, NO_ROW, np.int64)
+    found[rows.find(*sections.parents(numbers))] = numbers
+    return found[:-1]
+
+
+def _frame(kind: Literal["pc", "error_pc", "return"], address: int, place: CorePlace | None) -> CoreFrame:
+    reason = Reason.OUTSIDE_TEXT if place is None else Reason.NO_DEBUG_INFO
+    return CoreFrame(kind, address, place, reason)
+
+
+def _function(place: CorePlace) -> tuple[int, int, int]:
+    """What is the same for all places of a function."""
+    return place.image, place.section_index, place.section_offset - place.function_offset
+
+
+def _within(entry: CorePlace, offset: int) -> CorePlace:
+    start = entry.section_offset - entry.function_offset
+    return entry._replace(section_offset=start + offset, function_offset=offset)
+
+
+def _order(each: tuple[CoreStack, WaveRegisters | None]) -> tuple[bool, int, int, bool, int]:
+    """Faults first, then by launch; who was executing before who was waiting."""
+    stack = each[0]
+    return stack.fault is None, stack.device, stack.grid or 0, not stack.active, stack.pc

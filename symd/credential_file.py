@@ -1,0 +1,27 @@
+"""Files of credentials that an operator or a user names: access files, tokens, certificates, keys. A path may lead to anything; to
+open a FIFO would wait for ever, and a device has no end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Final
+
+LARGEST: Final = 16 << 20
+"""Bytes. An access file of this size has more than a hundred thousand lines."""
+_READING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+def read_credentials(path: str | os.PathLike[str]) -> tuple[bytes, os.stat_result]:
+    """The content of a regular file, and whose it is. Raises OSError, with a text in ``strerror``, for anything else and for a file of
+    more than ``LARGEST`` bytes."""
+    descriptor = os.open(path, _READING)
+    with open(descriptor, "rb") as stream:  # noqa: PTH123 - of a descriptor
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "no regular file", str(path))
+        data = stream.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(errno.EFBIG, f"larger than {LARGEST >> 20} MiB, and no file of credentials is", str(path))
+    return data, status

@@ -1,0 +1,150 @@
+"""Line after line of fault text: what it says of loaded code is kept, and the addresses in it are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from symd.fault_text.references import AtAddress, CodeObjectNamed, InFunction, LoadedAt, Reference, references
+from symd.fault_text.spelling import spelling_of_overloads, spellings
+from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress, Query
+from symd.model.answers import Answer, Reason
+
+MOST_LOADED = 1000
+"""Address ranges that are kept; the first that were told are forgotten first."""
+MOST_OPENED = 1000
+"""Files that one text may have opened."""
+MOST_WAITING = 64
+"""Addresses that wait until the code that they are in is named."""
+_NOTHING = frozenset({Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE, Reason.OUTSIDE_TEXT})
+"""Reasons that say: this module has no such place."""
+
+
+class GivenModule(NamedTuple):
+    """A module that was given; ``base`` is where it was loaded (None: addresses are those of its code objects)."""
+
+    name: str
+    digest: str
+    base: int | None = None
+
+
+class Modules(Protocol):
+    """Who answers."""
+
+    def symbolize(self, digest: str, queries: Sequence[Query]) -> Sequence[Answer]:
+        """The answers of a module."""
+        ...
+
+    def open(self, uri: str) -> str | None:
+        """The module that a URI names; None where it cannot be had."""
+        ...
+
+
+class Found(NamedTuple):
+    """An answer, and what of the line it is to (``0x68`` or ``probe+0x68``)."""
+
+    subject: str
+    answer: Answer
+
+
+class _Loaded(NamedTuple):
+    start: int
+    end: int
+    digest: str
+
+
+class Annotator:
+    """``given`` are modules that answer every line. Not for several threads."""
+
+    def __init__(self, modules: Modules, given: Sequence[GivenModule]) -> None:
+        self._modules = modules
+        self._given = tuple(given)
+        self._loaded: dict[tuple[int, int], _Loaded] = {}
+        self._opened: dict[str, str | None] = {}
+        self._uri: str | None = None
+        self._waiting: list[int] = []
+        self._told: set[int] = set()
+
+    def line(self, text: str) -> list[Found]:
+        """What is to stand under a line."""
+        return [found for reference in references(text) for found in self._answers(reference)]
+
+    def _answers(self, reference: Reference) -> Iterator[Found]:
+        match reference:
+            case CodeObjectNamed(uri):
+                self._uri = uri
+            case LoadedAt(start, end):
+                yield from self._named(start, end)
+            case InFunction(function, offset):
+                yield from self._in_function(function, offset)
+            case AtAddress(address, waits):
+                yield from self._at_address(address, waits=waits)
+
+    def _named(self, start: int, end: int) -> Iterator[Found]:
+        """The code object that was named before is at these addresses; those that waited for it are answered."""
+        uri, self._uri = self._uri, None
+        digest = self._open(uri) if uri is not None else None
+        if digest is not None and start < end:
+            kept = {key: each for key, each in self._loaded.items() if each.end <= start or each.start >= end}
+            kept[start, end] = _Loaded(start, end, digest)
+            self._loaded = dict(list(kept.items())[-MOST_LOADED:])
+        waiting, self._waiting = self._waiting, []
+        for address in waiting:
+            yield from self._at_address(address, waits=False)
+            self._told.add(address)
+
+    def _open(self, uri: str) -> str | None:
+        if uri not in self._opened and len(self._opened) < MOST_OPENED:
+            self._opened[uri] = self._modules.open(uri)
+        return self._opened.get(uri)
+
+    def _at_address(self, address: int, *, waits: bool) -> Iterator[Found]:
+        if address in self._told:
+            self._told.discard(address)
+            return
+        subject = f"{address:#x}"
+        for digest, at in self._places(address):
+            answer = self._modules.symbolize(digest, [ByAddress(ObjectAddress(at))])[0]
+            if answer.reason not in _NOTHING and answer.reason is not Reason.AMBIGUOUS:
+                yield Found(subject, answer)
+                return
+        if waits:
+            self._waiting = [*self._waiting, address][-MOST_WAITING:]
+
+    def _places(self, address: int) -> Iterator[tuple[str, int]]:
+        """The modules that may hold a device address, and the object address there: what the text says was loaded, then
+        modules that were given."""
+        for loaded in self._loaded.values():
+            if loaded.start <= address < loaded.end:
+                yield loaded.digest, address - loaded.start
+        for module in self._given:
+            base = module.base or 0
+            if address >= base:
+                yield module.digest, address - base
+
+    def _in_function(self, function: str, offset: int) -> Iterator[Found]:
+        """The first spelling of the name that a module knows counts; different answers of several modules are all told. What is
+        found without parameters may be another overload, and says so."""
+        for name in spellings(function):
+            if known := self._known(name, offset):
+                yield from (Found(f"{function}+{offset:#x}", answer) for answer in known)
+                return
+        overloads = spelling_of_overloads(function)
+        if overloads is not None:
+            subject = f"{overloads}+{offset:#x} (there is no {function}+{offset:#x})"
+            yield from (Found(subject, answer) for answer in self._known(overloads, offset))
+
+    def _known(self, name: str, offset: int) -> list[Answer]:
+        digests = dict.fromkeys(
+            [module.digest for module in self._given] + [each for each in self._opened.values() if each]
+        )
+        answers = [self._modules.symbolize(digest, [ByKernel(name, KernelOffset(offset))])[0] for digest in digests]
+        return _distinct([answer for answer in answers if answer.reason not in _NOTHING])
+
+
+def _distinct(answers: Sequence[Answer]) -> list[Answer]:
+    """Answers that say different things: modules may hold the same code several times."""
+    said: dict[object, Answer] = {}
+    for answer in answers:
+        said.setdefault((answer.reason, answer.frames, answer.frames or answer.kernel), answer)
+    return list(said.values())

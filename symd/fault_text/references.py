@@ -1,0 +1,110 @@
+"""A line of fault text to the addresses that it names, and to what it says of loaded code.
+
+Sources: what these tools print, by their documentation and their code: rocr-debug-agent, compute-sanitizer (2022 to 2025),
+cuda-gdb, rocgdb and gdb-oneapi, LLVM's symbolizing runtimes, libomptarget, AMD's AddressSanitizer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+LONGEST_LINE = 1 << 13
+"""Characters of a line that are looked at."""
+
+
+class InFunction(NamedTuple):
+    """``offset`` bytes from the start of the function that the text calls ``function``."""
+
+    function: str
+    offset: int
+
+
+class AtAddress(NamedTuple):
+    """A device address, as ``text`` of the line; ``waits`` says that the line comes before the code that it is in is named."""
+
+    address: int
+    waits: bool = False
+
+
+class CodeObjectNamed(NamedTuple):
+    """The URI of the code object that the next address range is of."""
+
+    uri: str
+
+
+class LoadedAt(NamedTuple):
+    """Device addresses of the code object that was named last, ``end`` excluded."""
+
+    start: int
+    end: int
+
+
+Reference = InFunction | AtAddress | CodeObjectNamed | LoadedAt
+
+_HEX = r"0x([0-9a-fA-F]{1,16})(?![0-9a-zA-Z_])"
+_URI = re.compile(r"code object: ((?:file|memory)://\S+)")
+_LOADED = re.compile(rf"loaded at: \[{_HEX}-{_HEX}\]")
+_WAVE = re.compile(rf"\bwave_\d+: pc={_HEX}")
+_GDB = re.compile(r"\b0x[0-9a-fA-F]{1,16} <([^\s<+][^+]*?)(?:\+(\d{1,19}))?>(?=[\s:,.)]|$)")
+"""gdb writes the function and a decimal offset behind an address."""
+_CLONE = r"(?:\[clone [^\]]*\] )?"
+_SANITIZER = re.compile(rf"\b(?:at|in|Device Frame:) ?{_CLONE}([A-Za-z_$~][^+]*?)(?:\+|:){_HEX}")
+_OLD_AT = re.compile(rf"\bat {_HEX} in (\S.*)$")
+_OLD_FRAME = "Device Frame:"
+_OLD_FRAME_END = re.compile(rf" : {_HEX}\)")
+_FILE_AND_LINE = re.compile(r"^.*?:\d+:(?=[^\d:])")
+_PLAIN = re.compile(rf"(?<![\w$.@%/])([A-Za-z_$][\w$.@]*(?:::[\w$.@~]+)*)\+{_HEX}")
+_STOPPED_AT = re.compile(rf"^=> {_HEX} <\+\d+>:")
+_PC = re.compile(rf"\b(?:at PC|PC|at pc) {_HEX}")
+_FRAME = re.compile(rf"^#\d+ +{_HEX} in ")
+
+
+def references(line: str) -> list[Reference]:
+    """What a line says, in its order, each once."""
+    line = line[:LONGEST_LINE].strip()
+    if "0x" not in line and "://" not in line:
+        return []
+    return list(dict.fromkeys(_found(line)))
+
+
+def _found(line: str) -> Iterator[Reference]:
+    for found in _URI.finditer(line):
+        yield CodeObjectNamed(found[1])
+    for found in _LOADED.finditer(line):
+        yield LoadedAt(int(found[1], 16), int(found[2], 16))
+    functions = list(_functions(line))
+    yield from functions
+    for pattern in (_WAVE, _STOPPED_AT, _PC, _FRAME):
+        for found in pattern.finditer(line):
+            yield AtAddress(int(found[1], 16), waits=pattern is _WAVE)
+
+
+def _functions(line: str) -> Iterator[InFunction]:
+    """Functions with offsets; a form that says more of the line than another comes first, and alone."""
+    named = [InFunction(found[1].strip(), int(found[2] or "0")) for found in _GDB.finditer(line)]
+    named += _in_old_frame(line)
+    if not named:
+        named += [InFunction(_called(found[1]), int(found[2], 16)) for found in _SANITIZER.finditer(line)]
+    if not named:
+        named += [
+            InFunction(_called(_FILE_AND_LINE.sub("", found[2])), int(found[1], 16)) for found in _OLD_AT.finditer(line)
+        ]
+    if not named:
+        named += [InFunction(found[1], int(found[2], 16)) for found in _PLAIN.finditer(line)]
+    yield from named
+
+
+def _in_old_frame(line: str) -> Iterator[InFunction]:
+    """``Device Frame:FILE:LINE:F(args) (F(args) : 0x68)``."""
+    start, end = line.find(_OLD_FRAME), _OLD_FRAME_END.search(line)
+    at = start
+    while start >= 0 and end is not None and (at := line.find(" (", at + 1, end.start())) >= 0:
+        name = line[at + 2 : end.start()]
+        if name[:1].isalpha() or name[:1] in "_$~":
+            yield InFunction(_called(name), int(end[1], 16))
+            return
+
+
+def _called(text: str) -> str:
+    return re.sub(rf"^{_CLONE}", "", text.strip())

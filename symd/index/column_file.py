@@ -1,0 +1,76 @@
+"""An index file written column after column, each forgotten when it is written."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from symd.errors import LimitExceeded
+from symd.index.format import Column, described_column, header, table_size
+from symd.index.schema import SCHEMA, check_names
+
+_PIECE = 1 << 20
+"""Bytes that are read at a time for the checksum."""
+
+
+class ColumnFile:
+    """``file`` is empty and may be read, too. Raises LimitExceeded where it would take more than ``largest`` bytes."""
+
+    def __init__(self, file: BinaryIO, largest: int) -> None:
+        self._file, self._largest = file, largest
+        self._table: dict[str, bytes] = {}
+        self._at = table_size(len(SCHEMA))
+        self._file.seek(self._at)
+
+    def write(self, name: str, column: Column) -> None:
+        """One more column, as ``format.encode`` has it."""
+        equal = len(column) > 1 and bool((column == column[0]).all())
+        self._place(name, column.dtype, len(column), 1 if equal else len(column))
+        self._append(np.ascontiguousarray(column[:1] if equal else column).data)
+
+    def write_bytes(self, name: str, pieces: Iterable[bytes]) -> None:
+        """One more column of bytes, which come piece by piece."""
+        begin, equal, first = self._at, True, b""
+        for piece in pieces:
+            first = first or piece[:1]
+            equal = equal and piece == first * len(piece)
+            self._append(piece)
+        count = self._at - begin
+        stored = 1 if equal and count > 1 else count
+        self._table[name] = described_column(name, np.dtype(np.uint8), begin, count, stored)
+        self._at = begin + stored
+        self._file.seek(self._at)
+
+    def close(self) -> int:
+        """Write what stands in front of the columns; how many bytes the file has."""
+        check_names(self._table)
+        self._file.truncate(self._at)
+        table = b"".join(self._table.values())
+        self._file.seek(table_size(0))
+        self._file.write(table)
+        checksum = zlib.crc32(table)
+        while piece := self._file.read(_PIECE):
+            checksum = zlib.crc32(piece, checksum)
+        self._file.seek(0)
+        self._file.write(header(len(self._table), checksum))
+        return self._at
+
+    def _place(self, name: str, dtype: np.dtype[Any], entries: int, stored: int) -> None:
+        self._append(bytes(-self._at % dtype.itemsize))
+        self._table[name] = described_column(name, dtype, self._at, entries, stored)
+
+    def _append(self, data: bytes | memoryview) -> None:
+        size = len(data) if isinstance(data, bytes) else data.nbytes
+        check_size(self._at + size, self._largest)
+        self._file.write(data)
+        self._at += size
+
+
+def check_size(size: int, largest: int) -> None:
+    """Raises LimitExceeded for a file of ``size`` bytes or more, of which ``largest`` are allowed."""
+    if size > largest:
+        metadata = {"limit": "index_size", "value": str(largest)}
+        raise LimitExceeded(f"it takes {size} bytes or more", hint="raise the limit index_size", metadata=metadata)

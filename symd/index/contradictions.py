@@ -1,0 +1,346 @@
+"""Where debug data contradicts itself, and what can be answered all the same.
+
+Three things are said of code: line rows, scopes, and where functions are declared. In sound debug data they fit: each
+row holds in the scope in which it begins and nowhere else, has a line that the scope's function can have
+(``debuginfo.function_lines``), and nothing of one function lies inside another. Where they do not fit,
+
+* a row is believed only in the scope in which it begins;
+* a row that begins with a line which the scope's function cannot have is that function's whose lines they are, where
+  the function around has exactly one copy of that: INFERRED; where it has none the row is believed;
+* the range of a function in which code of another lies is believed only where a row of its own begins, up to the next
+  row and not across that other code;
+* of all else only the scopes are answered that no reading doubts, without a line: CONTRADICTORY."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.index.format import Column
+from symd.index.lost_copies import lost_copies, roots_of
+from symd.index.module_tables import FunctionLineTable, ModuleTables
+from symd.model.answers import Reason
+from symd.model.columns import I64
+from symd.model.debug_info import NO_FUNCTION, NO_PARENT
+
+_MAX_COPIES = 8
+"""Of so many copies of a function, or declarations before a line, no more are looked at: none is the only one."""
+_NOBODY = -1
+
+
+class Text(NamedTuple):
+    """Text cut into pieces at every boundary: the line row of each piece, or -1, and its area. An area is as large as
+    no scope, kernel or symbol begins or ends in it: ``scope`` (-1: none), whether a kernel is around it, and whether it
+    is machine code (in SPIR-V a line and a scope are said independently of each other). ``position`` is where it begins."""
+
+    row: NDArray[np.int32]
+    area: NDArray[np.int32]
+    scope: I64
+    in_kernel: NDArray[np.bool_]
+    machine_code: NDArray[np.bool_]
+    position: Column
+
+
+class Contradictions(NamedTuple):
+    """Pieces that are answered otherwise than rows and scopes say, in order: ``scope`` (-1: nobody's) and ``reason``;
+    where that is INFERRED the row's position holds, else none does. ``torn`` says that functions contradict each other
+    there, not only rows and scopes. ``suspected``: whether something looked wrong at all, if only for want of the rest of
+    the debug data."""
+
+    piece: I64
+    scope: I64
+    reason: Column
+    torn: NDArray[np.bool_]
+    suspected: bool = False
+
+    def __len__(self) -> int:
+        return len(self.piece)
+
+
+NOTHING = Contradictions(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8), np.zeros(0, np.bool_))
+
+
+def contradictions(module: ModuleTables, text: Text) -> Contradictions:
+    """All of a module's."""
+    if not len(module.rows.line) or not len(module.scopes.parent):
+        return NOTHING
+    roots = roots_of(module.scopes.parent)
+    claims = _claims(module, text, roots)
+    suspects = _suspects(module, text, claims)
+    if not len(suspects):
+        return NOTHING
+    judge = _Judge(module, text, roots, claims, suspects)
+    found = [reading for first, stop in suspects.tolist() for reading in judge.row(first, stop)]
+    table = np.array(found, np.int64).reshape(-1, 4)
+    return Contradictions(table[:, 0], table[:, 1], table[:, 2].astype(np.uint8), table[:, 3] != 0, suspected=True)
+
+
+class _Claims(NamedTuple):
+    """Which functions say that areas are theirs: ``sole`` is the only one whose own ranges hold an area, or -1;
+    ``torn`` are the areas in ranges of functions in which code of others lies, ``stray`` those of that code which says
+    only that it is another's."""
+
+    sole: I64
+    torn: NDArray[np.bool_]
+    stray: NDArray[np.bool_]
+
+
+def _claims(module: ModuleTables, text: Text, roots: I64) -> _Claims:
+    """Of functions with the same range (identical code that a linker folded) the first speaks for all."""
+    ranges, parent, count = module.ranges, module.scopes.parent, len(text.position)
+    own = np.flatnonzero((parent[ranges.scope] == NO_PARENT) & (ranges.start < ranges.stop))
+    first, same = np.unique(np.stack([ranges.start[own], ranges.stop[own]]), axis=1, return_inverse=True)
+    speaker = np.arange(len(parent))
+    representative = np.full(first.shape[1], len(parent))
+    np.minimum.at(representative, same.reshape(-1), ranges.scope[own])
+    speaker[ranges.scope[own]] = representative[same.reshape(-1)]
+    begin, stop = np.searchsorted(text.position, first)
+    held = _summed(begin, stop, np.ones(len(begin), np.int64), count)
+    sole = np.where(held == 1, _summed(begin, stop, representative, count), _NOBODY)
+    of_scope = np.append(speaker[roots], _NOBODY)[text.scope]
+    begins, ends = (np.searchsorted(text.position, each) for each in module.strays)
+    stray = _summed(begins, ends, np.ones(len(begins), np.int64), count) > 0
+    alien = (held > 1) | ((held == 1) & ((of_scope != sole) | stray))
+    if not alien.any():
+        return _Claims(sole, alien, stray)
+    aliens = np.append(0, np.cumsum(alien))
+    doubted = (aliens[stop] - aliens[begin]) > 0
+    torn = _summed(begin[doubted], stop[doubted], np.ones(int(doubted.sum()), np.int64), count) > 0
+    return _Claims(sole, torn, stray)
+
+
+def _summed(begin: I64, stop: I64, value: I64, count: int) -> I64:
+    """For each of ``count`` areas the sum of the values of the stretches [begin, stop) of areas that hold it."""
+    steps = np.zeros(count + 1, np.int64)
+    np.add.at(steps, begin, value)
+    np.subtract.at(steps, stop, value)
+    return np.cumsum(steps[:-1])
+
+
+def _suspects(module: ModuleTables, text: Text, claims: _Claims) -> I64:
+    """[first, stop) of the pieces of each row in which something may not fit."""
+    row, area = text.row, text.area
+    begins = np.append(True, row[1:] != row[:-1])
+    runs = np.flatnonzero(begins)
+    line = module.rows.line[row[runs]]
+    line[row[runs] < 0] = 0
+    suspect = _unfit(module, text, runs, line) | (claims.torn[area[runs]] & (line > 0))
+    later = np.flatnonzero(~begins & (row >= 0))
+    run = np.searchsorted(runs, later, side="right") - 1
+    here, home = text.scope[area[later]], text.scope[area[runs[run]]]
+    odd = (here != home) & ((here >= 0) | text.in_kernel[area[later]]) & (line[run] > 0)
+    suspect[run[odd | (claims.torn[area[later]] & (line[run] > 0))]] = True
+    suspect &= text.machine_code[area[runs]]
+    stops = np.append(runs[1:], len(row))
+    return np.stack([runs[suspect], stops[suspect]], axis=1)
+
+
+def _unfit(module: ModuleTables, text: Text, runs: I64, line: Column) -> NDArray[np.bool_]:
+    """Whether a row begins in a function that cannot have its line."""
+    functions = module.functions
+    found = np.zeros(len(runs), np.bool_)
+    if not len(functions.first):
+        return found
+    function = np.append(module.scopes.function, np.uint32(NO_FUNCTION))[text.scope]
+    known = function != NO_FUNCTION
+    function[~known] = 0
+    first = np.where(known, functions.first[function], 0)[text.area[runs]]
+    end = np.where(known, functions.end[function], 0)[text.area[runs]]
+    file = functions.file[function][text.area[runs]]
+    bounded = (end > 0) & (line > 0)
+    found[:] = bounded & ((line < first) | (line >= end) | (module.rows.file[text.row[runs]] != file))
+    return found
+
+
+class _Judge:
+    """Decides row by row. ``row`` yields (piece, scope, reason, torn) of the pieces that are answered otherwise."""
+
+    def __init__(self, module: ModuleTables, text: Text, roots: I64, claims: _Claims, suspects: I64) -> None:
+        self._module, self._text, self._claims, self._roots, self._suspects = module, text, claims, roots, suspects
+        self._scopes, self._rows, self._functions = module.scopes, module.rows, module.functions
+        self._known: dict[tuple[int, ...], int] = {}
+
+    @cached_property
+    def _declarations(self) -> _Declarations:
+        return _Declarations(self._functions)
+
+    @cached_property
+    def _copies(self) -> _Copies:
+        return _Copies(self._module, self._roots, self._declarations)
+
+    @cached_property
+    def _lost(self) -> set[tuple[int, int]]:
+        """(function around, declaration) of each copy of which nothing says where its code is."""
+        scopes = self._scopes
+        lost = np.flatnonzero(lost_copies(self._module, self._roots) & (scopes.function != NO_FUNCTION))
+        declaration = self._declarations.number[scopes.function[lost]]
+        return set(zip(self._roots[lost].tolist(), declaration.tolist(), strict=True))
+
+    @cached_property
+    def _seen(self) -> _SeenLines:
+        lines = self._rows.line[self._text.row[self._suspects[:, 0]]]
+        return _SeenLines(self._module, self._text, self._declarations, lines)
+
+    def row(self, first: int, stop: int) -> Iterator[tuple[int, int, int, bool]]:
+        pieces = range(first, stop)
+        scopes = [self._scope(piece) for piece in pieces]
+        torn = any(self._is_torn(piece) for piece in pieces)
+        if torn and (len({self._root(scope) for scope in scopes}) > 1 or any(map(self._is_stray, pieces, scopes))):
+            for piece, scope in zip(pieces, scopes, strict=True):
+                yield piece, self._inlined(scope), Reason.CONTRADICTORY, True
+            return
+        home = scopes[0]
+        owners = self._owners(first, home)
+        believed = home if owners is None else self._only(home, owners)
+        for piece, scope in zip(pieces, scopes, strict=True):
+            if believed is not None and (scope == believed or (scope == home and owners is not None)):
+                if believed != self._written(piece):
+                    yield piece, believed, Reason.INFERRED, torn
+            elif scope >= 0 or self._in_kernel(piece):
+                sure = self._common(home, owners) if owners is not None and scope == home else scope
+                yield piece, sure if not torn else self._inlined(sure), Reason.CONTRADICTORY, torn
+
+    def _written(self, piece: int) -> int:
+        return int(self._text.scope[self._text.area[piece]])
+
+    def _in_kernel(self, piece: int) -> bool:
+        return bool(self._text.in_kernel[self._text.area[piece]])
+
+    def _is_torn(self, piece: int) -> bool:
+        return bool(self._claims.torn[self._text.area[piece]])
+
+    def _is_stray(self, piece: int, scope: int) -> bool:
+        """Whether something else than an inlined call says that the piece is another's."""
+        return self._inlined(scope) < 0 and bool(self._claims.stray[self._text.area[piece]])
+
+    def _scope(self, piece: int) -> int:
+        """The scope that is written, or the only function that says the piece is its own."""
+        written = self._written(piece)
+        return written if written >= 0 else int(self._claims.sole[self._text.area[piece]])
+
+    def _root(self, scope: int) -> int:
+        return int(self._roots[scope]) if scope >= 0 else _NOBODY
+
+    def _inlined(self, scope: int) -> int:
+        """An inlined call says of itself where it is; the function around cannot be believed."""
+        return scope if scope >= 0 and self._scopes.inlined[scope] else _NOBODY
+
+    def _owners(self, piece: int, scope: int) -> list[int] | None:
+        """The declarations of the functions whose line the row has; None where the scope's own can have it, or nobody is
+        known to."""
+        row = self._text.row[piece]
+        function = int(self._scopes.function[scope]) if scope >= 0 else NO_FUNCTION
+        if function == NO_FUNCTION:
+            return None
+        file, line = int(self._rows.file[row]), int(self._rows.line[row])
+        if self._declares(function, file, line):
+            return None
+        owners = self._declarations.having(int(self._functions.unit[function]), file, line)
+        if int(self._declarations.number[function]) in owners:
+            return None
+        return [each for each in owners if self._may_be_meant(each, line, self._root(scope))] or None
+
+    def _may_be_meant(self, declaration: int, line: int, root: int) -> bool:
+        """Whether a row of ``root`` may have the line because it lost a piece of a copy of that function: there is one, and rows
+        have the line, or would have it if the copy said where its code is."""
+        if not self._copies.of(root, [declaration]):
+            return False
+        return self._seen.has(declaration, line) or (root, declaration) in self._lost
+
+    def _declares(self, function: int, file: int, line: int) -> bool:
+        """Whether the function says itself that it can have this line."""
+        functions = self._functions
+        end = int(functions.end[function])
+        return int(functions.file[function]) == file and (not end or int(functions.first[function]) <= line < end)
+
+    def _only(self, home: int, owners: list[int]) -> int | None:
+        """The only copy of one of these declarations in the function around ``home``."""
+        copies = self._copies.of(self._root(home), owners)
+        return copies[0] if len(copies) == 1 else None
+
+    def _common(self, home: int, owners: list[int]) -> int:
+        """The innermost scope that stands around ``home`` and around every copy of these declarations."""
+        known = self._known.get((home, *owners))
+        if known is None:
+            known = self._known[home, *owners] = self._around_all(home, owners)
+        return known
+
+    def _around_all(self, home: int, owners: list[int]) -> int:
+        copies = self._copies.of(self._root(home), owners)
+        if not copies or len(copies) > _MAX_COPIES:
+            return self._root(home) if copies else _NOBODY
+        chains = [self._chain(scope) for scope in (home, *copies)]
+        shared = set(chains[0]).intersection(*chains[1:])
+        return next(scope for scope in chains[0] if scope in shared)
+
+    def _chain(self, scope: int) -> list[int]:
+        """The scope and those around it, innermost first."""
+        found = [scope]
+        while (around := int(self._scopes.parent[found[-1]])) != NO_PARENT:
+            found.append(around)
+        return found
+
+
+class _Declarations:
+    """The places where functions are declared, in the order of unit, file and line. All instances of a template are
+    declared at one place: ``number`` has that of each function, of which there must be one."""
+
+    def __init__(self, functions: FunctionLineTable) -> None:
+        places = np.stack([functions.unit, functions.file, functions.first])
+        order = np.lexsort(places[::-1])
+        places = places[:, order]
+        begins = np.append(True, (places[:, 1:] != places[:, :-1]).any(axis=0))
+        self.number = np.empty(len(order), np.int64)
+        self.number[order] = np.cumsum(begins) - 1
+        self._keys = [tuple(place) for place in places[:, begins].T.tolist()]
+        self._end = np.maximum.reduceat(functions.end[order], np.flatnonzero(begins))
+
+    def having(self, unit: int, file: int, line: int) -> list[int]:
+        """Those of a unit whose functions can have this line."""
+        stop = bisect_right(self._keys, (unit, file, line))
+        near = range(max(stop - _MAX_COPIES, 0), stop)
+        return [each for each in near if self._keys[each][:2] == (unit, file) and line < self._end[each]]
+
+
+class _SeenLines:
+    """Of ``lines`` those with which rows begin in scopes of functions that can have them. What ``#line`` or the initializer
+    of a member moves into a function has a line that nothing else has."""
+
+    def __init__(self, module: ModuleTables, text: Text, declarations: _Declarations, lines: Column) -> None:
+        begins = np.flatnonzero(np.append(True, text.row[1:] != text.row[:-1]) & (text.row >= 0))
+        begins = begins[np.isin(module.rows.line[text.row[begins]], lines)]
+        function = np.append(module.scopes.function, np.uint32(NO_FUNCTION))[text.scope[text.area[begins]]]
+        row = text.row[begins[function != NO_FUNCTION]]
+        function = function[function != NO_FUNCTION]
+        functions, line = module.functions, module.rows.line[row]
+        fits = (functions.first[function] <= line) & (line < functions.end[function])
+        fits &= functions.file[function] == module.rows.file[row]
+        self._lines = set(zip(declarations.number[function[fits]].tolist(), line[fits].tolist(), strict=True))
+
+    def has(self, declaration: int, line: int) -> bool:
+        return (declaration, line) in self._lines
+
+
+class _Copies:
+    """The scopes of the functions of each declaration in each tree."""
+
+    def __init__(self, module: ModuleTables, roots: I64, declarations: _Declarations) -> None:
+        scopes = module.scopes
+        known = np.flatnonzero(scopes.function != NO_FUNCTION)
+        key = roots[known] << 32 | declarations.number[scopes.function[known]]
+        order = np.argsort(key, kind="stable")
+        self._scope, self._key = known[order], key[order]
+
+    def of(self, root: int, declarations: list[int]) -> list[int]:
+        """The copies in the tree of ``root``, no more than one beyond _MAX_COPIES."""
+        found: list[int] = []
+        for declaration in declarations:
+            key = root << 32 | declaration
+            first, stop = np.searchsorted(self._key, [key, key + 1]).tolist()
+            found += self._scope[first : min(stop, first + _MAX_COPIES + 1 - len(found))].tolist()
+        return found

@@ -1,0 +1,40 @@
+"""The index of one opened module in a process that answers a few questions and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from symd.config import Limits
+from symd.index.builder import build
+from symd.index.lookup import Index
+from symd.index.module import decoded_objects
+from symd.index.partial import PartialIndex
+from symd.model.addresses import Query
+from symd.model.code import CodeObject
+from symd.model.summaries import ModuleSummary
+
+MAX_PARTIAL_QUERIES = 64
+"""Queries about one file that a partial index may answer; more need most of the file anyway."""
+
+
+class FileIndex:
+    """Partial, then whole."""
+
+    def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary, limits: Limits) -> None:
+        self._objects, self._limits = objects, limits
+        self._summary = summary
+
+    def for_queries(self, queries: Sequence[Query]) -> Index:
+        """An index that answers ``queries``."""
+        if "_whole" in vars(self) or len(queries) > MAX_PARTIAL_QUERIES:
+            return self._whole
+        return self._partial.index(queries) or self._whole
+
+    @cached_property
+    def _partial(self) -> PartialIndex:
+        return PartialIndex(self._objects, self._summary, units=True, limits=self._limits)
+
+    @cached_property
+    def _whole(self) -> Index:
+        return Index(build(decoded_objects(self._objects, self._limits), self._summary))

@@ -1,0 +1,40 @@
+"""Inlined copies of which nothing says where their code is: neither they nor what was inlined into them have a range,
+although the function around has. Their code is among that function's all the same."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.index.format import Column
+from symd.index.module_tables import ModuleTables
+from symd.model.columns import I64
+from symd.model.debug_info import NO_PARENT
+
+
+def lost_copies(module: ModuleTables, roots: I64 | None = None) -> NDArray[np.bool_]:
+    """For each scope whether it is one; ``roots`` are the functions around scopes, where they are known."""
+    parent = module.scopes.parent
+    placed = np.zeros(len(parent), np.bool_)
+    placed[module.ranges.scope] = True
+    while not placed.all():
+        around = parent[placed & (parent != NO_PARENT)]
+        if placed[around].all():
+            break
+        placed[around] = True
+    if placed.all():
+        return ~placed
+    roots = roots_of(parent) if roots is None else roots
+    lost: NDArray[np.bool_] = ~placed & placed[roots]
+    return lost
+
+
+def roots_of(parent: Column) -> I64:
+    """The function at the root of each scope's tree. Parents come before children."""
+    found = np.arange(len(parent))
+    outward = np.where(parent == NO_PARENT, found, parent)
+    while True:
+        further = outward[found]
+        if np.array_equal(further, found):
+            return found
+        found = outward[further]

@@ -1,0 +1,59 @@
+"""What happens to modules: they are added, loaded, unloaded and removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from symd.model.contexts import LoadInContext
+from symd.model.event_streams import EventStream
+from symd.model.identities import Digest
+from symd.model.summaries import ModuleRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleAdded:
+    """The module came to the store, or ("" as ``position``) was there when the watch began. ``record`` is None when it is gone
+    again."""
+
+    position: str
+    digest: Digest
+    record: ModuleRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRemoved:
+    """The module went from the store; what was loaded of it in contexts stays told."""
+
+    position: str
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class LoadBegan:
+    """A module was loaded in a context, or ("" as ``position``) was there when the watch began. The end of the load is another
+    event, also where it is known already. A module that moves is unloaded, and loaded under the same key."""
+
+    position: str
+    loaded: LoadInContext
+
+
+@dataclass(frozen=True, slots=True)
+class LoadEnded:
+    """The load, told without its segments, ended at its ``unload_time``. A load may end again, earlier than was known."""
+
+    position: str
+    loaded: LoadInContext
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """What was there is told, and what happened up to ``position``."""
+
+    position: str
+
+
+ModuleEvent = ModuleAdded | ModuleRemoved | LoadBegan | LoadEnded | CaughtUp
+"""Each has the position after which a watch goes on that has heard of it; "" while what was there is told."""
+
+ModuleWatch: TypeAlias = EventStream[ModuleEvent]

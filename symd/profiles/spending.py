@@ -1,0 +1,38 @@
+"""What one profile has cost so far: what was read of it and is kept, and what was written into it. A small file expands, and an
+answer of many frames is written wherever its address stands."""
+
+from __future__ import annotations
+
+from symd.budget import exceeded
+from symd.config import Limits
+from symd.profiles.json_text import WHERE
+
+MEMBERS_A_RECORD = 16
+"""JSON values that count as one record: what is read of a sample or a record has about as many."""
+
+
+class Spending:
+    """Of a profile of ``size`` bytes."""
+
+    def __init__(self, limits: Limits, size: int) -> None:
+        self._limits = limits
+        self._records = 0
+        self._bytes = size
+
+    def read(self, number: int = 1) -> None:
+        """``number`` more fields, samples, rows or frames are read. Raises LimitExceeded."""
+        self._records += number
+        most = self._limits.profile_records
+        if self._records > most:
+            raise exceeded("profile_records", most, f"has more than profile_records = {most} fields or samples", WHERE)
+
+    def read_json(self, text: str, begin: int, end: int) -> None:
+        """The JSON values of ``text[begin:end]`` are about to be read."""
+        self.read(1 + text.count(",", begin, end) // MEMBERS_A_RECORD)
+
+    def written(self, size: int) -> None:
+        """``size`` more bytes or letters are about to be written."""
+        self._bytes += size
+        most = self._limits.profile_size
+        if self._bytes > most:
+            raise exceeded("profile_size", most, f"takes more than profile_size = {most} bytes with its frames", WHERE)

@@ -1,0 +1,32 @@
+"""What one request may spend on the names of functions: how people write them is worked out name by name, and a module may have a
+million of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from symd.config import DEFAULT_LIMITS, Limits
+from symd.errors import LimitExceeded
+
+
+def always() -> None:
+    """Whoever asks in a process of his own waits as long as it takes."""
+
+
+class Effort:
+    """``check_wanted`` is called now and then, and raises when nobody waits for the answer any more."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, check_wanted: Callable[[], None] = always) -> None:
+        self._most = self._left = limits.spelled_letters
+        self.check_wanted = check_wanted
+
+    def spend(self, letters: int) -> None:
+        """So many letters of names were spelled out. Raises ``LimitExceeded`` and what ``check_wanted`` raises."""
+        self.check_wanted()
+        self._left -= letters
+        if self._left < 0:
+            raise LimitExceeded(
+                f"to find the functions by the names asked for, more than {self._most} letters of names would have to be spelled out",
+                hint="ask by linkage names, as `symd names` lists them; or for one code object",
+                metadata={"limit": "spelled_letters", "value": str(self._most)},
+            )

@@ -1,0 +1,119 @@
+"""Changes of an access file: one writer at a time, the whole file replaced by another, never readable to others. So a daemon that reads
+it meanwhile, and a writer beside, see all of a change or nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from symd.errors import FailedPrecondition, StoreUnavailable
+from symd.service.access_file import EXPIRES, Access, parse_access, read_text, time_text
+
+PRIVATE = 0o600
+
+
+def edit(path: Path, change: Callable[[str], str], *, create: bool = False) -> Access:
+    """Make the text of the access file what ``change`` makes of it; what it says then. A file that is not there is empty where it may
+    be created, unless a link leads to it. Raises as ``read_access``, what ``change`` raises, and StoreUnavailable where the file cannot be written."""
+    target = Path(os.path.realpath(path))
+    if path.is_symlink() and not target.exists():
+        raise FailedPrecondition(
+            f"it is a symbolic link to {target}, which is not there", where=str(path), hint="name the file itself"
+        )
+    with _locked(target.parent):
+        before = "" if create and not target.exists() else read_text(target)
+        after = change(before)
+        access = parse_access(after, path)
+        _replace(target, after)
+    return access
+
+
+def added(text: str, line: str) -> str:
+    """The text with another line."""
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{line}{chr(10)}"
+
+
+def without(text: str, name: str) -> str:
+    """The text without the lines of ``name``. Raises FailedPrecondition where there is none."""
+    numbers = _lines_of(text, name)
+    return "".join(line for number, line in enumerate(text.splitlines(keepends=True)) if number not in numbers)
+
+
+def without_older(text: str, name: str) -> str:
+    """The text without the tokens of ``name`` but the newest, which is the last one."""
+    older = _tokens_of(text, name)[:-1]
+    return "".join(line for number, line in enumerate(text.splitlines(keepends=True)) if number not in older)
+
+
+def ending(text: str, name: str, until: datetime) -> str:
+    """The text, in which the tokens of ``name`` expire at ``until``, or earlier where they did."""
+    tokens = _tokens_of(text, name)
+    lines = text.splitlines(keepends=True)
+    return "".join(_until(line, until) if number in tokens else line for number, line in enumerate(lines))
+
+
+def _lines_of(text: str, name: str) -> list[int]:
+    found = [number for number, words in enumerate(map(_words, text.splitlines())) if words[:1] == [name]]
+    if not found:
+        raise FailedPrecondition(f"nobody is called {name!r}", hint="symd token --list has the names")
+    return found
+
+
+def _tokens_of(text: str, name: str) -> list[int]:
+    lines = text.splitlines()
+    tokens = [number for number in _lines_of(text, name) if _words(lines[number])[2] != "certificate"]
+    if not tokens:
+        raise FailedPrecondition(f"{name!r} has no token, but a certificate", hint="symd token --list has the kinds")
+    return tokens
+
+
+def _words(line: str) -> list[str]:
+    return line.partition("#")[0].split()
+
+
+def _until(line: str, until: datetime) -> str:
+    """A line with the time when it expires, unless it has an earlier one."""
+    content, mark, comment = line.rstrip("\n").partition("#")
+    words = content.split()
+    if len(words) == 4 and datetime.fromisoformat(words[3].removeprefix(EXPIRES)) <= until:
+        return line
+    return " ".join([*words[:3], f"{EXPIRES}{time_text(until)}", *([mark + comment] if mark else [])]) + "\n"
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Under a lock on the folder: one on the file would be lost with the file."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise FailedPrecondition(f"the folder cannot be used: {error.strerror}", where=str(folder)) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put a file of this text in the place of the old one, with its mode."""
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        mode = path.stat().st_mode & 0o777 if path.exists() else PRIVATE
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "w", encoding="utf-8") as stream:  # noqa: PTH123 - of a descriptor
+            os.fchmod(stream.fileno(), mode)
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StoreUnavailable(
+            f"cannot write the file: {reason}", where=str(path), hint="choose another --access"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,185 @@
+"""Connections over TCP: whoever reaches the port may open one, so those on which nobody has been let in yet are few and live
+briefly, and one client has no more than its share. Strangers cannot keep users out by connecting.
+
+gRPC closes no single connection and names none before a call comes. So the process's own sockets are looked through (proc(5),
+/proc/self/fd): one whose other end has made no call that was let in is shut down, and gRPC sees that it has ended. Where there
+is no such folder, gRPC's own bounds are all there is."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from symd.config import Limits
+from symd.errors import Busy
+from symd.service.peer_names import Remote, remote, tcp_remote
+from symd.service.quiet_log import QuietLog
+
+PERIOD: Final = 0.1
+"""Seconds between two looks."""
+_OPEN: Final = "/proc/self/fd"
+
+
+class Seen(NamedTuple):
+    """A connection: its descriptor, the port here, where it comes from, and since when it is known (time.monotonic)."""
+
+    descriptor: int
+    port: int
+    remote: Remote
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class _LetIn:
+    client: str
+    remote: Remote | None
+
+
+class Connections:
+    """To be told of calls on one event loop; looks from a thread of its own, while it watches a port."""
+
+    def __init__(self, limits: Limits, closings: QuietLog) -> None:
+        self._limits = limits
+        self._closings = closings
+        self._let_in: dict[str, _LetIn] = {}
+        """By the peer as gRPC names it."""
+        self._known: set[str] = set()
+        """Peers that are let in nowhere and may stay all the same, as long as they are not too many."""
+        self._count: Counter[str] = Counter()
+        self._seen: dict[int, Seen] = {}
+        """By inode."""
+        self._ports: set[int] = set()
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    def let_in(self, peer: str, client: str) -> None:
+        """Note that a call of ``client`` may be made ("": nobody by name). Raises ``Busy`` where that is one connection too
+        many."""
+        if peer in self._let_in:
+            return
+        where = tcp_remote(peer)
+        name = client or (where.address if where is not None else peer)
+        most = self._limits.client_connections
+        with self._lock:
+            if self._count[name] >= most:
+                raise Busy(
+                    f"{name} has {most} connections already",
+                    hint="close some, or use one for several calls; client_connections may be raised where the daemon is started",
+                    metadata={"limit": "client_connections", "value": str(most)},
+                )
+            self._count[name] += 1
+            self._let_in[peer] = _LetIn(name, where)
+
+    def let_stay(self, peer: str) -> None:
+        """Note a call that everybody may make: its connection is not closed for its age."""
+        if peer not in self._known and peer not in self._let_in:
+            with self._lock:
+                self._known.add(peer)
+
+    @contextmanager
+    def watching(self, port: int) -> Iterator[None]:
+        """Bound the connections to a port of this machine while it lasts."""
+        first = not self._ports
+        self._ports.add(port)
+        if first:
+            self._over.clear()
+            threading.Thread(target=self._watch, args=(self._over,), name="symd-connections", daemon=True).start()
+        try:
+            yield
+        finally:
+            self._ports.discard(port)
+            if not self._ports:
+                self._over.set()
+                self._over = threading.Event()
+
+    def _watch(self, over: threading.Event) -> None:
+        while not over.wait(PERIOD):
+            self._look(time.monotonic())
+
+    def _look(self, now: float) -> None:
+        with self._lock:
+            before = dict(self._let_in)
+            known = set(self._known)
+        self._seen = {inode: seen for inode, seen in _sockets(self._seen, now) if seen.port in self._ports}
+        live = {seen.remote for seen in self._seen.values()}
+        with self._lock:
+            for peer, entry in before.items():
+                if entry.remote not in live:
+                    self._leave(peer, entry)
+            self._known -= {peer for peer in known if tcp_remote(peer) not in live}
+        own = {entry.remote for entry in before.values()}
+        strangers = [seen for seen in self._seen.values() if seen.remote not in own]
+        staying = {tcp_remote(peer) for peer in known}
+        for seen in _too_many(strangers, self._limits.unknown_connections):
+            self._close(seen, "unknown_connections")
+            strangers.remove(seen)
+        for seen in strangers:
+            if now - seen.since > self._limits.unknown_seconds and seen.remote not in staying:
+                self._close(seen, "unknown_seconds")
+
+    def _leave(self, peer: str, entry: _LetIn) -> None:
+        del self._let_in[peer]
+        self._count[entry.client] -= 1
+        if not self._count[entry.client]:
+            del self._count[entry.client]
+
+    def _close(self, seen: Seen, limit: str) -> None:
+        self._closings.warn(f"nobody was let in on that of {seen.remote.address} ({limit})")
+        with suppress(OSError), _borrowed(seen.descriptor) as connection:
+            if remote(connection.getpeername()) == seen.remote:
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+def _too_many(strangers: Iterable[Seen], most: int) -> list[Seen]:
+    """What is to be closed so that ``most`` are left: always the oldest of the address that has the most."""
+    by_address: defaultdict[str, list[Seen]] = defaultdict(list)
+    for seen in strangers:
+        by_address[seen.remote.address].append(seen)
+    for each in by_address.values():
+        each.sort(key=lambda seen: seen.since, reverse=True)
+    excess = sum(map(len, by_address.values())) - most
+    closed = []
+    for _ in range(excess):
+        longest = max(by_address.values(), key=len)
+        closed.append(longest.pop())
+    return closed
+
+
+def _sockets(before: dict[int, Seen], now: float) -> Iterator[tuple[int, Seen]]:
+    """The connections over TCP that this process has open, by inode."""
+    try:
+        numbers = [int(name) for name in os.listdir(_OPEN)]  # noqa: PTH208 - a path for each would be made
+    except OSError:
+        return
+    for number in numbers:
+        with suppress(OSError):  # closed meanwhile, or none of TCP
+            status = os.fstat(number)
+            if not stat.S_ISSOCK(status.st_mode):
+                continue
+            known = before.get(status.st_ino)
+            if known is not None and known.descriptor == number:
+                yield status.st_ino, known
+                continue
+            with _borrowed(number) as connection:
+                if connection.family in (socket.AF_INET, socket.AF_INET6):
+                    where = remote(connection.getpeername())
+                    yield status.st_ino, Seen(number, connection.getsockname()[1], where, now)
+
+
+@contextmanager
+def _borrowed(descriptor: int) -> Iterator[socket.socket]:
+    """A socket that somebody else closes. A descriptor of one's own would be closed here, and if the number had become that of a
+    database's file meanwhile, that would let go of the locks on it (fcntl(2))."""
+    borrowed = socket.socket(fileno=descriptor)
+    try:
+        yield borrowed
+    finally:
+        borrowed.detach()

@@ -1,0 +1,32 @@
+"""Bytes of a request to its message. Were gRPC to read them, invalid bytes would be a traceback in the log and the status
+INTERNAL."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from symd.errors import Malformed
+
+M = TypeVar("M", bound=Message)
+
+MAX_REQUEST = 64 << 20
+"""The largest request message, bytes."""
+AT_ONCE_BYTES = 4096
+"""What is larger is not read on the event loop, where nothing may take long."""
+
+
+def parsed(kind: type[M], data: bytes, what: str) -> M:
+    """The message. Raises ``Malformed``, which calls it ``what``."""
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise Malformed(f"not a {what}: {error}", where="the request") from None
+
+
+def parsed_at_once(kind: type[M], data: bytes, what: str) -> M:
+    """The same on the event loop, for a message that is never large. Raises ``Malformed``."""
+    if len(data) > AT_ONCE_BYTES:
+        raise Malformed(f"a {what} of {len(data)} bytes, at most {AT_ONCE_BYTES} are read", where="the request")
+    return parsed(kind, data, what)

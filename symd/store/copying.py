@@ -1,0 +1,113 @@
+"""A copy of a store, made while daemons use it: what was acknowledged before the copy began is in it, with labels, aliases and
+contexts.
+
+The catalogue comes first, as one snapshot, then the files that it names. The other way round a module that is added meanwhile would
+have a row and no file, and a start would drop it. Indexes are not copied: they are made again from the modules."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from symd.config import Limits
+from symd.errors import InvalidInput
+from symd.model.identities import Digest
+from symd.store.catalogue import existing, newest, translated
+from symd.store.files import disk, make_folder, open_file, sync_folder
+from symd.store.ownership import check_owner
+from symd.store.paths import StorePaths
+from symd.store.store import Store
+
+PIECE: Final = 1 << 20
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_UNBOUNDED: Final = Limits(store_size=1 << 60)
+"""A copy holds what the store holds, whatever the store's daemons are told."""
+
+
+@dataclass(slots=True)
+class Copied:
+    """What a copy holds; ``damaged`` are the modules that are not in it, because their files had other bytes than their names say."""
+
+    modules: int = 0
+    module_bytes: int = 0
+    damaged: list[Digest] = field(default_factory=list)
+
+
+def copy(root: Path, target: Path) -> Copied:
+    """Copy the store in the folder ``root`` to the folder ``target``, which must not be there or be empty.
+
+    Raises ``InvalidInput`` where there is no store, or something at ``target``; ``FailedPrecondition`` for another user's store,
+    ``DataLoss`` for a damaged catalogue and ``StoreUnavailable``."""
+    source = StorePaths(root)
+    with disk(root):
+        check_owner(root)
+        source.check_store()
+    with disk(target):
+        _check_target(root, target)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}.", dir=target.parent))
+        try:
+            done = _copied(source, partial)
+            partial.replace(target)
+            sync_folder(target.parent)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)  # it is gone where it has become the copy
+    return done
+
+
+def _check_target(root: Path, target: Path) -> None:
+    if target.is_symlink() or (target.exists() and not _is_empty(target)):
+        raise InvalidInput("there is something already", where=str(target), hint="give a folder that is not there")
+    if target.resolve().is_relative_to(root.resolve()):
+        raise InvalidInput("the copy would lie in the store", where=str(target), hint="give a folder outside of it")
+
+
+def _copied(source: StorePaths, folder: Path) -> Copied:
+    """Copy into a folder that nobody takes for a store before it is whole."""
+    copied, done = StorePaths(folder), Copied()
+    copied.create(durable=True)
+    for digest in _copy_catalogue(newest(source.root), folder / "catalogue.sqlite"):
+        _copy_module(source.module(digest), copied.module(digest), digest, done)
+    with Store(folder, _UNBOUNDED) as store:  # rows of modules that were removed meanwhile, and of indexes, are dropped
+        store.module_log.begin_anew()
+    return done
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+def _copy_catalogue(path: Path, target: Path) -> list[Digest]:
+    """The digests of the modules in the snapshot."""
+    os.close(os.open(target, _NEW, 0o600))
+    with translated(path), closing(existing(path)) as before, closing(sqlite3.connect(target)) as after:
+        before.backup(after)  # in one step: one that pauses begins again whenever somebody writes
+        return [Digest(digest) for (digest,) in after.execute("SELECT sha256 FROM modules ORDER BY sha256")]
+
+
+def _copy_module(path: Path, target: Path, digest: Digest, done: Copied) -> None:
+    """Copy a module's file and check it on the way. One that is gone was removed meanwhile."""
+    try:
+        source = os.fdopen(open_file(path), "rb")
+    except FileNotFoundError:
+        return
+    make_folder(target.parent)
+    digester, size = hashlib.sha256(), 0
+    with source, os.fdopen(os.open(target, _NEW, 0o600), "wb") as into:
+        while piece := source.read(PIECE):
+            digester.update(piece)
+            size += into.write(piece)
+        into.flush()
+        os.fsync(into.fileno())
+    if digester.hexdigest() != digest:
+        target.unlink()
+        done.damaged.append(digest)
+        return
+    done.modules += 1
+    done.module_bytes += size

@@ -1,0 +1,54 @@
+"""Word of modules that this process evicted: a line of the log for each, sums, and those who listen are told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from symd.config import Limits
+from symd.store.catalogue import Eviction
+from symd.store.eviction import Evicted
+from symd.store.soundness import LAST_SECOND
+
+log = logging.getLogger("symd.store")
+
+Tell = Callable[[Eviction], None]
+"""Told of each module that was evicted, from several threads. It must not raise."""
+
+
+class Sums(NamedTuple):
+    """What was evicted since the process began: modules, and the bytes of them and their indexes."""
+
+    modules: int = 0
+    bytes: int = 0
+
+
+class Evictions:
+    """Safe to use from several threads: evictions happen one at a time."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._listeners: list[Tell] = []
+        self.sums = Sums()
+
+    def listen(self, tell: Tell) -> None:
+        """Call ``tell`` from now on."""
+        self._listeners.append(tell)
+
+    def tell(self, evicted: Evicted) -> None:
+        """Say what went, and why."""
+        for each in evicted.evictions:
+            log.warning(
+                "evicted modules/%s: %d bytes, used last at %s; %d bytes were to come in, and store_size is %d",
+                each.digest, each.size, moment(each.used), evicted.needed, self._limits.store_size,
+            )  # fmt: skip
+            self.sums = Sums(self.sums.modules + 1, self.sums.bytes + each.size)
+            for tell in self._listeners:
+                tell(each)
+
+
+def moment(seconds: float) -> str:
+    """Seconds since the epoch as people write them, in UTC."""
+    return datetime.fromtimestamp(min(max(seconds, 0), LAST_SECOND), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

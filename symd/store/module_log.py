@@ -1,0 +1,176 @@
+"""The log of modules: which was added, removed, loaded and unloaded, in one order for all processes that share the store.
+
+It is the table ``changes`` of the catalogue. Who follows it keeps a position, reads what comes after it, and waits for the bell,
+so that nothing is kept in memory for those who are slow. The log remembers ``Limits.module_events`` entries; a catalogue that is made
+anew begins another log, in which positions of the one before mean nothing."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+import weakref
+from typing import Any, NamedTuple
+
+from symd.config import Limits
+from symd.errors import BadQuery, PositionLost
+from symd.model.identities import Digest
+from symd.store.catalogue import Catalogue, WrongValue, digest_of_row, typed
+
+ADDED, REMOVED, LOADED, UNLOADED = "added", "removed", "loaded", "unloaded"
+KINDS = (ADDED, REMOVED, LOADED, UNLOADED)
+_ID = "SELECT id FROM module_log"
+_LAST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changes'"
+_FIRST = "SELECT min(sequence) FROM changes"
+_AFTER = "SELECT sequence, kind, sha256, load, time FROM changes WHERE sequence > ? ORDER BY sequence LIMIT ?"
+_ADDED = f"SELECT sha256 FROM changes WHERE sequence > ? AND kind = '{ADDED}'"  # noqa: S608 - a constant
+_POSITION = re.compile(r"([0-9a-f]{16})-([0-9]{1,18})", re.ASCII)
+
+
+class Position(NamedTuple):
+    """A place in the log with that id: after the entry ``sequence``."""
+
+    log: str
+    sequence: int
+
+    def __str__(self) -> str:
+        return f"{self.log}-{self.sequence}"
+
+    @classmethod
+    def parsed(cls, text: str) -> Position:
+        """Raises ``BadQuery``."""
+        found = _POSITION.fullmatch(text)
+        if not found:
+            raise BadQuery(
+                f"{text[:80]!r} is no position", hint="give one as a watch told it, or none to begin with what is there"
+            )
+        return cls(found[1], int(found[2]))
+
+
+class LogEntry(NamedTuple):
+    """What happened to a module. ``load`` is the number of the load that began or ended, ``time`` that of the end, in nanoseconds of
+    the context's clock."""
+
+    sequence: int
+    kind: str
+    digest: Digest
+    load: int | None
+    time: int | None
+
+
+class ModuleLog:
+    """The log in one catalogue. Safe to use from several threads."""
+
+    def __init__(self, catalogue: Catalogue, limits: Limits) -> None:
+        self._catalogue = catalogue
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._bells: weakref.WeakSet[Bell] = weakref.WeakSet()
+
+    def end(self) -> Position:
+        """The position after everything that has happened."""
+        with self._catalogue.reading() as connection:
+            return Position(_id(connection), _last(connection))
+
+    def after(self, position: Position, limit: int) -> list[LogEntry]:
+        """Up to ``limit`` entries that come after ``position``. Raises ``PositionLost`` where some of them are forgotten."""
+        with self._catalogue.reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                self._check(connection, position)
+                return [_entry(row) for row in connection.execute(_AFTER, (position.sequence, limit)).fetchall()]
+            finally:
+                connection.execute("COMMIT")
+
+    def added_after(self, position: Position) -> set[Digest]:
+        """The modules that were added after ``position``, as far as that is remembered."""
+        with self._catalogue.reading() as connection:
+            return {digest_of_row(value) for (value,) in connection.execute(_ADDED, (position.sequence,))}
+
+    def is_added_after(self, digest: Digest, position: Position) -> bool:
+        """Whether a module was added after ``position``, as far as that is remembered."""
+        with self._catalogue.reading() as connection:
+            return connection.execute(f"{_ADDED} AND sha256 = ?", (position.sequence, digest)).fetchone() is not None
+
+    def begin_anew(self) -> None:
+        """Give the log another id: from here on other things happen than in the store that this one is a copy of."""
+        with self._catalogue.writing() as connection:
+            connection.execute("UPDATE module_log SET id = lower(hex(randomblob(8)))")
+
+    def listen(self) -> Bell:
+        """A bell that rings at everything that is told from now on, until it is closed."""
+        bell = Bell()
+        with self._lock:
+            self._bells.add(bell)
+        return bell
+
+    def ring(self) -> None:
+        """Wake all who wait: there may be something new. From any thread."""
+        for bell in self._all():
+            bell.ring()
+
+    def close(self) -> None:
+        """Close every bell."""
+        for bell in self._all():
+            bell.close()
+
+    def _all(self) -> tuple[Bell, ...]:
+        with self._lock:
+            return tuple(self._bells)
+
+    def _check(self, connection: sqlite3.Connection, position: Position) -> None:
+        metadata = {"position": str(position)}
+        hint = "watch again without a position: what is there now is told first"
+        last = _last(connection)
+        if position.log != _id(connection) or position.sequence > last:
+            raise PositionLost(
+                "the position is of another store, or of this one before it was made anew", hint=hint, metadata=metadata
+            )
+        first = connection.execute(_FIRST).fetchone()[0]
+        if position.sequence < (last if first is None else first - 1):
+            kept = self._limits.module_events
+            raise PositionLost(
+                f"more than {kept} modules were added, removed, loaded and unloaded since that position",
+                hint=f"{hint}; module_events may be raised where the daemon is started",
+                metadata={**metadata, "limit": "module_events", "value": str(kept)},
+            )
+
+
+class Bell:
+    """Wakes one who follows the log."""
+
+    def __init__(self) -> None:
+        self._rung = threading.Event()
+        self._closed = False
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    def wait(self) -> bool:
+        """Sleep until it has rung since the last call; False when it was closed."""
+        self._rung.wait()
+        self._rung.clear()
+        return not self._closed
+
+    def close(self) -> None:
+        """Ring no more; whoever waits is woken. From any thread, any number of times."""
+        self._closed = True
+        self._rung.set()
+
+
+def _id(connection: sqlite3.Connection) -> str:
+    return str(typed(connection.execute(_ID).fetchone() or (None,), str)[0])
+
+
+def _last(connection: sqlite3.Connection) -> int:
+    return int(typed(connection.execute(_LAST).fetchone(), int)[0])
+
+
+def _entry(row: tuple[Any, ...]) -> LogEntry:
+    sequence, kind, digest, load, time = row
+    if kind not in KINDS or not all(each is None or isinstance(each, int) for each in (load, time)):
+        raise WrongValue(f"an entry of the log of modules is of the kind {ascii(kind)[:40]}")
+    return LogEntry(sequence, kind, digest_of_row(digest), load, time)

@@ -1,0 +1,203 @@
+"""What stands in a store's folder, told from its names and kinds alone: files of modules and of indexes, and what symd did not put
+there or cannot use.
+
+Nothing is opened, so that no FIFO, no device and no huge file can hold up who looks."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from symd.errors import FailedPrecondition
+from symd.model.identities import Digest, is_digest
+from symd.store.paths import StorePaths
+
+_KEPT = re.compile(r"catalogue(?:-[1-9][0-9]{0,8})?\.sqlite(?:-wal|-shm|-journal)?|catalogue\.lock")
+_FRESH = re.compile(r"catalogue\.fresh(?:-wal|-shm|-journal)?")
+_SHARD = re.compile(r"[0-9a-f]{2}")
+_VERSION = re.compile(r"[1-9][0-9]{0,8}")
+_INCOMING = re.compile(r"incoming-.+")
+_OF_THE_SYSTEM = frozenset({"lost+found"})
+_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISREG, "a file"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+class Misplaced(NamedTuple):
+    """Something in a place where symd would look for something else, or that it may not read."""
+
+    path: Path
+    problem: str
+    mode: int | None
+    """The mode with which it can be used; None where it cannot."""
+
+
+@dataclass(slots=True)
+class Tree:
+    """What is there: bytes of each module's file and of each index's, and what does not belong."""
+
+    modules: dict[Digest, int] = field(default_factory=dict)
+    indexes: dict[tuple[Digest, int], int] = field(default_factory=dict)
+    misplaced: list[Misplaced] = field(default_factory=list)
+    unknown: list[Path] = field(default_factory=list)
+    """Files and folders with names that symd gives to nothing. They are left alone."""
+    hidden: set[Path] = field(default_factory=set)
+    """Folders that cannot be listed, and files that cannot be read."""
+
+
+def look(paths: StorePaths) -> Tree:
+    """What stands there now. Raises OSError where the store's own folder cannot be listed."""
+    return _Looking(paths).seen()
+
+
+def check_links(paths: StorePaths) -> None:
+    """Raises ``FailedPrecondition`` where a folder of the store, or its catalogue, is a link: files are renamed from one folder into
+    another, and whoever may write where the link leads may change the store. Raises OSError."""
+    names = {folder.name for folder in paths.folders}
+    with os.scandir(paths.root) as found:
+        links = [Path(entry) for entry in found if entry.is_symlink()]
+    for link in links:
+        if link.name in names or _KEPT.fullmatch(link.name):
+            raise FailedPrecondition(
+                f"it is a symbolic link to {link.readlink()}",
+                where=str(link),
+                hint="move what it leads to into its place, or choose with --store the folder in which everything is to stand",
+            )
+
+
+def check_no_others(paths: StorePaths) -> None:
+    """Raises ``FailedPrecondition`` where the folder has neither a catalogue nor modules, and something else: a start would take files
+    of others for its own. Raises OSError."""
+    try:
+        with os.scandir(paths.root) as found:
+            entries = list(found)
+    except FileNotFoundError:
+        return
+    if any(_KEPT.fullmatch(entry.name) for entry in entries) or _has_shards(paths.modules):
+        return
+    own = {folder.name for folder in paths.folders} | _OF_THE_SYSTEM
+    others = sorted(entry.name for entry in entries if entry.name not in own or entry.is_file(follow_symlinks=False))
+    if others:
+        raise FailedPrecondition(
+            f"the folder is no store, and has something in it: {ascii(others[0])[1:-1]}",
+            where=str(paths.root),
+            hint="choose with --store an empty folder, or one that is not there yet",
+        )
+
+
+def _has_shards(modules: Path) -> bool:
+    try:
+        with os.scandir(modules) as found:
+            return any(_SHARD.fullmatch(entry.name) for entry in found)
+    except OSError:
+        return False
+
+
+class _Looking:
+    """One look at a store's folder."""
+
+    def __init__(self, paths: StorePaths) -> None:
+        self._paths = paths
+        self._owner = paths.root.stat().st_uid
+        self._tree = Tree()
+
+    def seen(self) -> Tree:
+        self._root()
+        self._modules()
+        self._indexes()
+        for entry in self._listed(self._paths.incoming):
+            if _INCOMING.fullmatch(entry.name):
+                self._size(entry, stat.S_ISREG)
+            else:
+                self._tree.unknown.append(Path(entry.path))
+        return self._tree
+
+    def _root(self) -> None:
+        folders = {folder.name for folder in self._paths.folders}
+        with os.scandir(self._paths.root) as found:
+            for entry in found:
+                if entry.name in folders:
+                    self._size(entry, stat.S_ISDIR)
+                elif _KEPT.fullmatch(entry.name) or _FRESH.fullmatch(entry.name):
+                    self._size(entry, stat.S_ISREG, stat.S_IRUSR | stat.S_IWUSR)
+                elif entry.name not in _OF_THE_SYSTEM:
+                    self._tree.unknown.append(Path(entry.path))
+
+    def _modules(self) -> None:
+        for shard in self._folders(self._paths.modules, _SHARD):
+            for entry in self._listed(shard):
+                digest = entry.name
+                if not is_digest(digest) or digest[:2] != shard.name:
+                    self._tree.unknown.append(Path(entry.path))
+                elif (size := self._size(entry, stat.S_ISREG)) is not None:
+                    self._tree.modules[digest] = size
+
+    def _indexes(self) -> None:
+        for version in self._folders(self._paths.index_files, _VERSION):
+            for shard in self._folders(version, _SHARD):
+                for entry in self._listed(shard):
+                    self._index(entry, int(version.name), shard.name)
+
+    def _index(self, entry: os.DirEntry[str], version: int, shard: str) -> None:
+        digest, dot, ending = entry.name.partition(".")
+        if not is_digest(digest) or digest[:2] != shard or dot + ending != ".idx":
+            self._tree.unknown.append(Path(entry.path))
+        elif (size := self._size(entry, stat.S_ISREG)) is not None:
+            self._tree.indexes[digest, version] = size
+
+    def _folders(self, folder: Path, names: re.Pattern[str]) -> Iterator[Path]:
+        """The folders in ``folder`` that have such names."""
+        for entry in self._listed(folder):
+            if not names.fullmatch(entry.name):
+                self._tree.unknown.append(Path(entry.path))
+            elif self._size(entry, stat.S_ISDIR) is not None:
+                yield Path(entry.path)
+
+    def _listed(self, folder: Path) -> list[os.DirEntry[str]]:
+        """What is in a folder; nothing where it is none, or nobody may look."""
+        try:
+            with os.scandir(folder) as found:
+                return list(found)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError:
+            self._tree.hidden.add(folder)
+            return []
+
+    def _size(self, entry: os.DirEntry[str], expected: Callable[[int], bool], needed: int = stat.S_IRUSR) -> int | None:
+        """The bytes of what is as expected; anything else is misplaced, and what is gone is nothing. ``needed``: what a file's
+        owner must be allowed."""
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        mode = stat.S_IMODE(status.st_mode)
+        if not expected(status.st_mode):
+            kind = next((words for test, words in _KINDS if test(status.st_mode)), "of no known kind")
+            wanted = "a folder" if expected is stat.S_ISDIR else "a file"
+            self._misplaced(entry, f"is {kind} where {wanted} belongs", None)
+            return None
+        if status.st_uid != self._owner:
+            if not os.access(entry.path, os.R_OK):
+                self._misplaced(entry, f"belongs to user {status.st_uid} and cannot be read (mode {mode:04o})", None)
+                self._tree.hidden.add(Path(entry.path))
+                return None
+            return status.st_size
+        needed = stat.S_IRWXU if expected is stat.S_ISDIR else needed
+        if mode & needed != needed:
+            self._misplaced(entry, f"has the mode {mode:04o}, with which it cannot be used", mode | needed)
+        return status.st_size
+
+    def _misplaced(self, entry: os.DirEntry[str], problem: str, mode: int | None) -> None:
+        self._tree.misplaced.append(Misplaced(Path(entry.path), problem, mode))

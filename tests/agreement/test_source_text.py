@@ -1,0 +1,220 @@
+"""Every EXACT and INFERRED answer about every sample is true by its source text, and where LLVM repeats what is not, symd
+says that the debug data contradicts itself."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from symd import containers
+from symd.config import Limits
+from symd.model.addresses import ByKernel, KernelOffset
+from symd.model.answers import Frame, Reason
+from symd.model.breakpoints import Refusal, SourceLine
+from symd.query.breakpoints import locate
+from symd.query.symbolize import symbolize
+from symd.query.variables import NOBODYS, variables, visible_in
+from tests import tools
+from tests.agreement import source_text
+from tests.agreement.source_text import (
+    ROOMS,
+    SAMPLES,
+    STEPS,
+    SourceText,
+    Tally,
+    answers,
+    judged,
+    sample_index,
+    sample_names,
+)
+
+EVERY = [(room, name) for room in ROOMS for name in sample_names(room)]
+SOUND = [(room, name) for room, name in EVERY if room != "kernels" or name.endswith(".spv")]
+RAYCAST = ("kernels", "raycast/dg2-opt.dbg")
+FILE = "/tmp/symd-opencl/raycast.cl"
+
+
+def tally(room: str, name: str, *, as_written: bool = False) -> Tally:
+    found = sample_index(room, name)
+    if found is None:
+        pytest.skip("is no module by itself")
+    counted = Tally()
+    for answer in answers(found.read(as_written=as_written), STEPS[room]):
+        counted.add(answer)
+    return counted
+
+
+INLINING_UNSAID = [(room, name) for room, name in EVERY if room == "cuda" and name.startswith("clang/")]
+"""clang's PTX with -gline-tables-only says no inlined calls: the kernel has its callees' lines, and nothing in the cubin tells them
+from its own (docs/contradictions.md)."""
+
+
+@pytest.mark.parametrize(("room", "name"), [each for each in EVERY if each not in INLINING_UNSAID])
+def test_every_line_stands_in_the_function_that_its_frame_names(room: str, name: str) -> None:
+    assert not +tally(room, name).wrong
+
+
+@pytest.mark.parametrize(("room", "name"), INLINING_UNSAID)
+def test_lines_of_inlined_calls_that_nothing_tells_are_the_kernels(room: str, name: str) -> None:
+    counted = tally(room, name)
+    assert set(+counted.wrong) == {("_Z5normsPfPKfi", 7), ("_Z5normsPfPKfi", 12)}
+    assert counted.counts["judged"] > 20
+
+
+@pytest.mark.parametrize(("room", "name"), SOUND)
+def test_sound_debug_data_is_never_doubted(room: str, name: str) -> None:
+    found = sample_index(room, name)
+    if found is None:
+        pytest.skip("is no module by itself")
+    assert not len(found.columns.written_range)
+    assert not [note for item in found.summary.objects for note in item.notes if "contradict" in note]
+
+
+def test_what_is_written_is_judged_too() -> None:
+    """The judge sees what is wrong: LLVM answers so."""
+    assert tally(*RAYCAST, as_written=True).wrong["length_squared", 16] == 4
+    assert +tally("kernels", "raycast/dg2-opt.zebin", as_written=True).wrong
+    assert +tally("kernels", "raycast/driver-l0-igc2-dg2-opt.debug-zebin", as_written=True).wrong
+    assert sum(tally(room, name).counts["judged"] for room, name in EVERY[:20]) > 5000
+
+
+def raycast(offset: int, *, as_written: bool = False) -> tuple[Reason, list[tuple[str | None, int, bool]]]:
+    found = sample_index(*RAYCAST)
+    assert found is not None
+    query = ByKernel("raycast", KernelOffset(offset))
+    answer = symbolize(found.read(as_written=as_written), [query])[0]
+    assert symbolize(found, [query])[0] == found.answer(query)
+    assert answer.kernel == "raycast"
+    return answer.reason, [(frame.function, frame.line, frame.inlined) for frame in answer.frames]
+
+
+def test_a_kernel_whose_callee_claims_its_code() -> None:
+    """The table of docs/contradictions.md."""
+    assert raycast(0x20) == (Reason.EXACT, [("raycast", 19, False)])
+    assert raycast(0x100) == (Reason.CONTRADICTORY, [])
+    assert raycast(0x368) == (Reason.CONTRADICTORY, [("length_squared", 0, True), ("raycast", 24, False)])
+    assert raycast(0x510) == (Reason.INFERRED, [("distance_to", 12, False)])
+    assert raycast(0x610) == (Reason.EXACT, [("length_squared", 6, True), ("distance_to", 14, False)])
+    assert raycast(0x100, as_written=True) == (Reason.EXACT, [("distance_to", 16, False)])
+    assert raycast(0x368, as_written=True) == (Reason.EXACT, [("length_squared", 16, True), ("raycast", 24, False)])
+    assert raycast(0x510, as_written=True) == (Reason.EXACT, [(None, 12, False)])
+    assert raycast(0x610, as_written=True) == raycast(0x610)
+
+
+def test_its_notes_say_where_and_what_wrote_it() -> None:
+    found = sample_index(*RAYCAST)
+    assert found is not None
+    (note,) = (note for item in found.summary.objects for note in item.notes if "contradict" in note)
+    assert ".text+0x60..0x610" in note
+    assert "1200 bytes CONTRADICTORY, 360 bytes INFERRED" in note
+    assert "Intel's graphics compiler, generation 1" in note
+
+
+def test_no_breakpoint_where_a_line_is_doubted() -> None:
+    found = sample_index(*RAYCAST)
+    assert found is not None
+    answer = locate(found, SourceLine("raycast.cl", 16))
+    assert (answer.refusal, answer.locations) == (Refusal.CONTRADICTORY, ())
+    assert [each.section_offset for each in locate(found, SourceLine("raycast.cl", 12)).locations] == [0x510]
+    assert [
+        each.section_offset for each in locate(found.read(as_written=True), SourceLine("raycast.cl", 16)).locations
+    ] == [0x60]
+
+
+TEXT = """\
+#define MAKE(NAME) \\
+    float NAME(float x) { return x; }
+// int commented(int x) { }
+static int one(int a)
+{
+    return a ? '}' : "{"[0];
+}
+
+MAKE(made)
+
+template <typename T> struct Box {
+    T low;
+    Box(T a) : low(a) {}
+    T get() const { return low; }
+    auto twice() { auto f = [&](T x) { return x * 2; };
+        return f(low); }
+};
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "lines"),
+    [
+        ("one", {4, 5, 6, 7}),
+        ("made", {9}),
+        ("Box<int>", {13}),
+        ("get", {14}),
+        ("_ZNK3BoxIiE3getEv", {14}),
+        ("twice", {15, 16}),
+        ("operator()", {15}),
+    ],
+)
+def test_the_judge_knows_where_functions_stand(function: str, lines: set[int]) -> None:
+    texts = {"a.cl": SourceText(TEXT)}
+    frames = {line: Frame(function, None, "/src/a.cl", line, 0, inlined=False) for line in range(1, 18)}
+    assert {line for line, frame in frames.items() if judged(frame, texts)} == lines
+    assert judged(frames[1]._replace(function="unheard_of"), texts) is None
+    assert judged(frames[1]._replace(file="b.cl"), texts) is None
+    assert source_text.simple_name("fill<float, 3>") == "fill"
+
+
+def calls(spirv: Path) -> set[tuple[str, str, int]]:
+    """(caller, callee, line) of every call in a SPIR-V module: the chains that inlining can make."""
+    text = tools.output(tools.require("spirv-dis"), "--raw-id", "--no-color", spirv)
+    names = dict(re.findall(r"OpName (%\d+) \"([^\"]*)\"", text)) | dict(
+        re.findall(r"OpEntryPoint Kernel (%\d+) \"([^\"]*)\"", text)
+    )
+    found, caller, line = set(), "", 0
+    for each in text.splitlines():
+        if begins := re.search(r"(%\d+) = OpFunction ", each):
+            caller = names.get(begins[1], "")
+        elif place := re.search(r"OpLine %\d+ (\d+) ", each):
+            line = int(place[1])
+        elif called := re.search(r"OpFunctionCall %\d+ (%\d+)", each):
+            found.add((caller, names.get(called[1], ""), line))
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in sample_names("kernels") if "opt" in name and name.endswith(("dbg", "zebin"))]
+)
+def test_inferred_chains_are_calls_of_the_source_program(name: str) -> None:
+    """What was inlined where, the SPIR-V says from which the compiler made the binary."""
+    found = sample_index("kernels", name)
+    assert found is not None
+    inferred = [answer for answer in answers(found, STEPS["kernels"]) if answer.reason is Reason.INFERRED]
+    chains = [pair for answer in inferred for pair in pairwise(answer.frames)]
+    if not chains:
+        return
+    known = calls(SAMPLES / "kernels" / "bin" / name.partition("/")[0] / "opt.spv")
+    assert {(outer.function, inner.function, outer.line) for inner, outer in chains} <= known
+
+
+def test_chains_are_inferred_in_some_samples() -> None:
+    assert tally("kernels", "bodies/dg2-opt.dbg").counts["INFERRED"] > 50
+
+
+def test_code_of_nobody_known_has_no_variables() -> None:
+    found = sample_index(*RAYCAST)
+    assert found is not None
+    codes = containers.unpack((SAMPLES / "kernels" / "bin" / RAYCAST[1]).read_bytes(), Limits()).objects
+    read = partial(visible_in, codes)
+    doubted = variables(found, ByKernel("raycast", KernelOffset(0x200)), read)
+    assert (doubted.at.reason, doubted.visible.variables, doubted.visible.notes) == (
+        Reason.CONTRADICTORY,
+        (),
+        (NOBODYS,),
+    )
+    known = variables(found, ByKernel("raycast", KernelOffset(0x368)), read)
+    assert {variable.function for variable in known.visible.variables} == {"length_squared", "raycast"}
+    known = variables(found, ByKernel("raycast", KernelOffset(0x510)), read)
+    assert {variable.function for variable in known.visible.variables} == {"distance_to"}

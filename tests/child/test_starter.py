@@ -1,0 +1,122 @@
+"""Programs that are started confined by a process that is kept for that."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from symd.child import confinement
+from symd.child.process import ProcessLimits
+from symd.child.run import Ended
+from symd.child.starter import Starter
+from symd.child.tool import run_tool
+from symd.errors import DeadlineExceeded, LimitExceeded, ToolFailed
+from tests.daemon.processes import children
+
+LIMITS = ProcessLimits(seconds=60, memory=1 << 30, answer=1 << 20, cpu_seconds=30, file_size=1 << 20, written=1 << 20)
+pytestmark = pytest.mark.skipif(not confinement.available(), reason="this kernel has no Landlock")
+
+
+@pytest.fixture
+def starter() -> Iterator[Starter]:
+    with Starter() as starter:
+        yield starter
+
+
+def asked(starter: Starter, script: str, limits: ProcessLimits = LIMITS, data: bytes = b"") -> Ended:
+    return run_tool([os.path.realpath(sys.executable), "-I", "-c", script], limits, starter=starter, stdin=data)
+
+
+def test_a_program_answers_in_its_folder_with_what_it_is_given(starter: Starter) -> None:
+    script = "import os, sys; print(sys.stdin.read(), os.getcwd() == os.environ['HOME'], os.getsid(0) == os.getpid()); sys.exit(3)"
+    ended = asked(starter, script, data=b"input")
+    assert (ended.ending.status, ended.answer, ended.printed) == (3, b"input True True\n", "")
+    assert "seen" in asked(starter, "import sys; sys.exit('seen')").printed
+
+
+def test_it_has_no_descriptor_but_its_own_three(starter: Starter, tmp_path: Path) -> None:
+    with (tmp_path / "kept").open("w") as kept:
+        os.set_inheritable(kept.fileno(), True)
+        ended = asked(starter, "import os; print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1])")
+    assert ended.answer == b"[0, 1, 2]\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
+def test_the_signal_that_it_died_of_is_told(starter: Starter, number: signal.Signals) -> None:
+    ended = asked(starter, f"import os; os.kill(os.getpid(), {int(number)})")
+    assert ended.ending.signal == number.name
+
+
+def test_its_limits_are_in_force_from_its_first_instruction(starter: Starter) -> None:
+    script = "import json, resource as r; print(json.dumps([r.getrlimit(each) for each in (r.RLIMIT_AS, r.RLIMIT_CPU, r.RLIMIT_FSIZE, r.RLIMIT_CORE)]))"
+    assert json.loads(asked(starter, script).answer) == [[1 << 30] * 2, [30, 31], [1 << 20] * 2, [0, 0]]
+    assert "MemoryError" in asked(starter, "bytes(2 << 30)").printed
+    with pytest.raises(DeadlineExceeded):
+        asked(starter, "while True: pass", ProcessLimits(0.5, 1 << 30, 100))
+    with pytest.raises(LimitExceeded):
+        asked(starter, "while True: print('y' * 99)", ProcessLimits(60, 1 << 30, 100))
+
+
+def test_many_files_end_it(starter: Starter) -> None:
+    limits = ProcessLimits(60, 1 << 30, 100, files=5)
+    with pytest.raises(LimitExceeded, match="5 files"):
+        asked(starter, "import time; [open(str(n), 'w') for n in range(9)]; time.sleep(60)", limits)
+
+
+def test_what_is_no_program_cannot_be_started(starter: Starter, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("text")
+    starter.begin()
+    before = children(os.getpid())
+    for path in (tmp_path / "nothing", tmp_path / "text", tmp_path):
+        with pytest.raises(ToolFailed, match="cannot be started"):
+            run_tool([str(path)], LIMITS, starter=starter)
+    assert children(os.getpid()) <= before  # a dead one that nobody waits for would be there
+    assert asked(starter, "print(1)").answer == b"1\n"
+
+
+def test_several_threads_are_served(starter: Starter) -> None:
+    answers: dict[int, bytes] = {}
+
+    def ask(number: int) -> None:
+        answers[number] = asked(starter, f"print({number})").answer
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == {number: f"{number}\n".encode() for number in range(12)}
+
+
+def test_it_comes_back_after_a_kill_and_goes_with_close() -> None:
+    before = children(os.getpid())
+    with Starter() as starter:
+        starter.begin()
+        (process,) = children(os.getpid()) - before
+        os.kill(process, signal.SIGKILL)
+        assert asked(starter, "print(1)").answer == b"1\n"
+        assert len(children(os.getpid()) - before) == 1
+    assert children(os.getpid()) <= before
+
+
+def test_it_ends_with_the_process_that_has_it() -> None:
+    """Killed, that can tell it nothing."""
+    script = (
+        "import os, time; from symd.child.starter import Starter; starter = Starter(); starter.begin(); "
+        "print(starter._process.pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        descriptor = os.pidfd_open(int(process.stdout.readline()))
+        process.kill()
+        assert select.select([descriptor], [], [], 30)[0]
+        os.close(descriptor)

@@ -1,0 +1,60 @@
+"""Where captures go: a folder is removed only when a daemon has all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from symd.capture.daemon_sink import DaemonSink
+from symd.capture.folder_sink import MODULES
+from symd.cli import captures_destination
+from symd.cli.captures_destination import Destination, RefusalsToldSink, send_waiting
+from symd.config import Limits
+from symd.engine import Engine
+from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound
+from symd.store import Store
+from tests.capture.test_folder_sink import write
+
+ADDRESS = "unix:/there"
+SAMPLE = (Path(__file__).parents[2] / "samples/kernels/bin/vadd/skl-O0.dbg").read_bytes()
+
+
+@pytest.fixture
+def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of captures, with an engine in the daemon's place."""
+    monkeypatch.setenv("SYMD_CAPTURES", str(tmp_path / "captures"))
+    limits = Limits()
+    with Engine(Store(tmp_path / "store", limits, durable=False), limits) as engine:
+        monkeypatch.setattr(
+            captures_destination, "daemon_sink", lambda _: nullcontext(RefusalsToldSink(DaemonSink(engine)))
+        )
+        yield tmp_path / "captures"
+
+
+def found(data: bytes) -> CaptureEvent:
+    return ModuleFound(CaptureWay.FOLDER, 1000, ModuleForm.NATIVE_BINARY, data, "a")
+
+
+def test_a_module_that_the_daemon_refuses_stays_here(captures: Path) -> None:
+    one = Destination(captures / "one", ADDRESS, named=False)
+    write(one.folder, [found(b"no module at all"), found(SAMPLE)])
+    forwarder = one.forwarder()
+    assert forwarder is not None
+    sent = forwarder.finish()
+    assert (sent.events, sent.left, len(sent.refused)) == (2, False, 1)
+    assert "is not taken" in str(sent.refused[0])
+    assert not one.tidy(sent)
+    assert send_waiting(ADDRESS) == 0
+    assert len(list((one.folder / MODULES).iterdir())) == 2
+
+
+def test_a_folder_of_which_the_daemon_has_all_goes(captures: Path) -> None:
+    one = Destination(captures / "one", ADDRESS, named=False)
+    write(one.folder, [found(SAMPLE)])
+    forwarder = one.forwarder()
+    assert forwarder is not None
+    assert one.tidy(forwarder.finish())
+    assert not one.folder.exists()

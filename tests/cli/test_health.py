@@ -1,0 +1,42 @@
+"""symd health: words for people, JSON, and the exit codes that probes know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from symd.cli.health import command
+from tests.cli.conftest import Run
+
+
+def test_a_daemon_that_serves_is_0(symd: Run, server: str) -> None:
+    for options in ([], ["--service", "ModuleService"], ["--service", "symd.v1.ModuleService"]):
+        outcome = symd("health", "--server", server, *options)
+        assert (outcome.code, outcome.out, outcome.err) == (0, "SERVING\n", "")
+    outcome = symd("health", "--json", "--server", server, "--service", "SymbolService")
+    assert (outcome.code, outcome.json) == (0, [{"service": "symd.v1.SymbolService", "status": "SERVING"}])
+
+
+def test_no_daemon_is_1_never_2(symd: Run, tmp_path: Path) -> None:
+    outcome = symd("health", "--server", f"unix:{tmp_path}/nobody")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert "no daemon answers" in outcome.err
+    (answer,) = symd("health", "--json", "--server", f"unix:{tmp_path}/nobody").json
+    assert (answer["status"], answer["reason"]) == (None, "SERVER_UNAVAILABLE")
+
+
+def test_a_service_that_is_not_there_is_1(symd: Run, server: str) -> None:
+    outcome = symd("health", "--server", server, "--service", "Nothing")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert "no service 'symd.v1.Nothing' is served here" in outcome.err
+
+
+def test_a_service_that_does_not_serve_is_1(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symd.client.Client.health", lambda _self, _service: "NOT_SERVING")
+    outcome = run("health", "--server", "unix:/nowhere")
+    assert (outcome.code, outcome.out) == (1, "NOT_SERVING\n")
+
+
+def test_the_help_names_the_exit_codes() -> None:
+    assert "exit code is 0" in str(command.help)

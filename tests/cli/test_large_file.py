@@ -1,0 +1,108 @@
+"""Large files give the answers that small ones give: the same files, read as if they were large."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from symd.cli import extract, large_file
+from symd.cli.output import Branch, write_tree
+from tests.builders.kpack import host
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+FILES = [
+    "amdgpu/bin/host",
+    "amdgpu/bin/libhost.a",
+    "amdgpu/bin/v3-zstd.ccob",
+    "amdgpu/bin/shade.kpack",
+    "cuda/bin/tonemap.zstd.fatbin",
+]
+
+
+@pytest.fixture
+def large(monkeypatch):
+    monkeypatch.setattr(large_file, "LARGE", 1)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_info_is_the_same(name, run, monkeypatch):
+    before = run("info", "--json", SAMPLES / name)
+    text = run("info", SAMPLES / name)
+    monkeypatch.setattr(large_file, "LARGE", 1)
+    assert without_notes(run("info", "--json", SAMPLES / name).json) == without_notes(before.json)
+    assert run("info", SAMPLES / name).out.count("kernel") == text.out.count("kernel")
+
+
+@pytest.mark.parametrize("name", ["kernels/bin/raycast/dg2-opt.dbg", "kernels/bin/raycast/dg2-opt.zebin"])
+def test_info_of_intels_code_says_where_its_debug_data_contradicts_itself(name, run, monkeypatch):
+    before = run("info", "--json", SAMPLES / name)
+    assert "contradict" in before.out or "line rows reach" in before.out
+    monkeypatch.setattr(large_file, "LARGE", 1)
+    assert run("info", "--json", SAMPLES / name) == before
+
+
+def without_notes(answer):
+    """What only debug data says is not looked for in a large file."""
+    return [{**each, "objects": [{**one, "notes": []} for one in each["objects"]]} for each in answer]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_addresses_have_the_same_answers(name, run, monkeypatch):
+    found = run("info", "--json", SAMPLES / name).json[0]["objects"]
+    asked = [f"{kernel['name']}+{offset:#x}" for one in found for kernel in one["kernels"][:2] for offset in (0, 0x20)]
+    asked = list(dict.fromkeys(asked))
+    options = [[], ["--object", found[0]["object"]]]
+    before = [run("symbolize", "--json", SAMPLES / name, *chosen, *asked, "nothing+0x0", "0x10") for chosen in options]
+    kernels = [run("symbolize", "--json", SAMPLES / name, *chosen, *asked) for chosen in options]
+    monkeypatch.setattr(large_file, "LARGE", 1)
+    assert [
+        run("symbolize", "--json", SAMPLES / name, *chosen, *asked, "nothing+0x0", "0x10") for chosen in options
+    ] == before
+    assert [run("symbolize", "--json", SAMPLES / name, *chosen, *asked) for chosen in options] == kernels
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_extracted_files_are_the_same(name, run, monkeypatch, tmp_path):
+    def extracted(folder):
+        lines = run("extract", "--json", SAMPLES / name, tmp_path / folder).json
+        return [(line, Path(line.pop("file")).read_bytes()) for line in lines]
+
+    before = extracted("small")
+    monkeypatch.setattr(large_file, "LARGE", 1)
+    monkeypatch.setattr(extract, "open_module", None)  # it holds the whole file, and all that its index is made of
+    assert extracted("large") == before
+
+
+@pytest.mark.usefixtures("large")
+def test_only_what_is_asked_for_is_kept(monkeypatch):
+    kept = []
+    make = large_file.FileIndex
+    monkeypatch.setattr(large_file, "FileIndex", lambda found, *rest: kept.append(len(found)) or make(found, *rest))
+    path = str(SAMPLES / "amdgpu/bin/shade.kpack")
+    file = large_file.LargeFile(path, large_file.Limits())
+    file.symbolize([], "lib_libshade.so#0-gfx900")
+    assert kept == [1]
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("options", [[], ["--object", "nowhere"]])
+def test_a_file_that_is_no_module_is_named(options, tmp_path, run):
+    path = tmp_path / "text"
+    path.write_bytes(b"no module at all")
+    outcome = run("symbolize", path, *options, "0x0")
+    assert outcome.code == 2
+    assert "text" in outcome.err
+
+
+@pytest.mark.usefixtures("large")
+def test_a_program_whose_code_is_in_kernel_packs_is_none_of_these(tmp_path):
+    path = tmp_path / "host.so"
+    path.write_bytes(host("lib/host.so", "host.kpack"))
+    assert not large_file.is_large(str(path), large_file.Limits())
+
+
+def test_a_tree_is_written_line_by_line(capsys):
+    tree = Branch(("a",), iter([Branch((("b", "bold"), "c"), [Branch(("d\n",))]), Branch(("e",))]))
+    write_tree(tree)
+    assert capsys.readouterr().out == "a\n├── b  c\n│   └── d\\n\n└── e\n"

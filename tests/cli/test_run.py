@@ -1,0 +1,114 @@
+"""``symd run``: the program's environment and exit code are its own, whatever fails beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from symd.capture.run_folder import in_use
+
+ROOT = Path(__file__).parents[2]
+MAIN = "from symd.cli import main; main()"
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder for temporary files whose path leaves room for a socket's."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def run(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """With an environment in which nothing stands but what is needed; ``main`` runs as the console script does."""
+    clean = {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+    command = [sys.executable, "-c", MAIN, "run", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=clean | environment, timeout=300, check=False)
+
+
+def test_the_program_gets_nothing_that_symd_set_for_itself(tmp_path: Path, short: Path) -> None:
+    done = run(short, "--way", "folder", "--out", str(tmp_path), "--", "/usr/bin/env")
+    names = {line.partition("=")[0] for line in done.stdout.splitlines()}
+    assert "SYMD_CAPTURE" in names
+    assert names.isdisjoint({"OPENBLAS_NUM_THREADS", "GRPC_VERBOSITY", "LC_CTYPE"})
+    given = {"OPENBLAS_NUM_THREADS": "1", "GRPC_VERBOSITY": "INFO", "LC_CTYPE": "C"}
+    done = run(short, "--way", "folder", "--out", str(tmp_path), "--", "/usr/bin/env", **given)
+    assert set(done.stdout.splitlines()) >= {f"{name}={value}" for name, value in given.items()}
+
+
+def test_a_simulated_product_is_in_the_programs_environment(tmp_path: Path, short: Path) -> None:
+    words = ("--way", "folder", "--out", str(tmp_path), "--", "/usr/bin/env")
+    given = {"PWD": "/here"}
+    done = run(short, "--simulate", "pvc", *words, **given)
+    assert set(done.stdout.splitlines()) >= {
+        "ProductFamilyOverride=pvc",
+        "HardwareInfoOverride=8x8x8",
+        "NEOReadDebugKeys=1",
+        "PWD=/here",
+    }
+    assert "ProductFamilyOverride" not in run(short, *words).stdout
+    refused = run(short, "--simulate", "gfx90a", *words)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "there is no product 'gfx90a' to simulate" in refused.stderr
+
+
+def test_the_folder_stays_for_programs_that_outlive_the_run(tmp_path: Path, short: Path) -> None:
+    (short / "go").mkdir()
+    script = f"(while [ -e {short}/go ]; do sleep 0.05; done; ls $SYMD_CAPTURE > {short}/said; mv {short}/said {short}/seen) > /dev/null 2>&1 & exit 4"
+    path = os.environ["PATH"]
+    assert (
+        run(short, "--way", "folder", "--out", str(tmp_path), "--", "/bin/sh", "-c", script, PATH=path).returncode == 4
+    )
+    (folder,) = short.glob("symd-run-*")
+    another_run_later(tmp_path, short, folder)
+    (short / "go").rmdir()
+    deadline = time.monotonic() + 60
+    while not (short / "seen").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "spool" in (short / "seen").read_text()
+    while in_use(folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    another_run_later(tmp_path, short, folder)
+    assert not folder.exists()
+
+
+def another_run_later(out: Path, short: Path, folder: Path) -> None:
+    os.utime(folder, (time.time() - 3600,) * 2)
+    assert run(short, "--way", "folder", "--out", str(out), "--", "/bin/true").returncode == 0
+
+
+def test_a_program_without_children_leaves_no_folder(tmp_path: Path, short: Path) -> None:
+    assert run(short, "--way", "folder", "--out", str(tmp_path), "--", "/bin/true").returncode == 0
+    assert not list(short.glob("symd-run-*"))
+
+
+def test_a_run_that_can_note_nothing_still_ends_as_its_program(tmp_path: Path, short: Path) -> None:
+    """The run's folder cannot be written to while the program runs."""
+    failing = "from symd.capture.run_folder import RunFolder\ndef note(*_): raise OSError(28, 'No space left on device')\nRunFolder.note = note\n"
+    words = ["run", "--way", "folder", "--out", str(tmp_path), "--", "/bin/sh", "-c", "exit 6"]
+    clean = {"PYTHONPATH": str(ROOT), "TMPDIR": str(short), "XDG_CACHE_HOME": str(short / "cache")}
+    command = [sys.executable, "-c", failing + MAIN, *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean, timeout=300, check=False)
+    assert done.returncode == 6
+    assert "no space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_cannot_be_sent_still_lets_the_program_end_as_it_ends(short: Path) -> None:
+    failing = (
+        "from symd.cli.captures_destination import Destination\n"
+        "def forwarder(_): raise OSError(28, 'No space left on device')\n"
+        "Destination.forwarder = forwarder\n"
+    )
+    words = ["run", "--way", "folder", "--server", "unix:/nowhere", "--", "/bin/sh", "-c", "exit 6"]
+    clean = {"PYTHONPATH": str(ROOT), "TMPDIR": str(short), "XDG_CACHE_HOME": str(short / "cache")}
+    command = [sys.executable, "-c", failing + MAIN, *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=clean, timeout=300, check=False)
+    assert done.returncode == 6
+    assert "the daemon at unix:/nowhere is told nothing" in done.stderr

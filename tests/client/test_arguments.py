@@ -1,0 +1,137 @@
+"""What the verbs say to whoever hands over something else than they take: engine and client say the same."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symd import Client
+from symd.config import Config, Limits
+from symd.engine import Engine
+from symd.errors import BadQuery, InvalidInput, ServerUnavailable, SymdError
+from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
+from symd.service.addresses import listening
+from symd.service.server import build_daemon
+from symd.store import Store
+
+VADD = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.zebin"
+
+
+@pytest.fixture(scope="module")
+def symbolizers(tmp_path_factory):
+    """An engine and a client of a daemon over it."""
+    folder = tmp_path_factory.mktemp("daemon")
+    config = Config(limits=Limits(), store=folder / "store", address=f"unix:{folder}/s", grace=1.0)
+    with Engine(Store(config.store, config.limits, durable=False), config.limits) as engine:
+        engine.add(VADD.read_bytes())
+        daemon = build_daemon(engine, config)
+        with listening(daemon.server, config.address) as address, Client(address, timeout=60) as client:
+            daemon.server.start()
+            yield {"engine": engine, "client": client}
+            daemon.stop(1)
+
+
+@pytest.fixture
+def symbolizer(request, symbolizers):
+    return symbolizers[request.param]
+
+
+both = pytest.mark.parametrize("symbolizer", ["engine", "client"], indirect=True)
+SHA = "0" * 64
+WRONG = {
+    "text as query": (lambda s, sha: s.symbolize(sha, ["vadd+1"]), BadQuery, "the text 'vadd+1' is not a query"),
+    "text as one query": (lambda s, sha: s.symbolize_one(sha, "vadd+1"), BadQuery, "the text 'vadd+1' is not a query"),
+    "text as queries": (lambda s, sha: s.symbolize(sha, "vadd+1"), BadQuery, "is not a sequence of queries"),
+    "query as queries": (lambda s, sha: s.symbolize(sha, ByAddress(0)), BadQuery, "a ByAddress is not a sequence"),
+    "text for variables": (lambda s, sha: s.variables(sha, "vadd+1"), BadQuery, "the text 'vadd+1' is not a query"),
+    "summary as name": (lambda s, sha: s.symbolize(s.module(sha), [ByAddress(0)]), InvalidInput, "pass module.sha256"),
+    "summary of summary": (lambda s, sha: s.module(s.module(sha)), InvalidInput, "not by a ModuleSummary"),
+    "path as module": (lambda s, sha: s.add("file"), InvalidInput, "a module is its bytes, not the text 'file'"),
+    "negative offsets": (lambda s, sha: s.symbolize_column(sha, [-1, 8]), BadQuery, "whole numbers of 64 bits"),
+    "fractions": (lambda s, sha: s.symbolize_column(sha, np.array([0.5])), BadQuery, "whole numbers of 64 bits"),
+    "text as column": (lambda s, sha: s.symbolize_column(sha, "8"), BadQuery, "whole numbers of 64 bits"),
+    "ragged column": (lambda s, sha: s.symbolize_column(sha, [[1], [2, 3]]), BadQuery, "whole numbers of 64 bits"),
+    "text as line": (lambda s, sha: s.locate(sha, "a.cl:1"), BadQuery, 'pass SourceLine("kernel.cl", 12)'),
+    "text as names": (lambda s, sha: s.names(sha, "*"), BadQuery, 'pass NameQuery("vadd*")'),
+}
+
+
+@both
+@pytest.mark.parametrize(("ask", "kind", "says"), WRONG.values(), ids=WRONG)
+def test_a_wrong_argument_is_named_in_a_sentence(symbolizer, ask, kind, says):
+    sha = symbolizer.add(VADD.read_bytes()).sha256
+    with pytest.raises(kind) as caught:
+        ask(symbolizer, sha)
+    assert says in str(caught.value)
+
+
+@both
+def test_a_column_may_be_any_sequence_of_numbers(symbolizer):
+    sha = symbolizer.add(VADD.read_bytes()).sha256
+    plain = symbolizer.symbolize_column(sha, [0, 8, 1 << 63], kernel="vadd")
+    for values in ((0, 8, 1 << 63), np.array([0, 8, 1 << 63], np.uint64)):
+        assert list(symbolizer.symbolize_column(sha, values, kernel="vadd")) == list(plain)
+    assert list(symbolizer.symbolize_column(sha, [])) == []
+
+
+@both
+def test_answers_can_be_pickled(symbolizer):
+    sha = symbolizer.add(VADD.read_bytes()).sha256
+    offsets = np.arange(0, 640, 8, dtype=np.uint64)
+    for answers in (
+        symbolizer.symbolize(sha, [ByKernel("vadd", KernelOffset(16)), ByAddress(ObjectAddress(1 << 60))]),
+        symbolizer.symbolize(sha, [ByKernel("vadd", KernelOffset(at)) for at in range(0, 640, 8)]),
+        symbolizer.symbolize_column(sha, offsets, kernel="vadd"),
+    ):
+        assert list(pickle.loads(pickle.dumps(answers))) == list(answers)  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize("address", ["bogus", ":1", "host:", "host:port", "tls:host", "unix:", 7])
+def test_what_is_no_address_is_refused_before_anybody_is_asked(address):
+    with pytest.raises(InvalidInput, match="HOST:PORT"):
+        Client(address)
+
+
+def test_a_bare_path_is_told_how_an_address_is_written():
+    with pytest.raises(InvalidInput, match=r"write unix:/run/x\.sock"):
+        Client("/run/x.sock")
+
+
+def reason(address: str) -> str:
+    with Client(address, timeout=10) as client, pytest.raises(ServerUnavailable) as caught:
+        client.missing([SHA])
+    return str(caught.value)
+
+
+def test_a_socket_that_is_not_there_and_one_that_nobody_listens_at(tmp_path):
+    assert "there is no such socket" in reason(f"unix:{tmp_path}/x.sock")
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(tmp_path / "y.sock"))
+    assert "no daemon answers (start one" in reason(f"unix:{tmp_path}/y.sock")
+
+
+def test_another_user_s_socket_is_no_missing_daemon(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs a second user")
+    folder = tmp_path / "theirs"
+    folder.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(folder / "x.sock"))
+        made.listen()
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            os.setresuid(65534, 65534, 65534)
+            try:
+                Client(f"unix:{folder}/x.sock", timeout=5).missing([SHA])
+            except SymdError as error:
+                os.write(write, str(error).encode())
+            os._exit(0)
+        os.close(write)
+        os.waitpid(child, 0)
+        assert b"the daemon's user has not let you use this socket" in os.read(read, 4096)

@@ -1,0 +1,77 @@
+"""A daemon whose catalogue is damaged while it runs: each call is answered, or says so once, and the daemon goes on."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from symd import Client
+from symd.errors import DataLoss, StoreUnavailable, SymdError
+from symd.model.addresses import ByKernel, KernelOffset
+from symd.model.contexts import Alias, Context, Unload
+from symd.store.catalogue import newest
+from symd.store.rebuild import faults
+from tests.daemon.processes import serving
+
+SAMPLE = (Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "raycast" / "dg2-opt.dbg").read_bytes()
+LONG = 60.0
+DAMAGE = (
+    ("DROP TABLE failures", "UPDATE contexts SET description = x'ff'"),
+    ("UPDATE aliases SET sha256 = 7", "DROP TABLE evictions"),
+    ("UPDATE totals SET bytes = 'many'", "UPDATE modules SET label = CAST(x'ff' AS TEXT)"),
+)
+
+
+def calls(client: Client, digest: str) -> list[Callable[[], object]]:
+    return [
+        lambda: client.record(digest),
+        lambda: list(client.modules()),
+        lambda: client.aliases.resolve("build-id", "1"),
+        lambda: list(client.aliases.of(digest)),
+        lambda: list(client.contexts.all()),
+        lambda: client.contexts.record(client.contexts.add(Context(process=2)), [Unload("key", 5)]),
+        lambda: client.aliases.add([Alias("build-id", "2", digest)]),
+        lambda: client.add(SAMPLE + os.urandom(8)),
+        lambda: client.relabel(digest, "label"),
+    ]
+
+
+@pytest.mark.parametrize("statements", DAMAGE)
+def test_a_daemon_goes_on(tmp_path: Path, statements: tuple[str, ...]) -> None:
+    query = ByKernel("raycast", KernelOffset(0x368))
+    with serving(tmp_path) as daemon, Client(daemon.address) as client:
+        digest = client.add(SAMPLE, "label").sha256
+        client.aliases.add([Alias("build-id", "1", digest)])
+        client.contexts.add(Context(process=1))
+        reason = client.symbolize_one(digest, query).reason
+        with closing(sqlite3.connect(newest(daemon.store), timeout=LONG)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+        end = time.monotonic() + LONG
+        well = False
+        while not well and time.monotonic() < end:
+            went = [_goes_well(call) for call in calls(client, digest)]
+            well = all(went) and not faults(newest(daemon.store))
+            assert client.symbolize_one(digest, query).reason is reason
+        assert well
+        daemon.process.terminate()
+        _, log = daemon.process.communicate(timeout=LONG)
+    assert "the catalogue was damaged (" in log
+    assert "Traceback" not in log
+
+
+def _goes_well(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except (DataLoss, StoreUnavailable):
+        return False
+    except SymdError as error:
+        raise AssertionError(error) from error
+    return True

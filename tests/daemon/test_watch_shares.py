@@ -1,0 +1,59 @@
+"""Watches last for days: one client that opens as many as it may leaves room for others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+
+from symd.v1.breakpoint_service_pb2 import WatchBreakpointsRequest
+from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
+from symd.v1.module_service_pb2 import WatchModulesRequest
+from symd.v1.module_service_pb2_grpc import ModuleServiceStub
+from tests.daemon.processes import serving
+
+SECONDS = 60
+"""Generous: each takes milliseconds."""
+BREAKPOINTS = WatchBreakpointsRequest(breakpoints=[{"id": "1", "breakpoint": {"where": {"file": "a.cl", "line": 1}}}])
+
+
+def shown(access: Path, name: str) -> dict[str, object]:
+    """How a new client of that name makes its calls."""
+    command = [sys.executable, "-m", "symd", "token", "--access", str(access), name, "--rights", "read"]
+    token = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    return {"metadata": (("authorization", f"Bearer {token}"),), "timeout": SECONDS}
+
+
+def test_one_client_cannot_take_all_watches(tmp_path: Path) -> None:
+    access = tmp_path / "access"
+    greedy, other = shown(access, "greedy"), shown(access, "other")
+    more = ("--address", "127.0.0.1:0", "--access", str(access), "--limit", "client_watches=2")
+    with serving(tmp_path, *more) as daemon:
+        assert daemon.process.stdout is not None
+        with grpc.insecure_channel(daemon.process.stdout.readline().split()[-1]) as channel:
+            watch_modules = ModuleServiceStub(channel).WatchModules
+            first = watch_modules(WatchModulesRequest(), **greedy)
+            second = BreakpointServiceStub(channel).WatchBreakpoints(BREAKPOINTS, **greedy)
+            next(first), next(second)
+            with pytest.raises(grpc.RpcError) as caught:
+                next(watch_modules(WatchModulesRequest(), **greedy))
+            assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "greedy has 2 watches open already" in caught.value.details()
+            next(watch_modules(WatchModulesRequest(), **other))
+            first.cancel()
+            until = time.monotonic() + SECONDS
+            while not begins(watch_modules(WatchModulesRequest(), **greedy)):
+                assert time.monotonic() < until
+
+
+def begins(watch: grpc.Call) -> bool:
+    """Whether the watch is let in."""
+    try:
+        next(watch)
+    except grpc.RpcError:
+        return False
+    return True

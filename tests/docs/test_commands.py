@@ -1,0 +1,187 @@
+"""The commands of README.md and of docs/security.md and docs/operations.md do what is written there, typed in a fresh folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from symd.cli import GROUP
+from tests.live.conftest import missing
+from tests.tools import find, require
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/security.md", "docs/operations.md", "docs/reliability.md")
+SAMPLE = ROOT / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.dbg"
+LONG = 120
+
+
+def section(page: str, heading: str) -> str:
+    """What stands between this heading and the next of its kind."""
+    return (ROOT / page).read_text().split(f"\n{heading}\n")[1].split("\n## ")[0]
+
+
+def commands(text: str) -> list[str]:
+    """The lines of indented blocks, without comments."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    return [re.sub(r"\s+#.*", "", line).strip() for line in text.splitlines() if line.startswith("    ")]
+
+
+class Shell:
+    """Runs lines one after another in one folder. ``symd serve`` goes on in the background, until the next one begins."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.daemons = folder, []
+        programs = folder / "programs"
+        programs.mkdir()
+        (programs / "symd").write_text(f'#!/bin/sh\nexec {sys.executable} -m symd "$@"\n')
+        (programs / "symd").chmod(0o755)
+        (folder / "run").mkdir(mode=0o700)
+        kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "HOME") if name in os.environ}
+        path = f"{programs}:{os.environ['PATH']}"
+        self.variables = {**kept, "PATH": path, "PYTHONPATH": str(ROOT), "SYMD_STORE": f"{folder}/store"}
+        self.variables |= {"XDG_RUNTIME_DIR": f"{folder}/run", "TMPDIR": str(folder)}
+
+    def run(self, line: str) -> str:
+        if line.startswith("symd serve"):
+            return self.serve(line.removesuffix("&"))
+        keeping = f"{line}\nstatus=$?; env -0 > .variables; exit $status"
+        done = subprocess.run(
+            ["bash", "-c", keeping],
+            check=False,
+            cwd=self.folder,
+            env=self.variables,
+            capture_output=True,
+            text=True,
+            timeout=LONG,
+        )
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
+        saved = (self.folder / ".variables").read_text().rstrip("\0").split("\0")
+        self.variables = dict(each.split("=", 1) for each in saved)
+        return done.stdout
+
+    def serve(self, line: str) -> str:
+        self.stop()
+        words = ["bash", "-c", f"exec {line}"]
+        daemon = subprocess.Popen(words, cwd=self.folder, env=self.variables, stdout=subprocess.PIPE, text=True)
+        self.daemons.append(daemon)
+        return daemon.stdout.readline()
+
+    def stop(self) -> None:
+        while self.daemons:
+            daemon = self.daemons.pop()
+            daemon.terminate()
+            daemon.communicate(timeout=LONG)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    made = Shell(tmp_path)
+    yield made
+    made.stop()
+
+
+def _without_other_binaries(folder: str, names: list[str]) -> list[str]:
+    """What is not copied of a folder of samples: other binaries than core dumps and kernels."""
+    return ["bin"] if "bin" in names and not folder.endswith(("cores", "kernels")) else []
+
+
+@pytest.mark.live
+def test_the_first_commands_of_the_readme(shell: Shell) -> None:
+    doctor = [sys.executable, "-m", "symd", "doctor", "--json"]
+    found = subprocess.run(doctor, check=False, cwd=ROOT, capture_output=True, text=True, timeout=LONG).stdout
+    if "dg2" not in found:
+        missing("no driver of Intel's can be simulated here")
+    shutil.copytree(ROOT / "samples", shell.folder / "samples", ignore=_without_other_binaries)
+    lines = commands(section("README.md", "## Use it"))
+    assert {line.split()[1] for line in lines if line.startswith("symd ")} >= {"serve", "grab", "symbolize", "health"}
+    said = {line: shell.run(line) for line in lines}
+    assert "vadd" in said["symd symbolize kernel.dbg vadd+0x1b0"]
+    assert said["symd health"] == "SERVING\n"
+    python = re.findall(r"```python\n(.*?)```", section("README.md", "## Use it"), re.DOTALL)[0]
+    (shell.folder / "example.py").write_text(python)
+    assert "kernel.cl" in shell.run(f"{sys.executable} -W ignore::ResourceWarning example.py")
+
+
+def test_the_commands_for_a_team(shell: Shell) -> None:
+    require("openssl")
+    shutil.copy(SAMPLE, shell.folder / "kernel.dbg")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    folder = shell.folder / "symd"
+    told = []
+    for line in commands(section("docs/security.md", "## For a team")):
+        here = line.replace("50051", port).replace("/run/symd", str(folder)).replace("-o symd ", "")
+        told.append(shell.run(here))
+        if "install -d" in line:
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o711
+    answers = "".join(told)
+    assert answers.count("symd serves at ") == 3
+    assert answers.count(f"symd serves at tls:0.0.0.0:{port}") == 2
+    assert answers.count("igc-debug") == 2
+    assert [line.split()[0] for line in answers.splitlines() if line.startswith(("NAME ", "ci "))] == ["NAME", "ci"]
+
+
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```ini\n(.*?)```", (ROOT / "docs/operations.md").read_text(), re.DOTALL)
+    (line,) = re.findall(r"^ExecStart=\S+ (.*)$", text, re.MULTILINE)
+    words = line.split()
+    assert words[0] == "serve"
+    command = GROUP.get_command(click.Context(GROUP), "serve")
+    context = command.make_context("serve", [*words[1:], "--store", str(tmp_path)])
+    assert context.params["users"]
+    if find("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    unit = tmp_path / "symd.service"
+    unit.write_text(
+        text.replace("/opt/symd/.venv/bin/symd", sys.executable).replace("/opt/symd/docs", str(ROOT / "docs"))
+    )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=LONG, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_option_that_a_page_names_is_one(page: str) -> None:
+    known = {"--help", *OTHERS}
+    for verb in GROUP.list_commands(click.Context(GROUP)):
+        known |= _options(GROUP.get_command(click.Context(GROUP), verb))
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / page).read_text()))
+    assert not named - known
+
+
+OTHERS = {
+    "--system",
+    "--home-dir",
+    "--shell",
+    "--now",
+    "--since",
+    "--grep",
+    "--strict",
+    "--only",
+    "--replay",
+    "--seconds",
+    "--workers",
+} | {
+    "--plain",
+    "--kills",
+    "--interval",
+    "--calm",
+}
+"""Options of other programs that the pages name: useradd, systemctl, journalctl, Docker, tools/ and tests/ of this repository."""
+
+
+def _options(command: click.Command) -> set[str]:
+    own = {name for parameter in command.params for name in parameter.opts}
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    return own.union(*map(_options, below))

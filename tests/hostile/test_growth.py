@@ -1,0 +1,97 @@
+"""Work grows with the file: counted in steps of the interpreter, which no other process of the machine changes."""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+
+import pytest
+
+from symd import containers
+from symd.config import Limits
+from symd.containers import bounded_yaml
+from symd.debuginfo.spirv.sources import source_texts
+from symd.errors import LimitExceeded, Malformed
+from symd.index.functions import _first_around
+from symd.index.module import build_index
+from tests.builders.elf import AX, Section, Symbol, build_elf
+from tests.hostile.growth import CUDA_INFO, NVIDIA, OF_MANY, STO_CUDA_ENTRY, bundles, instruction, literal, steps
+
+FEW = 150
+SHADER_DEBUG_INFO = "NonSemantic.Shader.DebugInfo.100"
+
+
+@pytest.mark.parametrize("name", OF_MANY)
+def test_twice_as_many_are_not_more_than_twice_the_work(name: str) -> None:
+    build_index(OF_MANY[name](2), Limits())  # what is imported now is not counted
+    few, many, most = (steps(partial(build_index, OF_MANY[name](count), Limits())) for count in (1, FEW, 2 * FEW))
+    assert most - few < 2.05 * (many - few)
+
+
+def test_of_symbols_of_one_name_the_first_around_a_function_is_its_own() -> None:
+    """Also where they overlap."""
+    spans = [(0, 100, 3), (10, 20, 1), (10, 60, 4), (50, 60, 0), (200, 300, 2)]
+    offsets = [*range(0, 310, 5)]
+    simple = {at: [number for start, end, number in spans if start <= at < end] for at in offsets}
+    assert _first_around(spans, offsets) == {at: min(numbers) for at, numbers in simple.items() if numbers}
+
+
+def refused(data: bytes) -> str:
+    """The limit that indexing passes."""
+    with pytest.raises(LimitExceeded) as caught:
+        build_index(data, Limits())
+    return str(caught.value.metadata["limit"])
+
+
+def test_entries_that_many_damaged_bundles_have_in_common_are_counted() -> None:
+    """2,000 tables that end where the section does have two million entries."""
+    assert refused(bundles(2000)) == "object_count"
+
+
+def test_attributes_that_many_kernels_have_in_common_are_counted() -> None:
+    """2,000 symbols in one section with 2,000 attributes would have four million."""
+    sections = [
+        Section(".text.k", flags=AX, data=bytes(8)),
+        Section(".nv.info.k", CUDA_INFO, data=struct.pack("<BBH", 1, 1, 0) * 2000, info=1),
+    ]
+    symbols = [Symbol(f"k{at}", size=8, section=1, other=STO_CUDA_ENTRY) for at in range(2000)]
+    assert refused(build_elf(machine=NVIDIA, type=2, sections=sections, symbols=symbols)) == "shared_facts"
+
+
+def test_sections_of_one_name_do_not_multiply_what_is_said_of_it() -> None:
+    said = "kernels_misc_info:\n  - name: k\n    args_info:\n" + "      - {name: x}\n" * 500
+    said += "kernels:\n  - name: k\n"
+    texts = [Section(".text.k", flags=AX, data=bytes(8))] * 500
+    [code] = containers.unpack(
+        build_elf(machine=205, sections=[*texts, Section(".ze_info", 0xFF000011, data=said.encode())])
+    ).objects
+    assert [len(kernel.facts.get("arguments", ())) for kernel in code.kernels] == [500] + [0] * 499
+
+
+def test_aliases_that_stand_for_more_than_the_text_holds_are_refused() -> None:
+    few = "a: &a [" + "x, " * 100 + "]\nb: [*a, *a]\n"
+    assert [len(each) for each in bounded_yaml.load(few)["b"]] == [100, 100]
+    with pytest.raises(Malformed, match="more values than it has bytes"):
+        bounded_yaml.load("a: &a [" + "x, " * 1000 + "]\nb: [" + "*a, " * 1000 + "]\n")
+
+
+def test_source_texts_of_many_files_that_are_one_string_do_not_multiply_it() -> None:
+    """A DebugSource and what continues it take fifty bytes, and name a string of any length."""
+    by_file = [texts_of_one_string(count) for count in (2, 200)]
+    few, many = (containers.unpack(data).objects[0] for data in by_file)
+    assert {len(text) for text in source_texts(few).values()} == {2000}
+    with pytest.raises(Malformed, match="8 times as long as the module"):
+        source_texts(many)
+
+
+def texts_of_one_string(files: int) -> bytes:
+    """SPIR-V whose source files all consist of one string of 1,000 letters, twice."""
+    words = [0x07230203, 0x10500, 0, 10_000, 0, *instruction(17, 6), *instruction(11, 3, *literal(SHADER_DEBUG_INFO))]
+    words += instruction(14, 2, 2) + instruction(7, 5, *literal("x" * 1000)) + instruction(19, 1)
+    for number in range(files):
+        words += instruction(7, 1000 + number, *literal(f"f{number}"))
+    for number in range(files):
+        words += instruction(12, 1, 5000 + number, 3, 35, 1000 + number, 5) + instruction(
+            12, 1, 8000 + number, 3, 102, 5
+        )
+    return struct.pack(f"<{len(words)}I", *words)

@@ -1,0 +1,26 @@
+"""What each limit of symd/config.py counts is what its default looks like, and the default may be written with --limit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+
+import pytest
+
+from symd.cli.limit_values import COUNT, SIZE, TIME, allowed, kind, limits_of, shown
+from symd.config import MIB, Limits
+
+NAMES = [field.name for field in fields(Limits)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_default_is_allowed_and_of_the_kind_that_it_looks_like(name: str) -> None:
+    value = asdict(Limits())[name]
+    lowest, highest = allowed(name)
+    assert lowest <= value <= highest
+    assert (kind(name) is TIME) == isinstance(value, float)
+    assert (kind(name) is SIZE) == (kind(name) is not TIME and value >= MIB and value % MIB == 0)
+    assert getattr(limits_of((f"{name}={shown(name, value).replace(',', '')}",)), name) == value
+
+
+def test_every_kind_is_met() -> None:
+    assert {kind(name).what for name in NAMES} == {SIZE.what, COUNT.what, TIME.what}

@@ -1,0 +1,87 @@
+"""``symd symbolize FILE ADDRESS`` is a process that answers one question: what that does not need is not imported. Each module costs
+it up to a few milliseconds, for every caller, every time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+FILES = {
+    "amdgpu/bin/v4-gfx900.co": "shade+0x40",
+    "cuda/bin/raycast.sm_90.debug.cubin": "_Z7raycastPfi6float3+0x100",
+    "kernels/bin/filters/igc2-dg2-opt.zebin": "smooth+0x40",
+}
+"""A code object of each maker, and a question about it."""
+NEVER = (
+    *("grpc", "google", "sqlite3", "asyncio", "ssl", "rich", "elftools", "platformdirs", "importlib.metadata", "email"),
+    *(
+        "symd.api",
+        "symd.client",
+        "symd.channel",
+        "symd.engine",
+        "symd.indexes",
+        "symd.store",
+        "symd.service",
+        "symd.wire",
+        "symd.v1",
+    ),
+    *(
+        "symd.reading",
+        "symd.cores",
+        "symd.contexts",
+        "symd.profiles",
+        "symd.drivers",
+        "symd.disasm",
+        "symd.child",
+        "symd.capture",
+    ),
+    *(
+        "symd.debuginfo.variables",
+        "symd.debuginfo.block_ranges",
+        "symd.debuginfo.embedded_sources",
+        "symd.debuginfo.ptx_lines",
+    ),
+    *(
+        "symd.query.function_names",
+        "symd.query.similar_names",
+        "symd.query.demangled",
+        "symd.query.mangled",
+        "symd.query.names",
+    ),
+    *("symd.query.listing", "symd.query.variables", "symd.query.source_text", "symd.query.breakpoints"),
+    *(
+        "symd.model.arguments",
+        "symd.model.breakpoints",
+        "symd.model.names",
+        "symd.model.variables",
+        "symd.model.listings",
+    ),
+    *(
+        "symd.containers.nvidia.core_sections",
+        "symd.containers.nvidia.cuda_core_modules",
+        "symd.containers.amd.amdgpu_core_file",
+    ),
+    *("symd.containers.amd.core_state", "symd.containers.amd.core_memory"),
+)
+"""Modules and packages, with all that is in them."""
+NOT_FOR_EVERY_MAKER = {
+    "symd.split_debug": "amdgpu",
+    "yaml": "kernels",
+    "symd.spirv": "kernels",
+    "symd.debuginfo.spirv": "kernels",
+}
+"""Modules that only files of one folder of samples need: AMD's compilers split debug data off, Intel's files hold YAML and SPIR-V."""
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_question_about_one_file_imports_nothing_that_it_does_not_need(file: str) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "symd", "symbolize", str(SAMPLES / file), FILES[file]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "symd.query.symbolize" in imported
+    others = [name for name, folder in NOT_FOR_EVERY_MAKER.items() if not file.startswith(f"{folder}/")]
+    assert not [name for name in sorted(imported) for each in (*NEVER, *others) if f"{name}.".startswith(f"{each}.")]

@@ -1,0 +1,191 @@
+"""The index of a large module, made of some of its code objects at a time, is the file that is made of all at once."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symd.config import Limits
+from symd.errors import LimitExceeded, SymdError
+from symd.index import Index, column_file, piecewise
+from symd.index import format as index_format
+from symd.index.format import Compressor, decode, decompress, encode, narrow
+from symd.index.interner import Interner, PortionStrings
+from symd.index.kept import Arena, KeptDifferences, packed_table
+from symd.index.module import build_index, write_index_in_turn
+from symd.index.packing import pack_table
+from symd.index.schema import SCHEMA
+from symd.model.identities import Digest
+from tests.builders.amdgpu_bundle import bundle
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+EVERY = sorted(path for path in SAMPLES.glob("*/bin/**/*") if path.is_file())
+MANY = bundle(40, functions=5, rows=24)
+
+
+def in_turn(data: bytes, limits: Limits | None = None) -> bytes:
+    file = io.BytesIO()
+    size = write_index_in_turn(file, data, Digest(hashlib.sha256(data).hexdigest()), limits or Limits())
+    assert size == len(file.getvalue())
+    return file.getvalue()
+
+
+def different(one: bytes, other: bytes) -> list[str]:
+    """The columns in which two index files differ."""
+    first, second = decode(one), decode(other)
+    return [name for name in SCHEMA if first[name].tobytes() != second[name].tobytes()]
+
+
+def check(data: bytes) -> None:
+    whole = build_index(data, Limits())
+    pieces = in_turn(data)
+    assert different(pieces, whole) == []
+    assert pieces == whole
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: str(path.relative_to(SAMPLES)))
+def test_every_sample(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One code object at a time."""
+    monkeypatch.setattr(piecewise, "PORTION", 1)
+    data = path.read_bytes()
+    try:
+        whole = build_index(data, Limits())
+    except SymdError as error:
+        with pytest.raises(type(error)):
+            in_turn(data)
+        return
+    pieces = in_turn(data)
+    assert different(pieces, whole) == []
+    assert pieces == whole
+
+
+@pytest.mark.parametrize("portion", [1, 2000, 1 << 40])
+def test_many_code_objects(portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(piecewise, "PORTION", portion)
+    check(MANY)
+
+
+def test_many_ranges_and_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several pages; frames are compressed as they come."""
+    monkeypatch.setattr(piecewise, "PORTION", 5000)
+    monkeypatch.setattr(piecewise, "_STRINGS", 7)
+    monkeypatch.setattr(index_format, "_AT_ONCE", 1)
+    monkeypatch.setattr(column_file, "_PIECE", 1000)
+    check(bundle(12, functions=16, rows=200))
+
+
+_MEASURED = """
+import resource, sys
+from pathlib import Path
+import mmap
+from symd.config import Limits
+from symd.containers.file_part import sha256_of
+from symd.index import Index, piecewise
+from symd.index.module import write_index_in_turn
+
+with open(sys.argv[1], "rb") as stream, open(sys.argv[2], "w+b") as file:
+    data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    digest = sha256_of(data)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    write_index_in_turn(file, data, digest, Limits())
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+PEAK = 90
+"""MiB beside the interpreter. All tables of the module below take 190 side by side, and 30 one portion after the other."""
+
+
+def test_a_large_module_takes_the_memory_of_a_portion(tmp_path: Path) -> None:
+    """1.8 million line rows in 400 code objects."""
+    path, into = tmp_path / "many.bundle", tmp_path / "index"
+    path.write_bytes(bundle(400, functions=30, rows=150))
+    outcome = subprocess.run(
+        [sys.executable, "-c", _MEASURED, str(path), str(into)], capture_output=True, text=True, check=True, timeout=600
+    )
+    assert int(outcome.stdout) < PEAK
+    index = Index.checked(into.read_bytes(), hashlib.sha256(path.read_bytes()).hexdigest())
+    assert int(index.columns.object_rows.sum()) == 400 * (30 * 150 + 1)
+
+
+def test_an_index_that_is_too_large_names_its_limit() -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        in_turn(MANY, Limits(index_size=5000))
+    assert caught.value.metadata == {"limit": "index_size", "value": "5000"}
+
+
+def test_debugging_entries_are_counted_through_the_module() -> None:
+    """As they are where all is opened at once."""
+    limits = Limits(debug_entries=1000)
+    index = Index(in_turn(MANY, limits))
+    refused = [any("debug_entries" in note for note in each.notes) for each in index.summary.objects]
+    assert refused[0] is False
+    assert refused[-1] is True
+    assert in_turn(MANY, limits) == build_index(MANY, limits)
+
+
+@pytest.mark.parametrize("columns", [{"a": [7] * 9, "b": [1, 2, 700]}, {"a": [], "b": [5]}])
+def test_columns_one_after_the_other(columns: dict[str, list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_file, "SCHEMA", columns)
+    monkeypatch.setattr(column_file, "check_names", lambda names: None)
+    made = {name: narrow(np.array(column, np.uint64)) for name, column in columns.items()}
+    file = io.BytesIO()
+    written = column_file.ColumnFile(file, 10000)
+    for name, column in made.items():
+        written.write(name, column)
+    written.close()
+    assert file.getvalue() == encode(made)
+
+
+@pytest.mark.parametrize("pieces", [[], [b"", b"aa", b"a"], [b"a"], [b"ab", b"c"], [b"aa", b"b"]])
+def test_bytes_piece_by_piece(pieces: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_file, "SCHEMA", {"a": 0, "b": 0})
+    monkeypatch.setattr(column_file, "check_names", lambda names: None)
+    file = io.BytesIO()
+    written = column_file.ColumnFile(file, 10000)
+    written.write_bytes("a", pieces)
+    written.write("b", np.array([1, 2], np.uint16))
+    written.close()
+    whole = np.frombuffer(b"".join(pieces), np.uint8)
+    assert file.getvalue() == encode({"a": whole, "b": np.array([1, 2], np.uint16)})
+
+
+@pytest.mark.parametrize("values", [[], [5], [2**64 - 1, 0, 3], [10, 12, 400, 2], [2**40, 2**40 + 3]])
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_tables_are_packed_piece_by_piece(values: list[int], cut: int) -> None:
+    column = np.array(values, np.uint64)
+    arena = Arena()
+    pieces = [KeptDifferences(column[:cut], arena), KeptDifferences(column[cut:], arena)]
+    assert np.concatenate([each.values() for each in pieces]).tolist() == values
+    size, parts = packed_table([pieces, pieces])
+    assert b"".join(Compressor().pieces(size, parts)) == pack_table([column, column]).tobytes()
+
+
+def test_the_frame_of_many_bytes_is_the_same_however_they_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_format, "_AT_ONCE", 100)
+    data = b"".join(number.to_bytes(3, "little") for number in range(200_000))
+    frames = {b"".join(Compressor().pieces(len(data), (data[at : at + step] for at in range(0, len(data), step))))
+              for step in (1000, 131072, len(data))}  # fmt: skip
+    assert len(frames) == 1
+    assert decompress(np.frombuffer(frames.pop(), np.uint8)) == data
+
+
+def test_strings_have_the_numbers_that_they_have_side_by_side() -> None:
+    """Kind by kind: what a later portion has of an earlier kind comes first."""
+    portions = [(["b", "a"], ["x", "", "c"]), (["c", "b"], ["d", "a"]), (["d"], ["y", "x"])]
+    strings, together = PortionStrings(), Interner()
+    numbers = []
+    for kinds in portions:
+        strings.begin_portion()
+        numbers.append([strings.add_all(kind, len(kind)) for kind in kinds])
+    expected = [[together.add_all(kinds[kind]) for kinds in portions] for kind in range(2)]
+    final = strings.final()
+    for portion, own in enumerate(numbers):
+        for kind, found in enumerate(own):
+            assert final[found].tolist() == expected[kind][portion].tolist()
+    texts = strings.values
+    assert [texts[number] for number in np.argsort(final).tolist()] == together.values

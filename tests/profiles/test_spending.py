@@ -1,0 +1,56 @@
+"""A small profile that expands, or that would be written with many frames, is refused by the name of a limit, in every format."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from symd import profiles
+from symd.config import Limits
+from symd.errors import LimitExceeded
+from symd.profiles import Options
+from symd.profiles.protobuf_wire import length_field, number_field
+from tests.profiles.modules import SAMPLES
+
+MANY = 5000
+MANY_RECORDS = {
+    "pprof": length_field(6, b"") + length_field(4, b"\x08\x01\x18\x05") * MANY,
+    "one message of pprof": length_field(6, b"") + length_field(4, number_field(1, 1) * MANY),
+    "otlp": length_field(2, length_field(5, b"") + length_field(2, b"") * MANY),
+    "folded": b"main;k+0x1 5\n" * MANY,
+    "unitrace": b"Kernel, IP[Address], Active[Events]\n" + b'"k", 0x8, 1\n' * MANY,
+    "cupti": b'{"cubinCrc":1,"pcOffset":2,"functionName":"f"}\n' * MANY,
+    "one record of cupti": b'{"cubinCrc":1,"pcOffset":2,"x":[' + b"{}," * MANY * 16 + b"1]}\n",
+    "rocprofv3": b'{"rocprofiler-sdk-tool":[{"metadata":[' + b"{}," * MANY * 16 + b"1]}]}",
+}
+SYMBOLIZED = ("kernels.pb.gz", "kernels.otlp", "stacks.folded", "stalls.csv", "records.jsonl", "pc_sampling.json")
+
+
+@pytest.mark.parametrize("name", MANY_RECORDS)
+def test_more_records_than_the_limit_are_refused_before_they_are_kept(resolver, name):
+    data = MANY_RECORDS[name]
+    with pytest.raises(LimitExceeded, match="profile_records = 1000 ") as caught:
+        profiles.symbolize(data, resolver, Options(Limits(profile_records=1000)))
+    assert caught.value.metadata["limit"] == "profile_records"
+    assert profiles.symbolize(data, resolver).data is data
+
+
+@pytest.mark.parametrize("name", MANY_RECORDS)
+def test_a_small_file_expands_so_far_and_no_further(resolver, name):
+    data = MANY_RECORDS[name]
+    zipped = gzip.compress(data * (1 + (1 << 21) // len(data)))
+    with pytest.raises(LimitExceeded, match="profile_ratio = 1") as caught:
+        profiles.symbolize(zipped, resolver, Options(Limits(profile_ratio=1)))
+    assert caught.value.metadata["limit"] == "profile_ratio"
+
+
+@pytest.mark.parametrize("name", SYMBOLIZED)
+def test_what_is_written_is_bounded(resolver, name):
+    """Frames are written wherever their address stands: of a small profile much would become."""
+    data = (SAMPLES / name).read_bytes()
+    plain = gzip.decompress(data) if name.endswith(".gz") else data
+    assert profiles.symbolize(plain, resolver).data != plain
+    with pytest.raises(LimitExceeded) as caught:
+        profiles.symbolize(plain, resolver, Options(Limits(profile_size=len(plain) + 1)))
+    assert caught.value.metadata["limit"] == "profile_size"

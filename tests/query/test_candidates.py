@@ -1,0 +1,65 @@
+"""Candidates of a batch: found once for equal queries, named for the first ambiguous ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from symd.index import Index
+from symd.model.answers import Answers, Reason
+from symd.query import candidates
+from symd.query.candidates import MAX_CANDIDATES, MAX_EXPLAINED
+from symd.query.symbolize import Part, symbolize_column, symbolize_parts
+from tests.query.small import Object, index
+
+SEVERAL = index(*(Object(f"o{number}") for number in range(MAX_CANDIDATES + 6)))
+ASKED: dict[str, dict[str, Any]] = {"address": {}, "function": {"kernel": "k"}, "section": {"section": ".text"}}
+
+
+def values(count: int, kind: str) -> Any:
+    return np.full(count, 0x1010 if kind == "address" else 0x10, np.uint64)
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_equal_ambiguous_queries_share_candidates_and_the_first_have_them(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = 0
+    candidate = Index.candidate
+
+    def counted(self: Index, section: int, offset: int) -> Any:
+        nonlocal made
+        made += 1
+        return candidate(self, section, offset)
+
+    monkeypatch.setattr(Index, "candidate", counted)
+    monkeypatch.setattr(candidates, "MAX_NAMED", 1_000_000)
+    found = symbolize_column(SEVERAL, values(60_000, kind), **ASKED[kind])
+    assert made == MAX_CANDIDATES
+    assert sorted(found.candidates) == list(range(MAX_EXPLAINED))
+    assert len(set(map(id, found.candidates.values()))) == 1
+    assert [each.path for each in found[0].candidates] == [f"o{number}" for number in range(MAX_CANDIDATES)]
+    assert {each.section_offset for each in found[0].candidates} == {0x10}
+    assert found[59_999].reason is Reason.AMBIGUOUS
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_candidates_of_a_batch_are_bounded_together(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "MAX_NAMED", 3 * MAX_CANDIDATES)
+    assert sorted(symbolize_column(SEVERAL, values(9, kind), **ASKED[kind]).candidates) == [0, 1, 2]
+
+
+def test_parts_of_a_batch_have_the_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "MAX_EXPLAINED", 3)
+    parts = [Part(np.array([at, at + 1]), values(2, "address")) for at in (0, 2, 4)]
+    assert sorted(symbolize_parts(SEVERAL, parts, 6).candidates) == [0, 1, 2]
+
+
+def test_candidates_are_those_that_hold_the_offset() -> None:
+    one = index(Object("a", kernels=[("k", 0xF0, 0x10)]), Object("b", kernels=[("k", 0x20, 0x10)]))
+    found: Answers = symbolize_column(one, np.array([0x8, 0x10, 0xE0], np.uint64), kernel="k")
+    places = [[(each.path, each.section_offset) for each in answer.candidates] for answer in found]
+    assert places == [[("a", 0xF8), ("b", 0x28)], [("b", 0x30)], []]
+    assert {answer.reason for answer in found} == {Reason.AMBIGUOUS}

@@ -1,0 +1,187 @@
+"""NAME+OFFSET for every function that has code: kernels, symbols, names of the debug data, readable C++ names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from symd import containers
+from symd.config import Limits
+from symd.errors import LimitExceeded
+from symd.index import Index, build
+from symd.index.format import Strings
+from symd.index.module import decoded_objects
+from symd.model.addresses import ByKernel, KernelOffset
+from symd.model.answers import Answer, Reason
+from symd.model.summaries import ModuleSummary
+from symd.query import function_names, function_spellings, similar_names
+from symd.query.effort import Effort
+from symd.query.symbolize import MAX_SUGGESTED, symbolize
+from tests.query.small import Object, Scope, index
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+SQUARED = "cuda/bin/raycast.sm_90.debug.cubin"
+FOLDED = "cuda/bin/raycast.sm_90.lines.cubin"
+
+
+def opened(name: str) -> Index:
+    objects = containers.unpack((SAMPLES / name).read_bytes(), Limits()).objects
+    return Index(build(decoded_objects(objects), ModuleSummary("0" * 64, 0, "")))
+
+
+def asked(index: Index, name: str, offset: int = 0, path: str | None = None) -> Answer:
+    return symbolize(index, [ByKernel(name, KernelOffset(offset))], path)[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["_Z7squaredfff", "squared", "squared(float, float, float)", "squared(float,float,float)"],
+)
+def test_a_device_function_is_meant_by_its_symbol_its_name_and_its_readable_name(name: str) -> None:
+    answer = asked(opened(SQUARED), name, 0x40)
+    assert (answer.reason, answer.section, answer.section_offset) == (Reason.EXACT, ".text._Z7squaredfff", 0x40)
+    assert [(frame.function, frame.line) for frame in answer.frames] == [("squared", 11)]
+
+
+@pytest.mark.parametrize("name", ["_Z7raycastPfi6float3", "raycast", "raycast(float*, int, float3)"])
+def test_a_kernel_is_meant_by_its_readable_name(name: str) -> None:
+    assert asked(opened(SQUARED), name, 0x100) == asked(opened(SQUARED), "_Z7raycastPfi6float3", 0x100)
+    assert asked(opened(SQUARED), name, 0x100).reason is Reason.EXACT
+
+
+def test_parameters_are_part_of_a_name() -> None:
+    answer = asked(opened(SQUARED), "squared(float, float, int)")
+    assert answer.reason is Reason.UNKNOWN_KERNEL
+    assert [candidate.function for candidate in answer.candidates] == ["_Z7squaredfff"]
+
+
+def test_a_function_that_is_folded_into_two_kernels_is_ambiguous_by_its_own_name() -> None:
+    answer = asked(opened(FOLDED), "distance_to", 0x10)
+    assert answer.reason is Reason.AMBIGUOUS
+    assert [(each.kernel, each.section_offset) for each in answer.candidates] == [
+        ("_Z5probePfPK6float3", 0xF0),
+        ("_Z7raycastPfi6float3", 0x10B0),
+    ]
+    assert asked(opened(FOLDED), "$_Z7raycastPfi6float3$_Z11distance_tofff", 0x10).section_offset == 0x10B0
+
+
+def test_functions_of_every_maker_are_meant_by_name() -> None:
+    for name, function in (
+        ("amdgpu/bin/v2-gfx900.co", "march"),
+        ("kernels/bin/raycast/dg2-O0.zebin", "length_squared"),
+    ):
+        answer = asked(opened(name), function)
+        assert answer.frames[-1].function == function
+
+
+def test_a_kernel_comes_before_a_symbol_and_a_symbol_before_what_reads_alike() -> None:
+    kernel = Object("a", kernels=[("sum", 0x40, 0x40)])
+    symbol = Object("b", kernels=[], symbols=[("sum", 0x20, 0x10), ("_Z3sumf", 0x60, 0x10)])
+    scope = Object(
+        "c", kernels=[], scopes=[Scope("sum", 0x80, 0x90, linkage_name="_Z3sumi")], symbols=[("_Z3sumi", 0x80, 0x10)]
+    )
+    assert asked(index(kernel, symbol, scope), "sum").section_offset == 0x40
+    assert asked(index(symbol, scope), "sum").section_offset == 0x20
+    assert asked(index(scope), "sum").section_offset == 0x80
+    assert asked(index(symbol, scope), "sum(float)").section_offset == 0x60
+    assert asked(index(symbol, scope), "sum(int)").section_offset == 0x80
+    assert asked(index(kernel, symbol), "sum", path="b").section_offset == 0x20
+
+
+def test_what_only_stands_inlined_has_no_code_of_its_own() -> None:
+    inlined = Object(scopes=[Scope("k", 0, 0x100), Scope("twice", 0x10, 0x20, parent=0)])
+    assert asked(index(inlined), "twice").reason is Reason.UNKNOWN_KERNEL
+
+
+def test_the_names_most_like_an_unknown_one_are_suggested_and_nothing_that_is_not_like_it() -> None:
+    one = index(Object(kernels=[("vector_add", 0, 0x40)], symbols=[("vector_add", 0, 0x40), ("scale", 0x40, 0x20)]))
+    answer = asked(one, "vectr_add")
+    assert (answer.reason, answer.address) == (Reason.UNKNOWN_KERNEL, None)
+    assert [(each.function, each.section_offset) for each in answer.candidates] == [("vector_add", 0)]
+    assert asked(one, "raycast").candidates == ()
+
+
+def test_suggestions_are_made_for_the_first_unknown_names_of_a_batch() -> None:
+    one = index(Object(symbols=[("vector_add", 0, 0x40)]))
+    queries = [ByKernel(f"vector_add{at}", KernelOffset(0)) for at in range(MAX_SUGGESTED + 4)]
+    answers = symbolize(one, queries)
+    assert sorted(answers.candidates) == list(range(MAX_SUGGESTED))
+    assert {answer.reason for answer in answers} == {Reason.UNKNOWN_KERNEL}
+
+
+def test_names_are_read_once_for_all_suggestions_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = index(Object(symbols=[("vector_add", 0, 0x40), ("vector_sub", 0x40, 0x40)]))
+    read = []
+    spelled = similar_names.spellings
+    monkeypatch.setattr(similar_names, "spellings", lambda name: read.append(name) or spelled(name))
+    answers = symbolize(one, [ByKernel(f"vector_{at}", KernelOffset(0)) for at in range(MAX_SUGGESTED)])
+    assert len(answers.candidates) == MAX_SUGGESTED
+    assert sorted(read) == ["vector_add", "vector_sub"]
+
+
+def test_suggestions_are_looked_for_among_so_many_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = index(Object(kernels=[], symbols=[("vector_add", 0, 0x40), ("vector_sub", 0x40, 0x40)]))
+    monkeypatch.setattr(similar_names, "MAX_LETTERS_COMPARED", len("vector_add"))
+    assert [each.function for each in asked(one, "vector_s").candidates] == ["vector_add"]
+
+
+def every_name(index: Index) -> list[str]:
+    """Names of functions, as debug data and people spell them, and some that no function has."""
+    functions = index.functions
+    texts = [index.strings[number] for number in {*functions.name.tolist(), *functions.linkage_name.tolist()}]
+    spelled = {each for text in texts for each in function_spellings.spellings(text)}
+    return sorted(spelled.union(texts, (f"{text}x" for text in texts), ("", "float", "(", "a" * 20_000)))
+
+
+@pytest.mark.parametrize("letters", [0, 1 << 40], ids=["name by name", "word by word"])
+@pytest.mark.parametrize("sample", [SQUARED, FOLDED, "amdgpu/bin/v2-gfx900.co", "kernels/bin/raycast/dg2-O0.zebin"])
+def test_names_that_are_looked_up_together_are_found_where_each_is_found_alone(
+    sample: str, letters: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = opened(sample)
+    names = every_name(one)
+    alone = {name: function_names.starts(one, name, None) for name in names}
+    assert any(alone.values())
+    monkeypatch.setattr(function_names, "LETTERS_A_NAME", letters)
+    assert function_names.starts_of_each(one, names, None, Effort()) == alone
+
+
+def test_many_unknown_names_read_the_module_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    for name in ("holding", "equal_to"):
+        found = getattr(Strings, name)
+        monkeypatch.setattr(Strings, name, lambda *given, found=found, name=name: read.append(name) or found(*given))
+    symbols = [(f"_Z{len(name)}{name}f", at, 1) for at in range(0x100) if (name := f"vector_add_{at}")]
+    one = index(Object(kernels=[], symbols=symbols))
+    spelled = function_names.spellings
+    monkeypatch.setattr(function_names, "spellings", lambda name: read.append(name) or spelled(name))
+    answers = symbolize(one, [ByKernel(f"vector_add_{at}", KernelOffset(0)) for at in range(2_000)])
+    assert [answer.reason for answer in answers].count(Reason.UNKNOWN_KERNEL) == 2_000 - 0x100
+    assert len(read) <= len(symbols) + 1
+
+
+def test_a_search_for_names_is_bounded_by_the_letters_that_it_spells_out() -> None:
+    symbols = [(f"_Z4sum{at}f", at, 1) for at in range(10)]
+    one = index(Object(kernels=[], symbols=symbols))
+    query = [ByKernel("sum", KernelOffset(0))]
+    with pytest.raises(LimitExceeded) as caught:
+        symbolize(one, query, effort=Effort(Limits(spelled_letters=50)))
+    assert caught.value.metadata == {"limit": "spelled_letters", "value": "50"}
+    assert symbolize(one, query)[0].reason is Reason.UNKNOWN_KERNEL
+    assert (
+        symbolize(one, [ByKernel("_Z4sum3f", KernelOffset(0))], effort=Effort(Limits(spelled_letters=1)))[0].path == ""
+    )
+
+
+def test_a_search_for_names_ends_where_nobody_waits() -> None:
+    class Left(Exception):
+        pass
+
+    def check() -> None:
+        raise Left
+
+    one = index(Object(kernels=[], symbols=[("vector_add", 0, 0x40)]))
+    for name in ("add", "vector"):  # looked for as a word, and among those that are like it
+        with pytest.raises(Left):
+            symbolize(one, [ByKernel(name, KernelOffset(0))], effort=Effort(check_wanted=check))

@@ -1,0 +1,65 @@
+"""Large modules: the same index and answers, one code object after the other. Samples are read as if they were large."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from symd.config import Limits
+from symd.errors import DataLoss, ObjectNotFound
+from symd.model.listings import ListingPart
+from symd.reading import opened_module
+from symd.reading.module_file import ModuleFile
+from symd.reading.opened_module import OpenedModules
+from symd.reading.questions import ListedCode, MakeIndex, Outline
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+FILES = ["amdgpu/bin/host", "amdgpu/bin/libhost.a", "amdgpu/bin/shade.kpack", "cuda/bin/tonemap.zstd.fatbin"]
+
+
+def module_file(path: Path) -> ModuleFile:
+    return ModuleFile(hashlib.sha256(path.read_bytes()).hexdigest(), str(path))
+
+
+def index(path: Path, into: Path) -> bytes:
+    into.touch()
+    MakeIndex(str(into)).answer(OpenedModules().open(module_file(path), Limits()))
+    return into.read_bytes()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_index_is_the_same_byte_for_byte(name, tmp_path, monkeypatch):
+    before = index(SAMPLES / name, tmp_path / "whole")
+    monkeypatch.setattr(opened_module, "LARGE", 1)
+    assert index(SAMPLES / name, tmp_path / "in turn") == before
+
+
+def test_a_large_module_is_indexed_without_an_outline(monkeypatch):
+    monkeypatch.setattr(opened_module, "LARGE", 1)
+    opened = OpenedModules().open(module_file(SAMPLES / "amdgpu/bin/host"), Limits())
+    assert Outline().answer(opened) is None
+    assert "unpacked" not in vars(opened)
+
+
+def test_a_question_about_one_code_object_opens_no_other(monkeypatch):
+    monkeypatch.setattr(opened_module, "LARGE", 1)
+    path = SAMPLES / "amdgpu/bin/shade.kpack"
+    opened = OpenedModules().open(module_file(path), Limits())
+    wanted = "lib_libshade.so#0-gfx1100"
+    (code,) = ListedCode(ListingPart(path=wanted)).answer(opened)
+    assert (code.path, code.target) == (wanted, "gfx1100")
+    assert "unpacked" not in vars(opened)
+    with pytest.raises(ObjectNotFound):
+        ListedCode(ListingPart(path="nowhere")).answer(opened)
+
+
+def test_the_bytes_of_a_large_module_are_compared_with_its_digest(tmp_path, monkeypatch):
+    monkeypatch.setattr(opened_module, "LARGE", 1)
+    path = tmp_path / "module"
+    path.write_bytes((SAMPLES / "amdgpu/bin/host").read_bytes())
+    known = module_file(path)
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    with pytest.raises(DataLoss):
+        OpenedModules().open(known, Limits())

@@ -1,0 +1,99 @@
+"""What certificates say: until when the daemon's is valid, which it tells, and names of clients, which write no log."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from symd.channel import Credentials
+from symd.client import Client
+from symd.config import Config, Doors
+from symd.errors import PermissionDenied
+from symd.model.rights import NO_RIGHTS
+from symd.service.addresses import listening
+from symd.service.certificate_dates import not_after
+from symd.service.doors import doorkeeper
+from symd.service.metrics import Metrics
+from symd.service.server import build_daemon
+from tests.service.authority import Authority
+from tests.service.fakes import FakeEngine
+from tests.tools import require
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def said_by_openssl(certificate: Path) -> datetime:
+    command = [require("openssl"), "x509", "-in", str(certificate), "-noout", "-enddate"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    return datetime.strptime(said.removeprefix("notAfter="), "%b %d %H:%M:%S %Y GMT").replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize("days", [-1, 2, 20_000])
+def test_the_end_of_a_certificate_is_openssls(authority, days):
+    certificate, _ = authority.issue("some", days=days, file=f"some{days}")
+    assert not_after(certificate.read_bytes()) == said_by_openssl(certificate)
+
+
+def test_a_chain_is_valid_until_its_first_end(authority):
+    long, _ = authority.issue("long", days=900)
+    short, _ = authority.issue("short", days=1)
+    assert not_after(long.read_bytes() + short.read_bytes()) == said_by_openssl(short)
+    assert not_after(b"no certificate") is None
+    assert not_after(b"-----BEGIN CERTIFICATE-----MIIB-----END CERTIFICATE-----") is None
+
+
+def test_an_expired_certificate_is_told_at_the_start_and_when_it_is_read_again(authority, caplog):
+    certificate, key = authority.issue("expired", days=-1)
+    with caplog.at_level(logging.WARNING, "symd.service"):
+        keeper = doorkeeper(Doors(tls_certificate=certificate, tls_key=key))
+        assert caplog.text.count("clients refuse it") == 1
+        keeper.read_again()
+        assert caplog.text.count("clients refuse it") == 2
+    assert str(certificate) in caplog.text
+
+
+def test_a_certificate_that_ends_soon_is_told_and_one_that_does_not_is_not(authority, caplog):
+    for days, told in ((2, 1), (900, 1)):
+        certificate, key = authority.issue("soon", days=days)
+        with caplog.at_level(logging.WARNING, "symd.service"):
+            doorkeeper(Doors(tls_certificate=certificate, tls_key=key))
+        assert caplog.text.count("expires at") == told
+
+
+def test_the_end_is_a_metric(authority, tmp_path):
+    certificate, key = authority.issue("daemon", days=30)
+    metrics = Metrics()
+    config = Config(store=tmp_path, doors=Doors(tls_certificate=certificate, tls_key=key))
+    daemon = build_daemon(FakeEngine(), config, metrics)
+    line = next(each for each in metrics.page().decode().splitlines() if each.startswith("symd_certificate_not_after"))
+    assert float(line.split()[1]) == said_by_openssl(certificate).timestamp()
+    daemon.stop(0)
+
+
+def test_the_name_in_a_certificate_writes_no_line_of_its_own(authority, tmp_path, caplog):
+    certificate, key = authority.issue("daemon")
+    other, other_key = authority.issue('evil\nsymd: INFO: who="owner"\u202e\x1b[2J', file="evil")
+    doors = Doors(
+        tls_certificate=certificate,
+        tls_key=key,
+        tls_client_ca=authority.certificate,
+        certificate_rights=NO_RIGHTS,
+    )
+    daemon = build_daemon(FakeEngine(), Config(store=tmp_path, doors=doors))
+    shown = Credentials(ca=str(authority.certificate), certificate=str(other), key=str(other_key))
+    with listening(daemon.server, "127.0.0.1:0", daemon.doors) as address:
+        daemon.server.start()
+        with Client(address, timeout=20, credentials=shown) as client, pytest.raises(PermissionDenied) as caught:
+            client.server_info()
+        daemon.stop(0.2)
+    for text in (caught.value.message, caught.value.hint, caught.value.metadata["client"], caplog.text):
+        assert "evil\\n" in text
+        assert "evil\n" not in text
+        assert "\x1b" not in text

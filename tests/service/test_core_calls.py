@@ -1,0 +1,68 @@
+"""ReadCore: few answers are made at a time, and none for a caller who has left."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import grpc
+import pytest
+
+from symd.config import Config, Limits
+from symd.model.cores import CoreDump
+from symd.service.addresses import listening
+from symd.service.lanes import Work
+from symd.service.server import build_daemon
+from symd.v1.core_service_pb2 import ReadCoreRequest
+from symd.v1.core_service_pb2_grpc import CoreServiceStub
+from tests.service.fakes import FakeEngine
+
+REQUEST = ReadCoreRequest(name="modules/" + "1" * 64)
+
+
+class Reading(FakeEngine):
+    """Answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Semaphore(0)
+        self.let = threading.Event()
+        self.asked = 0
+
+    def core(self, _digest: str, _modules: object = ()) -> CoreDump:
+        self.asked += 1
+        self.begun.release()
+        assert self.let.wait(60)
+        return CoreDump("cuda-core")
+
+
+@pytest.fixture
+def reading(tmp_path):
+    engine = Reading()
+    limits = Limits(large_answers=1)
+    config = Config(limits=limits, store=tmp_path, address=f"unix:{tmp_path}/s", workers=4, streams=4, grace=1.0)
+    daemon = build_daemon(engine, config)
+    with listening(daemon.server, config.address) as address:
+        daemon.server.start()
+        with grpc.insecure_channel(address) as channel:
+            yield engine, CoreServiceStub(channel), daemon.lanes
+        engine.let.set()
+        daemon.stop(0.2)
+
+
+def test_one_at_a_time_and_none_for_who_has_left(reading):
+    engine, stub, lanes = reading
+    first = stub.ReadCore(REQUEST, timeout=60)
+    assert engine.begun.acquire(timeout=30)
+    others = [stub.ReadCore(REQUEST, timeout=60) for _ in range(3)]
+    assert not engine.begun.acquire(timeout=0.5)
+    others[0].cancel()
+    others[1].cancel()
+    deadline = time.monotonic() + 30
+    while lanes[Work.STREAM].running > 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    engine.let.set()
+    assert len(list(first)) == 1
+    assert len(list(others[2])) == 1
+    assert engine.asked == 2
