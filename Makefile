@@ -40,7 +40,7 @@ samples: tools venv  ## build the binaries of samples/ again
 	$(BIN)/python samples/kernels/build.py
 
 lock: venv  ## choose the versions of requirements.lock again
-	$(BIN)/python -m piptools compile --quiet --extra dev --extra otel --generate-hashes --allow-unsafe --strip-extras --no-header \
+	$(BIN)/python -m piptools compile --quiet --extra dev --extra otel --extra mcp --extra data --generate-hashes --allow-unsafe --strip-extras --no-header \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
 
 bench: venv  ## symd beside its peers; writes benchmarks/RESULTS.md
