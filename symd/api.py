@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers
-from symd.model.breakpoints import Breakpoint, Located, SourceLine, Watch
+from symd.model.arguments import AnyColumn, AnyLine, AnyNames, AnyQuery, ModuleName
+from symd.model.breakpoints import Breakpoint, Located, Watch
 from symd.model.columns import U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
 from symd.model.cores import CoreDump
@@ -17,7 +18,7 @@ from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.module_events import ModuleWatch
-from symd.model.names import NamedItem, NameQuery
+from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
@@ -84,7 +85,8 @@ class AliasVerbs(Protocol):
 class Symbolizer(Protocol):
     """What the in-process engine and the client over gRPC both do, with the same words and the same answers.
 
-    Digests are lower-case hexadecimal SHA-256 of the module's bytes. All methods raise ``SymdError``.
+    Digests are lower-case hexadecimal SHA-256 of the module's bytes; a summary or a record stands for its module as well
+    (``symd.model.arguments`` says what else may be written). All methods raise ``SymdError``.
     """
 
     @property
@@ -113,46 +115,48 @@ class Symbolizer(Protocol):
         """The catalogue, oldest first."""
         ...
 
-    def record(self, digest: str) -> ModuleRecord:
+    def record(self, digest: ModuleName) -> ModuleRecord:
         """One module's line of the catalogue. Raises ``ModuleNotFound``."""
         ...
 
-    def relabel(self, digest: str, label: str) -> ModuleRecord:
+    def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
         """Give a module another label; the catalogue's line as it is then. Raises ``ModuleNotFound``."""
         ...
 
-    def remove(self, digest: str) -> None:
+    def remove(self, digest: ModuleName) -> None:
         """Forget a module with its index and its aliases; what was loaded of it in contexts stays told. Raises
         ``ModuleNotFound``."""
         ...
 
-    def module(self, digest: str) -> ModuleSummary:
+    def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described: code objects, kernels, notes."""
         ...
 
-    def object_data(self, digest: str, path: str) -> bytes:
+    def object_data(self, digest: ModuleName, path: str) -> bytes:
         """The bytes of the code object at nesting path ``path``."""
         ...
 
-    def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
+    def lines(
+        self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
+    ) -> Iterator[LineTable]:
         """The decoded line table of one level, one for each code object that has it (or only the one at ``path``)."""
         ...
 
     def symbolize(
-        self, digest: str, queries: Sequence[Query], path: str | None = None, *, as_written: bool = False
+        self, digest: ModuleName, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
     ) -> Answers:
         """Frames for each query, in order; ``path`` restricts all of them to one code object. ``as_written``: what rows
         and scopes say, also where they contradict each other."""
         ...
 
-    def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
+    def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The same for one query, by the shortest way."""
         ...
 
     def symbolize_column(
         self,
-        digest: str,
-        values: U64,
+        digest: ModuleName,
+        values: AnyColumn,
         *,
         kernel: str | None = None,
         section: str | int | None = None,
@@ -165,8 +169,8 @@ class Symbolizer(Protocol):
 
     def locate(
         self,
-        digest: str,
-        where: SourceLine,
+        digest: ModuleName,
+        where: AnyLine,
         path: str | None = None,
         *,
         every_address: bool = False,
@@ -189,24 +193,24 @@ class Symbolizer(Protocol):
         is closed; raises ``PositionLost``, ``BadQuery`` and ``ContextNotFound``, at the latest when the first event is taken."""
         ...
 
-    def names(self, digest: str, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
+    def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name (``symd.query.names.find_names``)."""
         ...
 
-    def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
+    def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
         """The variables in scope at one place, with their types and locations (``symd.query.variables``)."""
         ...
 
-    def listing(self, digest: str, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
+    def listing(self, digest: ModuleName, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, code object by code object (``symd.query.listing``)."""
         ...
 
-    def core(self, digest: str, modules: Sequence[str] = ()) -> CoreDump:
+    def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         """What every warp or wave of a GPU core dump was doing; ``modules`` answer for code that the dump holds without
         debug data. Raises ``InvalidInput`` for a module that is no dump."""
         ...
 
-    def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
+    def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         """The texts of source files, named as frames name them, in order (``symd.query.source_text``). The engine knows
         what modules carry; a daemon looks on its disk too, where it was allowed to."""
         ...
@@ -249,8 +253,8 @@ class Host(Symbolizer, Protocol):
 
     def names(
         self,
-        digest: str,
-        wanted: NameQuery,
+        digest: ModuleName,
+        wanted: AnyNames,
         path: str | None = None,
         check_wanted: Callable[[], None] = lambda: None,
     ) -> Sequence[NamedItem]:
@@ -259,8 +263,8 @@ class Host(Symbolizer, Protocol):
 
     def symbolize(
         self,
-        digest: str,
-        queries: Sequence[Query],
+        digest: ModuleName,
+        queries: Iterable[AnyQuery],
         path: str | None = None,
         *,
         as_written: bool = False,
@@ -270,15 +274,19 @@ class Host(Symbolizer, Protocol):
         ...
 
     def symbolize_one(
-        self, digest: str, query: Query, path: str | None = None, check_wanted: Callable[[], None] = lambda: None
+        self,
+        digest: ModuleName,
+        query: AnyQuery,
+        path: str | None = None,
+        check_wanted: Callable[[], None] = lambda: None,
     ) -> Answer:
         """As ``Symbolizer.symbolize_one``; ``check_wanted`` likewise."""
         ...
 
     def symbolize_column(
         self,
-        digest: str,
-        values: U64,
+        digest: ModuleName,
+        values: AnyColumn,
         *,
         kernel: str | None = None,
         section: str | int | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import dropwhile, islice
 from types import TracebackType
 from typing import Any, Self
@@ -23,14 +23,20 @@ from symd.errors import AliasNotFound, BadQuery, BuildFailed, DeadlineExceeded, 
 from symd.model.addresses import ByAddress, Query
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
+    AnyColumn,
+    AnyLine,
+    AnyNames,
+    AnyQuery,
+    ModuleName,
     checked_bytes,
     checked_column,
     checked_line,
     checked_name,
     checked_names,
     checked_queries,
+    checked_query,
 )
-from symd.model.breakpoints import Breakpoint, Located, SourceLine, Watch, check_breakpoints
+from symd.model.breakpoints import Breakpoint, Located, Watch, check_breakpoints
 from symd.model.columns import U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
 from symd.model.cores import CoreDump
@@ -40,7 +46,7 @@ from symd.model.identities import ObjectPath, checked_digest
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.module_events import ModuleWatch
-from symd.model.names import NamedItem, NameQuery
+from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
@@ -233,41 +239,45 @@ class Client:
         for page in self._pages(self._modules.ListModules, ListModulesRequest()):
             yield from map(from_record, page.modules)
 
-    def record(self, digest: str) -> ModuleRecord:
+    def record(self, digest: ModuleName) -> ModuleRecord:
         """One module's line of the catalogue."""
         request = GetModuleRequest(name=checked_module_name(digest))
         return from_record(self._call(self._modules.GetModule, request).module)
 
-    def relabel(self, digest: str, label: str) -> ModuleRecord:
+    def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
         """Give a module another label."""
         module = module_pb2.Module(name=checked_module_name(digest), label=label)
         request = UpdateModuleRequest(module=module, update_mask=FieldMask(paths=["label"]))
         return from_record(self._call(self._modules.UpdateModule, request).module)
 
-    def remove(self, digest: str) -> None:
+    def remove(self, digest: ModuleName) -> None:
         """Let the daemon forget a module with its index and its aliases."""
         self._call(self._modules.DeleteModule, DeleteModuleRequest(name=checked_module_name(digest)))
 
-    def module(self, digest: str) -> ModuleSummary:
+    def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described."""
         request = GetModuleRequest(name=checked_module_name(digest))
         return self._described(self._call(self._modules.GetModule, request).module)
 
-    def object_data(self, digest: str, path: str) -> bytes:
+    def object_data(self, digest: ModuleName, path: str) -> bytes:
         """The bytes of the code object at nesting path ``path``."""
         request = ReadCodeObjectRequest(name=checked_module_name(digest), path=path)
         return b"".join(response.chunk for response in self._stream(self._modules.ReadCodeObject, request))
 
-    def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
+    def lines(
+        self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
+    ) -> Iterator[LineTable]:
         """The decoded line tables of one level, one for each code object that has it."""
         name = checked_module_name(digest)
         request = GetLineTableRequest(name=name, path=path, level=to_level(level))
         return from_chunks(self._stream(self._symbols.GetLineTable, request))
 
     def symbolize(
-        self, digest: str, queries: Sequence[Query], path: str | None = None, *, as_written: bool = False
+        self, digest: ModuleName, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
     ) -> Answers:
         """Frames for each query, in order."""
+        if isinstance(queries, np.ndarray):
+            return self.symbolize_column(digest, queries, path=path, as_written=as_written)
         name, queries = checked_module_name(digest), checked_queries(queries)
         if len(queries) <= PLAIN_PYTHON_ANSWERS:
             ask = _asked(name, queries, path, as_written=as_written)
@@ -278,16 +288,16 @@ class Client:
         parts = [queries[at : at + size] for at in range(0, len(queries), size)]
         return concatenated([self._as_columns(_asked(name, part, path, as_written=as_written)) for part in parts])
 
-    def symbolize_one(self, digest: str, query: Query, path: str | None = None) -> Answer:
+    def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
         ask = SymbolizeRequest(name=checked_module_name(digest), path=path)
-        add_query(ask.queries, query)
+        add_query(ask.queries, checked_query(query))
         return from_answer(self._call(self._symbols.Symbolize, ask).answers[0])
 
     def symbolize_column(
         self,
-        digest: str,
-        values: U64,
+        digest: ModuleName,
+        values: AnyColumn,
         *,
         kernel: str | None = None,
         section: str | int | None = None,
@@ -298,7 +308,7 @@ class Client:
 
         Answers to many point into a table of locations that the client keeps, and gets from the daemon once."""
         name, values = checked_module_name(digest), checked_column(values)
-        tables = self._tables.of(digest)
+        tables = self._tables.of(checked_name(digest))
         known = list(tables.known)
 
         def ask(message: SymbolizeRequest, part: U64) -> None:
@@ -320,16 +330,17 @@ class Client:
 
     def locate(
         self,
-        digest: str,
-        where: SourceLine,
+        digest: ModuleName,
+        where: AnyLine,
         path: str | None = None,
         *,
         every_address: bool = False,
         rules: Sequence[PathRule] = (),
     ) -> Located:
         """The addresses for a breakpoint at a source line, fetched page by page."""
+        where = checked_line(where)
         asked = to_breakpoint(
-            Breakpoint("", checked_line(where), every_address, None if path is None else ObjectPath(path), tuple(rules))
+            Breakpoint("", where, every_address, None if path is None else ObjectPath(path), tuple(rules))
         )
         request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
         pages = list(self._pages(self._breakpoints.ResolveBreakpoint, request))
@@ -353,26 +364,30 @@ class Client:
         call = self._modules.WatchModules(request)
         return ModuleWatch(from_module_events(self._messages(call)), call.cancel)
 
-    def names(self, digest: str, wanted: NameQuery, path: str | None = None) -> Sequence[NamedItem]:
+    def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""
         request = to_names_request(checked_digest(checked_name(digest)), checked_names(wanted), path)
         return [from_item(each) for page in self._pages(self._names.FindNames, request) for each in page.items]
 
-    def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
+    def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
         """The variables in scope at one place, read where the daemon is."""
-        request = to_variables_request(checked_digest(checked_name(digest)), query, path)
+        request = to_variables_request(checked_digest(checked_name(digest)), checked_query(query), path)
         return from_variables_response(self._call(self._variables.GetVariables, request))
 
-    def listing(self, digest: str, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
+    def listing(self, digest: ModuleName, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
         """The instructions with the frames that each comes from, disassembled where the daemon is."""
         request = to_listing_request(checked_digest(checked_name(digest)), part)
         return from_listing_chunks(self._stream(self._listings.GetListing, request))
 
-    def core(self, digest: str, modules: Sequence[str] = ()) -> CoreDump:
+    def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
         """What every warp or wave of a GPU core dump was doing, read where the daemon is."""
-        return from_core_parts(self._stream(self._cores.ReadCore, to_core_request(digest, modules)))
+        return from_core_parts(
+            self._stream(
+                self._cores.ReadCore, to_core_request(checked_name(digest), [checked_name(each) for each in modules])
+            )
+        )
 
-    def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
+    def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
         """The texts of source files, from the module or from the daemon's disk."""
         found: list[SourceText] = []
         for start in range(0, len(files), FILES):

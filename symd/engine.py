@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
+
+import numpy as np
 
 from symd.api import AliasVerbs, ContextVerbs, Receiving
 from symd.config import Limits
@@ -23,21 +25,26 @@ from symd.indexes import Indexes
 from symd.model.addresses import ByKernel, KernelOffset, Query
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
+    AnyColumn,
+    AnyLine,
+    AnyNames,
+    AnyQuery,
+    ModuleName,
     checked_bytes,
     checked_column,
     checked_line,
     checked_name,
     checked_names,
     checked_queries,
+    checked_query,
 )
-from symd.model.breakpoints import Breakpoint, Located, SourceLine, Watch, check_breakpoints
-from symd.model.columns import U64
+from symd.model.breakpoints import Breakpoint, Located, Watch, check_breakpoints
 from symd.model.cores import CoreDump
 from symd.model.grabs import Grabbed, GrabRequest, WhenUnwanted
 from symd.model.line_tables import LineLevel, LineTable
 from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
 from symd.model.module_events import ModuleWatch
-from symd.model.names import NamedItem, NameQuery
+from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope, Visible
@@ -171,49 +178,55 @@ class Engine:
             yield from page
             page = self.store.records(after=(page[-1].create_time, page[-1].sha256))
 
-    def record(self, digest: str) -> ModuleRecord:
-        return self.store.record(digest)
+    def record(self, digest: ModuleName) -> ModuleRecord:
+        return self.store.record(checked_name(digest))
 
-    def relabel(self, digest: str, label: str) -> ModuleRecord:
-        self.store.relabel(digest, label)
-        return self.store.record(digest)
+    def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
+        self.store.relabel(checked_name(digest), label)
+        return self.record(digest)
 
-    def remove(self, digest: str) -> None:
-        self._indexes.remove(digest)
+    def remove(self, digest: ModuleName) -> None:
+        self._indexes.remove(checked_name(digest))
 
-    def module(self, digest: str) -> ModuleSummary:
+    def module(self, digest: ModuleName) -> ModuleSummary:
         return self._indexes.whole(checked_name(digest)).summary
 
-    def object_data(self, digest: str, path: str) -> bytes:
-        return self._indexes.ask(digest, ObjectBytes(path))
+    def object_data(self, digest: ModuleName, path: str) -> bytes:
+        return self._indexes.ask(checked_name(digest), ObjectBytes(path))
 
     def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
         with self.store.scratch() as file:
             self._indexes.ask(digest, WriteObject(path, str(file.path)))
             return file.pieces(size)
 
-    def lines(self, digest: str, path: str | None = None, level: LineLevel = LineLevel.SOURCE) -> Iterator[LineTable]:
-        index = self._indexes.whole(checked_name(digest))
+    def lines(
+        self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
+    ) -> Iterator[LineTable]:
+        digest = checked_name(digest)
+        index = self._indexes.whole(digest)
         return iter(self._indexes.ask(digest, PtxLines(path))) if level is LineLevel.PTX else lines(index, path)
 
     def symbolize(
         self,
-        digest: str,
-        queries: Sequence[Query],
+        digest: ModuleName,
+        queries: Iterable[AnyQuery],
         path: str | None = None,
         *,
         as_written: bool = False,
         check_wanted: Callable[[], None] = always,
     ) -> Answers:
-        queries = checked_queries(queries)
-        index = self._indexes.for_queries(checked_name(digest), queries).read(as_written=as_written)
-        return symbolize(index, queries, path, Effort(self.limits, check_wanted))
+        if isinstance(queries, np.ndarray):
+            return self.symbolize_column(digest, queries, path=path, as_written=as_written, check_wanted=check_wanted)
+        asked = checked_queries(queries)
+        index = self._indexes.for_queries(checked_name(digest), asked).read(as_written=as_written)
+        return symbolize(index, asked, path, Effort(self.limits, check_wanted))
 
     def symbolize_one(
-        self, digest: str, query: Query, path: str | None = None, check_wanted: Callable[[], None] = always
+        self, digest: ModuleName, query: AnyQuery, path: str | None = None, check_wanted: Callable[[], None] = always
     ) -> Answer:
-        index = self._open_index(checked_name(digest)) or self._indexes.for_queries(digest, (query,))
-        return index.answer(query, path) or symbolize(index, (query,), path, Effort(self.limits, check_wanted))[0]
+        digest, asked = checked_name(digest), checked_query(query)
+        index = self._open_index(digest) or self._indexes.for_queries(digest, (asked,))
+        return index.answer(asked, path) or symbolize(index, (asked,), path, Effort(self.limits, check_wanted))[0]
 
     def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:
         index = self._open_index(digest)
@@ -224,8 +237,8 @@ class Engine:
 
     def symbolize_column(
         self,
-        digest: str,
-        values: U64,
+        digest: ModuleName,
+        values: AnyColumn,
         *,
         kernel: str | None = None,
         section: str | int | None = None,
@@ -236,13 +249,13 @@ class Engine:
         effort = Effort(self.limits, check_wanted)
         meant = () if kernel is None else (ByKernel(kernel, KernelOffset(0)),)
         index = self._indexes.for_queries(checked_name(digest), meant).read(as_written=as_written)
-        values = checked_column(values)
-        return symbolize_column(index, values, kernel=kernel, section=section, path=path, effort=effort)
+        column = checked_column(values)
+        return symbolize_column(index, column, kernel=kernel, section=section, path=path, effort=effort)
 
     def locate(
         self,
-        digest: str,
-        where: SourceLine,
+        digest: ModuleName,
+        where: AnyLine,
         path: str | None = None,
         *,
         every_address: bool = False,
@@ -274,30 +287,38 @@ class Engine:
 
     def names(
         self,
-        digest: str,
-        wanted: NameQuery,
+        digest: ModuleName,
+        wanted: AnyNames,
         path: str | None = None,
         check_wanted: Callable[[], None] = always,
     ) -> Sequence[NamedItem]:
         return find_names(self._indexes.whole(checked_name(digest)), checked_names(wanted), path, check_wanted)
 
-    def variables(self, digest: str, query: Query, path: str | None = None) -> InScope:
+    def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
+        name = checked_name(digest)
+
         def read(within: str, section: int, offset: int) -> Visible | str:
-            return self._indexes.ask(digest, VariablesAt(within, section, offset))
+            return self._indexes.ask(name, VariablesAt(within, section, offset))
 
-        return variables(self._indexes.whole(checked_name(digest)), query, read, path, Effort(self.limits))
+        return variables(self._indexes.whole(name), checked_query(query), read, path, Effort(self.limits))
 
-    def listing(self, digest: str, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
+    def listing(self, digest: ModuleName, part: ListingPart = WHOLE_MODULE) -> Iterator[Listing]:
         if self._disassemble is None:
             raise ToolMissing("this engine was made without disassemblers", hint="use the daemon, or symd listing")
+        digest = checked_name(digest)
         index = self._indexes.whole(digest)
         part = with_kernel_name(index, part, Effort(self.limits))
         codes = self._indexes.ask(digest, ListedCode(part))
         return listings(index, codes, self._disassemble(codes, part.kernel, self.limits))
 
-    def core(self, digest: str, modules: Sequence[str] = ()) -> CoreDump:
+    def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
+        digest = checked_name(digest)
         stopped = whole(self._indexes.ask(digest, StoppedWaves()))
-        kept = [KeptCode(other, *each) for other in modules for each in self._indexes.ask(other, CodeIdentities())]
+        kept = [
+            KeptCode(other, *each)
+            for other in map(checked_name, modules)
+            for each in self._indexes.ask(other, CodeIdentities())
+        ]
         contents = DumpContents(partial(self._memory, digest), partial(self._dumped, digest))
         answering = Answering(digest, kept, self.symbolize, self._visible_at_each, self._frame_addresses, contents)
         frames = tuple(
@@ -322,7 +343,8 @@ class Engine:
     def _visible_at_each(self, digest: str, path: str, places: Sequence[tuple[int, int]]) -> tuple[Visible | str, ...]:
         return self._indexes.ask(digest, VariablesAtEach(path, tuple(places)))
 
-    def sources(self, digest: str, files: Sequence[str], path: str | None = None) -> list[SourceText]:
+    def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
+        digest = checked_name(digest)
         found = self._indexes.ask(digest, CarriedSources(tuple(files), path))
         return with_named(found, self._indexes.whole(digest), path)
 

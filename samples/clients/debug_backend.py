@@ -14,9 +14,8 @@ from pathlib import Path
 from symd import Client
 from symd.model.addresses import BySection
 from symd.model.answers import Reason
-from symd.model.breakpoints import BreakpointLocation
+from symd.model.breakpoints import BreakpointLocation, parse_source_line
 from symd.model.listings import ListingPart
-from symd.query.breakpoints import parse_source_line
 
 
 class Backend:

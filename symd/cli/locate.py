@@ -23,9 +23,8 @@ from symd.cli.options import (
 )
 from symd.cli.output import NO, write_json, write_line
 from symd.config import Limits
-from symd.model.breakpoints import BreakpointLocation, Located, Refusal
+from symd.model.breakpoints import BreakpointLocation, Located, Refusal, parse_source_line
 from symd.model.sources import PathRule
-from symd.query.breakpoints import parse_source_line
 
 
 @click.command(

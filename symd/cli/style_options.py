@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from symd.model.answers import Answer
 
 _ADDRESS = re.compile(r"(0[xX])?(?(1)[0-9a-fA-F]+|[0-9]+)")
-"""A query that is a number, as ``query.syntax`` reads it."""
+"""A query that is a number, as ``model.query_syntax`` reads it."""
 STYLES = ("llvm", "gnu", "json")
 
 

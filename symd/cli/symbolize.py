@@ -32,7 +32,7 @@ from symd.config import Limits
 from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers, Reason
-from symd.query.syntax import parse_query
+from symd.model.query_syntax import parse_query
 
 if TYPE_CHECKING:
     from symd.cli.demangle import Demangler

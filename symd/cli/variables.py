@@ -18,8 +18,8 @@ from symd.config import Limits
 from symd.debuginfo.variables import Variable, Visible
 from symd.model.answers import Reason
 from symd.model.code import DebugScheme
+from symd.model.query_syntax import parse_query
 from symd.model.variables import InScope
-from symd.query.syntax import parse_query
 
 _ANSWERED = frozenset({Reason.EXACT, Reason.APPROXIMATE, Reason.INFERRED, Reason.NO_LINE})
 """Reasons with which no variables is an answer."""

@@ -16,9 +16,8 @@ from symd.cli.locate import readable, write_answer
 from symd.cli.options import demangle_option, every_option, example, json_option, rules_option
 from symd.cli.output import write_json, write_line
 from symd.errors import Unavailable
-from symd.model.breakpoints import Breakpoint, Resolved
+from symd.model.breakpoints import Breakpoint, Resolved, parse_source_line
 from symd.model.sources import PathRule
-from symd.query.breakpoints import parse_source_line
 
 if TYPE_CHECKING:
     from symd.client import Client

@@ -1,27 +1,47 @@
-"""What callers of the verbs hand over, held against what the verbs take: whoever passes something else reads what it should
-have been, in the field's words, instead of an error of the interpreter."""
+"""What callers of the verbs hand over, made what the verbs take where it means one thing; whoever passes something else reads what it
+should have been, in the field's words, instead of an error of the interpreter."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from operator import index
-from typing import Any
+from typing import SupportsIndex, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from symd.errors import BadQuery, InvalidInput
-from symd.model.addresses import Query
-from symd.model.breakpoints import SourceLine
+from symd.model.addresses import ByAddress, ByKernel, BySection, ObjectAddress, Query
+from symd.model.breakpoints import SourceLine, parse_source_line
 from symd.model.columns import U64
-from symd.model.names import NameQuery
+from symd.model.names import NameQuery, parse_name_query
+from symd.model.query_syntax import parse_query
+from symd.model.summaries import ModuleRecord, ModuleSummary
 
-_QUERY_HINT = "pass ByKernel(name, offset), ByAddress(address) or BySection(section, offset); parse_query reads text"
+ModuleName: TypeAlias = str | ModuleSummary | ModuleRecord
+"""What names a module: its SHA-256 as text, or what a verb said of it."""
+AnyQuery: TypeAlias = Query | str | SupportsIndex
+"""A query; text as ``symd symbolize`` takes it ("vadd+0x1b0"); or a number, which is an object address."""
+AnyColumn: TypeAlias = NDArray[np.integer] | Iterable[SupportsIndex]
+"""Whole numbers of 64 bits."""
+AnyLine: TypeAlias = SourceLine | str
+"""A line of a source file; as text "vadd.cl:8"."""
+AnyNames: TypeAlias = NameQuery | str
+"""A question for names; as text a name, or a pattern where it holds ``*``, ``?`` or ``[``."""
+
+_QUERIES = frozenset((ByAddress, ByKernel, BySection))
+_QUERY_HINT = (
+    'write "kernel+0x10", an address, ByKernel(name, offset), ByAddress(address) or BySection(section, offset)'
+)
 
 
-def checked_name(digest: str) -> str:
-    """A module's digest, if it is text. Raises InvalidInput."""
-    if not isinstance(digest, str):
-        raise InvalidInput(f"a module is named by its SHA-256, not by {_kind(digest)}", hint="pass module.sha256")
-    return digest
+def checked_name(module: ModuleName) -> str:
+    """A module's digest. Raises InvalidInput for what names no module."""
+    if isinstance(module, str):
+        return module
+    if isinstance(module, ModuleSummary | ModuleRecord):
+        return module.sha256
+    raise InvalidInput(f"a module is named by its SHA-256, not by {_kind(module)}", hint="pass module.sha256")
 
 
 def checked_bytes(data: bytes) -> bytes:
@@ -36,45 +56,85 @@ def wrong_query(query: object) -> BadQuery:
     return BadQuery(f"{_kind(query)} is not a query", hint=_QUERY_HINT)
 
 
-def checked_queries(queries: Any) -> Any:
-    """Raises BadQuery where one query, or text, stands for the sequence of them."""
-    if isinstance(queries, (str, bytes, *Query.__args__)):
-        raise BadQuery(f"{_kind(queries)} is not a sequence of queries", hint=_QUERY_HINT)
-    return queries
+def checked_query(query: AnyQuery) -> Query:
+    """One query from whatever means one. Raises BadQuery for other things."""
+    if isinstance(query, (ByKernel, ByAddress, BySection)):
+        return query
+    if isinstance(query, str):
+        return parse_query(query)
+    if isinstance(query, (bool, np.bool_)):  # Python takes them for numbers
+        raise wrong_query(query)
+    try:
+        address = index(query)
+    except TypeError:
+        raise wrong_query(query) from None
+    if not 0 <= address < 1 << 64:
+        raise BadQuery(f"{address} is not an address", hint="an address has 64 bits, and no sign")
+    return ByAddress(ObjectAddress(address))
 
 
-def checked_column(values: Any) -> U64:
+def is_one_query(query: object) -> bool:
+    """Whether this is one query rather than a sequence of them."""
+    return isinstance(query, (str, bytes, ByKernel, ByAddress, BySection)) or not isinstance(query, Iterable)
+
+
+def checked_queries(queries: Iterable[AnyQuery]) -> Sequence[Query]:
+    """Queries from whatever means each. Raises BadQuery where one query, or text, stands for the sequence of them."""
+    if is_one_query(queries):
+        raise BadQuery(f"{_kind(queries)} is not a sequence of queries", hint="put it in a list, or ask symbolize_one")
+    asked = queries if isinstance(queries, (list, tuple)) else list(queries)
+    if _QUERIES.issuperset(map(type, asked)):
+        return cast("Sequence[Query]", asked)
+    return [checked_query(query) for query in asked]
+
+
+def checked_column(values: AnyColumn) -> U64:
     """A column of offsets or addresses from any sequence of numbers. Raises BadQuery for other things, and for numbers that
     are not whole or have no 64 bits."""
-    if isinstance(values, np.ndarray) and values.dtype == np.uint64 and values.ndim == 1:
-        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind in "ui" and values.ndim == 1:
+        if values.dtype.kind == "u" or not len(values) or int(values.min()) >= 0:
+            return values.astype(np.uint64, copy=False)
+        raise _wrong_column()
     try:
         return np.array([_number(value) for value in values], np.uint64)
     except (TypeError, OverflowError):
-        what = "the column is no sequence of whole numbers of 64 bits"
-        raise BadQuery(what, hint="pass a NumPy array of uint64") from None
+        raise _wrong_column() from None
 
 
-def _number(value: Any) -> int:
+def _wrong_column() -> BadQuery:
+    what = "the column is no sequence of whole numbers of 64 bits"
+    return BadQuery(what, hint="pass a NumPy array of uint64")
+
+
+def _number(value: SupportsIndex) -> int:
     number = index(value)
     if not 0 <= number < 1 << 64:
         raise OverflowError
     return number
 
 
-def checked_line(where: SourceLine) -> SourceLine:
+def checked_line(where: AnyLine) -> SourceLine:
     """Raises BadQuery for what is not a source line."""
+    if isinstance(where, str):
+        return parse_source_line(where)
     if not isinstance(where, SourceLine):
-        raise BadQuery(f"{_kind(where)} is not a source line", hint='pass SourceLine("kernel.cl", 12)')
+        raise BadQuery(
+            f"{_kind(where)} is not a source line", hint='write "kernel.cl:12", or SourceLine("kernel.cl", 12)'
+        )
     return where
 
 
-def checked_names(wanted: NameQuery) -> NameQuery:
+def checked_names(wanted: AnyNames) -> NameQuery:
     """Raises BadQuery for what is not a question for names."""
+    if isinstance(wanted, str):
+        return parse_name_query(wanted)
     if not isinstance(wanted, NameQuery):
-        raise BadQuery(f"{_kind(wanted)} is not a question for names", hint='pass NameQuery("vadd*")')
+        raise BadQuery(f"{_kind(wanted)} is not a question for names", hint='write "vadd*", or NameQuery("vadd*")')
     return wanted
 
 
 def _kind(value: object) -> str:
-    return f"the text {value[:80]!r}" if isinstance(value, str) else f"a {type(value).__name__}"
+    if isinstance(value, str):
+        return f"the text {value[:80]!r}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"

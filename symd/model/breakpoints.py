@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -39,6 +40,18 @@ class SourceLine:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+_SOURCE_LINE = re.compile(r"(.+?):([0-9]{1,10})(?::[0-9]{1,10})?", re.ASCII | re.DOTALL)
+
+
+def parse_source_line(text: str) -> SourceLine:
+    """``FILE:LINE``, or ``FILE:LINE:COLUMN`` as frames are printed; the column is not used. Raises ``BadQuery``."""
+    found = _SOURCE_LINE.fullmatch(text.strip())
+    if not found or not 0 < int(found[2]) < 1 << 32:
+        shown = text if len(text) <= 80 else f"{text[:77]}..."
+        raise BadQuery(f"{shown!r} is no source line", hint="write FILE:LINE, such as vadd.cl:8")
+    return SourceLine(found[1], int(found[2]))
 
 
 @dataclass(frozen=True, slots=True)

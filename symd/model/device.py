@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
@@ -58,3 +58,11 @@ class DeviceAnswers(Sequence[DeviceAnswer]):
         module = self.modules[int(self.module[at]) - 1] if self.module[at] else None
         candidates = self.candidates.get(at % len(self), ())
         return DeviceAnswer(self.answers[at], module, DeviceAddress(int(self.address[at])), candidates)
+
+    def __iter__(self) -> Iterator[DeviceAnswer]:
+        """One after the other; answers of one location share their frames."""
+        modules = (None, *self.modules)
+        for at, answer in enumerate(self.answers):
+            candidates = self.candidates.get(at, ()) if self.candidates else ()
+            address = DeviceAddress(int(self.address[at]))
+            yield DeviceAnswer(answer, modules[int(self.module[at])], address, candidates)

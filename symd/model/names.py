@@ -38,6 +38,11 @@ class NameQuery:
     kinds: frozenset[NameKind] = frozenset()
 
 
+def parse_name_query(text: str, kinds: frozenset[NameKind] = frozenset()) -> NameQuery:
+    """A whole name, or a pattern where there is ``*``, ``?`` or ``[`` in it."""
+    return NameQuery(text, Match.GLOB if set("*?[") & set(text) else Match.EXACT, kinds)
+
+
 @dataclass(frozen=True, slots=True)
 class NamedItem:
     """A kernel, a function or a source file. ``size`` is in bytes of text. A function that only stands inlined in others,

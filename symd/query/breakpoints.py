@@ -3,18 +3,18 @@ line, or the name of the reason why there is none."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.errors import BadQuery, ObjectNotFound
+from symd.errors import ObjectNotFound
 from symd.index import Index
 from symd.index.format import Column
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.answers import Reason
 from symd.model.breakpoints import BreakpointLocation, Located, Refusal, SourceLine
+from symd.model.breakpoints import parse_source_line as parse_source_line  # noqa: PLC0414 - whoever locates reads one
 from symd.model.columns import I64
 from symd.model.debug_info import RowFlag
 from symd.model.sources import PathRule
@@ -23,17 +23,6 @@ from symd.query.paths import base_name, matching, remapped
 
 MAX_CANDIDATES = 64
 """So many candidates a refusal names."""
-
-_SOURCE_LINE = re.compile(r"(.+?):([0-9]{1,10})(?::[0-9]{1,10})?", re.ASCII | re.DOTALL)
-
-
-def parse_source_line(text: str) -> SourceLine:
-    """``FILE:LINE``, or ``FILE:LINE:COLUMN`` as frames are printed; the column is not used. Raises ``BadQuery``."""
-    found = _SOURCE_LINE.fullmatch(text.strip())
-    if not found or not 0 < int(found[2]) < 1 << 32:
-        shown = text if len(text) <= 80 else f"{text[:77]}..."
-        raise BadQuery(f"{shown!r} is no source line", hint="write FILE:LINE, such as vadd.cl:8")
-    return SourceLine(found[1], int(found[2]))
 
 
 def locate(

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from symd.model.arguments import checked_name
+from symd.model.arguments import ModuleName, checked_name
 from symd.model.identities import Digest, ObjectPath, checked_digest, named_digest
 from symd.wire.fields import bad_field
 
@@ -20,8 +20,8 @@ def module_name(digest: str) -> str:
     return f"modules/{digest}"
 
 
-def checked_module_name(digest: str) -> str:
-    """``modules/SHA256``. Raises ``BadQuery`` when ``digest`` is not a lower-case hexadecimal SHA-256."""
+def checked_module_name(digest: ModuleName) -> str:
+    """``modules/SHA256``. Raises ``BadQuery`` when ``digest`` names no module by a lower-case hexadecimal SHA-256."""
     return _module_name(checked_name(digest))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,9 @@ class RowAnswers(Answers):
 
     def __getitem__(self, at: Any) -> Any:
         return self._answers[at]
+
+    def __iter__(self) -> Iterator[Answer]:
+        return iter(self._answers)
 
     def __reduce__(self) -> tuple[type[RowAnswers], tuple[Sequence[Answer]]]:
         return RowAnswers, (self._answers,)

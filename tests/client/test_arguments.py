@@ -44,20 +44,33 @@ def symbolizer(request, symbolizers):
 both = pytest.mark.parametrize("symbolizer", ["engine", "client"], indirect=True)
 SHA = "0" * 64
 WRONG = {
-    "text as query": (lambda s, sha: s.symbolize(sha, ["vadd+1"]), BadQuery, "the text 'vadd+1' is not a query"),
-    "text as one query": (lambda s, sha: s.symbolize_one(sha, "vadd+1"), BadQuery, "the text 'vadd+1' is not a query"),
+    "text that is no query": (lambda s, sha: s.symbolize(sha, ["vadd+x"]), BadQuery, "'vadd+x': not a query"),
+    "no query among queries": (
+        lambda s, sha: s.symbolize(sha, ["vadd+1", None]),
+        BadQuery,
+        "a NoneType is not a query",
+    ),
+    "a flag as query": (lambda s, sha: s.symbolize_one(sha, True), BadQuery, "a bool is not a query"),
+    "a fraction as query": (lambda s, sha: s.symbolize_one(sha, 0.5), BadQuery, "a float is not a query"),
+    "a negative address": (lambda s, sha: s.symbolize(sha, [-1]), BadQuery, "-1 is not an address"),
+    "nothing as queries": (lambda s, sha: s.symbolize(sha, None), BadQuery, "a NoneType is not a sequence"),
+    "a list for variables": (lambda s, sha: s.variables(sha, ["vadd+1"]), BadQuery, "a list is not a query"),
     "text as queries": (lambda s, sha: s.symbolize(sha, "vadd+1"), BadQuery, "is not a sequence of queries"),
     "query as queries": (lambda s, sha: s.symbolize(sha, ByAddress(0)), BadQuery, "a ByAddress is not a sequence"),
-    "text for variables": (lambda s, sha: s.variables(sha, "vadd+1"), BadQuery, "the text 'vadd+1' is not a query"),
-    "summary as name": (lambda s, sha: s.symbolize(s.module(sha), [ByAddress(0)]), InvalidInput, "pass module.sha256"),
-    "summary of summary": (lambda s, sha: s.module(s.module(sha)), InvalidInput, "not by a ModuleSummary"),
+    "code object as name": (
+        lambda s, sha: s.symbolize(s.module(sha).objects[0], [ByAddress(0)]),
+        InvalidInput,
+        "not by an ObjectSummary (pass module.sha256)",
+    ),
+    "short name": (lambda s, sha: s.symbolize(sha[:12], [ByAddress(0)]), BadQuery, "is not the SHA-256 of a module"),
     "path as module": (lambda s, sha: s.add("file"), InvalidInput, "a module is its bytes, not the text 'file'"),
     "negative offsets": (lambda s, sha: s.symbolize_column(sha, [-1, 8]), BadQuery, "whole numbers of 64 bits"),
     "fractions": (lambda s, sha: s.symbolize_column(sha, np.array([0.5])), BadQuery, "whole numbers of 64 bits"),
     "text as column": (lambda s, sha: s.symbolize_column(sha, "8"), BadQuery, "whole numbers of 64 bits"),
     "ragged column": (lambda s, sha: s.symbolize_column(sha, [[1], [2, 3]]), BadQuery, "whole numbers of 64 bits"),
-    "text as line": (lambda s, sha: s.locate(sha, "a.cl:1"), BadQuery, 'pass SourceLine("kernel.cl", 12)'),
-    "text as names": (lambda s, sha: s.names(sha, "*"), BadQuery, 'pass NameQuery("vadd*")'),
+    "text that is no line": (lambda s, sha: s.locate(sha, "a.cl"), BadQuery, "'a.cl' is no source line"),
+    "a number as line": (lambda s, sha: s.locate(sha, 12), BadQuery, 'SourceLine("kernel.cl", 12)'),
+    "a number as names": (lambda s, sha: s.names(sha, 12), BadQuery, 'write "vadd*"'),
 }
 
 
@@ -68,6 +81,41 @@ def test_a_wrong_argument_is_named_in_a_sentence(symbolizer, ask, kind, says):
     with pytest.raises(kind) as caught:
         ask(symbolizer, sha)
     assert says in str(caught.value)
+
+
+@both
+def test_what_means_one_thing_may_be_written_in_several_ways(symbolizer):
+    module = symbolizer.add(VADD.read_bytes())
+    sha = module.sha256
+    plain = list(symbolizer.symbolize(sha, [ByKernel("vadd", KernelOffset(16)), ByAddress(ObjectAddress(8))]))
+    record = next(each for each in symbolizer.modules() if each.sha256 == sha)
+    for name in (sha, module, record):
+        assert list(symbolizer.symbolize(name, ("vadd+0x10", "8"))) == plain
+        assert list(symbolizer.symbolize(name, iter(["vadd+16", np.uint32(8)]))) == plain
+        assert symbolizer.symbolize_one(name, "vadd+16") == plain[0]
+        assert symbolizer.symbolize_one(name, 8) == plain[1]
+    assert list(symbolizer.symbolize(module, np.array([8, 8]))) == [plain[1]] * 2
+    assert symbolizer.variables(module, "vadd+16").at == plain[0]
+    line = plain[0].frames[-1]
+    assert symbolizer.locate(module, f"{line.file}:{line.line}").locations
+    assert {each.name for each in symbolizer.names(module, "va*")} >= {"vadd"}
+    assert symbolizer.record(module) == record
+    assert symbolizer.module(module) == module
+
+
+@both
+def test_answers_one_after_the_other_are_those_by_number(symbolizer):
+    sha = symbolizer.add(VADD.read_bytes()).sha256
+    for answers in (
+        symbolizer.symbolize_column(sha, np.arange(0, 1000, 8, dtype=np.uint64), kernel="vadd"),
+        symbolizer.symbolize(sha, ["nothing+1", *(f"vadd+{at}" for at in range(0, 720, 8)), "0"]),
+        symbolizer.symbolize(sha, ["0", "vadd+16"]),
+        symbolizer.symbolize(sha, []),
+    ):
+        each = [answers[number] for number in range(len(answers))]
+        assert list(answers) == each
+        for part in (slice(None, None, -1), slice(1, 5), slice(-3, None, 2), slice(50, 2, -7), slice(3, 3)):
+            assert list(answers[part]) == each[part]
 
 
 @both

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from symd.errors import BadQuery
 from symd.model.addresses import ByAddress, ByKernel, BySection
-from symd.query.syntax import parse_query
+from symd.model.query_syntax import parse_query
 
 
 @pytest.mark.parametrize(

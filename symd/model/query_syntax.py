@@ -1,0 +1,60 @@
+"""How people write a query: ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET; decimal or 0x hexadecimal."""
+
+from __future__ import annotations
+
+import re
+
+from symd.errors import BadQuery
+from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
+
+_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII)
+_INDEX = re.compile(r"#([0-9]{1,10})", re.ASCII)
+_HINT = "write ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET with decimal or 0x numbers"
+
+
+def parse_query(text: str) -> Query:
+    """One query. A function's name may contain "+": the last one counts. Raises ``BadQuery``."""
+    target, plus, number = text.strip().rpartition("+")
+    if not _NUMBER.fullmatch(number):
+        raise _bad(text, "not a query")
+    value = int(number, 16) if number[:2] in ("0x", "0X") else _decimal(number)
+    if value >= 1 << 64:
+        raise _bad(text, "a number of more than 64 bits")
+    if not plus:
+        return ByAddress(ObjectAddress(value))
+    if not target:
+        raise _bad(text, "no function or section before the '+'")
+    section = _section(target)
+    if section is None:
+        return ByKernel(target, KernelOffset(value))
+    return BySection(section, SectionOffset(value))
+
+
+def _decimal(digits: str) -> int:
+    """Python refuses to read thousands of digits; so many are too large anyway."""
+    return int(digits[-4000:]) if not digits[:-4000].strip("0") else 1 << 64
+
+
+def _section(target: str) -> str | int | None:
+    """What stands in parentheses when they enclose all of ``target``, a number when it is one; else None, as for the
+    kernel ``(anonymous namespace)::sum(int)``."""
+    if not target.startswith("(") or _closing(target) != len(target) - 1:
+        return None
+    inside = target[1:-1]
+    index = _INDEX.fullmatch(inside)
+    return int(index[1]) if index else inside
+
+
+def _closing(text: str) -> int:
+    """Position of the parenthesis that closes the first one, -1 when there is none."""
+    depth = 0
+    for position, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if not depth:
+            return position
+    return -1
+
+
+def _bad(text: str, what: str) -> BadQuery:
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    return BadQuery(f"{shown!r}: {what}", hint=_HINT, metadata={"query": shown})
