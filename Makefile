@@ -13,9 +13,9 @@ STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compile
 	golang-github-golang-protobuf-1-5-dev golang-google-grpc-dev golang-google-genproto-dev nodejs:node npm:npm
 # What the tests need besides: the tools that every reader is compared with, and the compilers of generated binaries.
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
-	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev gcc-12-offload-amdgcn gcc-12-offload-nvptx binutils elfutils gdb openssl $(STUB_PACKAGES)
+	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev gcc-12-offload-amdgcn gcc-12-offload-nvptx binutils elfutils gdb openssl systemd $(STUB_PACKAGES)
 
-.PHONY: demo test check protos samples lock bench fuzz soak abuse kill survey live-new clean venv drivers tools help
+.PHONY: demo test check protos samples lock dist bench fuzz soak abuse kill survey live-new clean venv drivers tools help
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -42,6 +42,9 @@ samples: tools venv  ## build the binaries of samples/ again
 lock: venv  ## choose the versions of requirements.lock again
 	$(BIN)/python -m piptools compile --quiet --extra dev --extra otel --extra mcp --extra data --generate-hashes --allow-unsafe --strip-extras --no-header \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
+
+dist: venv  ## a wheel and a source distribution, in dist/
+	$(BIN)/python -m build
 
 bench: venv  ## symd beside its peers; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks

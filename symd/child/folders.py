@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-_KINDS: Final = ("symd-driver-", "symd-tool-")
+_KINDS: Final = ("symd-driver-", "symd-tool-", "symd-daemon-")
 """How the names of such folders begin."""
 
 
 @contextlib.contextmanager
 def child_folder(kind: str) -> Iterator[Path]:
-    """An empty folder for a child of the ``kind`` "driver" or "tool". Raises OSError where none can be made."""
+    """An empty folder for a child of the ``kind`` "driver" or "tool", or for a "daemon" itself. Raises OSError where none can be made."""
     folder, lock = _locked(f"symd-{kind}-")
     try:
         yield folder

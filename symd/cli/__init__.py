@@ -45,6 +45,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("slim", "Write an AMD code object without what the runtime does not need."),
     ("verify", "Read the debug data a second time, with pyelftools, and compare."),
     ("store", "Check, repair, tidy or copy the folder that keeps modules and indexes."),
+    ("samples", "Copy modules, sources and clients to try symd with."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
 """Verb and summary, in the order of the help. The verb's module, of the same name with "_" for "-", has a click command of the

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from symd.child.folders import child_folder
 from symd.config import Doors
 from symd.errors import FailedPrecondition, InvalidInput, Unavailable
 from symd.service.doors import Doorkeeper, doorkeeper
 from symd.service.event_loop import Server
+from symd.service.handed_sockets import HandedSockets
 from symd.service.relay import relaying
 from symd.store.ownership import replaceable
 
@@ -28,9 +30,11 @@ LONGEST_PATH = 107
 
 
 @contextmanager
-def listening(server: Server, address: str, keeper: Doorkeeper | None = None) -> Iterator[str]:
-    """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end. Without a
-    keeper of its doors that is a Unix socket for the daemon's user.
+def listening(
+    server: Server, address: str, keeper: Doorkeeper | None = None, handed: HandedSockets | None = None
+) -> Iterator[str]:
+    """Let the server listen at ``address`` and give the address that clients use; a socket is removed at the end, unless it is one of
+    ``handed``. Without a keeper of its doors that is a Unix socket for the daemon's user.
 
     Raises ``InvalidInput`` for what is no address, ``FailedPrecondition`` for what would let strangers in or when somebody
     else answers there, and ``Unavailable`` when the system refuses.
@@ -42,6 +46,10 @@ def listening(server: Server, address: str, keeper: Doorkeeper | None = None) ->
             yield reached
         return
     path = socket_path(address)
+    if handed is not None and (taken := handed.take(path)) is not None:
+        with taken, _behind(server, taken, keeper):
+            yield f"{UNIX}{path}"
+        return
     own = _checked(path.with_name(f".{path.name}.own"), address) if keeper.doors.users else path
     with ExitStack() as stack:
         with _locked(path.parent):
@@ -54,6 +62,19 @@ def listening(server: Server, address: str, keeper: Doorkeeper | None = None) ->
         if own != path:
             stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay))
         yield f"{UNIX}{path}"
+
+
+@contextmanager
+def _behind(server: Server, listener: socket.socket, keeper: Doorkeeper) -> Iterator[None]:
+    """Let the server listen in a folder that only the daemon's user may open, behind a relay from ``listener``."""
+    with ExitStack() as stack:
+        try:
+            own = stack.enter_context(child_folder("daemon")) / "own.sock"
+        except OSError as error:
+            raise Unavailable(f"cannot make a folder for the daemon's own socket: {error.strerror}") from error
+        _bind(server, own)
+        stack.enter_context(relaying(listener, own, keeper.doors.users, keeper.relay))
+        yield
 
 
 def socket_path(address: str) -> Path:

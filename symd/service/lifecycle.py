@@ -20,6 +20,7 @@ from symd.errors import SymdError
 from symd.model.rights import rights_text
 from symd.service.addresses import UNIX, listening
 from symd.service.audit import audit_eviction
+from symd.service.handed_sockets import handed_sockets
 from symd.service.memory import giving_back
 from symd.service.metrics import Metrics
 from symd.service.metrics_page import telling
@@ -51,6 +52,7 @@ def serve(config: Config, engine: Host | None = None, ready: Ready | None = None
 def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
     with ExitStack() as stack:
         signals = stack.enter_context(closing(_Signals(_ending(config.doors))))
+        handed = stack.enter_context(closing(handed_sockets()))
         own = None
         metrics = Metrics() if config.metrics else None
         spans = stack.enter_context(tracing(config.otlp))
@@ -64,7 +66,8 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
             page = telling(config.metrics, metrics.page, open_to_all=config.doors.open_metrics)
             log.info("metrics at %s", stack.enter_context(page))
         wanted = dict.fromkeys(config.addresses or (config.address,))
-        addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors)) for address in wanted]
+        addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors, handed)) for address in wanted]
+        handed.all_taken()
         signals.started()
         daemon.server.start()
         stack.enter_context(giving_back())

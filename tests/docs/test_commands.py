@@ -16,11 +16,12 @@ import pytest
 
 from symd.cli import GROUP
 from tests.live.conftest import missing
-from tests.tools import find, require
+from tests.tools import require
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/security.md", "docs/operations.md", "docs/reliability.md")
 SAMPLE = ROOT / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.dbg"
+UNITS = ROOT / "packaging" / "systemd"
 LONG = 120
 
 
@@ -131,24 +132,41 @@ def test_the_commands_for_a_team(shell: Shell) -> None:
     assert [line.split()[0] for line in answers.splitlines() if line.startswith(("NAME ", "ci "))] == ["NAME", "ci"]
 
 
-def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```ini\n(.*?)```", (ROOT / "docs/operations.md").read_text(), re.DOTALL)
-    (line,) = re.findall(r"^ExecStart=\S+ (.*)$", text, re.MULTILINE)
-    words = line.split()
-    assert words[0] == "serve"
-    command = GROUP.get_command(click.Context(GROUP), "serve")
-    context = command.make_context("serve", [*words[1:], "--store", str(tmp_path)])
-    assert context.params["users"]
-    if find("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed")
-    unit = tmp_path / "symd.service"
-    unit.write_text(
-        text.replace("/opt/symd/.venv/bin/symd", sys.executable).replace("/opt/symd/docs", str(ROOT / "docs"))
-    )
+def exec_lines(text: str) -> list[str]:
+    """The daemon's command in a unit, or in what is laid over one."""
+    return re.findall(r"^ExecStart=\S+ (.*)$", text, re.MULTILINE)
+
+
+def test_the_commands_of_units_are_calls_of_symd(tmp_path: Path) -> None:
+    shipped = exec_lines((UNITS / "symd.service").read_text())
+    written = exec_lines((ROOT / "docs/operations.md").read_text())
+    assert (len(shipped), len(written)) == (1, 1)
+    (path,) = re.findall(r"^ListenStream=(.*)$", (UNITS / "symd.socket").read_text(), re.MULTILINE)
+    for line in shipped + written:
+        words = line.split()
+        assert words[0] == "serve"
+        command = GROUP.get_command(click.Context(GROUP), "serve")
+        context = command.make_context("serve", [*words[1:], "--store", str(tmp_path)])
+        assert context.params["users"]
+        assert context.params["addresses"] == (f"unix:{path}",)
+
+
+def test_the_units_are_such_that_systemd_takes_them(tmp_path: Path) -> None:
+    require("systemd-analyze")
+    units = []
+    for source in sorted(UNITS.iterdir()):
+        text = source.read_text().replace("/opt/symd/.venv/bin/symd", sys.executable).replace("/opt/symd", str(ROOT))
+        units.append(tmp_path / source.name)
+        units[-1].write_text(text)
+    assert [unit.name for unit in units] == ["symd.service", "symd.socket"]
     done = subprocess.run(
-        ["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=LONG, check=False
+        ["systemd-analyze", "verify", *units], capture_output=True, text=True, timeout=LONG, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    rating = ["systemd-analyze", "security", "--offline=yes", "--no-pager", units[0]]
+    said = subprocess.run(rating, capture_output=True, text=True, timeout=LONG, check=False).stdout
+    (exposure,) = re.findall(r"Overall exposure level for symd.service: ([\d.]+)", said)
+    assert float(exposure) < 2.5, said
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -177,6 +195,9 @@ OTHERS = {
     "--kills",
     "--interval",
     "--calm",
+    "--offline",
+    "--name",
+    "--rm",
 }
 """Options of other programs that the pages name: useradd, systemctl, journalctl, Docker, tools/ and tests/ of this repository."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -39,3 +41,12 @@ def running(tmp_path):
 def channel(running):
     with grpc.insecure_channel(running.address) as channel:
         yield channel
+
+
+@pytest.fixture
+def folder():
+    """A folder that every user can go through and only this one can change. Pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory(prefix="symd-doors-") as name:
+        path = Path(name)
+        path.chmod(0o711)
+        yield path

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -127,15 +126,6 @@ try:
 except SymdError as error: print(error.reason, error)
 """
     return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
-
-
-@pytest.fixture
-def folder():
-    """A folder that every user can go through and only this one can change. Pytest's own are closed to others."""
-    with tempfile.TemporaryDirectory(prefix="symd-doors-") as name:
-        path = Path(name)
-        path.chmod(0o711)
-        yield path
 
 
 @pytest.fixture
