@@ -46,6 +46,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("verify", "Read the debug data a second time, with pyelftools, and compare."),
     ("store", "Check, repair, tidy or copy the folder that keeps modules and indexes."),
     ("samples", "Copy modules, sources and clients to try symd with."),
+    ("mcp", "Answer an assistant's questions over the Model Context Protocol."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
 """Verb and summary, in the order of the help. The verb's module, of the same name with "_" for "-", has a click command of the

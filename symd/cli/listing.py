@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from symd.answers_json.listings import instruction_lines
 from symd.cli.demangle import Demangler
+from symd.cli.listing_sources import allowed_folders, source_texts
 from symd.cli.listing_text import Lines, Printer, text_lines
-from symd.cli.module import OpenModule, open_module
+from symd.cli.module import open_module
 from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, rules_option
 from symd.cli.output import write_line
 from symd.config import Limits
@@ -20,8 +20,6 @@ from symd.errors import NoDebugData
 from symd.model.identities import ObjectPath
 from symd.model.listings import Listing, ListingPart
 from symd.model.sources import PathRule, SourceText
-from symd.query.source_text import Allowed, completed
-from symd.store.source_files import read_below
 
 _JSON_HELP = """\b
 With --json one instruction a line, in the order of the code:
@@ -77,33 +75,20 @@ def command(
     Each instruction is shown once, below the line that it comes from; where that was inlined, a mark says into what.
     Needs the disassembler of the code's vendor, here or where the daemon is: symd doctor says what to install.
     """
-    allowed = _allowed(roots, rules)
+    allowed = allowed_folders(roots, rules)
     part = ListingPart(None if path is None else ObjectPath(path), kernel, target)
     with open_module(file, server, limits, debug) as module:
         found = -1
         for found, listing in enumerate(module.symbolizer.listing(module.digest, part)):
-            sources = _sources(module, listing, allowed, limits)
+            sources = source_texts(
+                module.symbolizer, module.digest, list(dict.fromkeys(_files(listing))), allowed, limits
+            )
             if as_json:
                 sys.stdout.writelines(instruction_lines(listing, sources))
             else:
                 _print(listing, sources, Demangler(limits) if demangle else None, first=found == 0)
         if found < 0:
             raise NoDebugData("there is nothing to list", where=module.name)
-
-
-def _allowed(roots: Sequence[Path], rules: Sequence[PathRule]) -> Allowed:
-    """Absolute folders; where a rule leads is allowed too."""
-    folders = [*roots, *(Path(rule.replacement) for rule in rules if rule.replacement)]
-    absolute = dict.fromkeys(str(folder.expanduser().absolute()) for folder in folders)
-    return Allowed(tuple(absolute), tuple(rules))
-
-
-def _sources(module: OpenModule, listing: Listing, allowed: Allowed, limits: Limits) -> dict[str, SourceText]:
-    """The text of every file that the listing's instructions come from."""
-    files = list(dict.fromkeys(_files(listing)))
-    read = partial(read_below, largest=limits.source_size)
-    found = module.symbolizer.sources(module.digest, files) if files else []
-    return {source.file: completed(source, allowed, read) for source in found}
 
 
 def _files(listing: Listing) -> Iterator[str]:

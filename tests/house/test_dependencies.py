@@ -8,11 +8,15 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
 
 from tests.house.test_layers import ROOT
 
 PROJECT = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
-EXTRA = PROJECT["optional-dependencies"]["otel"]
+EXTRAS = {"otel": "service/spans.py", "mcp": "mcp/server.py"}
+"""The extra's name, and the one module that imports what it brings."""
 NAMESPACES = {
     "google.protobuf": "protobuf",
     "google.rpc": "googleapis-common-protos",
@@ -22,6 +26,7 @@ NAMESPACES = {
     "opentelemetry.trace": "opentelemetry-api",
 }
 """Packages below the one name that several distributions share."""
+_DISTRIBUTIONS = packages_distributions()
 INJECTED = ROOT / "capture" / "injected"
 """Files that are put into other people's programs, where they stand for themselves."""
 STANDING_ALONE = {path.stem for path in INJECTED.glob("*.py")} | {"sitecustomize"}
@@ -37,14 +42,23 @@ def normal(name: str) -> str:
 
 def imported_modules() -> set[str]:
     """Full dotted names, those of the generated package too."""
+    return {name for path in ROOT.rglob("*.py") for name in imported_by(path)}
+
+
+def imported_by(path: Path) -> set[str]:
+    """Full dotted names that one module imports."""
     found: set[str] = set()
-    for path in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                found |= {name.name for name in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                found |= {node.module} | {f"{node.module}.{name.name}" for name in node.names}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{name.name}" for name in node.names}
     return found
+
+
+def distributions_named(path: Path) -> set[str]:
+    """The distributions that one module imports from."""
+    return {owner for module in imported_by(path) for owner in distributions_of(module)}
 
 
 def distributions_of(module: str) -> set[str]:
@@ -55,12 +69,13 @@ def distributions_of(module: str) -> set[str]:
     named = {owner for prefix, owner in NAMESPACES.items() if f"{module}.".startswith(f"{prefix}.")}
     if named or top in ("google", "opentelemetry"):
         return named
-    return {normal(name) for name in packages_distributions()[top]}
+    return {normal(name) for name in _DISTRIBUTIONS[top]}
 
 
 def test_every_dependency_is_imported_and_every_import_is_a_dependency() -> None:
     used = {owner for module in imported_modules() for owner in distributions_of(module)}
-    assert (names(PROJECT["dependencies"]) - COMING) | names(EXTRA) == used - COMING
+    wanted = names(PROJECT["dependencies"]) - COMING
+    assert wanted.union(*map(brought, EXTRAS)) == used - COMING
 
 
 def test_what_stands_alone_imports_python_alone() -> None:
@@ -76,12 +91,14 @@ def names(requirements: list[str]) -> set[str]:
     return {normal(re.split(r"[^\w.-]", requirement)[0]) for requirement in requirements}
 
 
-def test_what_an_extra_brings_is_imported_by_one_module_that_is_imported_late() -> None:
-    importing = [
-        path
-        for path in ROOT.rglob("*.py")
-        if re.search(r"^\s*(from|import) opentelemetry", path.read_text(), re.MULTILINE)
-    ]
-    assert importing == [ROOT / "service" / "spans.py"]
-    program = "import sys, symd.cli.serve, symd.service; sys.exit('opentelemetry' in sys.modules)"
+def brought(extra: str) -> set[str]:
+    return names(PROJECT["optional-dependencies"][extra])
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_what_an_extra_brings_is_imported_by_one_module_that_is_imported_late(extra: str) -> None:
+    importing = {path for path in ROOT.rglob("*.py") if brought(extra) & distributions_named(path)}
+    assert importing == {ROOT / EXTRAS[extra]}
+    late = f"symd.{EXTRAS[extra].removesuffix('.py').replace('/', '.')}"
+    program = f"import sys, symd.cli.serve, symd.cli.mcp, symd.service; sys.exit({late!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False, cwd=ROOT.parent, timeout=60).returncode == 0

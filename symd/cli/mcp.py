@@ -1,0 +1,61 @@
+"""``symd mcp``: the questions as tools of the Model Context Protocol, on standard input and output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from symd.cli.listing_sources import allowed_folders, source_texts
+from symd.cli.module import add_module, open_symbolizer
+from symd.cli.options import example, limit_option, rules_option, server_option
+from symd.config import Limits
+from symd.errors import InvalidInput, ToolMissing
+from symd.mcp.tools import AskedModule, Tools
+from symd.model.sources import PathRule, SourceText
+
+
+@click.command(
+    "mcp",
+    epilog=example("claude mcp add symd -- symd mcp\nsymd mcp --server unix:/run/symd/symd.sock --source-root ~/src"),
+)
+@server_option
+@click.option(
+    "--source-root",
+    "roots",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=(Path(),),
+    show_default="the working directory",
+    help="Source is read below this folder only, and below each TO of --map.",
+)
+@rules_option
+@limit_option
+def command(server: str | None, roots: tuple[Path, ...], rules: tuple[PathRule, ...], limits: Limits) -> None:
+    """Answer an assistant's questions over the Model Context Protocol, on standard input and output, until the input ends.
+
+    Tools: info, symbolize, why_no_answer, locate, variables, names, listing. Every answer is short: lists are cut, and say by
+    how much. Modules are read as files by your own rights; nothing is written, and nothing is run but the disassemblers. Needs the extra
+    symd[mcp].
+    """
+    if find_spec("mcp") is None:
+        raise ToolMissing(
+            "the Model Context Protocol is spoken by the Python package mcp, which is not installed",
+            hint="pip install 'symd[mcp]'",
+        )
+    from symd.mcp.server import serve  # noqa: PLC0415 - the extra may be missing, and is slow to import
+
+    allowed = allowed_folders(roots, rules)
+    with open_symbolizer(server, limits) as symbolizer:
+
+        def opened(file: str) -> AskedModule:
+            if file == "-":
+                raise InvalidInput("standard input carries the protocol", hint="name a file")
+            return AskedModule(symbolizer, add_module(symbolizer, file, server, limits))
+
+        def sources(module: AskedModule, files: Sequence[str]) -> Mapping[str, SourceText]:
+            return source_texts(module.symbolizer, module.digest, files, allowed, limits)
+
+        serve(Tools(opened, sources))

@@ -1,0 +1,201 @@
+"""symd mcp, asked by the reference client of the package mcp, over standard input and output."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from symd.config import Limits
+from symd.engine import Engine
+from symd.errors import BadQuery, LimitExceeded
+from symd.mcp import explanations, tools
+from symd.mcp.tools import AskedModule, Tools
+from symd.model.answers import Answer, Candidate, Frame, Reason
+from symd.model.sources import Origin, SourceText
+from symd.store import Store
+from tests.cli.conftest import ROOT, Run
+from tests.tools import require
+
+pytest.importorskip("mcp", reason="the extra symd[mcp] is not installed")
+
+SAMPLES = ROOT / "samples"
+VADD = SAMPLES / "kernels" / "bin" / "vadd" / "dg2-opt.dbg"
+SHADE = SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co"
+PATIENCE = 120
+"""Seconds after which a conversation counts as hung."""
+
+
+def asked(calls: Sequence[tuple[str, dict[str, Any]]], *options: str, mode: str = "auto") -> list[Any]:
+    """What the server, started with these options, answers to each call: the structured content, or the text of the error."""
+    from mcp.client import Client  # noqa: PLC0415 - the extra may be missing
+    from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
+
+    async def talk() -> list[Any]:
+        started = StdioServerParameters(
+            command=sys.executable, args=["-m", "symd", "mcp", *options], env={"PYTHONPATH": str(ROOT)}
+        )
+        with anyio.fail_after(PATIENCE):
+            async with Client(stdio_client(started), mode=mode) as client:
+                answers = []
+                for name, arguments in calls:
+                    if name == "tools/list":
+                        answers.append((await client.list_tools()).tools)
+                        continue
+                    done = await client.call_tool(name, arguments)
+                    answers.append(done.content[0].text if done.is_error else done.structured_content)
+                return answers
+
+    return anyio.run(talk)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_reference_client_lists_the_tools_and_asks(mode: str) -> None:
+    listed, found = asked(
+        [("tools/list", {}), ("symbolize", {"file": str(VADD), "places": ["vadd+0x1b0", "nothing+0"]})], mode=mode
+    )
+    assert {tool.name for tool in listed} >= {
+        "info", "symbolize", "why_no_answer", "locate", "variables", "names", "listing",
+    }  # fmt: skip
+    for tool in listed:
+        assert tool.description
+        assert all("description" in each for each in tool.input_schema["properties"].values()), tool.name
+        assert tool.annotations.read_only_hint
+    exact, unknown = found["answers"]
+    assert (exact["reason"], unknown["reason"]) == ("EXACT", "UNKNOWN_KERNEL")
+
+
+def test_answers_are_those_of_the_command(symd: Run) -> None:
+    vadd = {"file": str(VADD)}
+    symbolized, variables, located, named = asked(
+        [
+            ("symbolize", {**vadd, "places": ["vadd+0x1b0"]}),
+            ("variables", {**vadd, "place": "vadd+0x1b0"}),
+            ("locate", {**vadd, "line": "vadd.cl:14"}),
+            ("names", {**vadd, "pattern": "*"}),
+        ]
+    )
+    assert symbolized["answers"] == symd("symbolize", "--json", VADD, "vadd+0x1b0").json
+    assert variables["variables"] == symd("variables", "--json", VADD, "vadd+0x1b0").json
+    assert located["places"] == symd("locate", "--json", VADD, "vadd.cl:14").json
+    assert named["names"] == symd("names", "--json", VADD, "*").json
+
+
+def test_a_listing_has_the_source_below_an_allowed_folder_and_nowhere_else(tmp_path: Path) -> None:
+    require("llvm-objdump")
+    shutil.copytree(SAMPLES / "amdgpu" / "src", tmp_path / "src")
+    wanted = {"file": str(SHADE), "kernel": "shade", "count": 1000}
+    [open_folder] = asked([("listing", wanted)], "--map", f"/src={tmp_path}/src")
+    [closed] = asked([("listing", wanted)], "--source-root", str(tmp_path / "src"))
+    [found] = open_folder["objects"]
+    text = (tmp_path / "src" / "shade.cl").read_text().splitlines()
+    shown = {place: line for place, line in found["source"].items() if "shade.cl:" in place}
+    assert shown
+    assert all(line == text[int(place.rpartition(":")[2]) - 1] for place, line in shown.items())
+    assert closed["objects"][0]["source"] == {}
+
+
+def test_what_symd_refuses_is_a_sentence_for_the_assistant() -> None:
+    missing, bad, many = asked(
+        [
+            ("info", {"file": "/nowhere/at/all"}),
+            ("symbolize", {"file": str(VADD), "places": ["no place"]}),
+            ("symbolize", {"file": str(VADD), "places": ["0"] * (tools.QUERIES + 1)}),
+        ]
+    )
+    assert "INVALID_INPUT: /nowhere/at/all: cannot read the file" in missing
+    assert "BAD_QUERY" in bad
+    assert "at most 200" in many
+
+
+def test_standard_input_is_the_protocols() -> None:
+    [refused] = asked([("info", {"file": "-"})])
+    assert "standard input carries the protocol" in refused
+
+
+def test_a_module_of_a_daemon_is_asked_by_its_name(server: str, symd: Run) -> None:
+    digest = symd("info", "--json", "--server", server, VADD).json[0]["sha256"]
+    [found] = asked([("symbolize", {"file": f"modules/{digest}", "places": ["vadd+0x1b0"]})], "--server", server)
+    assert found["answers"][0]["frames"][0]["function"] == "vadd"
+
+
+def test_without_the_extra_one_sentence_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symd.cli.mcp.find_spec", lambda name: None)
+    done = run("mcp")
+    assert done.code == 3
+    assert "pip install 'symd[mcp]'" in done.err
+
+
+@pytest.fixture
+def here():
+    """The questions over an engine of this process, and where they read sources."""
+    with Engine(Store.temporary(Limits()), Limits()) as engine:
+
+        def opened(file: str) -> AskedModule:
+            return AskedModule(engine, engine.add(Path(file).read_bytes(), file).sha256)
+
+        yield Tools(opened, lambda module, files: {file: SourceText(file, "x\n" * 99, Origin.DISK) for file in files})
+
+
+def test_lists_are_cut_and_say_by_how_much(here: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = here.names(str(SHADE), "*")["names"]
+    monkeypatch.setattr(tools, "LISTED_NAMES", 2)
+    found = here.names(str(SHADE), "*")
+    assert len(everything) > 2
+    assert found["names"] == everything[:2]
+    assert found["names_omitted"] == len(everything) - 2
+
+
+def test_a_long_name_is_cut(monkeypatch: pytest.MonkeyPatch, here: Tools) -> None:
+    monkeypatch.setattr(tools, "LETTERS", 5)
+    [answer] = here.symbolize(str(VADD), ["vadd+0x1b0"])["answers"]
+    assert answer["frames"][0]["function"] == "vadd"
+    monkeypatch.setattr(tools, "LETTERS", 3)
+    [answer] = here.symbolize(str(VADD), ["vadd+0x1b0"])["answers"]
+    assert answer["frames"][0]["function"] == "..."
+
+
+@pytest.mark.parametrize("count", [tools.INSTRUCTIONS + 1])
+def test_nobody_gets_more_instructions_than_that(here: Tools, count: int) -> None:
+    with pytest.raises(LimitExceeded):
+        here.listing(str(VADD), "vadd", count=count)
+
+
+@pytest.mark.parametrize("line", ["vadd.cl", "vadd.cl:", "vadd.cl:0x1", ":3", "vadd.cl:-1"])
+def test_what_is_no_source_line_is_refused(here: Tools, line: str) -> None:
+    with pytest.raises(BadQuery):
+        here.locate(str(VADD), line)
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_reason_has_a_meaning_and_all_but_the_sure_ones_an_advice(here: Tools, reason: Reason) -> None:
+    summary = here._open(str(SHADE)).symbolizer.module(here._open(str(SHADE)).digest)
+    told = explanations.explanation(Answer(reason, frames=(Frame("f", None, None, 0, 0, inlined=False),)), summary)
+    assert told.meaning.endswith((".", "given."))
+    assert told.advice or reason in (Reason.EXACT, Reason.INFERRED)
+
+
+@pytest.mark.parametrize(
+    ("sample", "place", "reason", "word"),
+    [
+        ("amdgpu/bin/v4-gfx900-nodebug.co", "shade+0x40", "NO_DEBUG_INFO", "hipcc"),
+        ("cuda/bin/saxpy.sm_90.none.cubin", "scale+0x10", "NO_DEBUG_INFO", "-lineinfo"),
+        ("spirv/bin/inline.O2.none.spv", "0x200", "NO_DEBUG_INFO", "-gVS"),
+        ("kernels/bin/vadd/dg2-opt.dbg", "vad+0", "UNKNOWN_KERNEL", "vadd"),
+        ("kernels/bin/vadd/dg2-opt.dbg", "0xfffffff0", "OUTSIDE_TEXT", "KERNEL+OFFSET"),
+    ],
+)
+def test_what_to_do_depends_on_who_compiled(here: Tools, sample: str, place: str, reason: str, word: str) -> None:
+    told = here.explain(str(SAMPLES / sample), place)
+    assert told["reason"] == reason
+    assert word in " ".join(told["advice"])
+
+
+def test_a_candidate_is_named_by_a_query() -> None:
+    assert explanations.query_of(Candidate("", ".text.a", 3, 16, "a")) == "(.text.a)+0x10"
+    assert explanations.query_of(Candidate("x/y", None, 3, 16, None)) == "(#3)+0x10 in the code object x/y"
