@@ -321,6 +321,10 @@ class Config:
     """Streams open at a time; each that has sent something holds a thread of its own."""
     watches: int = 64
     """Watches of breakpoints open at a time; each holds a thread that sleeps."""
+    http: str = ""
+    """Where the page and other tools' protocols are served, ``HOST:PORT``; "" for nowhere."""
+    http_names: tuple[str, ...] = ()
+    """Host names by which browsers may call that server, besides addresses, localhost, HOST and this machine's own name."""
     metrics: str = ""
     """Where Prometheus may ask, ``unix:PATH`` or ``HOST:PORT``; "" for nowhere."""
     otlp: str = ""

@@ -39,7 +39,7 @@ def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: 
 
 
 GROUPS = {
-    "Where it listens": ["--address", "--store"],
+    "Where it listens": ["--address", "--http", "--http-name", "--store"],
     "Who gets in (docs/security.md)": [
         "--allow-uid",
         "--access",
@@ -63,7 +63,7 @@ GROUPS = {
     cls=GroupedCommand,
     groups=GROUPS,
     epilog=example(
-        "symd serve\nsymd serve --address unix:/run/symd/symd.sock --allow-uid 1001:read,write --store /var/lib/symd\n"
+        "symd serve\nsymd serve --http 127.0.0.1:8080\nsymd serve --address unix:/run/symd/symd.sock --allow-uid 1001:read,write --store /var/lib/symd\n"
         "symd serve --address 0.0.0.0:50051 --tls-cert host.pem --tls-key host.key --access /etc/symd/access"
     ),
 )
@@ -75,6 +75,20 @@ GROUPS = {
     show_default=True,
     metavar="ADDRESS",
     help="Listen at unix:PATH or HOST:PORT; may be given several times. A Unix socket is for your own user; TCP takes --access, TLS or --insecure.",
+)
+@click.option(
+    "--http",
+    default=_DEFAULTS.http,
+    metavar="HOST:PORT",
+    help="Serve the page (docs/page.md) there too, such as 127.0.0.1:8080. Without --access, TLS or --insecure that is loopback, and the address that is "
+    "printed has a secret part.",
+)
+@click.option(
+    "--http-name",
+    "http_names",
+    multiple=True,
+    metavar="NAME",
+    help="A host name by which browsers reach --http, where that is not this machine's own; may be given several times.",
 )
 @click.option(
     "--store",
@@ -160,6 +174,8 @@ GROUPS = {
 @limit_option
 def command(
     addresses: tuple[str, ...],
+    http: str,
+    http_names: tuple[str, ...],
     store: Path,
     workers: int,
     readers: int,
@@ -197,6 +213,8 @@ def command(
         store=store,
         address=addresses[0],
         addresses=addresses,
+        http=http,
+        http_names=http_names,
         workers=workers,
         readers=readers,
         builders=builders,

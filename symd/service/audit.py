@@ -41,8 +41,13 @@ class AuditLog:
     def write(self, call: Call, outcome: str) -> None:
         """Write the line of a call that has ended, unless it only asked. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an
         error."""
+        if call.method in _AUDITED:
+            self.tell(call, outcome)
+
+    def tell(self, call: Call, outcome: str) -> None:
+        """The same of a call that is known to change something."""
         stranger = not call.caller and outcome == Unauthenticated.reason
-        if call.method not in _AUDITED or (stranger and not self._room()):
+        if stranger and not self._room():
             return
         facts: dict[str, Any] = {
             "who": call.caller[:_LONGEST],

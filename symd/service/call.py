@@ -7,7 +7,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from itertools import count
 from typing import Any
+
+_NUMBERS = count(1)
+
+
+def next_number() -> int:
+    """The id of the next call in this daemon's log."""
+    return next(_NUMBERS)
 
 
 class CallEnded(Exception):

@@ -41,6 +41,7 @@ class Certificates:
         self._lock = threading.Lock()
         self._served = self.files.value()
         self._told_expired = False
+        self._context: tuple[Configuration, ssl.SSLContext] | None = None
 
     def credentials(self) -> grpc.ServerCredentials:
         """For a port: gRPC asks at each connection whether there is something newer."""
@@ -59,6 +60,22 @@ class Certificates:
                 return None
             self._served, self._told_expired = now, False
             return _configuration(now)
+
+    def context(self) -> ssl.SSLContext:
+        """For a connection that is none of gRPC's: with what the files say now."""
+        with self._lock:
+            now = self.files.value()
+            if self._context is None or self._context[0] != now:
+                self._context = now, self._made(now)
+            return self._context[1]
+
+    def _made(self, now: Configuration) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self._certificate, self._key, password=_no_password)
+        if now[2] is not None:
+            context.load_verify_locations(cadata=now[2].decode("ascii"))
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
 
     @property
     def not_after(self) -> datetime | None:

@@ -101,6 +101,10 @@ class Doorkeeper:
                 metadata={"right": right.value, "client": principal.name},
             )
 
+    def principal(self, shown: Shown) -> Principal:
+        """Whoever makes a request that is no call of gRPC's. Raises Unauthenticated."""
+        return self._principal(shown)
+
     def read_again(self) -> None:
         """Read the operator's files, changed or not."""
         if self.access is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import grpc
@@ -50,6 +51,10 @@ class Server:
     def wait_for(self, coroutine: Coroutine[Any, Any, Result], seconds: float | None = None) -> Result:
         """Run a coroutine on the loop; what it returns or raises. Raises TimeoutError after ``seconds``."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(seconds)
+
+    def begin(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Begin to run a coroutine on the loop, for another loop to wait for. Raises RuntimeError where this one has ended."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -8,7 +8,6 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from grpc.aio import BaseError, InternalError
@@ -17,7 +16,7 @@ from grpc_status import rpc_status
 from symd.config import Limits
 from symd.errors import DeadlineExceeded, LimitExceeded, SymdError
 from symd.service.audit import CANCELLED, OK
-from symd.service.call import Call, CallEnded
+from symd.service.call import Call, CallEnded, next_number
 from symd.service.doors import Doorkeeper
 from symd.service.metrics import Metrics
 from symd.service.request_log import log_request
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("symd.service")
 
-_NUMBERS = count(1)
 _NOTHING: Mapping[str, str] = {}
 
 Answer = Callable[[Any, Call], Awaitable[Any]]
@@ -41,7 +39,7 @@ def guard(
     """The handler that grpc.aio calls when the headers of a call come, its message not yet."""
 
     async def guarded(_requests: Any, context: Any) -> Any:
-        call = Call(method, context.peer(), context.time_remaining(), next(_NUMBERS))
+        call = Call(method, context.peer(), context.time_remaining(), next_number())
         outcome, metadata = CANCELLED, _NOTHING
         if spans is not None:
             spans.begin(call, context.invocation_metadata() or ())

@@ -27,6 +27,7 @@ from symd.service.metrics_page import telling
 from symd.service.server import build_daemon
 from symd.service.service_manager import READY, STOPPING, notify, watched
 from symd.service.tracing import tracing
+from symd.service.web_door import Page, web_served
 from symd.service.workers import Told, Workers
 from symd.store import Store
 
@@ -68,11 +69,15 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         wanted = dict.fromkeys(config.addresses or (config.address,))
         addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors, handed)) for address in wanted]
         handed.all_taken()
+        web = stack.enter_context(ExitStack())
+        shown = web.enter_context(web_served(daemon, config)) if config.http else None
         signals.started()
         daemon.server.start()
         stack.enter_context(giving_back())
         for address in addresses:
             _announce(address, config.doors, ready)
+        if shown is not None:
+            _announce_page(shown, config, ready)
         notify(READY)
         stack.enter_context(watched(daemon.server))
         if own is not None:
@@ -82,6 +87,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         signals.wait(daemon.doors.read_again)
         notify(STOPPING)
         log.info("stopping; running calls have %g s", config.grace)
+        web.close()
         daemon.stop(config.grace)
 
 
@@ -195,3 +201,15 @@ def _announce(address: str, doors: Doors, ready: Ready | None) -> None:
         log.warning("whoever reaches %s may %s, and is asked for nothing", address, rights_text(doors.anonymous_rights))
     if ready is not None:
         ready(address)
+
+
+def _announce_page(page: Page, config: Config, ready: Ready | None) -> None:
+    log.info("serving the page at %s", page.address)
+    if page.is_open and config.doors.anonymous_rights:
+        log.warning(
+            "whoever reaches %s may %s, and is asked for nothing",
+            page.address,
+            rights_text(config.doors.anonymous_rights),
+        )
+    if ready is not None:
+        ready(page.url)

@@ -59,6 +59,7 @@ class Daemon:
     lanes: Lanes
     flight: BytesInFlight
     waiting: WaitingCalls
+    large_answers: threading.Semaphore
 
     def set_health(
         self, status: health_pb2.HealthCheckResponse.ServingStatus, names: Iterable[str] | None = None
@@ -110,7 +111,16 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
     router = Router(context, health, Reflection(names, waiting), doors, metrics, spans)
     server = Server(router, options(config.limits))
     daemon = Daemon(
-        server, engine, doors, health, context.stopping, context.watches, context.lanes, context.flight, waiting
+        server,
+        engine,
+        doors,
+        health,
+        context.stopping,
+        context.watches,
+        context.lanes,
+        context.flight,
+        waiting,
+        context.large_answers,
     )
     if metrics is not None:
         metrics.watch(daemon)

@@ -40,6 +40,7 @@ ORDER = (
     "answers_json",
     "profiles",
     "mcp",
+    "web",
     "v1",
     "wire",
     "service",
@@ -60,7 +61,10 @@ ONLY_IN = {
     "google": {"v1", "wire", "service", "client"},
     "elftools": {"verify"},
     "ctypes": {"capture", "child", "drivers", "disasm", "service"},
-    "socket": {"capture", "child", "service", "client", "cli"},
+    "socket": {"capture", "child", "service", "client", "cli", "web"},
+    "starlette": {"web", "service"},
+    "uvicorn": {"web"},
+    "pygments": {"web"},
     "sqlite3": {"store"},
     "subprocess": {"child"},
     "resource": {"child"},
@@ -141,6 +145,7 @@ ENDS_OF_THE_LINE = {
     ("cli/__init__.py", "_invoke"): "prints the traceback and exits with the code for a defect",
     ("child/worker.py", "_answer"): "tells the other end the exception and its traceback, which logs it under an id",
     ("service/guard.py", "guarded"): "logs the traceback and ends the call with a SymdError that carries its id",
+    ("web/app.py", "_answered"): "logs the traceback and answers with a SymdError that carries its id",
     ("service/lanes.py", "_attempt"): "hands it from the lane's thread to the call that waits, where it is raised",
 }
 """Functions that may handle every exception without raising one, and what they do instead: nothing stands above them."""

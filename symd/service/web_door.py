@@ -1,0 +1,187 @@
+"""The daemon's HTTP side: its door is the same as gRPC's, its work is done in the same lanes, and it is told of in the same logs."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from starlette.requests import HTTPConnection
+
+from symd.config import Config
+from symd.errors import FailedPrecondition, Unauthenticated, Unavailable
+from symd.model.rights import Right
+from symd.model.sources import PathRule, SourceText
+from symd.query.source_text import Allowed, completed
+from symd.service.addresses import is_local
+from symd.service.call import Call, next_number
+from symd.service.doors import ANONYMOUS, Doorkeeper, Shown
+from symd.service.lanes import Work
+from symd.service.places import place
+from symd.service.request_log import log_request
+from symd.store.source_files import read_below
+from symd.web.app import build_app
+from symd.web.hosts import KnownHosts
+from symd.web.routes import ROUTES
+from symd.web.server import bound, serving
+from symd.web.site import Effort, Site, WebRoute
+from symd.web.visitors import Door, Entered, SecretDoor, Visitor
+
+if TYPE_CHECKING:
+    from symd.service.server import Daemon
+
+Result = TypeVar("Result")
+
+_WORK: Final[Mapping[Effort, Work]] = {
+    Effort.QUESTION: Work.UNOPENED,
+    Effort.LARGE: Work.BATCH,
+    Effort.UPLOAD: Work.UPLOAD,
+}
+
+
+class Page(NamedTuple):
+    """Where the page is: ``address`` for logs, ``url`` for who starts the daemon, with the secret part where there is one. ``is_open``:
+    whoever reaches it is let in."""
+
+    address: str
+    url: str
+    is_open: bool
+
+
+@contextmanager
+def web_served(daemon: Daemon, config: Config) -> Iterator[Page]:
+    """Serve HTTP at ``config.http`` while it lasts.
+
+    Raises InvalidInput for what is no address, FailedPrecondition for what would let strangers in, or where the system refuses.
+    """
+    doors = daemon.doors
+    secret = _secret_door(config)
+    listener, host, port = bound(config.http, "--http")
+    with ExitStack() as stack:
+        stack.callback(listener.close)
+        door: Door = secret or _DaemonDoor(doors)
+        site = Site(daemon.engine, partial(_sources, daemon, config), _DaemonLane(daemon), config.limits)
+        names = KnownHosts((host, socket.gethostname(), *config.http_names))
+        app = build_app(site, ROUTES, door, names, ended=partial(_ended, doors))
+        tls = doors.certificates.context if doors.certificates is not None else None
+        stack.enter_context(serving(app, listener, tls))
+        if secret is None:
+            stack.enter_context(doors.connections.watching(port))
+        address = f"{'https' if tls else 'http'}://{host}:{port}"
+        yield Page(address, address + (secret.path if secret else "/"), is_open=secret is None)
+
+
+def _secret_door(config: Config) -> SecretDoor | None:
+    """The door of a server that nothing is said of; None where tokens, TLS or ``--insecure`` say who comes in. Raises FailedPrecondition."""
+    doors, address = config.doors, config.http
+    if doors.insecure or doors.tls_certificate is not None:
+        return None
+    if is_local(address):
+        return None if doors.access is not None else SecretDoor()
+    raise FailedPrecondition(
+        "no plain HTTP for other machines: what is asked and answered could be read on its way",
+        where=address,
+        hint="give --tls-cert and --tls-key, or listen at 127.0.0.1; --insecure for who wants it all the same",
+    )
+
+
+class _DaemonDoor:
+    """Tokens as the header "authorization: Bearer TOKEN", or as the password of a browser's question; certificates of clients."""
+
+    def __init__(self, keeper: Doorkeeper) -> None:
+        self._keeper = keeper
+
+    def enter(self, connection: HTTPConnection) -> Entered:
+        """Raises Unauthenticated, and Busy for too many connections of one client."""
+        peer = _peer(connection)
+        token = _token(connection.headers.get("authorization", "")) if self._keeper.doors.access is not None else None
+        certificate = _certified(connection.scope.get("state", {}).get("peercert")) if token is None else None
+        principal = self._keeper.principal(Shown(peer, token, certificate))
+        self._keeper.connections.let_in(peer, "" if principal.name == ANONYMOUS else principal.name)
+        share = peer if principal.name == ANONYMOUS else principal.name
+        return Entered(Visitor(principal.name, principal.rights, share), connection.scope["path"])
+
+
+def _token(header: str) -> bytes | None:
+    """The token of a Bearer header (RFC 6750), or the password of a Basic one (RFC 7617). Raises Unauthenticated."""
+    scheme, _, content = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return content.strip().encode()
+    if scheme.lower() != "basic":
+        return None
+    try:
+        _, _, password = b64decode(content.strip(), validate=True).partition(b":")
+    except ValueError:
+        raise Unauthenticated("the header authorization is not as RFC 7617 has it") from None
+    return password
+
+
+def _certified(certificate: Mapping[str, Any] | None) -> str | None:
+    """The common name of a client's certificate, or the first of its alternative names (``ssl.SSLSocket.getpeercert``)."""
+    if not certificate:
+        return None
+    names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    names += [value for _, value in certificate.get("subjectAltName", ())]
+    return next((_printable(name) for name in names if name), None)
+
+
+def _printable(name: str) -> str:
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in name)
+
+
+def _peer(connection: HTTPConnection) -> str:
+    """Where a request comes from, as gRPC names it."""
+    client = connection.client
+    if client is None:
+        return "unknown"
+    return f"ipv6:[{client.host}]:{client.port}" if ":" in client.host else f"ipv4:{client.host}:{client.port}"
+
+
+class _DaemonLane:
+    """The lanes of gRPC's calls, which live on another event loop."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    async def run(self, visitor: Visitor, effort: Effort, work: Callable[[], Result]) -> Result:
+        """Raises Busy, and Unavailable when the daemon ends."""
+        call = Call("symd.http", visitor.share, None)
+        job = partial(self._in_place, call, work) if effort is Effort.LARGE else work
+        lane = self._daemon.lanes[_WORK[effort]]
+        try:
+            waited = self._daemon.server.begin(lane.run(visitor.share, job))
+        except RuntimeError:
+            raise Unavailable("the daemon is stopping", hint="ask again when it is back") from None
+        try:
+            return await asyncio.wrap_future(waited)
+        finally:
+            call.end()
+
+    def _in_place(self, call: Call, work: Callable[[], Result]) -> Result:
+        with place(self._daemon.large_answers, call):
+            return work()
+
+
+def _sources(daemon: Daemon, config: Config, digest: str, files: tuple[str, ...], path: str | None) -> list[SourceText]:
+    """What the module carries, and the files that this daemon was allowed to read."""
+    rules = tuple(PathRule(prefix, here) for prefix, here in config.source_map)
+    read = partial(read_below, largest=config.limits.source_size)
+    allowed = Allowed(config.source_roots, rules)
+    return [completed(source, allowed, read) for source in daemon.engine.sources(digest, files, path)]
+
+
+def _ended(
+    doors: Doorkeeper, visitor: Visitor | None, connection: HTTPConnection, route: WebRoute | None, outcome: str
+) -> None:
+    what = f"{route.method} {route.path}" if route is not None else "HTTP"
+    call = Call(f"symd.http.{what}", _peer(connection), None, next_number())
+    call.caller = visitor.name if visitor is not None else ""
+    call.subject = connection.scope["path"]
+    call.end()
+    if route is not None and route.right is not Right.READ:
+        doors.audit.tell(call, outcome)
+    log_request(call, outcome)

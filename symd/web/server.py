@@ -1,0 +1,130 @@
+"""uvicorn on an event loop in a thread of its own, so that whoever starts and stops it is plain code in another thread."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from symd.errors import FailedPrecondition, InvalidInput
+
+HEAD_BYTES: Final = 16 << 10
+"""The longest head of a request: its line and its headers."""
+SILENT_SECONDS: Final = 15.0
+"""How long a connection may be open before its first request has come, encryption included."""
+KEPT_SECONDS: Final = 15
+"""How long it may be silent between two requests."""
+CONNECTIONS: Final = 256
+"""Connections and requests at a time; further ones are refused (503)."""
+BACKLOG: Final = 128
+GRACE_SECONDS: Final = 3
+"""What requests that run get when the server ends."""
+HIGHEST_PORT: Final = 65535
+
+Context = Callable[[], ssl.SSLContext]
+
+
+class _Punctual(H11Protocol):
+    """Closes connections on which no request comes."""
+
+    _silent: asyncio.TimerHandle | None = None
+    _asked = False
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "peercert": transport.get_extra_info("peercert")}
+        self._silent = self.loop.call_later(SILENT_SECONDS, self._close_silent)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._silent is not None:
+            self._silent.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._asked = self._asked or self.cycle is not None
+
+    def _close_silent(self) -> None:
+        if not self._asked:
+            self.transport.abort()
+
+
+@contextmanager
+def serving(app: ASGIApp, listener: socket.socket, tls: Context | None = None) -> Iterator[None]:
+    """Serve ``app`` at the bound socket while it lasts; ``tls`` gives the context of each new connection."""
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=_Punctual,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=logging.CRITICAL,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEPT_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=HEAD_BYTES,
+    )
+    config.load()
+    if tls is not None:
+        config.ssl = _newest(tls)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), name="symd-web", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(GRACE_SECONDS * 2)
+
+
+def _newest(tls: Context) -> ssl.SSLContext:
+    """A context that gives way to the newest one at each handshake: certificates change while a server runs."""
+
+    def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = tls()
+
+    context = tls()
+    context.sni_callback = choose  # called for clients that send no name, too
+    return context
+
+
+def bound(address: str, option: str) -> tuple[socket.socket, str, int]:
+    """A socket that listens at ``HOST:PORT``, the host, and the port that it got. Raises InvalidInput and FailedPrecondition; ``option`` is
+    what to give another address with."""
+    host, colon, port = address.rpartition(":")
+    name = host.removeprefix("[").removesuffix("]")
+    if not (colon and name and port.isdecimal() and int(port) <= HIGHEST_PORT):
+        raise InvalidInput("not an address to listen at", where=address, hint="give HOST:PORT, such as 127.0.0.1:8080")
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(
+            name, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise FailedPrecondition(
+            f"there is no such host: {error.strerror}", where=address, hint=f"choose another with {option}"
+        ) from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise FailedPrecondition(
+            f"cannot listen there: {error.strerror}", where=address, hint=f"choose another with {option}"
+        ) from error
+    return listener, host, listener.getsockname()[1]

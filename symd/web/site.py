@@ -1,0 +1,117 @@
+"""What routes work with: the engine's verbs, what may be read, and where work is done. And what they are asked and answer."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from starlette.datastructures import Headers, QueryParams
+
+from symd.answers_json import to_json
+from symd.api import Symbolizer
+from symd.config import DEFAULT_LIMITS, Limits
+from symd.errors import InvalidInput
+from symd.model.identities import is_digest
+from symd.model.rights import Right
+from symd.model.sources import SourceText
+from symd.web.visitors import Visitor
+
+Result = TypeVar("Result")
+
+JSON = "application/json"
+
+
+class Effort(enum.Enum):
+    """How much work a route is; each kind has threads of its own, so that none holds up another."""
+
+    QUESTION = "question"
+    """A search in an open index, as a rule."""
+    LARGE = "large"
+    """A listing, texts, a whole table: few at a time."""
+    UPLOAD = "upload"
+    """Something that is sent, and kept."""
+
+
+class Lane(Protocol):
+    """Where work is done that the event loop must not wait for."""
+
+    async def run(self, visitor: Visitor, effort: Effort, work: Callable[[], Result]) -> Result:
+        """What ``work`` returns or raises, in a thread. Raises Busy where too much waits already."""
+        ...
+
+
+ReadSources = Callable[[str, Sequence[str], str | None], Sequence[SourceText]]
+"""Given a module's digest, names of files as frames have them, and a code object's path or None: their texts, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """``symbolizer`` answers, ``sources`` gives texts by the rules of whoever started the server. ``only`` are the modules that are shown (None:
+    all that the symbolizer has), ``facts`` what a route finds by its own key, such as the profile that ``symd view`` was given."""
+
+    symbolizer: Symbolizer
+    sources: ReadSources
+    lane: Lane
+    limits: Limits = DEFAULT_LIMITS
+    only: tuple[str, ...] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Asked(NamedTuple):
+    """A request as handlers see it: ``parts`` are the named parts of the path, ``body`` is whole."""
+
+    visitor: Visitor
+    parts: Mapping[str, str]
+    query: QueryParams
+    headers: Headers
+    body: bytes
+
+    def digest(self) -> str:
+        """The module that the path names. Raises InvalidInput."""
+        name = self.parts["digest"]
+        if not is_digest(name):
+            raise InvalidInput("a module is named by the 64 hexadecimal digits of its SHA-256", where=name)
+        return name
+
+    def only(self, name: str) -> str | None:
+        """A parameter of the query; None where it is not given."""
+        return self.query.get(name)
+
+    def required(self, name: str) -> str:
+        """The same, which has to be there. Raises InvalidInput."""
+        value = self.query.get(name)
+        if value is None:
+            raise InvalidInput(f"the parameter {name!r} is missing", hint=f"add ?{name}=...")
+        return value
+
+
+class Reply(NamedTuple):
+    """What is answered; an iterator's pieces are made in the lane, one after another, and sent as they come."""
+
+    body: bytes | Iterator[bytes]
+    content_type: str = JSON
+    status: int = 200
+    headers: Mapping[str, str] = {}
+
+
+def json_reply(value: Any, status: int = 200) -> Reply:
+    """``value`` as JSON."""
+    return Reply(to_json(value).encode("utf-8", "backslashreplace"), JSON, status)
+
+
+Handle = Callable[[Site, Asked], Reply]
+
+
+class WebRoute(NamedTuple):
+    """A path (as Starlette writes it: "/buildid/{id}/debuginfo") and what answers it, in a thread. ``body_limit`` are the most bytes of a body that
+    are taken. ``origins`` are the origins whose pages may read the answer ("*": all); none: only the server's own."""
+
+    path: str
+    handle: Handle
+    method: str = "GET"
+    right: Right = Right.READ
+    effort: Effort = Effort.QUESTION
+    body_limit: int = 0
+    origins: tuple[str, ...] = ()
