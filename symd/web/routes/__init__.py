@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from symd.web.routes import assets, modules
+from symd.web.routes import assets, modules, sources
 from symd.web.site import WebRoute
 
-ROUTES: Final[tuple[WebRoute, ...]] = (*assets.ROUTES, *modules.ROUTES)
+ROUTES: Final[tuple[WebRoute, ...]] = (*assets.ROUTES, *modules.ROUTES, *sources.ROUTES)

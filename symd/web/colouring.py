@@ -1,0 +1,122 @@
+"""Source text as runs of one colour, line by line: Pygments says what a word is, and what GPU languages add to C is known here."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final
+
+from pygments.lexer import Lexer
+from pygments.lexers.c_cpp import CppLexer
+from pygments.lexers.fortran import FortranLexer
+from pygments.lexers.julia import JuliaLexer
+from pygments.lexers.python import PythonLexer
+from pygments.lexers.rust import RustLexer
+from pygments.token import Token, _TokenType
+
+LONGEST_TEXT: Final = 2 << 20
+"""Letters of a text beyond which it stays plain."""
+LONGEST_LINE: Final = 4000
+"""Letters of a line beyond which the text stays plain: what machines wrote, nobody reads by its colours."""
+SECONDS: Final = 3.0
+"""The longest that one text may take; what is left stays plain."""
+
+
+class Colour(IntEnum):
+    """What a run of letters is. The numbers stand in answers."""
+
+    PLAIN = 0
+    KEYWORD = 1
+    TYPE = 2
+    NUMBER = 3
+    STRING = 4
+    COMMENT = 5
+    PREPROCESSOR = 6
+    FUNCTION = 7
+
+
+_TOKENS: Final[tuple[tuple[_TokenType, Colour], ...]] = (
+    (Token.Comment.Preproc, Colour.PREPROCESSOR),
+    (Token.Comment.PreprocFile, Colour.STRING),
+    (Token.Comment, Colour.COMMENT),
+    (Token.Keyword.Type, Colour.TYPE),
+    (Token.Keyword, Colour.KEYWORD),
+    (Token.Operator.Word, Colour.KEYWORD),
+    (Token.Name.Function, Colour.FUNCTION),
+    (Token.Name.Decorator, Colour.PREPROCESSOR),
+    (Token.Literal.Number, Colour.NUMBER),
+    (Token.Literal.String, Colour.STRING),
+)
+_SPACES: Final = re.compile(
+    r"(?:__)?(?:kernel|global|local|constant|private|generic|read_only|write_only|read_write|device__|global__|shared__|constant__|host__)"
+    r"|__(?:device|global|shared|constant|host|launch_bounds)__|__restrict__|restrict"
+)
+_TYPES: Final = re.compile(
+    r"(?:u?(?:char|short|int|long)|float|double|half|bool|uint(?:8|16|32|64)_t|int(?:8|16|32|64)_t|size_t|ptrdiff_t|image[123]d_t|sampler_t|event_t)(?:[1-4]|8|16)?"
+)
+_LEXERS: Final[dict[str, type[Lexer]]] = {
+    "py": PythonLexer,
+    "f90": FortranLexer,
+    "f": FortranLexer,
+    "f03": FortranLexer,
+    "jl": JuliaLexer,
+    "rs": RustLexer,
+}
+
+
+def coloured(file: str, text: str) -> list[list[int]]:
+    """For each line of ``text.split("\\n")`` its runs: colour, number of letters, colour, number ..., the last plain run left out."""
+    lines = text.split("\n")
+    if len(text) > LONGEST_TEXT or max(map(len, lines)) > LONGEST_LINE:
+        return [[] for _ in lines]
+    rows: list[list[int]] = [[]]
+    for colour, part in _parts(file, f"{text}\n"):  # a comment ends with its line
+        for number, piece in enumerate(part.split("\n")):
+            if number:
+                rows.append([])
+            _append(rows[-1], colour, len(piece))
+    return [_without_plain_end(row) for row in rows[: len(lines)]]
+
+
+def _parts(file: str, text: str) -> Iterator[tuple[Colour, str]]:
+    """The text in pieces, each with its colour."""
+    end = time.monotonic() + SECONDS
+    known = _LEXERS.get(file.rpartition(".")[2].lower(), CppLexer)
+    done = 0
+    for start, token, part in known().get_tokens_unprocessed(text):
+        yield _colour(token, part), part
+        done = start + len(part)
+        if time.monotonic() > end:
+            break
+    yield Colour.PLAIN, text[done:]
+
+
+def _colour(token: _TokenType, part: str) -> Colour:
+    for kind, colour in _TOKENS:
+        if _is(token, kind):
+            return colour
+    if _is(token, Token.Name):
+        if _SPACES.fullmatch(part):
+            return Colour.KEYWORD
+        if _TYPES.fullmatch(part):
+            return Colour.TYPE
+    return Colour.PLAIN
+
+
+def _is(token: _TokenType, kind: _TokenType) -> bool:
+    return token[: len(kind)] == kind
+
+
+def _append(row: list[int], colour: Colour, letters: int) -> None:
+    if not letters:
+        return
+    if row and row[-2] == colour:
+        row[-1] += letters
+    else:
+        row += [colour.value, letters]
+
+
+def _without_plain_end(row: list[int]) -> list[int]:
+    return row[:-2] if row and row[-2] == Colour.PLAIN else row

@@ -1,0 +1,1 @@
+"""The HTTP side: the page and what it asks."""
