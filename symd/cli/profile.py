@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from symd.cli.output_file import write_file_or_stdout
 from symd.config import Limits
 from symd.containers import uri as uris
 from symd.errors import BadQuery, InvalidInput, ToolMissing
-from symd.profiles import NamedModule, Report, Resolver
+from symd.profiles import Converted, NamedModule, Report, Resolver, gzipped
+from symd.profiles.exports import EXPORTS
 
 PRINTED_NOTES = 20
 """Notes that are printed; --json prints all."""
@@ -33,12 +35,21 @@ PRINTED_NOTES = 20
     "profile",
     epilog=example(
         "symd profile --module kernels.zebin stalls.csv stalls.lines.csv\n"
+        "symd profile --module kernels.zebin stalls.csv --to speedscope -o stalls.speedscope.json\n"
         "symd profile --module 3=kernels.co --module 0x1f2e3d4c=saxpy.cubin in.json out.json\n"
         "symd profile --server unix:/run/symd.sock --module build-id=modules/9b74c989... cpu.pb.gz cpu.pb.gz"
     ),
 )
 @click.argument("source", metavar="IN", shell_complete=complete_files)
-@click.argument("target", metavar="OUT", shell_complete=complete_files)
+@click.argument("target", metavar="[OUT]", required=False, shell_complete=complete_files)
+@click.option(
+    "--to",
+    metavar="FORMAT",
+    type=click.Choice(sorted(EXPORTS)),
+    help=f"Write another tool's format instead: {', '.join(sorted(EXPORTS))}.",
+)
+@click.option("-o", "--output", metavar="OUT", shell_complete=complete_files, help="The same as OUT.")
+@click.option("--value", metavar="NAME", help="With --to: write the values of this name alone (Active, samples, ...).")
 @click.option(
     "-m",
     "--module",
@@ -62,7 +73,10 @@ PRINTED_NOTES = 20
 @json_option
 def command(
     source: str,
-    target: str,
+    target: str | None,
+    to: str | None,
+    output: str | None,
+    value: str | None,
     modules: tuple[str, ...],
     name: str | None,
     folders: tuple[Path, ...],
@@ -76,7 +90,15 @@ def command(
     JSON lines, folded stacks; any of them gzipped. Existing symbols and unknown fields stay, what cannot be resolved
     stays and is counted by reason. IN and OUT may be one file, or "-". Exit code 1: IN has addresses, and none of them has
     symbols now; an OUT that is there stays as it was.
+
+    With --to, OUT is a profile for another tool, with the same values and an inlined call as a frame of its own; it is written
+    whatever could be resolved, and gzipped where its name ends in .gz.
     """
+    if (target is None) == (output is None):
+        raise click.UsageError("name OUT once: as the second argument, or with -o")
+    target = str(target or output)
+    if value is not None and to is None:
+        raise click.UsageError("--value chooses what --to writes: name a format with --to")
     if as_json and target == "-":
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
     data = read_input(source, limits)
@@ -84,13 +106,20 @@ def command(
         named = [_named_module(text, symbolizer, server, limits) for text in modules]
         readable = partial(_readable, limits=limits)
         resolver = Resolver(symbolizer, named, demangle=readable, read_uri=Files(folders, limits).read)
-        done = profiles.symbolize(data, resolver, profiles.Options(limits, progress), name)
+        options = profiles.Options(limits, progress)
+        if to is not None:
+            done = profiles.convert(data, resolver, to, options, name, value)
+        else:
+            kept = profiles.symbolize(data, resolver, options, name)
+            done = Converted(kept.data, kept.report)
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
-    if nothing and target != "-" and Path(target).exists():
+    if nothing and to is None and target != "-" and Path(target).exists():
         _say(f"{target} stays as it was: nothing could be resolved")
     else:
-        write_file_or_stdout(target, done.data, hint="choose another OUT")
-    _report(done.report, as_json)
+        zipped = to is not None and target.endswith(".gz")
+        written = gzipped.compress(done.data) if zipped else done.data
+        write_file_or_stdout(target, written, hint="choose another OUT")
+    _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
     return NO if nothing else 0
 
 

@@ -1,14 +1,21 @@
-"""Profiles in, the same profiles out with their addresses named. Adding a format is one new module and one line in FORMATS."""
+"""Profiles in, the same profiles out with their addresses named, or others' formats out. Adding a format is one new module and
+one line in FORMATS, a reader of its samples in ``sampled``, and for a format to write one in ``exports``."""
 
 from __future__ import annotations
 
-from symd.errors import UnknownFormat
-from symd.profiles import cupti, folded, gzipped, otlp, pprof, rocprofv3, rocprofv3_csv, unitrace
+from dataclasses import dataclass, field
+
+from symd.errors import UnknownFormat, Unsupported
+from symd.profiles import cupti, exports, folded, gzipped, otlp, pprof, rocprofv3, rocprofv3_csv, unitrace
 from symd.profiles.format import Options, ProfileFormat, Progress, Report, Symbolized
 from symd.profiles.resolver import NamedModule, Resolver
+from symd.profiles.sampled import READERS
+from symd.profiles.samples import SampledProfile
+from symd.profiles.spending import Spending
 
 __all__ = (
     "FORMATS",
+    "Converted",
     "NamedModule",
     "Options",
     "ProfileFormat",
@@ -16,7 +23,9 @@ __all__ = (
     "Report",
     "Resolver",
     "Symbolized",
+    "convert",
     "identify",
+    "samples",
     "symbolize",
 )
 
@@ -44,6 +53,55 @@ def symbolize(data: bytes, resolver: Resolver, options: Options | None = None, n
     if done.data is plain:
         return Symbolized(data, done.report)
     return Symbolized(gzipped.compress(done.data), done.report) if zipped else done
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A profile in another format: its bytes, what became of its addresses, and what the other format could not take."""
+
+    data: bytes = field(repr=False)
+    report: Report
+    notes: tuple[str, ...] = ()
+
+
+def convert(
+    data: bytes,
+    resolver: Resolver,
+    to: str,
+    options: Options | None = None,
+    name: str | None = None,
+    value: str | None = None,
+) -> Converted:
+    """Symbolize a profile and write it as ``to``, one of ``exports.EXPORTS``; ``value`` names the one type of values to write.
+
+    Values, units, times and inlined frames are kept as far as the other format has a place for them; ``notes`` say what it
+    has none for, and what the profile did not have. A profile that is in that format already is symbolized in place. The bytes are
+    not gzipped. Raises
+    what ``symbolize`` raises, BadQuery for another ``to`` or ``value``, and Unsupported where the format has no samples.
+    """
+    options = options or Options()
+    plain = gzipped.expand(data, options.limits) if gzipped.compressed(data) else data
+    module = _chosen(plain, name)
+    exports.check(to)
+    done = module.symbolize(plain, resolver, options)
+    if to == module.NAME and value is None:
+        return Converted(done.data, done.report)
+    profile = _samples(done.data, module, options)
+    written = exports.export(profile, to, Spending(options.limits, 0), value)
+    return Converted(written.data, done.report, (*profile.notes, *written.notes))
+
+
+def samples(data: bytes, options: Options | None = None, name: str | None = None) -> SampledProfile:
+    """What a profile holds: its stacks with their values, as it is, without looking anything up."""
+    options = options or Options()
+    plain = gzipped.expand(data, options.limits) if gzipped.compressed(data) else data
+    return _samples(plain, _chosen(plain, name), options)
+
+
+def _samples(data: bytes, module: ProfileFormat, options: Options) -> SampledProfile:
+    if module.NAME not in READERS:
+        raise Unsupported(f"the samples of a {module.NAME} profile are not read", where="the profile")
+    return READERS[module.NAME](data, Spending(options.limits, len(data)))
 
 
 def _chosen(data: bytes, name: str | None) -> ProfileFormat:

@@ -33,7 +33,7 @@ def claims(data: bytes) -> bool:
     """The first line is an object with the two members that say where a sample was taken."""
     try:
         first = json_text.decode(data[: 1 << 20].partition(b"\n")[0])
-        _, record = next(_records(first, Spending(DEFAULT_LIMITS, len(first))), (None, None))
+        _, record = next(each_record(first, Spending(DEFAULT_LIMITS, len(first))), (None, None))
     except (Malformed, LimitExceeded):
         return False
     return isinstance(record, dict) and "cubinCrc" in record and "pcOffset" in record
@@ -51,7 +51,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     functions = _FunctionTargets(resolver, batch)
     pending: list[tuple[Span, bool, int]] = []
     spending = Spending(options.limits, len(data))
-    for number, (span, record) in enumerate(_records(text, spending)):
+    for number, (span, record) in enumerate(each_record(text, spending)):
         if number % PROGRESS_RECORDS == 0:
             options.progress("reading records", span.begin, len(text))
         if isinstance(record, dict) and FRAMES in record:
@@ -70,7 +70,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     return Symbolized(json_text.encode(json_text.with_edits(text, edits)) if edits else data, report)
 
 
-def _records(text: str, spending: Spending) -> Iterator[tuple[Span, Any]]:
+def each_record(text: str, spending: Spending) -> Iterator[tuple[Span, Any]]:
     """Span and value of each line that is not blank."""
     for line in _LINE.finditer(text):
         cursor = JsonCursor(text, line.start())

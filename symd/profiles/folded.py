@@ -102,10 +102,11 @@ def _bare(name: str, resolver: Resolver) -> LookupTarget | Reason:
 
 def _frames(answer: ResolvedAddress) -> str:
     """Root first. What is written ends in ")" or "]" after "(": it never looks like an address again."""
-    return ";".join(_frame(frame) for frame in reversed(answer.frames))
+    return ";".join(frame_text(frame) for frame in reversed(answer.frames))
 
 
-def _frame(frame: Frame) -> str:
+def frame_text(frame: Frame) -> str:
+    """``function (file:line)``, marked where it was inlined, on one line and without the signs that part frames."""
     name = frame.function or frame.linkage_name or "(unnamed)"
     position = f"{frame.file}:{frame.line}" if frame.file else "no line"
     text = f"{name} ({position}){'_[i]' if frame.inlined else ''}"

@@ -4,7 +4,7 @@ Source: protobuf.dev, "Encoding"."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from symd.errors import Malformed
@@ -96,6 +96,16 @@ def packed(data: bytes, field: Field, where: str) -> list[int]:
     return result
 
 
+def signed(value: int) -> int:
+    """The int64 that a varint field holds: two's complement of 64 bits."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def fixed(data: bytes, field: Field) -> int:
+    """The unsigned number of a FIXED64 or FIXED32 field, little-endian."""
+    return int.from_bytes(data[field.value : field.end], "little")
+
+
 def varint(number: int) -> bytes:
     """An unsigned number below 2^64."""
     result = bytearray()
@@ -109,6 +119,22 @@ def varint(number: int) -> bytes:
 def number_field(number: int, value: int) -> bytes:
     """A varint field; b"" for 0, which is what an absent field means."""
     return varint(number << 3 | VARINT) + varint(value) if value else b""
+
+
+def int64_field(number: int, value: int) -> bytes:
+    """A varint field of an int64, which may be negative."""
+    return number_field(number, value & 0xFFFFFFFFFFFFFFFF)
+
+
+def packed_field(number: int, values: Iterable[int]) -> bytes:
+    """A packed repeated field of int64 or uint64; b"" where there are none."""
+    content = b"".join(varint(value & 0xFFFFFFFFFFFFFFFF) for value in values)
+    return length_field(number, content) if content else b""
+
+
+def text_field(number: int, text: str) -> bytes:
+    """A string; protocol buffers hold UTF-8, so lone surrogates are escaped. b"" for "", which is what an absent field means."""
+    return length_field(number, text.encode("utf-8", "backslashreplace")) if text else b""
 
 
 def length_field(number: int, content: bytes) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from symd.model.answers import Frame, Reason
 from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
-from symd.profiles.format import Options, Symbolized, Tally
+from symd.profiles.format import Options, Progress, Symbolized, Tally, no_progress
 from symd.profiles.json_text import Span
 from symd.profiles.resolver import Resolver
 from symd.profiles.spending import Spending
@@ -48,7 +48,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     headers: list[Span] = []
     rows: list[tuple[Span, int]] = []
     spending = Spending(options.limits, len(data))
-    for span, row, extended in _rows(text, options):
+    for span, row, extended in each_row(text, options.progress):
         spending.read()
         if row is None:
             headers += [] if extended else [span]
@@ -70,12 +70,12 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     return Symbolized(json_text.encode(json_text.with_edits(text, edits)), report)
 
 
-def _rows(text: str, options: Options) -> Iterator[tuple[Span, re.Match[str] | None, bool]]:
+def each_row(text: str, progress: Progress = no_progress) -> Iterator[tuple[Span, re.Match[str] | None, bool]]:
     """Headers (without a match) and the rows below them; the flag says whether their header has the added columns."""
     extended: bool | None = None
     for number, line in enumerate(_LINE.finditer(text)):
         if number % PROGRESS_LINES == 0:
-            options.progress("reading rows", line.start(), len(text))
+            progress("reading rows", line.start(), len(text))
         if _HEADER.fullmatch(line.group()):
             extended = line.group().endswith(ADDED)
             yield Span(*line.span()), None, extended

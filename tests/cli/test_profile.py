@@ -213,3 +213,42 @@ def test_the_profile_of_the_readme_gets_lines(run: Run, tmp_path: Path, monkeypa
     outcome = run(*words.split())
     assert outcome.code == 0
     assert " 2 resolved" in outcome.err
+
+
+@pytest.mark.parametrize("to", ["firefox", "folded", "perfetto", "pprof", "speedscope"])
+def test_to_writes_the_format_of_another_tool(run: Run, tmp_path: Path, to: str):
+    out = tmp_path / "out"
+    outcome = run("profile", "-m", ZEBIN, SAMPLES / "stalls.csv", "--to", to, "-o", out)
+    assert outcome.code == 0
+    assert outcome.err.startswith("symd: unitrace: 6 rows: 4 resolved")
+    assert b"filters.clcpp" in out.read_bytes()
+    assert run("profile", "-m", ZEBIN, SAMPLES / "stalls.csv", tmp_path / "second", "--to", to).code == 0
+    assert (tmp_path / "second").read_bytes() == out.read_bytes()
+
+
+def test_to_writes_whatever_could_be_resolved_and_says_what_is_missing(run: Run, tmp_path: Path):
+    out = tmp_path / "out.json.gz"
+    out.write_bytes(b"earlier")
+    outcome = run("profile", SAMPLES / "stacks.folded", "--to", "speedscope", "-o", out, "--json")
+    [report] = outcome.json
+    assert (outcome.code, report["notes"][-1]) == (1, "folded stacks have no times of samples")
+    assert len(json.loads(gzip.decompress(out.read_bytes()))["profiles"][0]["samples"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ("--to", "chrome", "-o", "x"),
+            "'chrome' is not one of 'firefox', 'folded', 'perfetto', 'pprof', 'speedscope'",
+        ),
+        ((), "name OUT once"),
+        (("x", "-o", "y"), "name OUT once"),
+        (("x", "--value", "Active"), "name a format with --to"),
+        (("x", "--to", "folded", "--value", "Stalls"), "it has Active, ControlStall"),
+        (("-", "--to", "folded", "--json"), "OUT cannot be -"),
+    ],
+)
+def test_wrong_calls_of_to_say_what_is_wrong(run: Run, arguments: tuple[str, ...], says: str):
+    outcome = run("profile", SAMPLES / "stalls.csv", *arguments)
+    assert (outcome.code, says in outcome.err.replace("\n", " ")) == (2, True), outcome.err

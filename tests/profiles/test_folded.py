@@ -75,7 +75,7 @@ def test_a_name_of_a_module_and_of_a_kernel_is_not_guessed(engine):
 
 
 def test_names_from_debug_data_cannot_break_a_line(engine):
-    frame = folded._frame
+    frame = folded.frame_text
     from symd.model.answers import Frame  # noqa: PLC0415
 
     assert frame(Frame("a;b\n c", None, None, 0, 0, inlined=True)) == "a,b c (no line)_[i]"

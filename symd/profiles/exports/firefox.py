@@ -1,0 +1,242 @@
+"""The Firefox Profiler's processed profile format: tables of frames, functions and stacks, and a thread for each value type
+and task.
+
+Source: firefox-devtools/profiler, docs-developer/CHANGELOG-formats.md and src/types/profile.ts; written is version 60, which
+every later front end upgrades as it loads it. ``shared`` has ``stringArray``, ``stackTable`` {frame, prefix}, ``frameTable``
+{address, inlineDepth, category, subcategory, func, nativeSymbol, innerWindowID, line, column}, ``funcTable`` {name, isJS,
+relevantForJS, resource, source, lineNumber, columnNumber}, ``resourceTable`` {lib, name, host, type}, ``nativeSymbols`` and
+``sources`` {uuid, filename}. Inlined frames are frames of one address, inlineDepth 0 outermost. Times are milliseconds after
+``meta.startTime``; addresses count from the start of their library."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from symd.model.answers import Frame
+from symd.profiles.exports.export import (
+    NANOSECONDS,
+    Exported,
+    Numbering,
+    columns_with_values,
+    root_first,
+    series_name,
+)
+from symd.profiles.samples import Sample, SampledModule, SampledProfile, Value, shown_name
+from symd.profiles.spending import Spending
+
+NAME = "firefox"
+VERSION, GECKO_VERSION = 60, 31
+LIBRARY = 1
+"""ResourceType.Library."""
+CATEGORIES = (
+    {"name": "Other", "color": "grey", "subcategories": ["Other"]},
+    {"name": "GPU", "color": "orange", "subcategories": ["Other"]},
+)
+GPU = 1
+MILLISECOND = 10**6
+WRITTEN_A_ROW = 64
+"""Letters that a row of a table takes, about."""
+
+
+def export(profile: SampledProfile, spending: Spending) -> Exported:
+    """Every value type that is not all 0. Samples without a time stand a millisecond apart, in the order of the profile."""
+    tables = _Tables(profile, spending)
+    times = [sample.time for sample in profile.samples if sample.time is not None]
+    timed = bool(times) and len(times) == len(profile.samples)
+    base = min(times) if timed else 0
+    several = len(profile.tasks) > 1
+    threads = []
+    for column in columns_with_values(profile):
+        for task in range(len(profile.tasks)):
+            mine = [
+                (sample, (sample.time - base) / MILLISECOND if timed and sample.time is not None else float(at))
+                for at, sample in enumerate(profile.samples)
+                if sample.task == task and sample.values[column]
+            ]
+            if mine:
+                title = series_name(profile.value_types[column], profile.tasks[task], several=several)
+                threads.append(_thread(profile, tables, (column, task, title), sorted(mine, key=lambda one: one[1])))
+                spending.written(WRITTEN_A_ROW * len(mine))
+    document = {
+        "meta": _meta(profile, base if timed else 0),
+        "libs": [_library(module) for module in profile.modules],
+        "shared": tables.shared(),
+        "threads": threads or [_thread(profile, tables, (0, 0, profile.value_types[0].name), [])],
+    }
+    notes = () if timed else ("the profile has no times: samples stand a millisecond apart, in its order",)
+    return Exported(json.dumps(document, ensure_ascii=True).encode(), notes)
+
+
+class _Tables:
+    """The tables that all threads share, with a row a list of cells."""
+
+    def __init__(self, profile: SampledProfile, spending: Spending) -> None:
+        self._profile = profile
+        self._spending = spending
+        self._strings = Numbering()
+        self._sources = Numbering()
+        self._resources = Numbering()
+        self._functions = Numbering()
+        self._frames = Numbering()
+        self._stacks = Numbering()
+        self._rows: dict[str, list[tuple[Any, ...]]] = {
+            "string": [], "source": [], "resource": [], "func": [], "frame": [], "stack": [],
+        }  # fmt: skip
+        self._known: dict[tuple[int, ...], int | None] = {}
+
+    def stack(self, stack: tuple[int, ...]) -> int | None:
+        """The number of the stack's innermost node; None for an empty one."""
+        if stack not in self._known:
+            node: int | None = None
+            for number, depth, frame in root_first(self._profile, stack):
+                node = self._row("stack", self._stacks, (self._frame(number, depth, frame), node))
+            self._known[stack] = node
+        return self._known[stack]
+
+    def _row(self, table: str, numbers: Numbering, row: tuple[Any, ...]) -> int:
+        number = numbers.number(row)
+        if number == len(self._rows[table]):
+            self._rows[table].append(row)
+            self._spending.written(WRITTEN_A_ROW)
+        return number
+
+    def _string(self, text: str) -> int:
+        self._spending.written(len(text))
+        return self._row("string", self._strings, (text,))
+
+    def _frame(self, number: int, depth: int, frame: Frame) -> int:
+        address = self._profile.addresses[number]
+        library, place = address.module, -1
+        if library is not None and address.address is not None:
+            place = max(0, address.address - self._profile.modules[library].start)
+        source = self._row("source", self._sources, (self._string(frame.file),)) if frame.file else None
+        resource = -1
+        if library is not None:
+            name = self._string(_file_name(self._profile.modules[library]))
+            resource = self._row("resource", self._resources, (library, name))
+        function = self._row("func", self._functions, (self._string(shown_name(frame)), resource, source))
+        return self._row("frame", self._frames, (place, depth, function, frame.line or None, frame.column or None))
+
+    def shared(self) -> dict[str, Any]:
+        rows = self._rows
+        frames, functions = rows["frame"], rows["func"]
+        return {
+            "stringArray": [text for (text,) in rows["string"]],
+            "sources": {
+                "length": len(rows["source"]),
+                "uuid": [None] * len(rows["source"]),
+                "filename": [name for (name,) in rows["source"]],
+            },
+            "stackTable": {
+                "length": len(rows["stack"]),
+                "frame": [frame for frame, _ in rows["stack"]],
+                "prefix": [prefix for _, prefix in rows["stack"]],
+            },
+            "frameTable": {
+                "length": len(frames),
+                "address": [row[0] for row in frames],
+                "inlineDepth": [row[1] for row in frames],
+                "category": [GPU] * len(frames),
+                "subcategory": [0] * len(frames),
+                "func": [row[2] for row in frames],
+                "nativeSymbol": [None] * len(frames),
+                "innerWindowID": [0] * len(frames),
+                "line": [row[3] for row in frames],
+                "column": [row[4] for row in frames],
+            },
+            "funcTable": {
+                "length": len(functions),
+                "name": [row[0] for row in functions],
+                "isJS": [False] * len(functions),
+                "relevantForJS": [False] * len(functions),
+                "resource": [row[1] for row in functions],
+                "source": [row[2] for row in functions],
+                "lineNumber": [None] * len(functions),
+                "columnNumber": [None] * len(functions),
+            },
+            "resourceTable": {
+                "length": len(rows["resource"]),
+                "lib": [library for library, _ in rows["resource"]],
+                "name": [name for _, name in rows["resource"]],
+                "host": [None] * len(rows["resource"]),
+                "type": [LIBRARY] * len(rows["resource"]),
+            },
+            "nativeSymbols": {"length": 0, "libIndex": [], "address": [], "name": [], "functionSize": []},
+        }
+
+
+def _thread(
+    profile: SampledProfile, tables: _Tables, series: tuple[int, int, str], samples: list[tuple[Sample, float]]
+) -> dict[str, Any]:
+    column, number, title = series
+    task, kind = profile.tasks[number], profile.value_types[column]
+    unit = NANOSECONDS.get(kind.unit.lower())
+    weight_type = "tracing-ms" if unit else "bytes" if kind.unit.lower() == "bytes" else "samples"
+    stacks = [tables.stack(sample.stack) for sample, _ in samples]
+    return {
+        "processType": "default",
+        "processStartupTime": 0,
+        "processShutdownTime": None,
+        "registerTime": 0,
+        "unregisterTime": None,
+        "pausedRanges": [],
+        "name": title,
+        "isMainThread": False,
+        "pid": str(task.process),
+        "tid": task.thread,
+        "processName": task.name or "GPU",
+        "samples": {
+            "length": len(samples),
+            "stack": stacks,
+            "time": [time for _, time in samples],
+            "weight": [_weight(sample.values[column], unit) for sample, _ in samples],
+            "weightType": weight_type,
+        },
+        "markers": {
+            name: [] for name in ("data", "name", "startTime", "endTime", "phase", "category")
+        } | {"length": 0},
+    }  # fmt: skip
+
+
+def _weight(value: Value, unit: int | None) -> Value:
+    """Times in milliseconds, everything else as it is."""
+    return value * unit / MILLISECOND if unit else value
+
+
+def _meta(profile: SampledProfile, base: int) -> dict[str, Any]:
+    """``base`` is the time of the first sample; the calendar's where the profile says when it began."""
+    start = 0 if profile.start is None else max(base, profile.start) / MILLISECOND
+    return {
+        "interval": 1,
+        "startTime": start,
+        "processType": 0,
+        "product": "symd",
+        "importedFrom": "symd",
+        "stackwalk": 1,
+        "version": GECKO_VERSION,
+        "preprocessedProfileVersion": VERSION,
+        "symbolicated": True,
+        "categories": list(CATEGORIES),
+        "markerSchema": [],
+        "usesOnlyOneStackType": True,
+        "sourceCodeIsNotOnSearchfox": True,
+        "keepProfileThreadOrder": True,
+    }
+
+
+def _file_name(module: SampledModule) -> str:
+    return module.name.rpartition("/")[2] or module.build_id or "(unnamed module)"
+
+
+def _library(module: SampledModule) -> dict[str, Any]:
+    name = _file_name(module)
+    return {
+        "arch": "",
+        "name": name,
+        "path": module.name,
+        "debugName": name,
+        "debugPath": module.name,
+        "breakpadId": "",
+        "codeId": module.build_id or None,
+    }

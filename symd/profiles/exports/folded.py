@@ -1,0 +1,50 @@
+"""Folded stacks, as flame graph tools read them: one line for each distinct stack, root first, with the sum of its values.
+
+Frames are written as ``symd.profiles.folded`` writes them."""
+
+from __future__ import annotations
+
+from symd.profiles.exports.export import Exported
+from symd.profiles.folded import frame_text
+from symd.profiles.json_text import encode
+from symd.profiles.samples import SampledProfile, Value, shown_frames
+from symd.profiles.spending import Spending
+
+NAME = "folded"
+
+
+def export(profile: SampledProfile, spending: Spending) -> Exported:
+    """The first value type alone: a line has room for one value. Stacks whose values are 0 are left out."""
+    texts = [_address_text(profile, number) for number in range(len(profile.addresses))]
+    sums: dict[tuple[int, ...], Value] = {}
+    for sample in profile.samples:
+        sums[sample.stack] = sums.get(sample.stack, 0) + sample.values[0]
+    lines = []
+    for stack, value in sums.items():
+        if value:
+            line = f"{';'.join(texts[number] for number in reversed(stack)) or '(no stack)'} {_number(value)}\n"
+            spending.written(len(line))
+            lines.append(line)
+    notes = list(_left_out(profile))
+    return Exported(encode("".join(lines)), tuple(notes))
+
+
+def _address_text(profile: SampledProfile, number: int) -> str:
+    """Frames root first; a name that the profile gives without a place stays as it is."""
+    address = profile.addresses[number]
+    plain = [frame for frame in address.frames if frame.file is None and not frame.inlined]
+    if not address.frames or (len(plain) == len(address.frames) == 1):
+        return " ".join((shown_frames(address)[0].function or address.label).replace(";", ",").split())
+    return ";".join(frame_text(frame) for frame in reversed(address.frames))
+
+
+def _number(value: Value) -> str:
+    return str(int(value)) if isinstance(value, int) or value.is_integer() else f"{value:.9f}".rstrip("0")
+
+
+def _left_out(profile: SampledProfile) -> list[str]:
+    left = [one.name for one in profile.value_types[1:]]
+    notes = [f"folded stacks have one value: {profile.value_types[0].name}, not {', '.join(left)}"] if left else []
+    if any(sample.time is not None for sample in profile.samples):
+        notes.append("folded stacks have no times")
+    return notes

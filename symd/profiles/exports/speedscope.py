@@ -1,0 +1,97 @@
+"""speedscope's own format: one table of frames, and a sampled profile for each value type and task.
+
+Source: jlfwong/speedscope, file-format-schema.json and src/lib/file-format-spec.ts at 1.25.0. ``frames``: name, file, line,
+col. A sampled profile: type, name, unit (none, nanoseconds, microseconds, milliseconds, seconds, bytes), startValue, endValue,
+samples (lists of frame numbers, outermost first) and weights, one for each sample."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from symd.profiles.exports.export import (
+    Exported,
+    Numbering,
+    columns_with_values,
+    root_first,
+    series_name,
+)
+from symd.profiles.samples import SampledProfile, ValueType, shown_name
+from symd.profiles.spending import Spending
+
+NAME = "speedscope"
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds"} | {
+    name: name for name in ("nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")
+}
+NUMBERS_A_BYTE = 8
+"""Letters that one frame of one stack takes, about."""
+
+
+def export(profile: SampledProfile, spending: Spending) -> Exported:
+    """Every value type that is not all 0. Frames keep file, line and column."""
+    frames = Numbering()
+    table: list[dict[str, Any]] = []
+    stacks: dict[tuple[int, ...], list[int]] = {}
+    for sample in profile.samples:
+        if sample.stack not in stacks:
+            stacks[sample.stack] = _stack(profile, sample.stack, frames, table)
+        spending.written(NUMBERS_A_BYTE * len(stacks[sample.stack]))
+    several = len(profile.tasks) > 1
+    profiles = [
+        found
+        for column in columns_with_values(profile)
+        for task in range(len(profile.tasks))
+        if (found := _sampled(profile, column, task, stacks, several=several))
+    ]
+    document = {
+        "$schema": SCHEMA,
+        "exporter": "symd",
+        "name": "symd",
+        "activeProfileIndex": 0,
+        "shared": {"frames": table},
+        "profiles": profiles or [_empty(profile.value_types[0])],
+    }
+    notes = ("speedscope has no times of samples",) if any(one.time is not None for one in profile.samples) else ()
+    return Exported(json.dumps(document, ensure_ascii=True).encode(), notes)
+
+
+def _stack(
+    profile: SampledProfile, stack: tuple[int, ...], frames: Numbering, table: list[dict[str, Any]]
+) -> list[int]:
+    numbers = []
+    for _, _, frame in root_first(profile, stack):
+        key = (shown_name(frame), frame.file, frame.line, frame.column)
+        number = frames.number(key)
+        if number == len(table):
+            fields = {"name": key[0], "file": frame.file, "line": frame.line, "col": frame.column}
+            table.append({name: value for name, value in fields.items() if value})
+        numbers.append(number)
+    return numbers
+
+
+def _sampled(
+    profile: SampledProfile, column: int, task: int, stacks: dict[tuple[int, ...], list[int]], *, several: bool
+) -> dict[str, Any] | None:
+    mine = [sample for sample in profile.samples if sample.task == task and sample.values[column]]
+    if not mine:
+        return None
+    kind = profile.value_types[column]
+    return _empty(kind) | {
+        "name": series_name(kind, profile.tasks[task], several=several),
+        "endValue": sum(sample.values[column] for sample in mine),
+        "samples": [stacks[sample.stack] for sample in mine],
+        "weights": [sample.values[column] for sample in mine],
+    }
+
+
+def _empty(kind: ValueType) -> dict[str, Any]:
+    return {
+        "type": "sampled",
+        "name": kind.name,
+        "unit": UNITS.get(kind.unit.lower(), "none"),
+        "startValue": 0,
+        "endValue": 0,
+        "samples": [],
+        "weights": [],
+    }

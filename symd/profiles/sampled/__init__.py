@@ -1,0 +1,20 @@
+"""Readers of whole profiles: samples, stacks, values and times of a profile that is symbolized already, one module a format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from symd.profiles.sampled import cupti, folded, otlp, pprof, rocprofv3, unitrace
+from symd.profiles.samples import SampledProfile
+from symd.profiles.spending import Spending
+
+ReadSamples = Callable[[bytes, Spending], SampledProfile]
+READERS: dict[str, ReadSamples] = {
+    "cupti": cupti.read,
+    "folded": folded.read,
+    "otlp": otlp.read,
+    "pprof": pprof.read,
+    "rocprofv3-json": rocprofv3.read,
+    "unitrace": unitrace.read,
+}
+"""By the name of the format; those that are missing have no samples that could be read."""

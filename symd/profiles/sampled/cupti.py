@@ -1,0 +1,51 @@
+"""Samples of CUPTI PC sampling records: a record's stall reasons are its samples, each with the number of the reason as a
+label. Records are sums over a time that they do not name: there are no times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symd.profiles import json_text
+from symd.profiles.cupti import FRAMES, each_record
+from symd.profiles.sampled.places import frames_of_json
+from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledModule, SampledProfile, ValueType
+from symd.profiles.spending import Spending
+
+STALL_REASON, CORRELATION = "stall_reason", "correlation_id"
+
+
+def read(data: bytes, spending: Spending) -> SampledProfile:
+    """Every record that says where it was taken; one without stall reasons counts nothing. Raises Malformed."""
+    found = SampledProfile((ValueType("samples", "count"),))
+    addresses = AddressTable(found.addresses)
+    modules: dict[int, int] = {}
+    for _, record in each_record(json_text.decode(data), spending):
+        if not isinstance(record, dict):
+            continue
+        crc, name, offset = (record.get(key) for key in ("cubinCrc", "functionName", "pcOffset"))
+        if type(crc) is not int or not isinstance(name, str) or type(offset) is not int:
+            continue
+        if crc not in modules:
+            modules[crc] = len(found.modules)
+            found.modules.append(SampledModule(f"cubin-{crc:016x}", f"{crc:x}"))
+        place = SampledAddress(f"{name}+{offset:#x}", frames_of_json(record.get(FRAMES)), offset, modules[crc])
+        number = addresses.number(place)
+        found.samples += _samples(number, record)
+    found.notes.append("CUPTI sums samples and has no times of them")
+    return found
+
+
+def _samples(number: int, record: dict[str, Any]) -> list[Sample]:
+    reasons = record.get("stallReason")
+    correlation = record.get("correlationId")
+    shared: tuple[tuple[str, str | int], ...] = ()
+    if type(correlation) is int and correlation:
+        shared = ((CORRELATION, correlation),)
+    found = []
+    for item in reasons if isinstance(reasons, list) else []:
+        reason, count = (
+            (item.get("pcSamplingStallReasonIndex"), item.get("samples")) if isinstance(item, dict) else (0, 0)
+        )
+        if type(reason) is int and type(count) is int:
+            found.append(Sample((number,), (count,), labels=((STALL_REASON, reason), *shared)))
+    return found or [Sample((number,), (0,), labels=shared)]

@@ -1,0 +1,214 @@
+"""Samples of OTLP profiles (opentelemetry-proto v1.11.0, as ``symd.profiles.otlp`` says).
+
+ProfilesData: resource_profiles 1, dictionary 2. ResourceProfiles: resource 1, scope_profiles 2. ScopeProfiles: profiles 2.
+Profile: sample_type 1, samples 2, time_unix_nano 3. ValueType: type 1, unit 2. Sample: stack_index 1, attribute_indices 2,
+values 4, timestamps_unix_nano 5. ProfilesDictionary: stack_table 7. Stack: location_indices 1, leaf first. A sample without
+values has one of 1 at each of its times, a sample with one value for each time means them pairwise (profiles.proto)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from symd.errors import Malformed
+from symd.model.answers import Frame
+from symd.profiles.protobuf_wire import FIXED64, LENGTH, VARINT, Field, each_field, fields, fixed, packed, signed
+from symd.profiles.sampled.places import place_in_file
+from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType
+from symd.profiles.spending import Spending
+
+WHERE = "the OTLP profile"
+RESOURCES, DICTIONARY = 1, 2
+MAPPING, LOCATION, FUNCTION, STRING, ATTRIBUTE, STACK = 1, 2, 3, 5, 6, 7
+BUILD_IDS = ("process.executable.build_id.gnu", "process.executable.build_id.go", "process.executable.build_id.htlhash")
+PROCESS, THREAD, THREAD_NAME = "process.pid", "thread.id", "thread.name"
+
+
+def read(data: bytes, spending: Spending) -> SampledProfile:
+    """The samples of every profile in the message; those of another type of value get columns of their own. Raises Malformed
+    and LimitExceeded."""
+    return _Reader(data, spending).profile()
+
+
+@dataclass(slots=True)
+class _Columns:
+    """The columns of values, one for each type that any profile has."""
+
+    types: dict[ValueType, int] = field(default_factory=dict)
+
+    def number(self, one: ValueType) -> int:
+        return self.types.setdefault(one, len(self.types))
+
+
+class _Reader:
+    def __init__(self, data: bytes, spending: Spending) -> None:
+        self._data = data
+        self._spending = spending
+        self._top = list(each_field(data, where=WHERE, spending=spending))
+        self._tables: dict[int, list[Field]] = {}
+        for whole in self._top:
+            if whole.number == DICTIONARY and whole.wire == LENGTH:
+                for item in self._inside(whole):
+                    if item.wire == LENGTH:
+                        self._tables.setdefault(item.number, []).append(item)
+        self._strings = [data[one.value : one.end].decode("utf-8", "replace") for one in self._tables.get(STRING, ())]
+        self._functions = [self._numbers(item) for item in self._tables.get(FUNCTION, ())]
+        self._attributes = [self._attribute(item) for item in self._tables.get(ATTRIBUTE, ())]
+        self._stacks = [self._stack(item) for item in self._tables.get(STACK, ())]
+
+    def _inside(self, item: Field) -> list[Field]:
+        return fields(self._data, item.value, item.end, WHERE, self._spending)
+
+    def _numbers(self, item: Field) -> dict[int, int]:
+        return {one.number: one.value for one in self._inside(item) if one.wire == VARINT}
+
+    def _string(self, number: int) -> str:
+        if number >= len(self._strings):
+            raise Malformed(f"string {number} is named, and there are {len(self._strings)}", where=WHERE)
+        return self._strings[number]
+
+    def profile(self) -> SampledProfile:
+        found = SampledProfile(())
+        self._read_modules(found)
+        for item in self._tables.get(LOCATION, ()):
+            found.addresses.append(self._location(item, found))
+        columns = _Columns()
+        tasks: dict[Task, int] = {}
+        rows: list[tuple[Sample, int]] = []
+        for process, one in self._profiles():
+            rows += self._samples(one, process, columns, tasks, found)
+        found.value_types = tuple(columns.types) or (ValueType("", ""),)
+        found.tasks = list(tasks) or [Task()]
+        width = len(found.value_types)
+        found.samples = [
+            sample._replace(values=tuple(sample.values[0] if at == column else 0 for at in range(width)))
+            for sample, column in rows
+        ]
+        if any(sample.time is None for sample in found.samples):
+            found.notes.append("some samples have no time")
+        return found
+
+    def _read_modules(self, found: SampledProfile) -> None:
+        """Every mapping but entry 0, which means none."""
+        for item in self._tables.get(MAPPING, ())[1:]:
+            inner = self._inside(item)
+            values = {one.number: one.value for one in inner if one.wire == VARINT}
+            known = dict(self._attributes_of(inner, 5))
+            build_id = next((str(known[key]) for key in BUILD_IDS if known.get(key)), "")
+            name = self._string(values.get(4, 0))
+            found.modules.append(SampledModule(name, build_id, values.get(1, 0), values.get(2, 0), values.get(3, 0)))
+
+    def _attributes_of(self, inner: list[Field], number: int) -> list[tuple[str, str | int]]:
+        indexes = [at for one in inner if one.number == number for at in packed(self._data, one, WHERE)]
+        if any(at >= len(self._attributes) for at in indexes):
+            raise Malformed(f"attribute {max(indexes)} is named, there are {len(self._attributes)}", where=WHERE)
+        return [known for at in indexes if (known := self._attributes[at])]
+
+    def _attribute(self, item: Field) -> tuple[str, str | int] | None:
+        """Key and value; None where the value is neither text nor an integer."""
+        inner = self._inside(item)
+        key = next((one.value for one in inner if one.number == 1 and one.wire == VARINT), 0)
+        value = next((one for one in inner if one.number == 2 and one.wire == LENGTH), None)
+        found = None if value is None else self._any_value(value)
+        return None if found is None else (self._string(key), found)
+
+    def _any_value(self, item: Field) -> str | int | None:
+        """AnyValue: string_value 1, int_value 3, string_value_strindex 8."""
+        for one in self._inside(item):
+            if one.number == 1 and one.wire == LENGTH:
+                return self._data[one.value : one.end].decode("utf-8", "replace")
+            if one.number == 3 and one.wire == VARINT:
+                return signed(one.value)
+            if one.number == 8 and one.wire == VARINT:
+                return self._string(one.value)
+        return None
+
+    def _location(self, item: Field, found: SampledProfile) -> SampledAddress:
+        inner = self._inside(item)
+        values = {one.number: one.value for one in inner if one.wire == VARINT}
+        lines = [self._numbers(one) for one in inner if one.number == 3 and one.wire == LENGTH]
+        frames = tuple(self._frame(line, inlined=at < len(lines) - 1) for at, line in enumerate(lines))
+        module, address = values.get(1, 0), values.get(2, 0)
+        if module > len(found.modules):
+            raise Malformed(f"mapping {module} is named, there are {len(found.modules)}", where=WHERE)
+        name = found.modules[module - 1].name if module else ""
+        return SampledAddress(place_in_file(name, address), frames, address or None, module - 1 if module else None)
+
+    def _frame(self, line: dict[int, int], *, inlined: bool) -> Frame:
+        number = line.get(1, 0)
+        if number >= max(1, len(self._functions)):
+            raise Malformed(f"function {number} is named, there are {len(self._functions)}", where=WHERE)
+        known = self._functions[number] if self._functions else {}
+        name, system, file = (self._string(known.get(at, 0)) for at in (1, 2, 3))
+        linkage = system if system != name else ""
+        position = signed(line.get(2, 0)), signed(line.get(3, 0))
+        return Frame(name or None, linkage or None, file or None, *position, inlined=inlined)
+
+    def _stack(self, item: Field) -> tuple[int, ...]:
+        return tuple(at for one in self._inside(item) if one.number == 1 for at in packed(self._data, one, WHERE))
+
+    def _profiles(self) -> Iterator[tuple[int, Field]]:
+        """(process id, 0 where the resource has none; the profile)."""
+        for whole in self._top:
+            if whole.number != RESOURCES or whole.wire != LENGTH:
+                continue
+            inner = self._inside(whole)
+            process = next(filter(None, (self._process(one) for one in inner if one.number == 1)), 0)
+            for scope in (one for one in inner if one.number == 2 and one.wire == LENGTH):
+                for one in self._inside(scope):
+                    if one.number == 2 and one.wire == LENGTH:
+                        yield process, one
+
+    def _process(self, resource: Field) -> int:
+        """The number in the attribute process.pid of a Resource (attributes 1, each a KeyValue: key 1, value 2)."""
+        for one in self._inside(resource):
+            if one.number != 1 or one.wire != LENGTH:
+                continue
+            inner = {part.number: part for part in self._inside(one) if part.wire == LENGTH}
+            if 1 in inner and 2 in inner and self._data[inner[1].value : inner[1].end] == PROCESS.encode():
+                value = self._any_value(inner[2])
+                return value if isinstance(value, int) and 0 <= value < 1 << 31 else 0
+        return 0
+
+    def _samples(
+        self, item: Field, process: int, columns: _Columns, tasks: dict[Task, int], found: SampledProfile
+    ) -> Iterator[tuple[Sample, int]]:
+        inner = self._inside(item)
+        kind = next((self._numbers(one) for one in inner if one.number == 1 and one.wire == LENGTH), {})
+        column = columns.number(ValueType(self._string(kind.get(1, 0)), self._string(kind.get(2, 0))))
+        started = next((fixed(self._data, one) for one in inner if one.number == 3 and one.wire == FIXED64), 0)
+        if started:
+            found.start = min(started, found.start or started)
+        for one in inner:
+            if one.number == 2 and one.wire == LENGTH:
+                for sample in self._sample(one, process, tasks, len(found.addresses)):
+                    yield sample, column
+
+    def _sample(self, item: Field, process: int, tasks: dict[Task, int], addresses: int) -> Iterator[Sample]:
+        inner = self._inside(item)
+        number = next((one.value for one in inner if one.number == 1 and one.wire == VARINT), 0)
+        values = [signed(value) for one in inner if one.number == 4 for value in packed(self._data, one, WHERE)]
+        times = [time for one in inner if one.number == 5 for time in self._times(one)]
+        labels = tuple(self._attributes_of(inner, 2))
+        if number >= max(1, len(self._stacks)):
+            raise Malformed(f"stack {number} is named, there are {len(self._stacks)}", where=WHERE)
+        stack = self._stacks[number] if self._stacks else ()
+        if any(at >= addresses for at in stack):
+            raise Malformed(f"location {max(stack)} is named, there are {addresses}", where=WHERE)
+        known = dict(labels)
+        thread, name = known.get(THREAD, 0), known.get(THREAD_NAME, "")
+        task = Task(process, thread if isinstance(thread, int) else 0, str(name))
+        shared = tasks.setdefault(task, len(tasks))
+        kept = tuple(label for label in labels if label[0] not in (THREAD, THREAD_NAME))
+        if times and len(values) in (0, len(times)):
+            for time, value in zip(times, values or [1] * len(times), strict=True):
+                yield Sample(stack, (value,), time, shared, kept)
+            return
+        yield Sample(stack, (sum(values),), None, shared, kept)
+
+    def _times(self, item: Field) -> list[int]:
+        """A repeated fixed64 field, packed or a single one."""
+        if item.wire not in (LENGTH, FIXED64) or (item.end - item.value) % 8:
+            raise Malformed(f"the times at byte {item.begin} are no list of 64-bit numbers", where=WHERE)
+        self._spending.read((item.end - item.value) // 8)
+        return [int.from_bytes(self._data[at : at + 8], "little") for at in range(item.value, item.end, 8)]

@@ -1,0 +1,51 @@
+"""What is shown of an address that has no frames, and frames that a profile holds as text or as JSON."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from symd.model.answers import Frame
+
+_INLINED = "_[i]"
+_POSITION = re.compile(r"(.*) \((?:no line|(.*?):([0-9]{1,18})(?::([0-9]{1,18}))?)\)", re.DOTALL)
+
+
+def place_in_file(file: str, address: int) -> str:
+    """``file+0xaddress``, by the last part of the file's path; the address alone where no file is known."""
+    name = file.rpartition("/")[2]
+    return f"{name}+{address:#x}" if name else f"{address:#x}"
+
+
+def frame_of_text(text: str) -> Frame | None:
+    """The frame that ``function (file:line)`` or ``function (file:line:column)`` says, with ``_[i]`` where it was inlined;
+    None where the text says no such thing. A file's name may hold colons and brackets: the last numbers count."""
+    bare = text.removesuffix(_INLINED)
+    found = _POSITION.fullmatch(bare)
+    if not found:
+        return None
+    name, file, line, column = found.groups()
+    return Frame(name or None, None, file, int(line or 0), int(column or 0), inlined=bare is not text and bare != text)
+
+
+def frame_of_json(item: Any, *, inlined: bool) -> Frame | None:
+    """The frame of symd's published JSON; None where it is none."""
+    if not isinstance(item, dict):
+        return None
+    texts = [item.get(key) for key in ("function", "linkage_name", "file")]
+    line, column = item.get("line"), item.get("column")
+    if any(text is not None and not isinstance(text, str) for text in texts):
+        return None
+    if not isinstance(line, int) or not isinstance(column, int) or min(line, column) < 0:
+        return None
+    function, linkage, file = texts
+    return Frame(function, linkage, file, line, column, inlined=bool(item.get("inlined", inlined)))
+
+
+def frames_of_json(items: Any) -> tuple[Frame, ...]:
+    """Frames of a list, innermost first; () where the list is none or holds something else."""
+    if not isinstance(items, list):
+        return ()
+    frames = [frame_of_json(item, inlined=at < len(items) - 1) for at, item in enumerate(items)]
+    known = tuple(frame for frame in frames if frame is not None)
+    return known if len(known) == len(frames) else ()

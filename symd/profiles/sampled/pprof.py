@@ -1,0 +1,115 @@
+"""Samples of a pprof profile (profile.proto, at the revision that ``symd.profiles.pprof`` names).
+
+Profile: sample_type 1, sample 2, mapping 3, location 4, function 5, string_table 6, time_nanos 9. ValueType: type 1, unit 2.
+Sample: location_id 1, value 2, label 3. Label: key 1, str 2, num 3."""
+
+from __future__ import annotations
+
+from symd.errors import Malformed
+from symd.model.answers import Frame
+from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, packed, signed
+from symd.profiles.sampled.places import place_in_file
+from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType
+from symd.profiles.spending import Spending
+
+WHERE = "the pprof profile"
+SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING, TIME = 1, 2, 3, 4, 5, 6, 9
+
+
+def read(data: bytes, spending: Spending) -> SampledProfile:
+    """The samples of a profile. Raises Malformed and LimitExceeded."""
+    return _Reader(data, spending).profile()
+
+
+class _Reader:
+    def __init__(self, data: bytes, spending: Spending) -> None:
+        self._data = data
+        self._spending = spending
+        self._top: dict[int, list[Field]] = {}
+        for item in each_field(data, where=WHERE, spending=spending):
+            self._top.setdefault(item.number, []).append(item)
+        self._strings = [data[one.value : one.end].decode("utf-8", "replace") for one in self._messages(STRING)]
+        self._functions: dict[int, tuple[str, str, str]] = {}
+        for item in self._messages(FUNCTION):
+            inner = self._numbers(item)
+            self._functions[inner.get(1, 0)] = (
+                self._string(inner.get(2, 0)),
+                self._string(inner.get(3, 0)),
+                self._string(inner.get(4, 0)),
+            )
+
+    def _messages(self, number: int) -> list[Field]:
+        return [item for item in self._top.get(number, ()) if item.wire == LENGTH]
+
+    def _inside(self, item: Field) -> list[Field]:
+        return fields(self._data, item.value, item.end, WHERE, self._spending)
+
+    def _numbers(self, item: Field) -> dict[int, int]:
+        return {one.number: one.value for one in self._inside(item) if one.wire == VARINT}
+
+    def _string(self, number: int) -> str:
+        if number >= len(self._strings):
+            raise Malformed(f"string {number} is named, and there are {len(self._strings)}", where=WHERE)
+        return self._strings[number]
+
+    def profile(self) -> SampledProfile:
+        types = [self._numbers(item) for item in self._messages(SAMPLE_TYPE)]
+        value_types = tuple(ValueType(self._string(one.get(1, 0)), self._string(one.get(2, 0))) for one in types)
+        started = [item.value for item in self._top.get(TIME, ()) if item.wire == VARINT]
+        found = SampledProfile(value_types, start=signed(started[-1]) if started and started[-1] else None)
+        modules = self._modules(found)
+        numbers = self._locations(found, modules)
+        found.samples = [self._sample(item, numbers, len(value_types)) for item in self._messages(SAMPLE)]
+        found.notes.append("pprof has no times of samples")
+        return found
+
+    def _modules(self, found: SampledProfile) -> dict[int, int]:
+        """Mapping id to the module's number."""
+        numbers = {}
+        for item in self._messages(MAPPING):
+            inner = self._numbers(item)
+            numbers[inner.get(1, 0)] = len(found.modules)
+            names = self._string(inner.get(5, 0)), self._string(inner.get(6, 0))
+            found.modules.append(SampledModule(*names, inner.get(2, 0), inner.get(3, 0), inner.get(4, 0)))
+        return numbers
+
+    def _locations(self, found: SampledProfile, modules: dict[int, int]) -> dict[int, int]:
+        """Location id to the address's number."""
+        numbers = {}
+        for item in self._messages(LOCATION):
+            inner = self._inside(item)
+            values = {one.number: one.value for one in inner if one.wire == VARINT}
+            lines = [self._numbers(one) for one in inner if one.number == 4 and one.wire == LENGTH]
+            frames = tuple(self._frame(line, inlined=at < len(lines) - 1) for at, line in enumerate(lines))
+            module = modules.get(values.get(2, 0))
+            address = values.get(3, 0)
+            name = found.modules[module].name if module is not None else ""
+            numbers[values.get(1, 0)] = len(found.addresses)
+            found.addresses.append(SampledAddress(place_in_file(name, address), frames, address or None, module))
+        return numbers
+
+    def _frame(self, line: dict[int, int], *, inlined: bool) -> Frame:
+        name, system, file = self._functions.get(line.get(1, 0), ("", "", ""))
+        linkage = system if system != name else None
+        position = signed(line.get(2, 0)), signed(line.get(3, 0))
+        return Frame(name or None, linkage or None, file or None, *position, inlined=inlined)
+
+    def _sample(self, item: Field, numbers: dict[int, int], columns: int) -> Sample:
+        stack: list[int] = []
+        values: list[int] = []
+        labels = []
+        for one in self._inside(item):
+            if one.number == 1:
+                stack += packed(self._data, one, WHERE)
+            elif one.number == 2:
+                values += map(signed, packed(self._data, one, WHERE))
+            elif one.number == 3 and one.wire == LENGTH:
+                inner = self._numbers(one)
+                text = self._string(inner.get(2, 0))
+                labels.append((self._string(inner.get(1, 0)), text or signed(inner.get(3, 0))))
+        if len(values) != columns:
+            raise Malformed(f"a sample has {len(values)} values, and there are {columns} types of them", where=WHERE)
+        missing = [number for number in stack if number not in numbers]
+        if missing:
+            raise Malformed(f"a sample names location {missing[0]}, which is not there", where=WHERE)
+        return Sample(tuple(numbers[number] for number in stack), tuple(values), labels=tuple(labels))

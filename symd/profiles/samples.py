@@ -1,0 +1,104 @@
+"""What a profile holds, in one form for every writer: stacks with values, whatever the format they were read from.
+
+Nothing is looked up here: what a profile's addresses mean was written into it before (``symd.profiles.symbolize``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from symd.model.answers import Frame
+
+Value = int | float
+
+
+class ValueType(NamedTuple):
+    """What the values of one column count, in the words of the profile ("samples", "count"; "Active", "Events")."""
+
+    name: str
+    unit: str
+
+
+class SampledModule(NamedTuple):
+    """A file, or a part of one, that addresses lie in: device or process addresses ``[start, limit)`` hold its bytes from
+    ``offset`` on. Empty and 0 where the profile does not say."""
+
+    name: str = ""
+    build_id: str = ""
+    start: int = 0
+    limit: int = 0
+    offset: int = 0
+
+
+class SampledAddress(NamedTuple):
+    """One entry of a stack. ``frames`` are innermost first, and of several all but the last are inlined. Where there are none,
+    ``label`` is how the profile calls the place. ``module`` is a number in the profile's modules."""
+
+    label: str
+    frames: tuple[Frame, ...] = ()
+    address: int | None = None
+    module: int | None = None
+
+
+class Task(NamedTuple):
+    """The process and thread that samples belong to; 0 where the profile does not say."""
+
+    process: int = 0
+    thread: int = 0
+    name: str = ""
+
+
+class Sample(NamedTuple):
+    """``stack`` are numbers of addresses, leaf first; ``values`` one for each value type. ``time`` is in nanoseconds, of the
+    clock that the profile uses; None where it has none."""
+
+    stack: tuple[int, ...]
+    values: tuple[Value, ...]
+    time: int | None = None
+    task: int = 0
+    labels: tuple[tuple[str, str | int], ...] = ()
+
+
+@dataclass(slots=True)
+class SampledProfile:
+    """A whole profile. ``start`` is nanoseconds since 1970, None where nobody says; ``notes`` are sentences about what the
+    profile does not carry."""
+
+    value_types: tuple[ValueType, ...]
+    addresses: list[SampledAddress] = field(default_factory=list)
+    modules: list[SampledModule] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=lambda: [Task()])
+    samples: list[Sample] = field(default_factory=list)
+    start: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def totals(self) -> tuple[Value, ...]:
+        """The sum of each column of values."""
+        columns: Iterable[tuple[Value, ...]] = zip(*(sample.values for sample in self.samples), strict=True)
+        return tuple(map(sum, columns)) or (0,) * len(self.value_types)
+
+
+class AddressTable:
+    """Addresses of a profile while it is read: equal ones get one number."""
+
+    def __init__(self, addresses: list[SampledAddress]) -> None:
+        self._addresses = addresses
+        self._numbers: dict[SampledAddress, int] = {}
+
+    def number(self, address: SampledAddress) -> int:
+        found = self._numbers.get(address)
+        if found is None:
+            found = self._numbers[address] = len(self._addresses)
+            self._addresses.append(address)
+        return found
+
+
+def shown_frames(address: SampledAddress) -> Sequence[Frame]:
+    """The frames of an address, innermost first; where it has none, one that bears its label."""
+    return address.frames or (Frame(address.label, None, None, 0, 0, inlined=False),)
+
+
+def shown_name(frame: Frame) -> str:
+    """What a reader sees of a frame's function."""
+    return frame.function or frame.linkage_name or "(unnamed)"
