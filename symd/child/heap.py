@@ -1,5 +1,5 @@
-"""How the C library keeps the daemon's memory (glibc, mallopt(3)): so that what a burst of large messages took goes back to the
-system when they have been answered.
+"""How the C library keeps a process's memory (glibc, mallopt(3)): above all the daemon's, so that what a burst of large messages took
+goes back to the system when they have been answered.
 
 By default each thread gets a part of the heap of its own, of which nothing goes back while anything above it is in use, and blocks
 like those that were freed once are no longer asked of the system. Messages are allocated by gRPC's threads and freed by others,
@@ -19,6 +19,7 @@ ONES_OWN: Final = 16 << 20
 million addresses takes several of 4 and 8 MB, and to have their pages anew each time takes half as long as the batch itself."""
 KEPT: Final = 32 << 20
 """Free bytes at the heap's end that are kept."""
+MUCH: Final = 256 << 20
 PADDING: Final = 1 << 16
 """Bytes that ``give_back`` leaves at the heap's end."""
 
@@ -31,6 +32,15 @@ def keep_little() -> None:
         mallopt(_ARENA_MAX, 1)
         mallopt(_MMAP_THRESHOLD, ONES_OWN)
         mallopt(_TRIM_THRESHOLD, KEPT)
+
+
+def keep_much() -> None:
+    """Let a process that ends soon use freed blocks again, however large: each page that it asks of the system anew has to be
+    cleared first, which takes longer than to expand a code object into it."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, MUCH)
+        mallopt(_TRIM_THRESHOLD, MUCH)
 
 
 def give_back() -> None:

@@ -10,7 +10,6 @@ import click
 from symd.answers_json.summaries import module_json
 from symd.cli.facts_text import facts_text
 from symd.cli.large_file import is_large, large_file_summary
-from symd.cli.module import open_module
 from symd.cli.options import example, file_verb
 from symd.cli.output import Branch, write_json, write_tree
 from symd.config import Limits
@@ -27,6 +26,8 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool) -> Non
     if server is None and is_large(file, limits):
         summary = large_file_summary(file, limits)
     else:
+        from symd.cli.module import open_module  # noqa: PLC0415 - a large file needs no engine
+
         with open_module(file, server, limits) as module:
             summary = module.summary()
     if as_json:

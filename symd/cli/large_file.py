@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
 from symd import debuginfo, elf
 from symd.budget import Budget, DebugBudget
+from symd.child.heap import keep_much
 from symd.cli.garbage import gc_frozen
 from symd.config import Limits
 from symd.containers import Opening, host_elf
@@ -26,6 +28,11 @@ from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.query.effort import Effort
 from symd.query.symbolize import symbolize
+
+_HASHING = 2
+"""Threads that hash: the file, and its code objects."""
+_LATER = Digest("")
+"""Stands for the digest of a code object that is still being hashed."""
 
 
 def is_large(file: str, limits: Limits) -> bool:
@@ -52,23 +59,47 @@ def large_file_summary(file: str, limits: Limits) -> ModuleSummary:
     with _mapped(file) as mapped, gc_frozen():
         data = cast("bytes", mapped)
         opening, budget = Opening(data, limits), DebugBudget(limits, len(data))
-        objects = []
-        try:
-            for code in opening:
-                objects.append(read_now(_described(code, limits, budget)))
-                forget(data)
-        except SymdError as error:
-            raise error.prefix_where(file) from None
-        digest = Digest(sha256_of(data))
-        return ModuleSummary(
-            digest, len(data), opening.format, tuple(objects), tuple(opening.notes), tuple(opening.containers)
-        )
+        keep_much()
+        with ThreadPoolExecutor(_HASHING) as pool:
+            digest = pool.submit(sha256_of, data)
+            try:
+                objects = tuple(_summaries(opening, limits, budget, pool))
+            except SymdError as error:
+                raise error.prefix_where(file) from None
+            return ModuleSummary(
+                Digest(digest.result()),
+                len(data),
+                opening.format,
+                objects,
+                tuple(opening.notes),
+                tuple(opening.containers),
+            )
+
+
+def _summaries(
+    opening: Opening, limits: Limits, budget: DebugBudget, pool: ThreadPoolExecutor
+) -> Iterator[ObjectSummary]:
+    """Every code object described. The digest of each is made while the next one is opened: no more than two are in memory."""
+    pending: tuple[ObjectSummary, Future[str]] | None = None
+    for code in opening:
+        digest = pool.submit(sha256_of, code.data)
+        described = read_now(_described(code, limits, budget))
+        if pending:
+            yield _with_digest(*pending)
+        pending = described, digest
+        forget(opening.data)
+    if pending:
+        yield _with_digest(*pending)
+
+
+def _with_digest(summary: ObjectSummary, digest: Future[str]) -> ObjectSummary:
+    return summary._replace(sha256=Digest(digest.result()))
 
 
 def _described(code: CodeObject, limits: Limits, budget: DebugBudget) -> ObjectSummary:
     if code.vendor is not Vendor.INTEL:
-        return object_summary(DecodedObject(code, None))
-    return judged_summary(DecodedObject(*debuginfo.read_or_refused(code, limits, budget)))
+        return object_summary(DecodedObject(code, None), _LATER)
+    return judged_summary(DecodedObject(*debuginfo.read_or_refused(code, limits, budget)), _LATER)
 
 
 def large_file_objects(file: str, limits: Limits) -> Iterator[tuple[ObjectSummary, bytes]]:

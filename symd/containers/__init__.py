@@ -83,14 +83,14 @@ class Opening:
         self.format = ""
         self.notes: list[str] = []
         self.containers: list[ContainerSummary] = []
-        self._data, self._path = data, path
+        self.data, self._path = data, path
         self._budget = Budget(limits)
         self._failures: list[SymdError] = []
         self._apart: Mapping[str, Sequence[bytes]] = {}
 
     def __iter__(self) -> Iterator[CodeObject]:
         found = False
-        for code in self._open(Element("", self._data), (), 0):
+        for code in self._open(Element("", self.data), (), 0):
             found = True
             yield code
         if not found and self._failures:

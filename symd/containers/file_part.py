@@ -8,6 +8,7 @@ LARGE = 64 << 20
 """Modules of so many bytes are opened one code object after the other; smaller ones whole, which is simpler and as fast."""
 _PIECE = 32 << 20
 """Bytes that are gone through at a time."""
+_FIRST_LOOK = 1 << 12
 
 
 class FilePart:
@@ -33,14 +34,25 @@ class FilePart:
             forget(self._data)
         return -1
 
+    def part(self, start: int, end: int) -> FilePart:
+        """Bytes ``[start, end)`` of it, still not read; ``0 <= start <= end <= len(self)``."""
+        return FilePart(self._data, self._start + start, self._start + end)
+
     def blank(self) -> bool:
-        """Whether there are zeros only."""
-        for at in range(0, len(self), _PIECE):
-            piece = self[at : at + _PIECE]
+        """Whether there are zeros only. What is not blank mostly shows it at once, so the first look is a short one."""
+        at, size = 0, _FIRST_LOOK
+        while at < len(self):
+            piece = self[at : at + size]
             if piece.count(0) < len(piece):
                 return False
+            at, size = at + size, _PIECE
             forget(self._data)
         return True
+
+
+def part_of(data: bytes | FilePart) -> FilePart:
+    """All of ``data``."""
+    return data if isinstance(data, FilePart) else FilePart(data, 0, len(data))
 
 
 def sha256_of(data: bytes) -> str:

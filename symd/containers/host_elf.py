@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from symd import elf
 from symd.budget import Budget
@@ -18,6 +18,7 @@ from symd.containers.format import Contents, Element
 from symd.containers.gnu import offload_images
 from symd.containers.intel import igc_elf
 from symd.containers.llvm import compressed_bundle, offload_bundle, sycl_images
+from symd.containers.nvidia import fatbin
 from symd.elf.constants import (
     EM_386,
     EM_AARCH64,
@@ -125,8 +126,10 @@ def _of_gcc(image: elf.Elf, notes: list[str], facts: dict[str, Any], budget: Bud
 def _elements(image: elf.Elf, section: Section, notes: list[str], budget: Budget) -> Iterator[Element]:
     if section.name in _HIP_BUNDLES:
         yield from _bundles(section.name, _part(image, section), notes, budget)
-    elif section.name in _WHOLE and not _part(image, section).blank():
-        yield Element(section.name, lambda: section.data)
+    elif section.name in _WHOLE and not (part := _part(image, section)).blank():
+        # Hundreds of megabytes of fat binaries are read one code object after the other.
+        content = cast("bytes", part) if part[: len(fatbin.MAGIC)] == fatbin.MAGIC else lambda: section.data
+        yield Element(section.name, content)
     elif _is_bundled(section.name):
         if section.data[:4] in offload_bundle.BITCODE:
             notes.append(f"left out: {section.name} is LLVM bitcode, not a code object")

@@ -81,9 +81,9 @@ def _without_bytes(code: CodeObject) -> CodeObject:
     )
 
 
-def judged_summary(item: DecodedObject) -> ObjectSummary:
+def judged_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectSummary:
     """``object_summary`` with the notes of contradictions in the object's debug data, which its index would have."""
-    summary = object_summary(item)
+    summary = object_summary(item, digest)
     module = module_tables([item], Interner())
     alone = ModuleSummary(Digest(""), 0, "", (summary,))
     return noted(alone, [item], module.texts, module_ranges(module).stretches).objects[0]
@@ -129,7 +129,7 @@ def described(
 
 
 def object_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectSummary:
-    """``digest`` of the object's bytes, where it is known already. Facts and warnings that nobody looked at yet stay
+    """``digest`` of the object's bytes, where it is known already or somebody else looks for it. Facts and warnings that nobody looked at yet stay
     so."""
     code, debug = item.code, item.debug
     notes = debug.warnings if isinstance(debug, DebugInfo) else ()
@@ -145,7 +145,7 @@ def object_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectS
         code.format,
         code.target,
         len(code.data),
-        digest or _digest(code.data),
+        _digest(code.data) if digest is None else digest,
         code.debug.value,
         kernels,
         code.facts,

@@ -16,6 +16,7 @@ FILES = [
     "amdgpu/bin/libhost.a",
     "amdgpu/bin/v3-zstd.ccob",
     "amdgpu/bin/shade.kpack",
+    "cuda/bin/program",
     "cuda/bin/tonemap.zstd.fatbin",
 ]
 

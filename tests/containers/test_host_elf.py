@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from pathlib import Path
 
 import pytest
 
 from symd.budget import Budget
 from symd.config import Limits
-from symd.containers import host_elf
+from symd.containers import Opening, host_elf
 from symd.containers.file_part import FilePart
 from symd.containers.llvm import compressed_bundle, offload_bundle
 from symd.errors import LimitExceeded, Malformed, Unsupported
@@ -204,3 +205,23 @@ def test_damaged_bundles_are_counted():
     damaged = offload_bundle.MAGIC + b"\xff" * 8
     with pytest.raises(LimitExceeded, match="object_count"):
         list(host_elf._bundles(".hip_fatbin", FilePart(damaged * 20, 0, 640), [], Budget(Limits(object_count=10))))
+
+
+class Watched(bytes):
+    """Bytes that know the largest piece that was taken of them."""
+
+    largest = 0
+
+    def __getitem__(self, part):  # type: ignore[no-untyped-def, override]
+        if isinstance(part, slice):
+            self.largest = max(self.largest, len(range(*part.indices(len(self)))))
+        return super().__getitem__(part)
+
+
+def test_fat_binaries_of_a_program_are_read_one_entry_after_the_other():
+    fatbin = (Path(__file__).parents[2] / "samples/cuda/bin/tonemap.none.fatbin").read_bytes()
+    section = b"".join(part + bytes(-len(part) % 8) for part in [fatbin] * 40)
+    data = Watched(host(".nv_fatbin", section))
+    found = [code.data for code in Opening(data, Limits())]
+    assert found == [code.data for code in Opening(fatbin, Limits())] * 40
+    assert max(map(len, found)) <= data.largest <= len(fatbin)

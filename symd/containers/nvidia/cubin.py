@@ -64,15 +64,17 @@ def read(element: Element, budget: Budget) -> Contents:
     if relocated:
         image, symbols = relocated_image.placed(image, symbols)
     tools = list(_tools(image))
-    described = cubin_facts.describe(image, warnings)
-    functions = tuple(_functions(image, symbols, warnings))
+    named = list(_code_symbols(image, symbols))
+    kernels = any(symbol.other & STO_CUDA_ENTRY for _, symbol in named)
+    described = cubin_facts.describe(image, warnings, kernels=kernels)
+    functions = tuple(_functions(image, named, warnings))
     code = CodeObject(
         path=ObjectPath(""),
         format=NAME,
         target=_target(image, tools, described.accelerated, element.target),
         data=element.data,
         sections=image.sections,
-        kernels=tuple(_kernels(image, symbols, described, budget)),
+        kernels=tuple(_kernels(image, named, described, budget)),
         functions=functions,
         vendor=Vendor.NVIDIA,
         relocation=RelocationScheme.NONE if relocated else RelocationScheme.CUDA,
@@ -99,10 +101,14 @@ def _code_symbols(image: elf.Elf, symbols: list[elf.Symbol]) -> Iterator[tuple[i
     return ((at, one) for at, one in enumerate(symbols) if one.type == STT_FUNC and one.section in texts)
 
 
-def _functions(image: elf.Elf, symbols: list[elf.Symbol], warnings: list[str]) -> Iterator[Function]:
+_Numbered = list[tuple[int, elf.Symbol]]
+"""Symbols of code with their numbers in the symbol table."""
+
+
+def _functions(image: elf.Elf, symbols: _Numbered, warnings: list[str]) -> Iterator[Function]:
     """Symbols of code, and one function for each text section that no symbol names."""
     named, outside = set(), 0
-    for _, symbol in _code_symbols(image, symbols):
+    for _, symbol in symbols:
         room = image.sections[symbol.section].size - symbol.value
         if room < 0:
             outside += 1
@@ -110,18 +116,16 @@ def _functions(image: elf.Elf, symbols: list[elf.Symbol], warnings: list[str]) -
         named.add(symbol.section)
         yield Function(symbol.name, symbol.section, symbol.value, min(symbol.size, room))
     for section in image.sections:
-        if section.executable and section.index not in named:
+        if section.index not in named and section.executable:
             yield Function(section.name.removeprefix(".text."), section.index, 0, section.size)
     if outside:
         warnings.append(f"{outside} function symbols lie outside their section; they are left out")
 
 
-def _kernels(
-    image: elf.Elf, symbols: list[elf.Symbol], described: cubin_facts.Described, budget: Budget
-) -> Iterator[Kernel]:
+def _kernels(image: elf.Elf, symbols: _Numbered, described: cubin_facts.Described, budget: Budget) -> Iterator[Kernel]:
     newer = image.header.abi_version >= ELFABIVERSION_CUDA_V2
     known: dict[int, dict[str, Any]] = {}
-    for number, symbol in _code_symbols(image, symbols):
+    for number, symbol in symbols:
         section = image.sections[symbol.section]
         if symbol.other & STO_CUDA_ENTRY and symbol.value <= section.size:
             size = min(symbol.size, section.size - symbol.value)

@@ -27,6 +27,10 @@ NOT_KNOWN = 0xFFFFFFFF
 """As a stack size: ptxas cannot tell, because functions call themselves."""
 
 
+_GLOBAL = (".nv.global", ".nv.global.init")
+_BANK = re.compile(r"\.nv\.constant(\d+)")
+
+
 class Described(NamedTuple):
     """By text section number: ``attributes`` (of the function's own .nv.info), ``shared`` and ``local`` (bytes),
     ``banks`` (constant bank -> bytes). By symbol number: ``sizes`` ({attribute id: number}). ``image``: facts of the whole
@@ -75,14 +79,16 @@ def _words(attributes: list[nv_info.Attribute], number: int) -> list[int] | None
     return next((list(one.words(1)) for one in attributes if one.id == number and one.words(1)), None)
 
 
-def describe(image: elf.Elf, warnings: list[str]) -> Described:
-    """Read every section that speaks of functions. What is damaged becomes a warning and is left out."""
+def describe(image: elf.Elf, warnings: list[str], *, kernels: bool) -> Described:
+    """Read every section that speaks of functions. What is damaged becomes a warning and is left out. In an image without
+    ``kernels`` nobody asks what functions say of themselves."""
     own: dict[int, list[nv_info.Attribute]] = {}
     common: list[nv_info.Attribute] = []
     compatibility: list[nv_info.Attribute] = []
     for section in image.sections:
         if section.type == SHT_CUDA_INFO and section.name.startswith(".nv.info."):
-            own[section.info] = _attributes(section, nv_info.NAMES, warnings)
+            if kernels:
+                own[section.info] = _attributes(section, nv_info.NAMES, warnings)
         elif section.type == SHT_CUDA_INFO:
             common += _attributes(section, nv_info.NAMES, warnings)
         elif section.type == SHT_CUDA_COMPAT:
@@ -90,7 +96,7 @@ def describe(image: elf.Elf, warnings: list[str]) -> Described:
     banks, shared_banks = _banks(image)
     facts = {
         "constant_banks": shared_banks,
-        "global_memory": sum(_sizes(image, r"\.nv\.global(\.init)?")),
+        "global_memory": sum(one.size for one in image.sections if one.name in _GLOBAL),
         "attributes": nv_info.as_facts(one for one in common if one.id not in nv_info.OF_SYMBOL),
         "compatibility": nv_info.as_facts(compatibility),
     }
@@ -120,13 +126,6 @@ def _banks(image: elf.Elf) -> tuple[dict[int, dict[str, int]], dict[str, int]]:
     own: defaultdict[int, dict[str, int]] = defaultdict(dict)
     common: dict[str, int] = {}
     for section in image.sections:
-        found = re.match(r"\.nv\.constant(\d+)", section.name)
-        if found and section.info:
-            own[section.info][found[1]] = section.size
-        elif found:
-            common[found[1]] = section.size
+        if found := _BANK.match(section.name):
+            (own[section.info] if section.info else common)[found[1]] = section.size
     return own, common
-
-
-def _sizes(image: elf.Elf, pattern: str) -> list[int]:
-    return [section.size for section in image.sections if re.fullmatch(pattern, section.name)]

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from symd.budget import Budget
+from symd.containers.file_part import FilePart, part_of
 from symd.containers.format import Contents, Element
 from symd.elf.compression import expand_zstd
 from symd.errors import Malformed, SymdError, Unsupported
@@ -37,7 +38,7 @@ class FatbinEntry(NamedTuple):
     options: str
     flags: int
     raw_size: int
-    stored: memoryview
+    stored: FilePart
 
     @property
     def compression(self) -> str:
@@ -74,7 +75,7 @@ def read(element: Element, budget: Budget) -> Contents:
     elements: list[Element] = []
     failures: list[SymdError] = []
     facts = []
-    for entry in _entries(element.data, budget, notes, failures):
+    for entry in _entries(part_of(element.data), budget, notes, failures):
         facts.append(entry.facts())
         if entry.kind != ELF:
             budget.count_elements(entry.label)
@@ -87,7 +88,7 @@ def read(element: Element, budget: Budget) -> Contents:
     return Contents(tuple(elements), notes=tuple(notes), facts={"entries": facts})
 
 
-def _entries(data: bytes, budget: Budget, notes: list[str], failures: list[SymdError]) -> Iterator[FatbinEntry]:
+def _entries(data: FilePart, budget: Budget, notes: list[str], failures: list[SymdError]) -> Iterator[FatbinEntry]:
     """The entries of all containers. The first thing that cannot be read ends the walk of its container."""
     at = 0
     while at < len(data):
@@ -103,21 +104,21 @@ def _entries(data: bytes, budget: Budget, notes: list[str], failures: list[SymdE
         at = _next(data, end, notes)
 
 
-def _next(data: bytes, end: int, notes: list[str]) -> int:
+def _next(data: FilePart, end: int, notes: list[str]) -> int:
     """Where the next container starts: containers are aligned to 8 bytes, and sections pad with zeros."""
     found = data.find(MAGIC, end)
     found = found if found >= 0 else len(data)
     gap = found - end
-    if gap > 0 and data.count(0, end, found) != gap:
+    if gap > 0 and not data.part(end, found).blank():
         notes.append(f"{gap} bytes at byte {end}, behind a container, are no container")
     return found
 
 
-def _container(data: bytes, at: int) -> tuple[int, int]:
+def _container(data: FilePart, at: int) -> tuple[int, int]:
     """Where the entries start and end."""
     if at + 16 > len(data):
         raise Malformed(f"the container header at byte {at} ends past the file's {len(data)} bytes", where=NAME)
-    version, header, size = struct.unpack_from("<HHQ", data, at + 4)
+    version, header, size = struct.unpack("<HHQ", data[at + 4 : at + 16])
     if version != 1:
         raise Unsupported(f"the container at byte {at} has version {version}, only 1 is known", where=NAME)
     if header < 16:
@@ -125,7 +126,7 @@ def _container(data: bytes, at: int) -> tuple[int, int]:
     return at + header, at + header + size
 
 
-def _container_entries(data: bytes, at: int, end: int, failures: list[SymdError]) -> Iterator[FatbinEntry]:
+def _container_entries(data: FilePart, at: int, end: int, failures: list[SymdError]) -> Iterator[FatbinEntry]:
     while at < end:
         try:
             entry, at = _entry(data, at, end)
@@ -135,19 +136,21 @@ def _container_entries(data: bytes, at: int, end: int, failures: list[SymdError]
         yield entry
 
 
-def _entry(data: bytes, at: int, end: int) -> tuple[FatbinEntry, int]:
+def _entry(data: FilePart, at: int, end: int) -> tuple[FatbinEntry, int]:
     """The entry at byte ``at`` and where the next one starts."""
     place = f"{NAME}: entry at byte {at}"
     if at + 64 > end:
         raise Malformed(f"its header ends past byte {end}", where=place)
-    (kind, _, header, size, packed, options, _, _, arch, name, name_size, flags, _, raw) = _HEADER.unpack_from(data, at)
+    (kind, _, header, size, packed, options, _, _, arch, name, name_size, flags, _, raw) = _HEADER.unpack(
+        data[at : at + 64]
+    )
     if header < 64 or at + header + size > end:
         raise Malformed(f"header of {header} and content of {size} bytes end past byte {end}", where=place)
     head = data[at : at + header]
     compressed = bool(flags & (LZ4 | ZSTD))
     if compressed and packed > size:
         raise Malformed(f"{packed} compressed bytes in a content of {size}", where=place)
-    stored = memoryview(data)[at + header : at + header + (packed if compressed else size)]
+    stored = data.part(at + header, at + header + (packed if compressed else size))
     entry = FatbinEntry(
         at, kind, _target(kind, arch, flags), _text(head, name, name_size), _options(head, options), flags,
         raw if compressed else size, stored,
@@ -176,13 +179,13 @@ def _options(head: bytes, offset: int) -> str:
 def _expanded(entry: FatbinEntry, budget: Budget) -> bytes:
     where = f"{NAME}: {entry.label}"
     if entry.flags & LZ4:
-        return _expand_lz4(entry.stored, entry.raw_size, budget, where)
+        return _expand_lz4(entry.stored[:], entry.raw_size, budget, where)
     if entry.flags & ZSTD:
-        return expand_zstd(entry.stored, entry.raw_size, budget, where)
-    return bytes(entry.stored)
+        return expand_zstd(entry.stored[:], entry.raw_size, budget, where)
+    return entry.stored[:]
 
 
-def _expand_lz4(data: memoryview, size: int, budget: Budget, where: str) -> bytes:
+def _expand_lz4(data: bytes, size: int, budget: Budget, where: str) -> bytes:
     """An LZ4 block (no frame) that must expand to exactly ``size`` bytes."""
     import lz4.block  # noqa: PLC0415 - few modules have such an element
 

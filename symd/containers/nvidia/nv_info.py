@@ -7,7 +7,8 @@ follow (4, SVAL). Names and numbers are those that cuobjdump 13.1 prints for eac
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from symd.errors import Malformed
@@ -150,36 +151,37 @@ class Attribute(NamedTuple):
 def read(data: bytes, where: str, names: Mapping[int, str] = NAMES) -> list[Attribute]:
     """The records of a section, in order. Raises Malformed."""
     result = []
-    at = 0
-    while at < len(data):
-        if at + 4 > len(data):
+    at, size = 0, len(data)
+    while at < size:
+        if at + 4 > size:
             raise Malformed(f"ends inside the record at byte {at}", where=where)
         kind, number, short = _RECORD(data, at)
-        at += 4
-        stored = short if kind == SVAL else 0
-        if at + stored > len(data):
-            raise Malformed(f"attribute {number:#04x} at byte {at - 4} of {stored} bytes ends past it", where=where)
-        try:
-            value = _value(kind, short, data[at : at + stored])
-        except Malformed as error:
-            raise error.prefix_where(f"{where}: byte {at - 4}") from None
+        end = at + 4 + short if kind == SVAL else at + 4
+        if end > size:
+            raise Malformed(f"attribute {number:#04x} at byte {at} of {short} bytes ends past it", where=where)
+        if kind not in (NVAL, BVAL, HVAL, SVAL):
+            raise Malformed(f"attribute format {kind} is not known (1 to 4 are)", where=f"{where}: byte {at}")
+        value = _stored(data, at + 4, short) if kind == SVAL else _SHORT[kind](short)
         result.append(Attribute(number, names.get(number) or f"{number:#04x}", value))
-        at += stored
+        at = end
     return result
 
 
-def _value(kind: int, short: int, stored: bytes) -> int | tuple[int, ...] | str | None:
-    if kind == NVAL:
-        return None
-    if kind == BVAL:
-        return short & 0xFF
-    if kind == HVAL:
-        return short
-    if kind != SVAL:
-        raise Malformed(f"attribute format {kind} is not known (1 to 4 are)")
-    if len(stored) % 4:
-        return stored.hex()
-    return struct.unpack(f"<{len(stored) // 4}I", stored)
+_SHORT: Mapping[int, Callable[[int], int | None]] = {
+    NVAL: lambda _: None,
+    BVAL: lambda short: short & 0xFF,
+    HVAL: lambda short: short,
+}
+
+
+def _stored(data: bytes, at: int, size: int) -> tuple[int, ...] | str:
+    return data[at : at + size].hex() if size % 4 else _words(size // 4)(data, at)
+
+
+@cache
+def _words(count: int) -> Callable[[bytes, int], tuple[int, ...]]:
+    """Reads so many; there are as many functions as a u16 can count."""
+    return struct.Struct(f"<{count}I").unpack_from
 
 
 def parameters(attributes: Iterable[Attribute]) -> list[dict[str, Any]]:
