@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from symd import debuginfo, elf
 from symd.budget import Budget, DebugBudget
-from symd.child.heap import keep_much
 from symd.cli.garbage import gc_frozen
 from symd.config import Limits
 from symd.containers import Opening, host_elf
@@ -28,6 +26,9 @@ from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
 from symd.query.effort import Effort
 from symd.query.symbolize import symbolize
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _HASHING = 2
 """Threads that hash: the file, and its code objects."""
@@ -56,6 +57,10 @@ def is_large(file: str, limits: Limits) -> bool:
 def large_file_summary(file: str, limits: Limits) -> ModuleSummary:
     """The module in ``file`` described. Raises what opening it raises. Debug data is looked at where Intel's compiler wrote it,
     whose contradictions are noted; that of large libraries of others takes minutes."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - one question of one file needs neither
+
+    from symd.child.heap import keep_much  # noqa: PLC0415
+
     with _mapped(file) as mapped, gc_frozen():
         data = cast("bytes", mapped)
         opening, budget = Opening(data, limits), DebugBudget(limits, len(data))
