@@ -1,21 +1,87 @@
-"""symd answers which source line a GPU instruction is: `symd.Client` asks a daemon, `symd.engine` works in-process."""
+"""symd answers which source line a GPU instruction is.
+
+``symd.open(FILE)`` reads a module in this process, ``symd.Client`` and ``symd.AsyncClient`` ask a daemon. Importing symd imports nothing
+else; each name is imported when it is first used."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from symd.client import Client
+    from symd.client import Client as Client
+    from symd.config import Limits as Limits
+    from symd.errors import SymdError as SymdError
+    from symd.model.addresses import ByAddress as ByAddress
+    from symd.model.addresses import ByKernel as ByKernel
+    from symd.model.addresses import BySection as BySection
+    from symd.model.answers import Answer as Answer
+    from symd.model.answers import Answers as Answers
+    from symd.model.answers import Frame as Frame
+    from symd.model.answers import Reason as Reason
+    from symd.model.breakpoints import SourceLine as SourceLine
+    from symd.model.line_tables import LineTable as LineTable
+    from symd.model.listings import Listing as Listing
+    from symd.model.names import NameQuery as NameQuery
+    from symd.model.query_syntax import parse_query as parse_query
+    from symd.model.summaries import ModuleSummary as ModuleSummary
+    from symd.module import Module as Module
+    from symd.module import open_module as open  # noqa: A004 - as symd.open
+else:
+    _HOMES = {
+        "Answer": "symd.model.answers",
+        "Answers": "symd.model.answers",
+        "ByAddress": "symd.model.addresses",
+        "ByKernel": "symd.model.addresses",
+        "BySection": "symd.model.addresses",
+        "Client": "symd.client",
+        "Frame": "symd.model.answers",
+        "Limits": "symd.config",
+        "LineTable": "symd.model.line_tables",
+        "Listing": "symd.model.listings",
+        "Module": "symd.module",
+        "ModuleSummary": "symd.model.summaries",
+        "NameQuery": "symd.model.names",
+        "Reason": "symd.model.answers",
+        "SourceLine": "symd.model.breakpoints",
+        "SymdError": "symd.errors",
+        "open": "symd.module",
+        "parse_query": "symd.model.query_syntax",
+    }
 
-__all__ = ("Client", "__version__")
+    def __getattr__(name: str) -> object:
+        """Import what a name stands for when somebody wants it."""
+        from importlib import import_module  # noqa: PLC0415 - whoever wants the version does without
+
+        if name not in _HOMES:
+            raise AttributeError(f"module 'symd' has no attribute {name!r}")
+        found = getattr(import_module(_HOMES[name]), "open_module" if name == "open" else name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_HOMES})
+
+
+__all__ = (
+    "Answer",
+    "Answers",
+    "ByAddress",
+    "ByKernel",
+    "BySection",
+    "Client",
+    "Frame",
+    "Limits",
+    "LineTable",
+    "Listing",
+    "Module",
+    "ModuleSummary",
+    "NameQuery",
+    "Reason",
+    "SourceLine",
+    "SymdError",
+    "__version__",
+    "open",
+    "parse_query",
+)
 
 __version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> Any:
-    """Import gRPC only when somebody wants the client."""
-    if name != "Client":
-        raise AttributeError(f"module 'symd' has no attribute {name!r}")
-    from symd.client import Client  # noqa: PLC0415 - see the docstring
-
-    return Client

@@ -28,6 +28,7 @@ from symd.model.arguments import (
     AnyNames,
     AnyQuery,
     ModuleName,
+    address_column,
     checked_bytes,
     checked_column,
     checked_line,
@@ -276,8 +277,9 @@ class Client:
         self, digest: ModuleName, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
     ) -> Answers:
         """Frames for each query, in order."""
-        if isinstance(queries, np.ndarray):
-            return self.symbolize_column(digest, queries, path=path, as_written=as_written)
+        column = address_column(queries)
+        if column is not None:
+            return self.symbolize_column(digest, column, path=path, as_written=as_written)
         name, queries = checked_module_name(digest), checked_queries(queries)
         if len(queries) <= PLAIN_PYTHON_ANSWERS:
             ask = _asked(name, queries, path, as_written=as_written)

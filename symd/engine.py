@@ -9,8 +9,6 @@ from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
-import numpy as np
-
 from symd.api import AliasVerbs, ContextVerbs, Receiving
 from symd.config import Limits
 from symd.contexts.breakpoint_watch import breakpoint_events
@@ -30,6 +28,7 @@ from symd.model.arguments import (
     AnyNames,
     AnyQuery,
     ModuleName,
+    address_column,
     checked_bytes,
     checked_column,
     checked_line,
@@ -215,8 +214,9 @@ class Engine:
         as_written: bool = False,
         check_wanted: Callable[[], None] = always,
     ) -> Answers:
-        if isinstance(queries, np.ndarray):
-            return self.symbolize_column(digest, queries, path=path, as_written=as_written, check_wanted=check_wanted)
+        column = address_column(queries)
+        if column is not None:
+            return self.symbolize_column(digest, column, path=path, as_written=as_written, check_wanted=check_wanted)
         asked = checked_queries(queries)
         index = self._indexes.for_queries(checked_name(digest), asked).read(as_written=as_written)
         return symbolize(index, asked, path, Effort(self.limits, check_wanted))

@@ -41,11 +41,16 @@ def open_module(file: str, server: str | None, limits: Limits, debug: str | None
     where its debug data stands when that is apart: a file of ``symd slim``, a ``.dwo`` file, a ``.dwp`` package, or a folder of
     these. The module is then all of them joined."""
     with open_symbolizer(server, limits) as symbolizer:
-        folder = Path(debug) if debug is not None and Path(debug).is_dir() else None
-        digest = add_module(symbolizer, file, server, limits, folder)
-        if debug is not None and folder is None:
-            digest = _with_debug(symbolizer, digest, file, debug, limits)
-        yield OpenModule(symbolizer, digest, file)
+        yield OpenModule(symbolizer, add_with_debug(symbolizer, file, server, limits, debug), file)
+
+
+def add_with_debug(symbolizer: Symbolizer, file: str, server: str | None, limits: Limits, debug: str | None) -> str:
+    """The SHA-256 of one more module, which the symbolizer has then; ``file`` and ``debug`` as for ``open_module``."""
+    folder = Path(debug) if debug is not None and Path(debug).is_dir() else None
+    digest = add_module(symbolizer, file, server, limits, folder)
+    if debug is None or folder is not None:
+        return digest
+    return joined_with(symbolizer, digest, file, debug, limits)
 
 
 def open_symbolizer(server: str | None, limits: Limits) -> AbstractContextManager[Symbolizer]:
@@ -88,7 +93,7 @@ def _with_dwo(code: bytes, apart: bytes, budget: Budget) -> bytes:
     return dwo.with_dwo(code, [apart], budget)
 
 
-def _with_debug(symbolizer: Symbolizer, digest: str, file: str, debug: str, limits: Limits) -> str:
+def joined_with(symbolizer: Symbolizer, digest: str, file: str, debug: str, limits: Limits) -> str:
     """The SHA-256 of the module that a code object and its debug file make together; the symbolizer has it then."""
     apart = read_input(debug, limits)
     try:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.columns import U8, U32, U64
 from symd.model.identities import ObjectPath
+
+if TYPE_CHECKING:
+    from symd.model.data_frames import ArrowTable, DataFrame
 
 
 class Reason(IntEnum):
@@ -58,6 +62,20 @@ class Frame(NamedTuple):
     column: int
     inlined: bool
 
+    def __str__(self) -> str:
+        """FUNCTION at FILE:LINE:COLUMN, as far as it is known."""
+        name = self.function or self.linkage_name or "(unnamed)"
+        if self.file is None:
+            return name
+        return f"{name} at {self.file}:{self.line}" + (f":{self.column}" if self.column else "")
+
+    def __repr__(self) -> str:
+        linkage = f" [{self.linkage_name}]" if self.linkage_name else ""
+        return f"<Frame {self}{linkage}{' (inlined)' if self.inlined else ''}>"
+
+    def _repr_html_(self) -> str:
+        return frame_table("", [(0, self)])
+
 
 class Candidate(NamedTuple):
     """One of several places that an ambiguous query could mean; or, with ``function``, what a query could mean that names
@@ -86,6 +104,39 @@ class Answer(NamedTuple):
     frames: tuple[Frame, ...] = ()
     candidates: tuple[Candidate, ...] = ()
 
+    @property
+    def place(self) -> str:
+        """(SECTION)+OFFSET, "" where the query names no place in any text."""
+        if self.section_offset is None:
+            return ""
+        return f"({self.section or f'#{self.section_index}'})+{self.section_offset:#x}"
+
+    def __repr__(self) -> str:
+        frames = " inlined into ".join(map(str, self.frames)) or (f"in {self.kernel}" if self.kernel else "no answer")
+        alternatives = f", {len(self.candidates)} candidates" if self.candidates else ""
+        return f"<Answer {' '.join(filter(None, (self.reason.name, self.place)))}: {frames}{alternatives}>"
+
+    def _repr_html_(self) -> str:
+        return frame_table(f"{self.reason.name} {self.place}".strip(), enumerate(self.frames))
+
+
+def frame_table(caption: str, frames: Iterable[tuple[int, Frame]]) -> str:
+    """Frames, each with a number, in HTML."""
+    from symd.model.html import table  # noqa: PLC0415 - notebooks alone need it
+
+    rows = (
+        (
+            number,
+            each.function or each.linkage_name,
+            each.file,
+            each.line or None,
+            each.column or None,
+            "yes" if each.inlined else "",
+        )
+        for number, each in frames
+    )
+    return table(caption, ("", "function", "file", "line", "column", "inlined"), rows)
+
 
 class TextSection(NamedTuple):
     """A section of a code object, as answers name it."""
@@ -96,7 +147,7 @@ class TextSection(NamedTuple):
     address: int
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
 class Locations:
     """Distinct locations as equally long columns; entry 0 is "nothing known".
 
@@ -120,6 +171,9 @@ class Locations:
 
     def __len__(self) -> int:
         return len(self.reason)
+
+    def __repr__(self) -> str:
+        return f"<Locations: {len(self):,}, {len(self.strings):,} strings>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As a table of its own, with the strings as a plain list: they may be views of a file or of a message."""
@@ -146,7 +200,7 @@ class Locations:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answers(Sequence[Answer]):
     """Answers to a batch as columns, one entry a query, in the order asked; indexing makes one ``Answer``.
 
@@ -186,6 +240,38 @@ class Answers(Sequence[Answer]):
         address = ObjectAddress(text.address + offset)
         return Answer(reason, text.path, kernel, text.section, text.section_index, offset, address, frames, candidates)
 
+    def to_pandas(self, *, frames: bool = False) -> DataFrame:
+        """A table with an answer a row, or with ``frames`` a frame a row (``symd.model.data_frames``). Raises ToolMissing where pandas
+        is not installed."""
+        from symd.model import data_frames  # noqa: PLC0415 - few make tables
+
+        return data_frames.to_pandas(data_frames.of_answers(self, frames=frames))
+
+    def to_arrow(self, *, frames: bool = False) -> ArrowTable:
+        """The same as a table of Apache Arrow. Raises ToolMissing where pyarrow is not installed."""
+        from symd.model import data_frames  # noqa: PLC0415 - few make tables
+
+        return data_frames.to_arrow(data_frames.of_answers(self, frames=frames))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self):,}{self._shares()}>"
+
+    def _repr_html_(self) -> str:
+        from symd.model.html import ROWS, table  # noqa: PLC0415 - notebooks alone need it
+
+        rows = ((at, each.reason.name, each.place, *_spelled(each.frames)) for at, each in enumerate(self[: ROWS + 1]))
+        return table(
+            f"{len(self):,} answers{self._shares()}",
+            ("", "reason", "place", "innermost", "inlined into"),
+            rows,
+            len(self),
+        )
+
+    def _shares(self) -> str:
+        """How many have which reason, most first."""
+        counts = Counter(self.locations.reason[self.location].tolist())
+        return "".join(f", {count:,} {Reason(number).name}" for number, count in counts.most_common())
+
     def __iter__(self) -> Iterator[Answer]:
         """One after the other; answers of one location share their frames."""
         return self._at(range(len(self)))
@@ -205,6 +291,10 @@ class Answers(Sequence[Answer]):
                 else:
                     answer = (reason, None, kernel, None, None, None, None, frames, candidates)
                 yield make(Answer, answer)
+
+
+def _spelled(frames: Sequence[Frame]) -> tuple[str, str]:
+    return (str(frames[0]) if frames else "", "; ".join(map(str, frames[1:])))
 
 
 _PIECE = 1 << 16

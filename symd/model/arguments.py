@@ -78,6 +78,12 @@ def is_one_query(query: object) -> bool:
     return isinstance(query, (str, bytes, ByKernel, ByAddress, BySection)) or not isinstance(query, Iterable)
 
 
+def address_column(queries: object) -> NDArray[np.integer] | None:
+    """The array, where ``queries`` is a column of whole numbers: of NumPy, or of what makes one, as pandas does."""
+    made = queries if isinstance(queries, np.ndarray) or not hasattr(queries, "__array__") else np.asarray(queries)
+    return made if isinstance(made, np.ndarray) and made.ndim == 1 and made.dtype.kind in "ui" else None
+
+
 def checked_queries(queries: Iterable[AnyQuery]) -> Sequence[Query]:
     """Queries from whatever means each. Raises BadQuery where one query, or text, stands for the sequence of them."""
     if is_one_query(queries):
@@ -91,9 +97,10 @@ def checked_queries(queries: Iterable[AnyQuery]) -> Sequence[Query]:
 def checked_column(values: AnyColumn) -> U64:
     """A column of offsets or addresses from any sequence of numbers. Raises BadQuery for other things, and for numbers that
     are not whole or have no 64 bits."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "ui" and values.ndim == 1:
-        if values.dtype.kind == "u" or not len(values) or int(values.min()) >= 0:
-            return values.astype(np.uint64, copy=False)
+    column = address_column(values)
+    if column is not None:
+        if column.dtype.kind == "u" or not len(column) or int(column.min()) >= 0:
+            return column.astype(np.uint64, copy=False)
         raise _wrong_column()
     try:
         return np.array([_number(value) for value in values], np.uint64)

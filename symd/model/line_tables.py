@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from symd.model.answers import TextSection
 from symd.model.columns import U8, U32, U64
 from symd.model.identities import ObjectPath
+
+if TYPE_CHECKING:
+    from symd.model.data_frames import ArrowTable, DataFrame
 
 
 class LineLevel(StrEnum):
@@ -18,7 +24,7 @@ class LineLevel(StrEnum):
     PTX = "ptx"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LineTable:
     """The decoded line table of one code object, in table order: equally long columns.
 
@@ -44,3 +50,52 @@ class LineTable:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    def __reduce__(self) -> tuple[type[LineTable], tuple[object, ...]]:
+        """With the strings as a plain list: they may be views of a file or of a message."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return LineTable, tuple((values | {"strings": [*self.strings]}).values())
+
+    def of_kernel(self, name: str) -> LineTable:
+        """The rows in the text of the kernel of this name, in the same order."""
+        number = next((number for number, each in enumerate(self.strings) if number and each == name), 0)
+        chosen = np.flatnonzero(self.kernel == number) if number else np.zeros(0, np.int64)
+        columns = ("text_section", "offset", "kernel", "function", "file", "line", "column", "flags")
+        text = None if self.text is None else self.text[chosen]
+        return replace(self, **{column: getattr(self, column)[chosen] for column in columns}, text=text)
+
+    def to_pandas(self) -> DataFrame:
+        """A table with a row a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not installed."""
+        from symd.model import data_frames  # noqa: PLC0415 - few make tables
+
+        return data_frames.to_pandas(data_frames.of_line_table(self))
+
+    def to_arrow(self) -> ArrowTable:
+        """The same as a table of Apache Arrow. Raises ToolMissing where pyarrow is not installed."""
+        from symd.model import data_frames  # noqa: PLC0415 - few make tables
+
+        return data_frames.to_arrow(data_frames.of_line_table(self))
+
+    def __repr__(self) -> str:
+        files = len(set(self.file.tolist()) - {0})
+        return f"<LineTable {self.path!r} for {self.target}: {len(self):,} rows, {files:,} files>"
+
+    def _repr_html_(self) -> str:
+        from symd.model.html import ROWS, table  # noqa: PLC0415 - notebooks alone need it
+
+        numbers = range(min(len(self), ROWS + 1))
+        rows = (
+            (
+                f"{self._address(at):#x}",
+                self.strings[self.kernel[at]],
+                self.strings[self.file[at]],
+                self.line[at],
+                self.column[at],
+            )
+            for at in numbers
+        )
+        caption = f"{self.path or 'line table'} for {self.target}"
+        return table(caption, ("address", "kernel", "file", "line", "column"), rows, len(self))
+
+    def _address(self, at: int) -> int:
+        return self.text_sections[int(self.text_section[at])].address + int(self.offset[at])

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from symd.model.answers import Answers
 from symd.model.columns import U32, U64
 from symd.model.identities import ObjectPath
+
+if TYPE_CHECKING:
+    from symd.model.data_frames import ArrowTable, DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ WHOLE_MODULE = ListingPart()
 """Everything."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Listing:
     """The instructions of one code object: equally long columns.
 
@@ -60,3 +64,27 @@ class Listing:
 
     def __len__(self) -> int:
         return len(self.size)
+
+    def to_pandas(self) -> DataFrame:
+        """A table with an instruction a row (``symd.model.data_frames``). Raises ToolMissing where pandas is not installed."""
+        from symd.model import data_frames  # noqa: PLC0415 - few make tables
+
+        return data_frames.to_pandas(data_frames.of_listing(self))
+
+    def to_arrow(self) -> ArrowTable:
+        """The same as a table of Apache Arrow. Raises ToolMissing where pyarrow is not installed."""
+        from symd.model import data_frames  # noqa: PLC0415 - few make tables
+
+        return data_frames.to_arrow(data_frames.of_listing(self))
+
+    def __repr__(self) -> str:
+        what = f"{len(self):,} instructions by {self.disassembler}" if not self.problem else self.problem
+        return f"<Listing {self.path!r} for {self.target}: {what}>"
+
+    def _repr_html_(self) -> str:
+        from symd.model.html import ROWS, table  # noqa: PLC0415 - notebooks alone need it
+
+        shown = zip(self.answers[: ROWS + 1], self.text, strict=False)
+        rows = ((each.kernel, each.place, text, each.frames[0] if each.frames else None) for each, text in shown)
+        caption = self.problem or f"{self.path or 'listing'} for {self.target}, by {self.disassembler}"
+        return table(caption, ("kernel", "place", "instruction", "line"), rows, len(self))

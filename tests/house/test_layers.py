@@ -47,6 +47,7 @@ ORDER = (
     "channel",
     "client",
     "cli",
+    "module",
 )
 SOURCES = [path for path in sorted(ROOT.rglob("*.py")) if "v1" not in path.parts]
 ONLY_IN = {
@@ -71,6 +72,8 @@ ONLY_IN = {
     "multiprocessing": set(),
     "signal": {"child", "service"},
     "click": {"cli"},
+    "pandas": {"model"},
+    "pyarrow": {"model"},
     "rich": {"cli"},
 }
 

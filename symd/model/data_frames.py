@@ -1,0 +1,210 @@
+"""Answers, line tables and listings as tables of pandas and Apache Arrow: columns with the names that the published JSON has. The only
+module that imports either, and not before somebody asks for a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.errors import ToolMissing
+from symd.model.answers import Answers, Locations, Reason, TextSection
+from symd.model.columns import U32
+from symd.model.debug_info import RowFlag
+from symd.model.line_tables import LineTable
+from symd.model.listings import Listing
+
+if TYPE_CHECKING:
+    from pandas import DataFrame as DataFrame  # noqa: PLC0414 - for those who return one
+    from pyarrow import Table
+
+    ArrowTable: TypeAlias = Table
+
+
+class DataColumn(NamedTuple):
+    """``numbers``; or with ``texts`` those of texts. Where ``missing`` holds there is no value."""
+
+    numbers: NDArray[np.generic]
+    texts: Sequence[str] | None = None
+    missing: NDArray[np.bool_] | None = None
+
+
+Columns = Mapping[str, DataColumn]
+"""Equally long columns by name, in order."""
+
+
+def of_answers(answers: Answers, *, frames: bool = False) -> Columns:
+    """An answer a row, with its innermost frame and the number of its frames (``depth``); or a frame a row, innermost first, with the
+    number of its ``answer`` and its ``level`` (0: innermost)."""
+    table, location = answers.locations, answers.location
+    if not frames:
+        return {**_places(answers), **_frames(table, location), "depth": DataColumn(_depths(table)[location])}
+    answer, level, location = _every_frame(table, location)
+    places = {name: _at(column, answer) for name, column in _places(answers).items()}
+    return {"answer": DataColumn(answer), "level": DataColumn(level), **places, **_frames(table, location)}
+
+
+def of_line_table(table: LineTable) -> Columns:
+    """A row of the line table a row."""
+    sections = table.text_sections
+    count = len(table)
+    base = np.array([each.address for each in sections], np.uint64)[table.text_section] if count else table.offset
+    columns = {
+        "object": DataColumn(np.zeros(count, np.uint32), [table.path]),
+        "target": DataColumn(np.zeros(count, np.uint32), [table.target or ""], _all(count, table.target is None)),
+        **_sections(sections, table.text_section, np.zeros(count, np.bool_)),
+        "section_offset": DataColumn(table.offset.astype(np.uint64)),
+        "address": DataColumn(base + table.offset),
+        "kernel": _texts(table.strings, table.kernel),
+        "function": _texts(table.strings, table.function),
+        "file": _texts(table.strings, table.file),
+        "line": DataColumn(table.line.astype(np.uint32)),
+        "column": DataColumn(table.column.astype(np.uint32)),
+        "is_stmt": DataColumn((table.flags & RowFlag.IS_STMT) != 0),
+        "end_sequence": DataColumn((table.flags & RowFlag.END_SEQUENCE) != 0),
+    }
+    return columns if table.text is None else {**columns, "text": _texts(table.strings, table.text)}
+
+
+def of_listing(listing: Listing) -> Columns:
+    """An instruction a row: its place, its bytes (``size``), its text, and its innermost frame."""
+    number = np.arange(len(listing), dtype=np.uint32)
+    own = {"size": DataColumn(listing.size.astype(np.uint32)), "text": DataColumn(number, list(listing.text))}
+    return {**own, **of_answers(listing.answers)}
+
+
+def to_pandas(columns: Columns) -> DataFrame:
+    """Texts are categories, numbers without a value NA. Raises ToolMissing without pandas."""
+    try:
+        import pandas as pd  # noqa: PLC0415 - an extra, and slow to import
+    except ModuleNotFoundError:
+        raise _not_installed("pandas") from None
+    found = {}
+    for name, (values, texts, missing) in columns.items():
+        if texts is not None:
+            codes, categories = _used(values, texts, missing, absent=-1)
+            found[name] = pd.Series(pd.Categorical.from_codes(codes, pd.Index(categories, dtype=str)))
+        elif missing is not None:
+            found[name] = pd.Series(pd.arrays.IntegerArray(_whole(values), missing))
+        else:
+            found[name] = pd.Series(values)
+    return pd.DataFrame(found)
+
+
+def to_arrow(columns: Columns) -> ArrowTable:
+    """Texts are dictionaries, numbers without a value null. Raises ToolMissing without pyarrow."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to import
+    except ModuleNotFoundError:
+        raise _not_installed("pyarrow") from None
+    found = {}
+    for name, (values, texts, missing) in columns.items():
+        if texts is None:
+            found[name] = pa.array(values, mask=missing)
+        else:
+            codes, categories = _used(values, texts, missing, absent=0)
+            numbers = pa.array(codes, mask=missing)
+            found[name] = pa.DictionaryArray.from_arrays(numbers, pa.array(categories, pa.string()))
+    return pa.table(found)
+
+
+def _whole(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
+    return values.astype(np.uint64 if values.itemsize > 4 else np.uint32)
+
+
+def _not_installed(package: str) -> ToolMissing:
+    return ToolMissing(f"{package} is not installed here", where="symd[data]", hint="pip install 'symd[data]'")
+
+
+def _used(
+    values: NDArray[np.generic], texts: Sequence[str], missing: NDArray[np.bool_] | None, *, absent: int
+) -> tuple[NDArray[np.int32], list[str]]:
+    """(the numbers of the texts that are used, ``absent`` where there is none; these texts, each once)."""
+    present = values if missing is None else values[~missing]
+    used, codes = np.unique(present, return_inverse=True)
+    categories: dict[str, int] = {}
+    same = np.array([categories.setdefault(texts[number], len(categories)) for number in used.tolist()], np.int32)
+    found = np.full(len(values), absent, np.int32)
+    found[slice(None) if missing is None else ~missing] = same[codes] if len(same) else []
+    return found, list(categories)
+
+
+def _places(answers: Answers) -> dict[str, DataColumn]:
+    """What answers say besides frames."""
+    number, nowhere = answers.location, answers.text_section == 0
+    sections: list[TextSection] = list(answers.text_sections)
+    section = np.where(nowhere, 0, answers.text_section - np.uint32(1)).astype(np.uint32)
+    base = np.array([each.address for each in sections] or [0], np.uint64)[section]
+    reasons = [""] * (max(Reason) + 1)
+    for reason in Reason:
+        reasons[reason] = reason.name
+    return {
+        "reason": DataColumn(answers.locations.reason[number], reasons),
+        "kernel": _texts(answers.locations.strings, answers.locations.kernel[number]),
+        **_sections(sections, section, nowhere),
+        "section_offset": DataColumn(answers.offset.astype(np.uint64), missing=nowhere),
+        "address": DataColumn(base + answers.offset, missing=nowhere),
+    }
+
+
+def _sections(sections: Sequence[TextSection], section: U32, nowhere: NDArray[np.bool_]) -> dict[str, DataColumn]:
+    """The code object and the section of each place."""
+    nameless = np.array([each.section is None for each in sections] or [True], np.bool_)[section]
+    index = np.array([each.section_index for each in sections] or [0], np.uint32)[section]
+    return {
+        "object": DataColumn(section, [each.path for each in sections], nowhere),
+        "section": DataColumn(section, [each.section or "" for each in sections], nowhere | nameless),
+        "section_index": DataColumn(index, missing=nowhere),
+    }
+
+
+def _frames(table: Locations, location: U32) -> dict[str, DataColumn]:
+    """The frame of each location; nothing where a location stands for a reason alone."""
+    known = (table.function[location] != 0) | (table.file[location] != 0)
+    return {
+        "function": _texts(table.strings, table.function[location]),
+        "linkage_name": _texts(table.strings, table.linkage_name[location]),
+        "file": _texts(table.strings, table.file[location]),
+        "line": DataColumn(table.line[location].astype(np.uint32), missing=~known),
+        "column": DataColumn(table.column[location].astype(np.uint32), missing=~known),
+        "inlined": DataColumn(table.inlined[location] != 0),
+    }
+
+
+def _depths(table: Locations) -> U32:
+    """The number of frames of each location of a table."""
+    depth = np.zeros(len(table), np.uint32)
+    at = np.flatnonzero((table.function != 0) | (table.file != 0)).astype(np.uint32)
+    outer = at
+    while len(outer):
+        depth[at] += np.uint32(1)
+        outer = table.parent[outer]
+        at, outer = at[outer != 0], outer[outer != 0]
+    return depth
+
+
+def _every_frame(table: Locations, location: U32) -> tuple[U32, U32, U32]:
+    """(number of the answer, level, location) of every frame of every answer."""
+    depth = _depths(table)[location]
+    answer = np.repeat(np.arange(len(location), dtype=np.uint32), depth)
+    first = np.repeat(np.cumsum(depth, dtype=np.int64) - depth, depth)
+    level = (np.arange(len(answer)) - first).astype(np.uint32)
+    at = location[answer]
+    for outer in range(1, int(depth.max(initial=0))):
+        at = np.where(level >= outer, table.parent[at], at)
+    return answer, level, at.astype(np.uint32)
+
+
+def _texts(strings: Sequence[str], numbers: U32) -> DataColumn:
+    """String 0 is "absent"."""
+    return DataColumn(numbers, strings, numbers == 0)
+
+
+def _at(column: DataColumn, rows: U32) -> DataColumn:
+    return DataColumn(column.numbers[rows], column.texts, None if column.missing is None else column.missing[rows])
+
+
+def _all(count: int, value: bool) -> NDArray[np.bool_]:
+    return np.full(count, value, np.bool_)

@@ -1,0 +1,315 @@
+"""A module opened in this process, as a value to ask: what ``symd.open`` returns.
+
+It is read as the commands read FILE: kernel packs and split debug data that lie where the file says come with it. With a server the
+same questions go to a daemon."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self, SupportsIndex, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.api import Symbolizer
+from symd.cli.module import add_with_debug, joined_with, open_symbolizer
+from symd.config import DEFAULT_LIMITS, Limits
+from symd.errors import BadQuery, HashMismatch, InvalidInput
+from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
+from symd.model.answers import Answer, Answers
+from symd.model.arguments import (
+    AnyColumn,
+    AnyLine,
+    AnyNames,
+    AnyQuery,
+    ModuleName,
+    checked_column,
+    checked_name,
+    checked_query,
+    is_one_query,
+)
+from symd.model.breakpoints import Located
+from symd.model.cores import CoreDump
+from symd.model.html import table
+from symd.model.identities import ObjectPath
+from symd.model.line_tables import LineLevel, LineTable
+from symd.model.listings import Listing, ListingPart
+from symd.model.names import NamedItem
+from symd.model.sources import PathRule, SourceText
+from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
+from symd.model.variables import InScope
+
+AnyModule: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | ModuleSummary | ModuleRecord
+"""A file by its path, or file://PATH#offset=N&size=N for a part of one; a module's bytes; with a server also what names one of its
+modules: modules/SHA256, a summary or a record."""
+
+
+class Module:
+    """One module and the questions about it. Safe to use from several threads; ``close``, ``with`` or the end of the last reference
+    gives back what it holds. It can be pickled: one of a file as the file's path, which is opened again and must be the same file
+    still; one of bytes as these bytes.
+
+    Every method raises ``SymdError`` (``symd.errors``).
+    """
+
+    def __init__(
+        self, source: AnyModule, *, debug: str | os.PathLike[str] | None, server: str | None, limits: Limits
+    ) -> None:
+        """``symd.open`` says what these are."""
+        self._opened = source, debug, server, limits
+        name = _name(source, server)
+        with ExitStack() as stack:
+            self._symbolizer = stack.enter_context(open_symbolizer(server, limits))
+            self.sha256 = _digest(self._symbolizer, source, debug, server, limits)
+            """The module's name: the SHA-256 of its bytes, in lower-case hexadecimal."""
+            self.name = name or self.sha256
+            """What whoever opened it called it: a path, or the SHA-256 of bytes."""
+            self._resources = stack.pop_all()
+
+    def close(self) -> None:
+        """Give back what it holds; no question is answered any more."""
+        self._resources.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        source, debug, server, limits = self._opened
+        kept = bytes(source) if isinstance(source, bytearray | memoryview) else source
+        return _opened_again, (kept, debug, server, limits, self.sha256)
+
+    @property
+    def symbolizer(self) -> Symbolizer:
+        """The engine, or the client, that answers; the module is in it under ``sha256``."""
+        return self._symbolizer
+
+    @property
+    def summary(self) -> ModuleSummary:
+        """What is inside, however nested."""
+        return self._symbolizer.module(self.sha256)
+
+    @property
+    def objects(self) -> tuple[ObjectSummary, ...]:
+        """Its code objects."""
+        return self.summary.objects
+
+    @property
+    def kernels(self) -> tuple[KernelSummary, ...]:
+        """The kernels of all its code objects."""
+        return tuple(kernel for each in self.objects for kernel in each.kernels)
+
+    @overload
+    def symbolize(  # type: ignore[overload-overlap] # an array of one number could be a number
+        self,
+        queries: NDArray[np.integer],
+        *,
+        kernel: str | None = None,
+        section: str | int | None = None,
+        path: str | None = None,
+        as_written: bool = False,
+    ) -> Answers: ...
+    @overload
+    def symbolize(  # type: ignore[overload-overlap] # a text is one query, and not its letters
+        self,
+        queries: Query | str | SupportsIndex,
+        *,
+        kernel: str | None = None,
+        section: str | int | None = None,
+        path: str | None = None,
+        as_written: bool = False,
+    ) -> Answer: ...
+    @overload
+    def symbolize(
+        self,
+        queries: Iterable[AnyQuery],
+        *,
+        kernel: str | None = None,
+        section: str | int | None = None,
+        path: str | None = None,
+        as_written: bool = False,
+    ) -> Answers: ...
+    def symbolize(
+        self,
+        queries: AnyQuery | Iterable[AnyQuery] | NDArray[np.integer],
+        *,
+        kernel: str | None = None,
+        section: str | int | None = None,
+        path: str | None = None,
+        as_written: bool = False,
+    ) -> Answer | Answers:
+        """Frames, innermost first: one answer to one query, and a batch of answers, in order, to several.
+
+        A query is text as ``symd symbolize`` takes it ("vadd+0x1b0", "(.text)+8", "0x110"), a number (an object address), or a
+        ``Query``. With ``kernel`` or ``section`` queries are numbers: bytes from its start. ``path`` restricts all to one code object.
+        """
+        if kernel is not None or section is not None:
+            return self._offsets(queries, kernel, section, path, as_written=as_written)
+        if _is_one(queries):
+            one = checked_query(queries)  # type: ignore[arg-type] # as was just found
+            return self._one(one, path, as_written=as_written)
+        return self._symbolizer.symbolize(self.sha256, queries, path, as_written=as_written)  # type: ignore[arg-type] # likewise
+
+    def _one(self, query: Query, path: str | None, *, as_written: bool) -> Answer:
+        if as_written:
+            return self._symbolizer.symbolize(self.sha256, [query], path, as_written=True)[0]
+        return self._symbolizer.symbolize_one(self.sha256, query, path)
+
+    def _offsets(
+        self,
+        offsets: object,
+        kernel: str | None,
+        section: str | int | None,
+        path: str | None,
+        *,
+        as_written: bool,
+    ) -> Answer | Answers:
+        if kernel is not None and section is not None:
+            raise BadQuery("offsets count from a kernel's start or from a section's, not from both", hint="give one")
+        if _is_one(offsets):
+            (offset,) = checked_column([offsets]).tolist()  # type: ignore[list-item] # it says what is wrong
+            if kernel is not None:
+                return self._one(ByKernel(kernel, KernelOffset(offset)), path, as_written=as_written)
+            return self._one(BySection(section or 0, SectionOffset(offset)), path, as_written=as_written)
+        column: AnyColumn = offsets  # type: ignore[assignment] # likewise
+        return self._symbolizer.symbolize_column(
+            self.sha256, column, kernel=kernel, section=section, path=path, as_written=as_written
+        )
+
+    def lines(
+        self, path: str | None = None, *, kernel: str | None = None, level: LineLevel | str = LineLevel.SOURCE
+    ) -> list[LineTable]:
+        """The decoded line tables, one for each code object that has one; with ``kernel`` only the rows in that kernel."""
+        tables = self._symbolizer.lines(self.sha256, path, LineLevel(level))
+        if kernel is None:
+            return list(tables)
+        return [part for each in tables if len(part := each.of_kernel(kernel))]
+
+    def locate(
+        self, where: AnyLine, path: str | None = None, *, every_address: bool = False, rules: Sequence[PathRule] = ()
+    ) -> Located:
+        """The addresses for a breakpoint at a source line ("vadd.cl:8"), or why there are none."""
+        return self._symbolizer.locate(self.sha256, where, path, every_address=every_address, rules=rules)
+
+    def names(self, wanted: AnyNames = "*", path: str | None = None) -> list[NamedItem]:
+        """Kernels, functions and source files by name; a pattern where there is ``*``, ``?`` or ``[`` in it."""
+        return list(self._symbolizer.names(self.sha256, wanted, path))
+
+    def variables(self, query: AnyQuery, path: str | None = None) -> InScope:
+        """The variables in scope at one place, with their types and where they live."""
+        return self._symbolizer.variables(self.sha256, query, path)
+
+    def listing(
+        self, kernel: str | None = None, *, path: str | None = None, target: str | None = None
+    ) -> list[Listing]:
+        """The instructions with the frames that each comes from, code object by code object. Needs the disassembler of the code's
+        vendor; raises ``ToolMissing``, which says what to install. ``target`` is the device, for code that does not say."""
+        part = ListingPart(None if path is None else ObjectPath(path), kernel, target)
+        return list(self._symbolizer.listing(self.sha256, part))
+
+    def sources(self, files: Iterable[str], path: str | None = None) -> list[SourceText]:
+        """The texts of source files that the module carries, named as frames name them, in order."""
+        if isinstance(files, str):
+            files = [files]
+        return self._symbolizer.sources(self.sha256, list(files), path)
+
+    def core(self, modules: Iterable[ModuleName] = ()) -> CoreDump:
+        """What every warp or wave of a GPU core dump was doing; ``modules`` of the same symbolizer answer for code that the dump holds
+        without debug data."""
+        return self._symbolizer.core(self.sha256, list(modules))
+
+    def object_data(self, path: str = "") -> bytes:
+        """The bytes of the code object at nesting path ``path``."""
+        return self._symbolizer.object_data(self.sha256, path)
+
+    def __repr__(self) -> str:
+        summary = self.summary
+        objects, kernels = len(summary.objects), sum(len(each.kernels) for each in summary.objects)
+        return f"<symd.Module {self.name!r}: {summary.format}, code objects: {objects}, kernels: {kernels}>"
+
+    def _repr_html_(self) -> str:
+        summary = self.summary
+        rows = [
+            (
+                each.path or "(the file itself)",
+                each.format,
+                each.target,
+                each.debug,
+                ", ".join(k.name for k in each.kernels[:8]),
+            )
+            for each in summary.objects
+        ]
+        return table(
+            f"{self.name}: {summary.format}", ("code object", "format", "target", "debug data", "kernels"), rows
+        )
+
+
+def _is_one(query: object) -> bool:
+    """Whether this is one query; an array without dimensions is one number."""
+    return is_one_query(query) or (isinstance(query, np.ndarray) and not query.ndim)
+
+
+def _name(source: object, server: str | None) -> str:
+    """What the user calls it; "" for bytes. Raises InvalidInput for what names and is no module."""
+    if isinstance(source, ModuleSummary | ModuleRecord):
+        if server is None:
+            raise InvalidInput(
+                "a summary names a module of a daemon", where=source.sha256, hint="give server=, or open the file"
+            )
+        return f"modules/{source.sha256}"
+    if isinstance(source, bytes | bytearray | memoryview):
+        return ""
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        if path == "-":
+            raise InvalidInput("no file", where=path, hint="pass sys.stdin.buffer.read() for standard input")
+        if isinstance(path, str):
+            return path
+    kind = type(source).__name__
+    what = f"a module is a file or its bytes, not {'an' if kind[0] in 'AEIOaeio' else 'a'} {kind}"
+    several = isinstance(source, Iterable) and not hasattr(source, "read")
+    raise InvalidInput(what, hint="open each for itself" if several else "pass a path, or open(path, 'rb').read()")
+
+
+def _digest(
+    symbolizer: Symbolizer,
+    source: AnyModule,
+    debug: str | os.PathLike[str] | None,
+    server: str | None,
+    limits: Limits,
+) -> str:
+    if isinstance(source, ModuleSummary | ModuleRecord):
+        return symbolizer.record(checked_name(source)).sha256
+    if isinstance(source, bytes | bytearray | memoryview):
+        digest, name = symbolizer.add(bytes(source)).sha256, "the bytes"
+        return digest if debug is None else joined_with(symbolizer, digest, name, os.fspath(debug), limits)
+    return add_with_debug(symbolizer, os.fspath(source), server, limits, None if debug is None else os.fspath(debug))
+
+
+def _opened_again(source: AnyModule, debug: str | None, server: str | None, limits: Limits, digest: str) -> Module:
+    """What was pickled. Raises HashMismatch where the file is another one now."""
+    module = Module(source, debug=debug, server=server, limits=limits)
+    if module.sha256 != digest:
+        module.close()
+        raise HashMismatch(
+            "the file is not the one that was pickled", where=module.name, hint="open it again by its name"
+        )
+    return module
+
+
+def open_module(
+    source: AnyModule,
+    *,
+    debug: str | os.PathLike[str] | None = None,
+    server: str | None = None,
+    limits: Limits | None = None,
+) -> Module:
+    """``symd.open``, which says what these are."""
+    return Module(source, debug=debug, server=server, limits=limits or DEFAULT_LIMITS)

@@ -1,0 +1,206 @@
+"""A file opened in this process: the same answers as the engine's, however the question is written, and sentences for what is none."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import symd
+from symd.answers_json.answers import answer_json
+from symd.errors import BadQuery, HashMismatch, InvalidInput, LimitExceeded, ServerUnavailable
+from symd.model.addresses import ByAddress, ByKernel, BySection
+from symd.model.answers import Answer, Answers, Reason
+from tests.cli.conftest import ROOT, SYMD, server  # noqa: F401 - a fixture
+from tests.python.conftest import CUBIN, VADD
+
+
+def test_an_answer_is_the_one_that_the_command_gives(vadd: symd.Module) -> None:
+    command = [*SYMD, "symbolize", "--json", str(VADD), "vadd+0x1b0"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    answer = vadd.symbolize("vadd+0x1b0")
+    assert '"line":14' in told.replace(" ", "")
+    assert (answer.frames[0].function, answer.frames[0].line) == ("vadd", 14)
+    assert answer_json("vadd+0x1b0", answer) == __import__("json").loads(told)
+
+
+def test_one_query_has_an_answer_and_several_have_answers(vadd: symd.Module) -> None:
+    wanted = vadd.symbolizer.symbolize(vadd.sha256, [ByKernel("vadd", 16)])[0]
+    for one in ("vadd+16", "vadd+0x10", ByKernel("vadd", 16)):
+        assert vadd.symbolize(one) == wanted
+        assert isinstance(vadd.symbolize(one), Answer)
+    for number in (16, np.uint64(16), np.array(16)):
+        assert vadd.symbolize(number, kernel="vadd") == wanted
+        assert vadd.symbolize(number) == vadd.symbolize(ByAddress(16))
+        assert vadd.symbolize(number, section=".text") == vadd.symbolize(BySection(".text", 16))
+    for several in (["vadd+16"], ("vadd+16",), iter(["vadd+16"]), np.array(["vadd+16"]), {"vadd+16": 1}):
+        answers = vadd.symbolize(several)
+        assert isinstance(answers, Answers)
+        assert list(answers) == [wanted]
+    for numbers in ([16], (16,), np.array([16]), np.array([16], np.uint8), iter([16])):
+        assert list(vadd.symbolize(numbers, kernel="vadd")) == [wanted]
+    assert list(vadd.symbolize([])) == []
+
+
+def test_a_series_of_pandas_is_a_column(vadd: symd.Module) -> None:
+    pandas = pytest.importorskip("pandas")
+    plain = list(vadd.symbolize([0, 16, 700], kernel="vadd"))
+    assert list(vadd.symbolize(pandas.Series([0, 16, 700]), kernel="vadd")) == plain
+    assert list(vadd.symbolize(pandas.Series(["vadd+0", "vadd+16", "vadd+700"]))) == plain
+
+
+def test_a_module_may_be_a_path_its_bytes_or_a_part_of_a_file(vadd: symd.Module, tmp_path: Path) -> None:
+    data = VADD.read_bytes()
+    larger = tmp_path / "larger"
+    larger.write_bytes(b"x" * 100 + data)
+    sources = (str(VADD), data, bytearray(data), memoryview(data), f"file://{larger}#offset=100&size={len(data)}")
+    for source in sources:
+        with symd.open(source) as module:
+            assert module.sha256 == vadd.sha256 == hashlib.sha256(data).hexdigest()
+            assert module.symbolize("vadd+16") == vadd.symbolize("vadd+16")
+
+
+def test_a_compressed_file_is_opened(vadd: symd.Module, tmp_path: Path) -> None:
+    path = tmp_path / "vadd.dbg.gz"
+    path.write_bytes(gzip.compress(VADD.read_bytes()))
+    with symd.open(path) as module:
+        assert module.symbolize("vadd+16").frames == vadd.symbolize("vadd+16").frames
+
+
+WRONG = {
+    "no such file": ("/no/such/file", InvalidInput, "/no/such/file: cannot read the file: no such file or directory"),
+    "a folder": ("/", InvalidInput, "/: cannot read the file: is a directory"),
+    "a list": (["a", "b"], InvalidInput, "not a list (open each for itself)"),
+    "a number": (7, InvalidInput, "not an int (pass a path"),
+    "nothing": (None, InvalidInput, "not a NoneType"),
+    "standard input": ("-", InvalidInput, "sys.stdin.buffer.read()"),
+    "a path of bytes in a class": (type("P", (), {"__fspath__": lambda self: b"x"})(), InvalidInput, "not a P"),
+    "no bytes": (b"", symd.SymdError, "it is empty"),
+    "an unknown module": ("modules/" + "0" * 64, InvalidInput, "means something to a daemon only"),
+}
+
+
+@pytest.mark.parametrize(("source", "kind", "says"), WRONG.values(), ids=WRONG)
+def test_what_is_no_module_is_said_in_a_sentence(source: object, kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind) as caught:
+        symd.open(source)
+    assert says in str(caught.value)
+
+
+def test_an_open_file_is_told_how_it_is_read() -> None:
+    with VADD.open("rb") as stream, pytest.raises(InvalidInput, match=r"open\(path, 'rb'\)\.read\(\)"):
+        symd.open(stream)
+
+
+def test_a_summary_names_a_module_of_a_daemon(vadd: symd.Module) -> None:
+    with pytest.raises(InvalidInput, match="give server="):
+        symd.open(vadd.summary)
+
+
+QUERIES = {
+    "nothing": (lambda m: m.symbolize(None), "a NoneType is not a query"),
+    "a fraction": (lambda m: m.symbolize(0.5), "a float is not a query"),
+    "a flag": (lambda m: m.symbolize(True), "a bool is not a query"),
+    "a text that is none": (lambda m: m.symbolize("vadd"), "'vadd': not a query"),
+    "a text for an offset": (lambda m: m.symbolize("16", kernel="vadd"), "whole numbers of 64 bits"),
+    "fractions": (lambda m: m.symbolize(np.array([0.5])), "a float64 is not a query"),
+    "a table": (lambda m: m.symbolize(np.zeros((2, 2), np.uint64)), "a ndarray is not a query"),
+    "a negative number": (lambda m: m.symbolize(-1), "-1 is not an address"),
+    "both": (lambda m: m.symbolize(1, kernel="vadd", section=".text"), "not from both"),
+    "a list for variables": (lambda m: m.variables(["vadd+16"]), "a list is not a query"),
+    "a tuple for a line": (lambda m: m.locate(("vadd.cl", 8)), "a tuple is not a source line"),
+}
+
+
+@pytest.mark.parametrize(("ask", "says"), QUERIES.values(), ids=QUERIES)
+def test_what_is_no_question_is_said_in_a_sentence(vadd: symd.Module, ask, says: str) -> None:
+    with pytest.raises(BadQuery) as caught:
+        ask(vadd)
+    assert says in str(caught.value)
+
+
+def test_limits_hold(tmp_path: Path) -> None:
+    with pytest.raises(LimitExceeded, match="module_size"):
+        symd.open(VADD, limits=symd.Limits(module_size=4))
+
+
+def test_lines_of_a_kernel_are_those_of_the_table(cubin: symd.Module) -> None:
+    (table,) = cubin.lines()
+    kernel = cubin.kernels[0].name
+    (part,) = cubin.lines(kernel=kernel)
+    wanted = [at for at in range(len(table)) if table.strings[table.kernel[at]] == kernel]
+    assert part.offset.tolist() == table.offset[wanted].tolist()
+    assert part.line.tolist() == table.line[wanted].tolist()
+    assert cubin.lines(kernel="nothing") == []
+
+
+def test_breakpoints_names_variables_and_sources(vadd: symd.Module) -> None:
+    assert [each.kernel for each in vadd.locate("vadd.cl:8").locations] == ["vadd"]
+    assert {each.name for each in vadd.names("vadd*")} >= {"vadd"}
+    assert vadd.variables("vadd+0x1b0").at == vadd.symbolize("vadd+0x1b0")
+    assert [each.file for each in vadd.sources("/tmp/symd-opencl/vadd.cl")] == ["/tmp/symd-opencl/vadd.cl"]
+    assert [each.name for each in vadd.kernels] == ["vadd"]
+    assert vadd.object_data(vadd.objects[0].path)[:4] == b"\x7fELF"
+
+
+def test_a_pickled_module_is_opened_again_and_is_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "module"
+    path.write_bytes(VADD.read_bytes())
+    with symd.open(path) as module:
+        kept = pickle.dumps(module)
+        wanted = module.symbolize("vadd+16")
+    with pickle.loads(kept) as again:  # noqa: S301 - our own bytes
+        assert (again.name, again.symbolize("vadd+16")) == (str(path), wanted)
+    path.write_bytes(CUBIN.read_bytes())
+    with pytest.raises(HashMismatch, match="not the one that was pickled"):
+        pickle.loads(kept)  # noqa: S301
+    with symd.open(bytearray(VADD.read_bytes())) as module:
+        kept = pickle.dumps(module)
+    with pickle.loads(kept) as again:  # noqa: S301
+        assert again.symbolize("vadd+16") == wanted
+
+
+def test_a_pool_of_processes_asks_a_module(vadd: symd.Module) -> None:
+    program = (
+        "import sys, symd\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from multiprocessing import get_context\n"
+        "from functools import partial\n"
+        "if __name__ == '__main__':\n"
+        "    with symd.open(sys.argv[1]) as module, ProcessPoolExecutor(1, get_context('spawn')) as pool:\n"
+        "        asked = ['vadd+0x1b0', 'nothing+1']\n"
+        "        print([a.reason.name for a in pool.map(partial(symd.Module.symbolize, module), asked)])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(VADD)], capture_output=True, text=True, check=False, cwd=ROOT, timeout=120
+    )
+    assert (done.stdout, done.returncode) == ("['EXACT', 'UNKNOWN_KERNEL']\n", 0), done.stderr
+
+
+def test_through_a_daemon_the_answers_are_the_same(vadd: symd.Module, server: str) -> None:  # noqa: F811 - the fixture
+    with symd.open(VADD, server=server) as module:
+        assert module.symbolize("vadd+16") == vadd.symbolize("vadd+16")
+        assert list(module.symbolize(np.arange(64), kernel="vadd")) == list(vadd.symbolize(range(64), kernel="vadd"))
+        summary = module.summary
+    for name in (summary, f"modules/{summary.sha256}"):
+        with symd.open(name, server=server) as module:
+            assert module.symbolize("vadd+16").reason is Reason.EXACT
+
+
+def test_a_daemon_that_is_not_there_is_said() -> None:
+    with pytest.raises(ServerUnavailable, match="symd serve"):
+        symd.open(VADD, server="unix:/no/such/socket")
+
+
+def test_what_is_closed_and_what_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    symd.open(VADD).close()
+    with pytest.raises(symd.SymdError):
+        symd.open(b"noise")
+    assert list(tmp_path.iterdir()) == []
