@@ -29,7 +29,10 @@ NAMESPACES = {
 _DISTRIBUTIONS = packages_distributions()
 INJECTED = ROOT / "capture" / "injected"
 """Files that are put into other people's programs, where they stand for themselves."""
-STANDING_ALONE = {path.stem for path in INJECTED.glob("*.py")} | {"sitecustomize"}
+IN_DEBUGGERS = ROOT / "debuggers"
+"""Scripts for debuggers, likewise; these have packages of their own."""
+OF_DEBUGGERS = {"gdb", "lldb", "symd_child"}
+STANDING_ALONE = {path.stem for path in INJECTED.glob("*.py")} | {"sitecustomize"} | OF_DEBUGGERS
 
 COMING = {"starlette", "uvicorn", "pygments"}
 """What is a dependency before the first line that imports it."""
@@ -79,7 +82,7 @@ def test_every_dependency_is_imported_and_every_import_is_a_dependency() -> None
 
 
 def test_what_stands_alone_imports_python_alone() -> None:
-    for path in INJECTED.glob("*.py"):
+    for path in (*INJECTED.glob("*.py"), *IN_DEBUGGERS.glob("*.py")):
         nodes = list(ast.walk(ast.parse(path.read_text())))
         named = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
         named |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}

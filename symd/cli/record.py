@@ -1,0 +1,202 @@
+"""``symd record``: what a debugger or a profiler sees loaded and unloaded, into a context of a daemon."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from symd.cli.module import add_module
+from symd.cli.options import example, limit_option
+from symd.cli.output import NO, write_json
+from symd.client import Client
+from symd.config import Limits
+from symd.errors import BadQuery, InvalidInput, LimitExceeded, NotFound, Unsupported
+from symd.model.addresses import ByKernel, BySection, DeviceAddress, KernelOffset, SectionOffset
+from symd.model.contexts import Context, Load, Segment, Unload
+from symd.model.identities import Digest, ObjectPath
+
+LINE_LENGTH = 1 << 20
+"""Characters of one line."""
+_DEFAULT = "the default"
+"""The daemon where none is named."""
+_HINT = "symd record --help shows the lines"
+_JSON_HELP = """\b
+One JSON object a line:
+  {"context": {"host": "", "process": 4711, "device": "gfx90a", "clock": "CLOCK_BOOTTIME",
+               "address_bits": 64, "attributes": {"start_time": "81234"}}}
+  {"load": {"file": "kernels.co", "load_base": 140737353089024, "key": "1", "time": 1234}}
+  {"load": {"file": "a.elf", "object": null, "sections": {".text.vadd": 4096}, "kernels": {"move": 8192},
+            "key": "2", "time": 1234}}
+  {"unload": {"key": "1", "time": 5678}}
+The first names the context; the same again is the same context. Every member of a context may be left out.
+A load says load_base (device address minus object address), or where sections or kernels begin; FILE may
+be modules/SHA256. Times are nanoseconds of the context's clock. Each line is answered by one:
+  {"context": "3f2a..."}   {"key": "1", "module": "9b74..."}   {"key": "1", "unloaded": 5678}
+and one that cannot be done by {"key": "2", "error": "..."}; the others are.
+"""
+
+
+@click.command(
+    "record",
+    epilog=f"{_JSON_HELP}\n"
+    + example(
+        """(echo '{"context": {"process": 4711}}'; echo '{"load": {"file": "kernels.co", "load_base": 65536, "key": "1", "time": 1}}') | symd record"""
+    ),
+)
+@click.option(
+    "--server", metavar="ADDRESS", help="The daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; the default is yours."
+)
+@limit_option
+def command(server: str | None, limits: Limits) -> int:
+    """Tell a daemon, from lines on standard input, which modules are loaded at which device addresses, and when they go.
+
+    symd symbolize --context then answers device addresses. Telling the same again changes nothing. Exit code 1: something could not be
+    recorded.
+    """
+    failed = False
+    with Client(server) as client:
+        told = _Told(client, server, limits)
+        for number, line in enumerate(_lines(), 1):
+            try:
+                answer = told.take(line)
+            except BadQuery as error:
+                raise error.prefix_where(f"line {number}") from None
+            failed |= "error" in answer
+            write_json(answer)
+            sys.stdout.flush()
+    return NO if failed else 0
+
+
+class _Told:
+    """The context at hand, and what was told of it."""
+
+    def __init__(self, client: Client, server: str | None, limits: Limits) -> None:
+        self._client, self._server, self._limits = client, server, limits
+        self._context: str | None = None
+
+    def take(self, line: str) -> dict[str, Any]:
+        """What one line is answered. Raises BadQuery for one that is none, and what no later line could do better."""
+        said = dict(_members(_parsed(line), "the line"))
+        if len(said) != 1 or not said.keys() <= {"context", "load", "unload"}:
+            raise BadQuery("a line has one member: context, load or unload", hint=_HINT)
+        [(kind, value)] = said.items()
+        if kind == "context":
+            self._context = self._client.contexts.add(_context(_Members(value, kind)))
+            return {"context": self._context}
+        if self._context is None:
+            raise BadQuery("no line before this one names a context", hint=_HINT)
+        members = _Members(value, kind)
+        key = members.text("key")
+        try:
+            return {"key": key, **(self._loaded if kind == "load" else self._unloaded)(self._context, key, members)}
+        except BadQuery:
+            raise
+        except (InvalidInput, NotFound, Unsupported, LimitExceeded) as error:
+            return {"key": key, "error": str(error)}
+
+    def _loaded(self, context: str, key: str, members: _Members) -> dict[str, Any]:
+        file, path, base, time = (
+            members.text("file"),
+            members.text("object", ""),
+            members.number("load_base", -1),
+            members.number("time"),
+        )
+        segments = [
+            *(_segment(each, BySection(each[0], SectionOffset(0))) for each in members.numbers("sections")),
+            *(_segment(each, ByKernel(each[0], KernelOffset(0))) for each in members.numbers("kernels")),
+        ]
+        members.check_all_read()
+        digest = Digest(add_module(self._client, file, self._server or _DEFAULT, self._limits))
+        within = ObjectPath(path) if path else None
+        load = Load(digest, time, tuple(segments), None if base < 0 else base, within, key)
+        self._client.contexts.record(context, [load])
+        return {"module": digest}
+
+    def _unloaded(self, context: str, key: str, members: _Members) -> dict[str, Any]:
+        time = members.number("time")
+        members.check_all_read()
+        self._client.contexts.record(context, [Unload(key, time)])
+        return {"unloaded": time}
+
+
+def _context(members: _Members) -> Context:
+    made = Context(
+        members.text("host", ""),
+        members.number("process", 0),
+        members.text("device", ""),
+        members.text("clock", ""),
+        members.number("address_bits", 64),
+        members.texts("attributes"),
+    )
+    members.check_all_read()
+    return made
+
+
+def _segment(place: tuple[str, int], start: BySection | ByKernel) -> Segment:
+    """From the address of a place to the end of its section or kernel."""
+    return Segment(DeviceAddress(place[1]), 0, start)
+
+
+class _Members:
+    """The members of an object, each read once as what it has to be. Raises BadQuery."""
+
+    def __init__(self, value: Any, name: str) -> None:
+        self._name = name
+        self._left = dict(_members(value, name))
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self._taken(name, default)
+        if not isinstance(value, str):
+            raise BadQuery(f"{name} of {self._name} is a text", hint=_HINT)
+        return value
+
+    def number(self, name: str, default: int | None = None) -> int:
+        return _number(self._taken(name, default), name)
+
+    def numbers(self, name: str) -> list[tuple[str, int]]:
+        return [(key, _number(value, key)) for key, value in _members(self._left.pop(name, {}), name)]
+
+    def texts(self, name: str) -> dict[str, str]:
+        return {key: str(value) for key, value in _members(self._left.pop(name, {}), name)}
+
+    def _taken(self, name: str, default: object) -> object:
+        value = self._left.pop(name, None)
+        if value is None and default is None:
+            raise BadQuery(f"{self._name} has no {name}", hint=_HINT)
+        return default if value is None else value
+
+    def check_all_read(self) -> None:
+        if self._left:
+            raise BadQuery(f"{self._name} has an unknown member {next(iter(self._left))[:80]!r}", hint=_HINT)
+
+
+def _members(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, dict):
+        raise BadQuery(f"{name} is an object", hint=_HINT)
+    return iter(value.items())
+
+
+def _number(value: object, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value < 1 << 64:
+        raise BadQuery(f"{name[:80]} is a number below 2^64", hint=_HINT)
+    return value
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadQuery("it is no JSON", hint=_HINT) from error
+
+
+def _lines() -> Iterator[str]:
+    """The lines of standard input that are not empty. Raises BadQuery for one that is too long."""
+    while line := sys.stdin.readline(LINE_LENGTH + 1):
+        if len(line) > LINE_LENGTH:
+            raise BadQuery(f"a line has more than {LINE_LENGTH} characters", where="standard input", hint=_HINT)
+        if line.strip():
+            yield line

@@ -1,0 +1,1 @@
+"""symd's commands inside real debuggers."""
