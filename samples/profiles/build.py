@@ -2,7 +2,7 @@
 
     python samples/profiles/build.py
 
-kernels.pb.gz needs Go and Google's pprof package (Debian: golang-go, golang-github-google-pprof-dev); kernels.otlp needs
+kernels.pb.gz needs Go and Google's pprof package (Debian: golang-go, golang-github-google-pprof-dev); those of OTLP need
 opentelemetry-proto from PyPI. The text profiles are written by hand from the lists of fields that README.md names.
 """
 
@@ -13,6 +13,7 @@ import os
 import subprocess
 from pathlib import Path
 
+from google.protobuf import json_format
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.profiles.v1development.profiles_pb2 import (
     Function,
@@ -38,7 +39,7 @@ def pprof() -> bytes:
     return subprocess.run(command, check=True, env=environment, capture_output=True).stdout
 
 
-def otlp() -> bytes:
+def otlp() -> ProfilesData:
     """The same places as in pprof.go; one mapping has a build id attribute, the other a file name."""
     data = ProfilesData()
     tables = data.dictionary
@@ -86,9 +87,64 @@ def otlp() -> bytes:
     profile.sample_type.type_strindex, profile.sample_type.unit_strindex = 5, 6
     profile.samples.extend(Sample(stack_index=stack, values=[stack]) for stack in (1, 2, 3, 4))
     profile.original_payload_format = "made"
-    return data.SerializeToString(deterministic=True)
+    return data
+
+
+def cuda_pc() -> ProfilesData:
+    """PC samples as Parca's agent reports them: one location of type cuda-pc and then the host's, a sample for each stall reason."""
+    data = ProfilesData()
+    tables = data.dictionary
+    strings = ["", "cubin-0000000087654321", "process.executable.build_id.htlhash", "profile.frame.type"]
+    strings += ["_Z7raycastPfi6float3", "_Z5probePfPK6float3", "launch", "process.context.label.cuda_stall_reason"]
+    strings += ["samples", "count", "thread.id"]
+    tables.string_table.extend(strings)
+    crc = f"{0x87654321:016x}{0:016x}"
+    tables.attribute_table.extend(
+        [
+            KeyValueAndUnit(),
+            KeyValueAndUnit(key_strindex=2, value=AnyValue(string_value=crc)),
+            KeyValueAndUnit(key_strindex=3, value=AnyValue(string_value="cuda-pc")),
+            KeyValueAndUnit(key_strindex=3, value=AnyValue(string_value="native")),
+            KeyValueAndUnit(key_strindex=7, value=AnyValue(string_value="smsp__pcsamp_sample_buffer_full")),
+            KeyValueAndUnit(key_strindex=7, value=AnyValue(string_value="smsp__pcsamp_warps_issue_stalled_wait")),
+            KeyValueAndUnit(key_strindex=10, value=AnyValue(int_value=4712)),
+        ]
+    )
+    tables.mapping_table.extend([Mapping(), Mapping(filename_strindex=1, attribute_indices=[1])])
+    tables.function_table.extend(
+        [Function(), Function(name_strindex=4), Function(name_strindex=5), Function(name_strindex=6)]
+    )
+    tables.link_table.append(Link())
+    tables.location_table.extend(
+        [
+            Location(),
+            Location(mapping_index=1, address=4576, lines=[Line(function_index=1)], attribute_indices=[2]),
+            Location(mapping_index=1, address=528, lines=[Line(function_index=2)], attribute_indices=[2]),
+            Location(address=0x401000, lines=[Line(function_index=3)], attribute_indices=[3]),
+            Location(mapping_index=1, address=1 << 20, lines=[Line(function_index=2)], attribute_indices=[2]),
+        ]
+    )
+    tables.stack_table.extend([Stack(), *(Stack(location_indices=[leaf, 3]) for leaf in (1, 2, 4))])
+    resource = data.resource_profiles.add()
+    attribute = resource.resource.attributes.add(key="process.pid")
+    attribute.value.int_value = 4711
+    profile = resource.scope_profiles.add().profiles.add()
+    profile.sample_type.type_strindex, profile.sample_type.unit_strindex = 8, 9
+    profile.time_unix_nano = 1_700_000_000_000_000_000
+    profile.samples.extend(
+        Sample(
+            stack_index=stack,
+            values=[count],
+            timestamps_unix_nano=[profile.time_unix_nano + stack],
+            attribute_indices=[6, why],
+        )
+        for stack, count, why in ((1, 41, 4), (1, 3, 5), (2, 7, 5), (3, 2, 4))
+    )
+    return data
 
 
 if __name__ == "__main__":
     (HERE / "kernels.pb.gz").write_bytes(pprof())
-    (HERE / "kernels.otlp").write_bytes(otlp())
+    (HERE / "kernels.otlp").write_bytes(otlp().SerializeToString(deterministic=True))
+    (HERE / "kernels.otlp.json").write_text(json_format.MessageToJson(otlp(), indent=1) + "\n")
+    (HERE / "cuda_pc.otlp").write_bytes(cuda_pc().SerializeToString(deterministic=True))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from symd.errors import UnknownFormat, Unsupported
-from symd.profiles import cupti, exports, folded, gzipped, otlp, pprof, rocprofv3, rocprofv3_csv, unitrace
+from symd.profiles import cupti, exports, folded, gzipped, otlp, otlp_json, pprof, rocprofv3, rocprofv3_csv, unitrace
 from symd.profiles.format import Options, ProfileFormat, Progress, Report, Symbolized
 from symd.profiles.resolver import NamedModule, Resolver
 from symd.profiles.sampled import READERS
@@ -29,7 +29,7 @@ __all__ = (
     "symbolize",
 )
 
-FORMATS: tuple[ProfileFormat, ...] = (rocprofv3, cupti, rocprofv3_csv, unitrace, otlp, pprof, folded)
+FORMATS: tuple[ProfileFormat, ...] = (rocprofv3, otlp_json, cupti, rocprofv3_csv, unitrace, otlp, pprof, folded)
 """Asked in this order; the first that claims the bytes reads them. The format that claims the most is the last."""
 
 

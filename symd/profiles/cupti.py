@@ -19,7 +19,7 @@ from symd.profiles import json_text
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.json_text import Edit, JsonCursor, Span
-from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
+from symd.profiles.resolver import LookupTarget, Resolver, section_target
 from symd.profiles.spending import Spending
 
 NAME = "cupti"
@@ -111,15 +111,9 @@ class _FunctionTargets:
         return self._batch.add(target_or_reason, offset)
 
     def _target(self, crc: int, section: str) -> LookupTarget | Reason:
-        found = self._resolver.identified(str(crc), f"{crc:#x}", f"{crc:#018x}")
-        if isinstance(found, IdentifiedModule):
-            return LookupTarget(found.digest, section=section, path=found.path)
-        if found is not Reason.UNKNOWN_MODULE:
-            return found
-        target = self._resolver.section(section)
-        if target is Reason.UNKNOWN_KERNEL:
+        target = section_target(self._resolver, [str(crc), f"{crc:#x}", f"{crc:#018x}"], section)
+        if target is Reason.UNKNOWN_MODULE:
             self._missing[crc] = None
-            return Reason.UNKNOWN_MODULE
         return target
 
     def notes(self) -> tuple[str, ...]:

@@ -10,13 +10,16 @@ KeyValueAndUnit: key_strindex 1, value 2. AnyValue: string_value 1, string_value
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 from symd.errors import Malformed, SymdError, Unsupported
 from symd.model.answers import Reason
 from symd.profiles.address_batch import AddressBatch
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed
-from symd.profiles.resolver import IdentifiedModule, Resolver
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, section_target
 from symd.profiles.spending import Spending
 from symd.profiles.symbol_table import FunctionKey, FunctionTable, StringTable, function_message, lines_of
 
@@ -25,12 +28,19 @@ REVISION = "opentelemetry-proto v1.11.0"
 RESOURCES, DICTIONARY = 1, 2
 MAPPING, LOCATION, FUNCTION, STRING, ATTRIBUTE = 1, 2, 3, 5, 6
 LINES = 3
+FRAME_TYPES = ("profile.frame.type", "frame.type")
+"""Attributes of a location that say what kind of frame it is, in older and newer semantic conventions."""
+CUDA_PC = "cuda-pc"
+"""A frame of Parca's agent: the address counts from the start of a kernel, whose mangled name is that of the one function, without a
+file or a line; the mapping is the cubin, ``cubin-`` and its CRC in 16 hexadecimal digits by name, by build id the CRC and 16 zeros
+(parca-dev/opentelemetry-ebpf-profiler at 9ece4f9e, interpreter/gpu)."""
 BUILD_IDS = (
     "process.executable.build_id.gnu",
     "process.executable.build_id.go",
     "process.executable.build_id.htlhash",
 )
 """Attributes of a mapping that identify a module; then its file name does."""
+_CUBIN_CRC = re.compile(r"cubin-([0-9a-f]{16})|([0-9a-f]{16})0{16}")
 WHERE = "the OTLP profile"
 
 
@@ -68,6 +78,18 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     return Symbolized(joined, report)
 
 
+@dataclass(frozen=True, slots=True)
+class _Location:
+    """A location to symbolize. ``content`` are its fields but the lines; ``kernel`` is what the address counts from where that is
+    not the mapping."""
+
+    item: Field
+    content: bytes
+    mapping: int
+    address: int
+    kernel: str | None
+
+
 class _Dictionary:
     def __init__(self, data: bytes, whole: Field, spending: Spending) -> None:
         self.data = data
@@ -80,11 +102,13 @@ class _Dictionary:
                 self.tables.setdefault(item.number, []).append(item)
         self._check_zeros()
         self.strings = [data[item.value : item.end] for item in self.tables.get(STRING, ())]
-        self.locations: list[tuple[Field, int, int]] = []
+        self.locations: list[_Location] = []
         self.symbolized = 0
         self._read_locations()
         self.notes: list[str] = []
         self._placed: dict[int, tuple[MappedRange, PlacedMapping | Reason] | None] = {}
+        self._kernels: dict[tuple[int, str], LookupTarget | Reason] = {}
+        self._missing: set[int] = set()
 
     def _inside(self, item: Field) -> list[Field]:
         return fields(self.data, item.value, item.end, WHERE, self._spending)
@@ -112,11 +136,25 @@ class _Dictionary:
     def _read_locations(self) -> None:
         for item in self.tables.get(LOCATION, ())[1:]:
             inner = self._inside(item)
-            if any(one.number == LINES and one.wire == LENGTH for one in inner):
+            numbers = {one.number: one.value for one in inner if one.wire == VARINT}
+            lines = [one for one in inner if one.number == LINES and one.wire == LENGTH]
+            kernel = self._sampled_kernel(inner, lines) if len(lines) == 1 else None
+            if lines and kernel is None:
                 self.symbolized += 1
                 continue
-            numbers = {one.number: one.value for one in inner if one.wire == VARINT}
-            self.locations.append((item, numbers.get(1, 0), numbers.get(2, 0)))
+            content = b"".join(self.data[one.begin : one.end] for one in inner if one not in lines)
+            self.locations.append(_Location(item, content, numbers.get(1, 0), numbers.get(2, 0), kernel))
+
+    def _sampled_kernel(self, inner: list[Field], lines: list[Field]) -> str | None:
+        """The kernel of a location that is a cuda-pc frame without a file and a line; None where it is none."""
+        indexes = [number for one in inner if one.number == 4 for number in packed(self.data, one, WHERE)]
+        types = [found[1] for found in map(self._attribute, indexes) if found and found[0] in FRAME_TYPES]
+        line = self._numbers(lines[0])
+        if CUDA_PC not in types or line.get(2, 0):
+            return None
+        function = self._numbers(self._entry(FUNCTION, line.get(1, 0)))
+        known = self._string(function.get(2, 0)) or self._string(function.get(1, 0))
+        return known if known and not function.get(3, 0) else None
 
     def _entry(self, table: int, number: int) -> Field:
         entries = self.tables.get(table, ())
@@ -138,11 +176,11 @@ class _Dictionary:
         functions = FunctionTable(self._functions(), max(1, len(self.tables.get(FUNCTION, ()))), strings)
         pieces: list[bytes] = []
         kept = self.whole.value
-        for (item, _, _), handle in zip(self.locations, handles, strict=True):
-            answer = answers[handle]
+        for location, handle in zip(self.locations, handles, strict=True):
+            answer, item = answers[handle], location.item
             tally.count(answer.reason, resolved=bool(answer.frames))
             if answer.frames:
-                content = self.data[item.value : item.end] + lines_of(LINES, answer.frames, functions)
+                content = location.content + lines_of(LINES, answer.frames, functions)
                 self._spending.written(len(content))
                 pieces += [self.data[kept : item.begin], length_field(LOCATION, content)]
                 kept = item.end
@@ -164,19 +202,34 @@ class _Dictionary:
         new = [length_field(FUNCTION, function_message(1, key)) for _, key in functions.added]
         return b"".join([*zero, *new, *(length_field(STRING, text) for text in strings.added)])
 
-    def _ask(
-        self, entry: tuple[Field, int, int], batch: AddressBatch, resolver: Resolver, placer: MappingPlacer
-    ) -> int:
-        _, mapping, address = entry
-        known = self._mapping(mapping, resolver, placer) if mapping else None
+    def _ask(self, entry: _Location, batch: AddressBatch, resolver: Resolver, placer: MappingPlacer) -> int:
+        if entry.kernel is not None and entry.mapping:
+            target = self._kernel_target(entry.mapping, entry.kernel, resolver)
+            return (
+                batch.refuse(target) if isinstance(target, Reason) else batch.add(batch.target(target), entry.address)
+            )
+        known = self._mapping(entry.mapping, resolver, placer) if entry.mapping else None
         if known is None:
             return batch.refuse(Reason.UNKNOWN_MODULE)
         mapped, placed = known
         if isinstance(placed, Reason):
             return batch.refuse(placed)
-        if not mapped.holds(address):
+        if not mapped.holds(entry.address):
             return batch.refuse(Reason.OUTSIDE_TEXT)
-        return batch.add(batch.target(placed.target), address + placed.bias)
+        return batch.add(batch.target(placed.target), entry.address + placed.bias)
+
+    def _kernel_target(self, mapping: int, kernel: str, resolver: Resolver) -> LookupTarget | Reason:
+        """The section of a kernel in the cubin that is mapped, or in any module without an identity that has it."""
+        key = (mapping, kernel)
+        if key not in self._kernels:
+            item = self._entry(MAPPING, mapping)
+            names = self._identities(item, self._numbers(item))
+            found = section_target(resolver, [*names, *_crc_names(names)], f".text.{kernel}")
+            if found is Reason.UNKNOWN_MODULE and mapping not in self._missing:
+                self._missing.add(mapping)
+                self.notes.append(f"no module was given for {' or '.join(names)}")
+            self._kernels[key] = found
+        return self._kernels[key]
 
     def _mapping(
         self, number: int, resolver: Resolver, placer: MappingPlacer
@@ -213,3 +266,13 @@ class _Dictionary:
                 if one.number == 8 and one.wire == VARINT:
                     return self._string(key), self._string(one.value)
         return None
+
+
+def _crc_names(names: list[str]) -> list[str]:
+    """What users call a cubin by whose CRC a mapping is named."""
+    for name in names:
+        found = _CUBIN_CRC.fullmatch(name)
+        if found:
+            crc = int(found[1] or found[2], 16)
+            return [str(crc), f"{crc:#x}", f"{crc:#018x}"]
+    return []

@@ -188,6 +188,18 @@ class Resolver:
         return found
 
 
+def section_target(resolver: Resolver, identities: Sequence[str], section: str) -> LookupTarget | Reason:
+    """A section of the module that is called so; where there is none, of the only module without an identity that has the
+    section. UNKNOWN_MODULE and AMBIGUOUS as ``identified`` answers them."""
+    found = resolver.identified(*identities)
+    if isinstance(found, IdentifiedModule):
+        return LookupTarget(found.digest, section=section, path=found.path)
+    if found is not Reason.UNKNOWN_MODULE:
+        return found
+    target = resolver.section(section)
+    return Reason.UNKNOWN_MODULE if target is Reason.UNKNOWN_KERNEL else target
+
+
 def _file_name(path: str) -> str:
     """The last part of a path or of a file's URI; "" for a part of a file, which is no module by itself."""
     if path.startswith("file://"):

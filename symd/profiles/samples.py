@@ -79,6 +79,33 @@ class SampledProfile:
         return tuple(map(sum, columns)) or (0,) * len(self.value_types)
 
 
+def joined(profiles: Sequence[SampledProfile]) -> SampledProfile:
+    """Several profiles as one: each type of value is one column, each task one task."""
+    if len(profiles) == 1:
+        return profiles[0]
+    types = list(dict.fromkeys(kind for one in profiles for kind in one.value_types)) or [ValueType("samples", "count")]
+    tasks = list(dict.fromkeys(task for one in profiles for task in one.tasks)) or [Task()]
+    starts = [one.start for one in profiles if one.start is not None]
+    whole = SampledProfile(tuple(types), tasks=tasks, start=min(starts, default=None))
+    for one in profiles:
+        base, modules = len(whole.addresses), len(whole.modules)
+        columns = [types.index(kind) for kind in one.value_types]
+        whole.modules += one.modules
+        whole.addresses += [
+            address if address.module is None else address._replace(module=address.module + modules)
+            for address in one.addresses
+        ]
+        for sample in one.samples:
+            values: list[Value] = [0] * len(types)
+            for column, value in zip(columns, sample.values, strict=True):
+                values[column] = value
+            stack = tuple(at + base for at in sample.stack)
+            task = tasks.index(one.tasks[sample.task])
+            whole.samples.append(sample._replace(stack=stack, values=tuple(values), task=task))
+        whole.notes += [note for note in one.notes if note not in whole.notes]
+    return whole
+
+
 class AddressTable:
     """Addresses of a profile while it is read: equal ones get one number."""
 

@@ -13,7 +13,7 @@ from symd.profiles import Resolver, otlp
 from symd.profiles.format import Options
 from symd.profiles.protobuf_wire import length_field, number_field
 from tests.profiles.conftest import named_module
-from tests.profiles.modules import AMD, of_kernel, of_object
+from tests.profiles.modules import AMD, CUBIN, of_cubin, of_kernel, of_object
 
 published = pytest.importorskip("opentelemetry.proto.profiles.v1development.profiles_pb2")
 common = pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
@@ -149,3 +149,40 @@ def test_an_index_past_its_table_is_refused(resolver, table):
     location = length_field(2, number_field(1, 7 if table == 1 else 1) + number_field(2, 1))
     with pytest.raises(Malformed, match=f"of table {table} is named"):
         otlp.symbolize(length_field(2, tables + location), resolver, Options())
+
+
+def test_cuda_pc_frames_get_lines_by_crc_and_kernel(resolver, sample):
+    """The address counts from the start of the kernel, which the one function names; nvdisasm says what is there."""
+    done = profiles.symbolize(sample("cuda_pc.otlp"), resolver)
+    tables = published.ProfilesData.FromString(done.data).dictionary
+    found = [
+        (tables.string_table[tables.function_table[line.function_index].filename_strindex], line.line)
+        for line in tables.location_table[1].lines
+    ]
+    assert found == of_cubin(".text._Z7raycastPfi6float3", 4576)
+    assert (done.report.resolved, done.report.already, dict(done.report.unresolved)) == (2, 1, {Reason.OUTSIDE_TEXT: 1})
+    kept = tables.location_table[4].lines
+    assert [tables.string_table[tables.function_table[one.function_index].name_strindex] for one in kept] == [
+        "_Z5probePfPK6float3"
+    ]
+
+
+@pytest.mark.parametrize("identity", [None, "0x87654321", "2271560481", "cubin-0000000087654321"])
+def test_a_cubin_of_cuda_pc_frames_has_many_names(engine, sample, identity):
+    named = profiles.Resolver(engine, [named_module(engine, CUBIN, identity)])
+    assert profiles.symbolize(sample("cuda_pc.otlp"), named).report.resolved == 2
+
+
+def test_cuda_pc_frames_of_an_unknown_cubin_are_named(engine, sample):
+    done = profiles.symbolize(sample("cuda_pc.otlp"), profiles.Resolver(engine, []))
+    assert done.data == sample("cuda_pc.otlp")
+    assert done.report.notes == ("no module was given for 00000000876543210000000000000000 or cubin-0000000087654321",)
+
+
+def test_samples_of_cuda_pc_frames_keep_reasons_times_and_threads(sample):
+    found = profiles.samples(sample("cuda_pc.otlp"))
+    assert [(one.values, dict(one.labels)["process.context.label.cuda_stall_reason"][-4:]) for one in found.samples] == [
+        ((41,), "full"), ((3,), "wait"), ((7,), "wait"), ((2,), "full"),
+    ]  # fmt: skip
+    assert [one.time for one in found.samples] == [1_700_000_000_000_000_000 + at for at in (1, 1, 2, 3)]
+    assert [(task.process, task.thread) for task in found.tasks] == [(4711, 4712)]

@@ -18,13 +18,22 @@ MANY_RECORDS = {
     "pprof": length_field(6, b"") + length_field(4, b"\x08\x01\x18\x05") * MANY,
     "one message of pprof": length_field(6, b"") + length_field(4, number_field(1, 1) * MANY),
     "otlp": length_field(2, length_field(5, b"") + length_field(2, b"") * MANY),
+    "otlp-json": b'{"dictionary":{"locationTable":[' + b"{}," * MANY * 16 + b"{}]}}",
     "folded": b"main;k+0x1 5\n" * MANY,
     "unitrace": b"Kernel, IP[Address], Active[Events]\n" + b'"k", 0x8, 1\n' * MANY,
     "cupti": b'{"cubinCrc":1,"pcOffset":2,"functionName":"f"}\n' * MANY,
     "one record of cupti": b'{"cubinCrc":1,"pcOffset":2,"x":[' + b"{}," * MANY * 16 + b"1]}\n",
     "rocprofv3": b'{"rocprofiler-sdk-tool":[{"metadata":[' + b"{}," * MANY * 16 + b"1]}]}",
 }
-SYMBOLIZED = ("kernels.pb.gz", "kernels.otlp", "stacks.folded", "stalls.csv", "records.jsonl", "pc_sampling.json")
+SYMBOLIZED = (
+    "kernels.pb.gz",
+    "kernels.otlp",
+    "stacks.folded",
+    "stalls.csv",
+    "records.jsonl",
+    "pc_sampling.json",
+    "kernels.otlp.json",
+)
 
 
 @pytest.mark.parametrize("name", MANY_RECORDS)

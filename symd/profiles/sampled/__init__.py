@@ -13,6 +13,7 @@ READERS: dict[str, ReadSamples] = {
     "cupti": cupti.read,
     "folded": folded.read,
     "otlp": otlp.read,
+    "otlp-json": otlp.read_json,
     "pprof": pprof.read,
     "rocprofv3-json": rocprofv3.read,
     "unitrace": unitrace.read,

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from symd.errors import Malformed
 from symd.model.answers import Frame
+from symd.profiles.otlp_json import binary_documents
 from symd.profiles.protobuf_wire import FIXED64, LENGTH, VARINT, Field, each_field, fields, fixed, packed, signed
 from symd.profiles.sampled.places import place_in_file
-from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType
+from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType, joined
 from symd.profiles.spending import Spending
 
 WHERE = "the OTLP profile"
@@ -28,6 +29,11 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
     """The samples of every profile in the message; those of another type of value get columns of their own. Raises Malformed
     and LimitExceeded."""
     return _Reader(data, spending).profile()
+
+
+def read_json(data: bytes, spending: Spending) -> SampledProfile:
+    """The samples of OTLP as JSON; of several documents all."""
+    return joined([read(one, spending) for one in binary_documents(data, spending)])
 
 
 @dataclass(slots=True)
