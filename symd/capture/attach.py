@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
-import stat
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import cast
 
 from symd import elf
 from symd.capture import rocm_list
 from symd.capture.caches import compiler_caches
-from symd.capture.file_part import is_device_code
 from symd.capture.folder import FolderModule, FolderWatch, LeftOut
+from symd.capture.mapped_file import device_code
 from symd.capture.memory_search import InMemory, MemorySearch
 from symd.capture.process import Mapping, Process
 from symd.config import Limits
-from symd.containers import host_elf
 from symd.elf.constants import EM_AMDGPU, EM_CUDA
-from symd.errors import LimitExceeded, SymdError, Unsupported
+from symd.errors import SymdError, Unsupported
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import CaptureApi, CapturedProcess, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 from symd.model.code import Vendor
@@ -125,20 +120,10 @@ class Attachment:
         self.notes.append(f"files: {found} of {len(files)} mapped files carry device code")
 
     def _file(self, mapping: Mapping) -> bytes | None:
-        """The file's bytes where it carries device code. Raises OSError, LimitExceeded."""
+        """The file's bytes where it carries device code. Raises OSError, LimitExceeded, InvalidInput."""
         descriptor = self._process.open_file(mapping)
         try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or not status.st_size:
-                return None
-            with closing(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)) as mapped:
-                if not _carries_device_code(cast("bytes", mapped)):
-                    return None
-                if status.st_size > self._limits.folder_bytes:
-                    hint = "give the file itself to symd, or raise it with --limit folder_bytes=NUMBER"
-                    message = f"it carries device code and is larger than {self._limits.folder_bytes:,} bytes"
-                    raise LimitExceeded(message, hint=hint, metadata={"limit": "folder_bytes"})
-                return mapped[:]
+            return device_code(descriptor, self._limits)
         finally:
             os.close(descriptor)
 
@@ -218,11 +203,6 @@ def _addresses(module: InMemory) -> dict[str, DeviceAddress]:
         for kernel in code.kernels
         if kernel.section_index < len(code.sections) and code.sections[kernel.section_index].address
     }
-
-
-def _carries_device_code(data: bytes) -> bool:
-    """Whether a mapped file is a module or holds some."""
-    return is_device_code(data) or (host_elf.claims(data) and host_elf.has_device_sections(data))
 
 
 def _started(process: Process) -> float:

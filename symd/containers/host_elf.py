@@ -5,7 +5,7 @@ sections that CUDA's and Clang's bundling tools write, and ``amd.kpack_reference
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -91,14 +91,8 @@ def _hint(image: elf.Elf) -> str:
     return "" if image.sections else "its section table was cut off, and device code is found by section"
 
 
-def has_device_sections(data: bytes) -> bool:
-    """Whether a host's image has a section of device code, by names alone; kernel packs count too. False for a damaged one."""
-    try:
-        image = elf.parse_header(data)
-        headers = elf.section_headers(data, image)
-        names = elf.section_names(data, image, headers)
-    except SymdError:
-        return False
+def carries_device_code(names: Iterable[str]) -> bool:
+    """Whether a host's image with sections of these names has one of device code; kernel packs count too."""
     return any(name in _WHOLE or name in _HIP_BUNDLES or _is_bundled(name) for name in names)
 
 

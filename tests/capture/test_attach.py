@@ -15,7 +15,7 @@ from typing import cast
 
 import pytest
 
-from symd.capture import memory_search
+from symd.capture import mapped_file, memory_search
 from symd.capture import process as process_room
 from symd.capture.attach import AttachEvent, Attachment
 from symd.capture.image_extent import extent, may_begin
@@ -24,7 +24,7 @@ from symd.capture.process import Mapping, Process
 from symd.capture.records import parse_record
 from symd.config import Limits
 from symd.containers.intel import igc_debug
-from symd.errors import FailedPrecondition, InvalidInput
+from symd.errors import FailedPrecondition, InvalidInput, LimitExceeded
 from symd.model.captures import CaptureApi, CaptureWay, ModuleFound, ModuleLoaded
 from tests.builders.elf import build_elf
 from tests.capture import records_made
@@ -219,6 +219,80 @@ def test_a_mapped_file_that_is_gone_is_taken_or_named(tmp_path: Path) -> None:
         events, attachment = attached(process)
     taken = [event for event in events if event.data == ZEBIN.read_bytes()]
     assert taken or [left for left in attachment.left_out if left.path == str(gone)]
+
+
+CUTTING = """
+    import os, sys
+    from pathlib import Path
+    from symd import containers
+    from symd.capture.attach import Attachment
+    from symd.capture.process import Process
+    from symd.config import Limits
+    target, begins = Path(sys.argv[2]), Path(sys.argv[2]).read_bytes()[:64]
+    known = containers.identify
+    def cutting(data):
+        if data[:64] == begins:
+            os.truncate(target, 4096)
+        return known(data)
+    containers.identify = cutting
+    with Process(int(sys.argv[1])) as process:
+        attachment = Attachment(process, Limits(attach_bytes=0))
+        list(attachment.events())
+    print([str(each.error) for each in attachment.left_out if each.path == str(target)])
+"""
+
+
+def test_a_mapped_file_that_is_cut_off_while_it_is_read_is_named(tmp_path: Path) -> None:
+    """Its bytes are touched after it became shorter: of a mapping that would be the end of symd, so that it is another process here."""
+    target = tmp_path / "cut.zebin"
+    target.write_bytes(ZEBIN.read_bytes())
+    program = """
+        import mmap, sys
+        file = open(sys.argv[1], "rb")
+        kept = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    """
+    with running(program, target, home=tmp_path) as process:
+        command = [sys.executable, "-c", textwrap.dedent(CUTTING), str(process.pid), str(target)]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "['it was cut off to 4,096 bytes while it was read']\n"
+
+
+def elf_program(path: Path, section: str, content: bytes) -> Path:
+    """A host's shared library with a section of that name."""
+    subprocess.run(["gcc", "-shared", "-o", str(path), "-x", "c", "/dev/null"], check=True)
+    part = path.with_suffix(".part")
+    part.write_bytes(content)
+    subprocess.run(["objcopy", f"--add-section={section}={part}", str(path)], check=True)
+    return path
+
+
+def test_of_a_host_program_its_tables_say_whether_it_carries_device_code(tmp_path: Path) -> None:
+    with_code = elf_program(tmp_path / "with.so", ".hip_fatbin", b"x" * 5000)
+    without = elf_program(tmp_path / "without.so", ".hip_fatbins", b"x" * 5000)
+    found = {}
+    for path in (with_code, without, ZEBIN, Path(__file__)):
+        with path.open("rb") as file:
+            found[path] = mapped_file.device_code(file.fileno(), Limits())
+    assert found == {
+        with_code: with_code.read_bytes(), without: None, ZEBIN: ZEBIN.read_bytes(), Path(__file__): None,
+    }  # fmt: skip
+    with with_code.open("rb") as file, pytest.raises(LimitExceeded, match="is larger than 4,096 bytes"):
+        mapped_file.device_code(file.fileno(), Limits(folder_bytes=4096))
+    with without.open("rb") as file:
+        assert mapped_file.device_code(file.fileno(), Limits(folder_bytes=4096)) is None
+
+
+@pytest.mark.parametrize("field", [(40, 8, (1 << 64) - 64), (40, 8, 1 << 40), (58, 2, 0xFFFF), (62, 2, 0xFFFF)])
+def test_damaged_tables_of_a_mapped_program_say_nothing(tmp_path: Path, field: tuple[int, int, int]) -> None:
+    """Its section table's place, entry size and number of the names' section (e_shoff, e_shentsize, e_shstrndx)."""
+    at, size, value = field
+    damaged = elf_program(tmp_path / "damaged.so", ".hip_fatbin", b"x" * 5000)
+    data = bytearray(damaged.read_bytes())
+    data[at : at + size] = value.to_bytes(size, "little")
+    damaged.write_bytes(data)
+    with damaged.open("rb") as file:
+        assert mapped_file.device_code(file.fileno(), Limits()) is None
 
 
 def test_caches_are_taken_from_when_the_process_was_started(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""A file that a running process has mapped: whether it carries device code, and its bytes.
+
+It is read, and not mapped here too: the process may cut it off at any time, and whoever touches a mapping behind the end of its file is
+killed (SIGBUS)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from typing import Final
+
+from symd import elf
+from symd.capture.file_part import is_device_code
+from symd.config import Limits
+from symd.containers import host_elf
+from symd.elf.constants import ET_DYN, ET_EXEC, SHN_XINDEX
+from symd.errors import InvalidInput, LimitExceeded, SymdError
+
+Read = Callable[[int, int], bytes]
+"""Offset and size to bytes, fewer where the file ends."""
+_HEAD_BYTES: Final = 4096
+_PIECE: Final = 1 << 24
+_MOST_TABLE_BYTES: Final = 16 << 20
+"""Of section headers, and of their names: more than linkers write."""
+
+
+def device_code(descriptor: int, limits: Limits) -> bytes | None:
+    """The file's bytes where it is a module or holds some; None for anything else, of which the beginning and the names of sections are
+    read. Raises OSError, LimitExceeded for a large one, InvalidInput where it was cut off meanwhile."""
+
+    def read(offset: int, size: int) -> bytes:
+        parts = []
+        while size > 0 and (part := os.pread(descriptor, min(size, _PIECE), offset)):
+            parts.append(part)
+            offset, size = offset + len(part), size - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    status = os.fstat(descriptor)
+    head = read(0, _HEAD_BYTES) if stat.S_ISREG(status.st_mode) else b""
+    kind = elf.kind(head)
+    if kind is not None and kind.type in (ET_EXEC, ET_DYN) and kind.machine in host_elf.MACHINES:
+        if not host_elf.carries_device_code(_section_names(read, head)):
+            return None
+        return _whole(read, status.st_size, limits)
+    if kind is None or kind.machine not in host_elf.MACHINES or status.st_size > limits.folder_bytes:
+        return _whole(read, status.st_size, limits) if head and is_device_code(head) else None
+    data = _whole(read, status.st_size, limits)  # a relocatable object or a core file tells only with all of it
+    return data if is_device_code(data) or host_elf.carries_device_code(_section_names(read, head)) else None
+
+
+def _whole(read: Read, size: int, limits: Limits) -> bytes:
+    if size > limits.folder_bytes:
+        hint = "give the file itself to symd, or raise it with --limit folder_bytes=NUMBER"
+        message = f"it carries device code and is larger than {limits.folder_bytes:,} bytes"
+        raise LimitExceeded(message, hint=hint, metadata={"limit": "folder_bytes"})
+    data = read(0, size)
+    if len(data) < size:
+        raise InvalidInput(f"it was cut off to {len(data):,} bytes while it was read")
+    return data
+
+
+def _section_names(read: Read, head: bytes) -> list[str]:
+    """The names of an ELF image's sections, by its section table and the names' alone; none where these are damaged."""
+    try:
+        header = elf.parse_header(head)
+        if not header.shoff:
+            return []
+        table = read(header.shoff, min(header.shnum * header.shentsize or _MOST_TABLE_BYTES, _MOST_TABLE_BYTES))
+        headers = elf.section_headers(head + table, header._replace(shoff=len(head)))
+        number = headers[0].link if headers and header.shstrndx == SHN_XINDEX else header.shstrndx
+        if not 0 < number < len(headers):
+            return []
+        names = read(headers[number].offset, min(headers[number].size, _MOST_TABLE_BYTES))
+        headers[number] = headers[number]._replace(offset=0, size=len(names))
+        return elf.section_names(names, header, headers)
+    except (SymdError, OverflowError):  # an offset that no file has
+        return []
