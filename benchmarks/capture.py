@@ -1,86 +1,154 @@
-"""What `symd run` costs a program that builds many modules with the real drivers of this machine, simulated: processor time of all of it, symd's
-own process, its start and its end included, over that of the same program alone, in turns."""
+"""What `symd run` costs a program that builds many modules with the real drivers, simulated: elapsed time of the whole command, symd's own start
+and end included, over that of the same program alone, in turns; and the program's memory.
+
+`python -m benchmarks.capture [--modules N] [--rounds N]` measures these rows alone. The newer generation of drivers is measured where
+`make live-new` has set it up, or where SYMD_LIVE_NEW_ROOT says that it is."""
 
 from __future__ import annotations
 
+import argparse
 import os
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from benchmarks import report
 from benchmarks.grpc_path import Row
-from symd.drivers.simulate import environment
+from symd.drivers.apis import APIS
+from symd.drivers.simulate import environment, launcher
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "tests" / "live" / "programs"
 SPIRV = ROOT / "samples" / "kernels" / "bin" / "vadd" / "opt.spv"
+NEWER = Path(os.environ.get("SYMD_LIVE_NEW_ROOT") or ROOT / ".cache" / "live-new")
 PRODUCT = "dg2"
-LOADERS = {"opencl_host": "libOpenCL.so.1", "level_zero_host": "libze_loader.so.1"}
+ROUNDS = 3
+"""At most: a round of the older generation's OpenCL takes minutes."""
+DONE = 7
+"""The exit status of a program of ours that built what it was told to."""
+EMPTY = "/bin/true"
+
+
+class Way(NamedTuple):
+    """A way into a program, with the program that is reached so."""
+
+    name: str
+    api: str
+    program: str
+    loader: str
+    files: tuple[str, ...] = ()
+
+
 WAYS = (
-    ("opencl-layer", "opencl_host", lambda modules: ["plain", str(modules)]),
-    ("preload", "level_zero_host", lambda modules: ["plain", str(modules), str(SPIRV)]),
-    ("wrapper-driver", "level_zero_host", lambda modules: ["plain", str(modules), str(SPIRV)]),
+    Way("opencl-layer", "opencl", "opencl_host", "libOpenCL.so.1"),
+    Way("preload", "level-zero", "level_zero_host", "libze_loader.so.1", (str(SPIRV),)),
+    Way("wrapper-driver", "level-zero", "level_zero_host", "libze_loader.so.1", (str(SPIRV),)),
 )
 
 
+class Run(NamedTuple):
+    """A command that has ended: seconds on the clock and of processors, and the most memory of any process of it in KiB. That is the
+    program's: symd's own process has less than a driver takes."""
+
+    elapsed: float
+    processor: float
+    memory: int
+
+
+class Turn(NamedTuple):
+    """The same program alone and captured, one right after the other."""
+
+    alone: Run
+    captured: Run
+
+
 def rows(modules: int, rounds: int) -> Iterator[Row]:
-    """One row for each way; none where a compiler, headers or a driver are missing."""
+    """One row for each way and generation; none where a compiler, headers or a driver are missing."""
+    generations = {"older drivers": None} | ({"newer drivers": str(NEWER)} if (NEWER / "versions.txt").exists() else {})
     with tempfile.TemporaryDirectory() as folder:
-        for way, name, arguments in WAYS:
-            program = built(Path(folder), name)
-            if program is None:
-                continue
-            bare = [str(program), *arguments(modules)]
-            out = str(Path(folder) / "out")
-            ours = [sys.executable, "-m", "symd", "run", "--quiet", "--way", way, "--out", out, "--", *bare]
-            if seconds(bare) is None:
-                continue
-            yield row(way, modules, turns(bare, ours, rounds), kibibytes(ours) - kibibytes(bare))
+        for generation, root in generations.items():
+            for way in WAYS:
+                program = built(Path(folder), way)
+                if program is None:
+                    continue
+                alone = [*launcher(APIS[way.api], root), str(program), "plain", str(modules), *way.files]
+                captured = [*symd_run(way, Path(folder)), *alone]
+                if run([*alone[: -1 - len(way.files)], "1", *way.files], root) is None or run(captured, root) is None:
+                    continue
+                started = [ended for _ in range(5) if (ended := run([*symd_run(way, Path(folder)), EMPTY], root, 0))]
+                yield row(
+                    f"{way.name}, {generation}", modules, turns(alone, captured, root, min(rounds, ROUNDS)), started
+                )
 
 
-def built(folder: Path, name: str) -> Path | None:
-    program = folder / name
-    words = ["cc", "-O1", "-pthread", "-o", str(program), str(PROGRAMS / f"{name}.c"), f"-l:{LOADERS[name]}"]
+def built(folder: Path, way: Way) -> Path | None:
+    program = folder / way.program
+    words = ["cc", "-O1", "-pthread", "-o", str(program), str(PROGRAMS / f"{way.program}.c"), f"-l:{way.loader}"]
     if shutil.which("cc") is None:
         return None
     return program if subprocess.run(words, check=False, capture_output=True).returncode == 0 else None
 
 
-def seconds(command: Sequence[str]) -> float | None:
-    """Processor time that it takes, with what it starts; None where there is no driver."""
-    variables = environment(os.environ, PRODUCT, None) | {"PYTHONPATH": str(ROOT)}
-    begun = processor_seconds()
-    ended = subprocess.run(command, check=False, capture_output=True, cwd=ROOT, env=variables)
-    return processor_seconds() - begun if ended.returncode == 7 else None
+def symd_run(way: Way, folder: Path) -> list[str]:
+    out = str(folder / "out")
+    return [sys.executable, "-m", "symd", "run", "--quiet", "--way", way.name, "--out", out, "--"]
 
 
-def processor_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def run(command: Sequence[str], root: str | None, status: int = DONE) -> Run | None:
+    """None where it ended otherwise."""
+    variables = environment(os.environ, PRODUCT, root) | {"PYTHONPATH": str(ROOT)}
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
+        begun = time.perf_counter()
+        process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere, cwd=ROOT, env=variables)
+        _, ended, used = os.wait4(process.pid, 0)
+        elapsed = time.perf_counter() - begun
+    process.returncode = os.waitstatus_to_exitcode(ended)
+    if process.returncode != status:
+        return None
+    return Run(elapsed, used.ru_utime + used.ru_stime, used.ru_maxrss)
 
 
-def turns(bare: Sequence[str], ours: Sequence[str], rounds: int) -> list[tuple[float, float]]:
-    pairs = ((seconds(bare), seconds(ours)) for _ in range(rounds))
-    return [(alone, captured) for alone, captured in pairs if alone is not None and captured is not None]
+def turns(alone: Sequence[str], captured: Sequence[str], root: str | None, rounds: int) -> list[Turn]:
+    """One after the other, and the other first in every second round."""
+    found = []
+    for number in range(rounds):
+        if number % 2:
+            second, first = run(captured, root), run(alone, root)
+        else:
+            first, second = run(alone, root), run(captured, root)
+        if first is not None and second is not None:
+            found.append(Turn(first, second))
+    return found
 
 
-def kibibytes(command: Sequence[str]) -> int:
-    """The most memory of any process of it that the program itself is, by what time(1) says of its children."""
-    script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:]); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    variables = environment(os.environ, PRODUCT, None) | {"PYTHONPATH": str(ROOT)}
-    said = subprocess.run(
-        [sys.executable, "-c", script, *command], check=True, capture_output=True, text=True, cwd=ROOT, env=variables
+def row(what: str, modules: int, measured: Sequence[Turn], started: Sequence[Run]) -> Row:
+    ratio = statistics.median(captured.elapsed / alone.elapsed for alone, captured in measured)
+    processor = statistics.median(captured.processor / alone.processor for alone, captured in measured)
+    memory = statistics.median((captured.memory - alone.memory) / 1024 for alone, captured in measured)
+    alone, captured = (statistics.median(each.elapsed for each in side) for side in zip(*measured, strict=True))
+    own = statistics.median(each.elapsed for each in started)
+    detail = (
+        f"{captured:.2f} s, {alone:.2f} s alone; symd's start and end in it {own:.2f} s; processor time {processor:.2f} times; "
+        f"the program's memory {memory:+.1f} MiB"
     )
-    return int(said.stdout.split()[-1])
+    return Row(f"a program of {modules} modules under `symd run`, {what}", ratio, 1.05, 1.02, False, detail)
 
 
-def row(way: str, modules: int, pairs: Sequence[tuple[float, float]], more: int) -> Row:
-    ratio = statistics.median(captured / alone for alone, captured in pairs)
-    alone, captured = (statistics.median(each) for each in zip(*pairs, strict=True))
-    detail = f"{captured:.2f} s of a processor, {alone:.2f} s alone; {more / 1024:+.1f} MiB in the largest process"
-    return Row(f"a program of {modules} modules under `symd run`, {way}", ratio, 1.05, 1.02, False, detail)
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--modules", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    chosen = parser.parse_args(arguments)
+    for each in rows(chosen.modules, chosen.rounds):
+        print(report.line(each), f"(load {os.getloadavg()[0]:.1f})", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

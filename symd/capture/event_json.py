@@ -64,13 +64,13 @@ _VALUES: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
 """How the values of fields are made of JSON."""
 
 
-def event_line(event: CaptureEvent) -> str:
-    """One line without its end. The bytes of a module are named by ``sha256`` and ``size``."""
+def event_line(event: CaptureEvent, digest: str = "") -> str:
+    """One line without its end. The bytes of a module are named by ``sha256`` and ``size``; ``digest`` is the first where it is known."""
     written: dict[str, Any] = {"event": _NAMES[type(event)]}
     for each in fields(event):
         value = getattr(event, each.name)
         if each.name == "data":
-            written |= {"sha256": hashlib.sha256(value).hexdigest(), "size": len(value)}
+            written |= {"sha256": digest or hashlib.sha256(value).hexdigest(), "size": len(value)}
         else:
             written[each.name] = _plain(value)
     return json.dumps(written, ensure_ascii=True, separators=(", ", ": "))

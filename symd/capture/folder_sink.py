@@ -78,9 +78,8 @@ class FolderSink:
         """Write the module's bytes, then the event's line."""
         try:
             data: bytes | None = getattr(event, "data", None)
-            if data is not None:
-                self._keep(data)
-            line = (event_line(event) + "\n").encode()
+            digest = "" if data is None else self._keep(data)
+            line = (event_line(event, digest) + "\n").encode()
             self._reopen()
             with self._locked():
                 written = os.write(self._events, line)
@@ -98,10 +97,12 @@ class FolderSink:
         finally:
             fcntl.flock(self._events, fcntl.LOCK_UN)
 
-    def _keep(self, data: bytes) -> None:
-        path = self.folder / MODULES / hashlib.sha256(data).hexdigest()
+    def _keep(self, data: bytes) -> str:
+        """The module's digest, after its file is there."""
+        digest = hashlib.sha256(data).hexdigest()
+        path = self.folder / MODULES / digest
         if path.exists():
-            return
+            return digest
         partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
             with partial.open("xb") as stream:  # a new file, never where a link leads
@@ -110,6 +111,7 @@ class FolderSink:
         except OSError:
             partial.unlink(missing_ok=True)
             raise
+        return digest
 
 
 def events_of(

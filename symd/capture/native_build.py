@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from symd.child.process import ProcessLimits
-from symd.child.tool import run_tool, tool_error
 from symd.config import Limits, native_cache
 from symd.errors import StoreUnavailable, ToolMissing
 
@@ -115,6 +113,9 @@ def _compiler() -> str:
 
 
 def _compile(command: Sequence[str], limits: Limits) -> None:
+    from symd.child.process import ProcessLimits  # noqa: PLC0415 - mostly a library is there already, and a program waits
+    from symd.child.tool import run_tool, tool_error  # noqa: PLC0415
+
     ended = run_tool(command, ProcessLimits(limits.compile_seconds, limits.compile_memory, _ANSWER_BYTES), hint=_HINT)
     if ended.ending.status != 0 or ended.ending.signal:
         raise tool_error(Path(command[0]).name, ended, _HINT)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
 import re
 import struct
 import sys
@@ -107,7 +106,7 @@ class Process:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._folder = f"/proc/{pid}"
-        self.identity = CapturedProcess(platform.node(), pid, self._start_time(), self._command(), boot_id())
+        self.identity = CapturedProcess(os.uname().nodename, pid, self._start_time(), self._command(), boot_id())
         self._memory: int | None = None
 
     def __enter__(self) -> Self:

@@ -25,20 +25,20 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from symd.capture.file_part import is_device_code, read_part
 from symd.capture.process import image_number
 from symd.capture.record_events import RecordEvents
 from symd.capture.records import Record, RecordKind, parse_record, time_of
 from symd.capture.run_folder import RunFolder, listen, written_at
 from symd.capture.sink import Sink
 from symd.config import Limits
-from symd.containers import uri
 from symd.errors import LimitExceeded, Malformed, SymdError
 from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 
 _MESSAGE_BYTES: Final = 1 << 16
 _LOOK_SECONDS: Final = 1.0
 """How often the folder for records that could not be sent is looked at while nothing comes."""
+_GATHER_SECONDS: Final = 0.002
+"""What comes right behind another is taken with it: each wakening takes a processor that the program may want."""
 _CREDENTIALS: Final = struct.Struct("3i")
 """Process, user and group of a peer (unix(7), SO_PEERCRED)."""
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
@@ -108,7 +108,7 @@ class Receiver:
         no room for the socket."""
         self.counts = CaptureCounts()
         self._folder, self._sink, self._limits = folder, sink, limits
-        self._events = RecordEvents(limits)
+        self._events = RecordEvents()
         self._events.resume(before)
         self._selector = selectors.DefaultSelector()
         self._ends: dict[int, int] = {}
@@ -149,6 +149,8 @@ class Receiver:
             while wanted:
                 ready = self._selector.select(_LOOK_SECONDS)
                 wanted = not any(key.fileobj == self._wake for key, _ in ready)
+                if ready and wanted:
+                    time.sleep(_GATHER_SECONDS)
                 if self._take_all():
                     self._tell_ends(key.data for key, _ in ready if isinstance(key.data, int))
             self._take_last()
@@ -342,6 +344,9 @@ class Receiver:
 
     def _part_of_file(self, source: str) -> bytes:
         """Device code that a program brought along in a file. Raises what parsing the URI and reading raise, Malformed for other bytes."""
+        from symd.capture.file_part import is_device_code, read_part  # noqa: PLC0415 - slow to import, and most programs bring none along
+        from symd.containers import uri  # noqa: PLC0415
+
         data = read_part(uri.parse(source), self._limits)
         if not is_device_code(data):
             raise Malformed("what it names is no device code", where="captured record")

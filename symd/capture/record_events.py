@@ -6,11 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from symd import elf
-from symd.budget import Budget
 from symd.capture.process import boot_id
 from symd.capture.records import Record, RecordKind
-from symd.config import Limits
 from symd.errors import SymdError
 from symd.model.addresses import DeviceAddress
 from symd.model.captures import (
@@ -25,6 +22,7 @@ from symd.model.captures import (
     ProcessEnded,
 )
 
+_ELF = b"\x7fELF"
 _TEXT = ".text."
 """How the names of sections of an Intel kernel's code begin; the kernel's name follows."""
 _ADDRESS_BITS = 48
@@ -44,8 +42,7 @@ class _Image:
 class RecordEvents:
     """Makes events of records, in the order in which these come."""
 
-    def __init__(self, limits: Limits, host: str = "") -> None:
-        self._limits = limits
+    def __init__(self, host: str = "") -> None:
         self._host = host or os.uname().nodename
         self._boot = "" if host else boot_id()
         self._images: dict[int, _Image] = {}
@@ -106,7 +103,7 @@ class RecordEvents:
         return self._images[process]
 
     def _loaded(self, record: Record, process: CapturedProcess) -> ModuleLoaded:
-        form, data, addresses = chosen(record.data, self._limits)
+        form, data, addresses = chosen(record.data)
         said = {name: DeviceAddress(canonical(address)) for name, address in record.kernels if address}
         return ModuleLoaded(
             process=process,
@@ -135,7 +132,7 @@ def canonical(address: int) -> int:
     return low | ((1 << 64) - (1 << _ADDRESS_BITS)) if low >> (_ADDRESS_BITS - 1) else low
 
 
-def chosen(data: Mapping[ModuleForm, bytes], limits: Limits) -> tuple[ModuleForm, bytes, Mapping[str, DeviceAddress]]:
+def chosen(data: Mapping[ModuleForm, bytes]) -> tuple[ModuleForm, bytes, Mapping[str, DeviceAddress]]:
     """The form to keep, its bytes, and the kernels' addresses where the bytes say them.
 
     Debug data that is an ELF image has the load addresses in it, so that it is another file each time. The native binary is the same
@@ -144,23 +141,27 @@ def chosen(data: Mapping[ModuleForm, bytes], limits: Limits) -> tuple[ModuleForm
     debug, native = data.get(ModuleForm.DEBUG_DATA), data.get(ModuleForm.NATIVE_BINARY, b"")
     if not debug:
         return ModuleForm.NATIVE_BINARY, native, {}
-    sections = _sections(debug, limits)
+    sections = _sections(debug)
     addresses = {
         name.removeprefix(_TEXT): DeviceAddress(address)
         for name, address in sections.items()
         if name.startswith(_TEXT) and address
     }
-    if native and (".debug_info" in sections) == (".debug_info" in _sections(native, limits)):
+    if native and (".debug_info" in sections) == (".debug_info" in _sections(native)):
         return ModuleForm.NATIVE_BINARY, native, addresses
     return ModuleForm.DEBUG_DATA, debug, addresses
 
 
-def _sections(data: bytes, limits: Limits) -> dict[str, int]:
+def _sections(data: bytes) -> dict[str, int]:
     """The addresses of an ELF image's sections by name; none where it is no ELF image, or a damaged one."""
-    if not data.startswith(elf.MAGIC):
+    if not data.startswith(_ELF):
         return {}
+    from symd import elf  # noqa: PLC0415 - slow to import: the program is started meanwhile
+
     try:
-        image = elf.parse(data, Budget(limits))
+        header = elf.parse_header(data)
+        headers = elf.section_headers(data, header)
+        names = elf.section_names(data, header, headers)
     except SymdError:
         return {}
-    return {section.name: section.address for section in image.sections}
+    return {name: each.address for name, each in zip(names, headers, strict=True)}

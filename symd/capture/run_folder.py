@@ -63,7 +63,9 @@ class RunFolder:
 
     def spooled(self) -> list[Path]:
         """Whole records, the oldest first."""
-        paths = (self.spool / name for name in _names(self.spool) if name.endswith(_RECORD))
+        spool = f"{self.inner}/spool"  # text: this is asked again and again, while a program waits for a processor
+        names = [name for name in _names(spool) if name.endswith(_RECORD)]
+        paths = (Path(spool, name) for name in names)
         return sorted(filter(_may_be_record, paths), key=lambda path: (written_at(path), path.name))
 
     def note(self, out: Path, process: int) -> None:
@@ -189,7 +191,7 @@ def _locked(folder: Path) -> int:
     return descriptor
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: Path | str) -> list[str]:
     try:
         return os.listdir(folder)  # noqa: PTH208 - names, of a folder that may be gone
     except OSError:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from symd.capture.dump_folder import dump_environment
 from symd.capture.native_build import (
     CUDA_PRELOAD,
     HIP_PRELOAD,
@@ -129,6 +128,8 @@ def environment_for(
         for name in (LEVEL_ZERO_PRELOAD, *_runtime_preloads(base)):
             _append(result, "LD_PRELOAD", _placed(library(name, limits), folder), ":")
     if CaptureWay.FOLDER in ways:
+        from symd.capture.dump_folder import dump_environment  # noqa: PLC0415 - slow to import, and seldom needed
+
         result |= dump_environment(folder.dumps)
     if CaptureWay.LISTENER in ways:
         result["PYTHONPATH"] = os.pathsep.join(filter(None, (_placed_injected(folder), base.get("PYTHONPATH"))))

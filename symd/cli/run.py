@@ -6,26 +6,26 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from symd.capture.dump_folder import DumpFolder
 from symd.capture.folder_sink import SOURCES, FolderSink
 from symd.capture.forward import ForwardingSink, Sent
 from symd.capture.receiver import CaptureCounts, Receiver
-from symd.capture.recovery import recover
 from symd.capture.run_folder import RunFolder, make_run_folder
-from symd.capture.sink import OneAtATime
+from symd.capture.sink import OneAtATime, Sink
 from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
 from symd.child.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.cli.captures_destination import Destination, destination, send_waiting
 from symd.cli.options import example, limit_option
 from symd.cli.output import printable
 from symd.config import Limits
-from symd.drivers.simulate import simulation
 from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
+
+if TYPE_CHECKING:
+    from symd.capture.dump_folder import DumpFolder
 
 NOT_EXECUTABLE = 126
 """Exit code: the program is there and cannot be run, as env(1) has it."""
@@ -103,7 +103,7 @@ def command(
     PROGRAM has symd's standard streams, terminal and signals, and symd ends as it ends: with its exit code, or of its signal. A
     line on stderr says at the end what was captured, and where it is.
     """
-    simulated = simulation(simulate) if simulate else {}
+    simulated = _simulated(simulate) if simulate else {}
     chosen = destination(program[0], out, server)
     run = make_run_folder()
     sent: Sent | None = None
@@ -117,7 +117,7 @@ def command(
     finally:
         run.end()
         gone = chosen.tidy(sent)
-        recover(limits)
+        _recover(limits)
     if sent is not None and not sent.left:
         send_waiting(chosen.address)
     if not quiet or not counts.went_well or (sent is not None and (sent.left or sent.refused)):
@@ -162,7 +162,7 @@ def _captured(
         forwarding = ForwardingSink(folder)
         sink = OneAtATime(forwarding)
         receiver = Receiver(run, sink, limits)
-        dumps = DumpFolder(run.dumps, sink, limits) if run.dumps.exists() else None
+        dumps = _dumps(run, sink, limits) if run.dumps.exists() else None
         try:
             running = _started(program, environment, mask)
             receiver.start()
@@ -180,6 +180,27 @@ def _captured(
                 counts.dumped, counts.dumps_left_out = dumps.modules, dumps.left_out
             sent = forwarding.forwarder.finish() if forwarding.forwarder else None
     return ending, counts, sent
+
+
+# What follows imports where it is used: the program waits for what is imported before it is started.
+
+
+def _simulated(product: str) -> dict[str, str]:
+    from symd.drivers.simulate import simulation  # noqa: PLC0415 - see above
+
+    return simulation(product)
+
+
+def _dumps(run: RunFolder, sink: Sink, limits: Limits) -> DumpFolder:
+    from symd.capture.dump_folder import DumpFolder  # noqa: PLC0415 - see above
+
+    return DumpFolder(run.dumps, sink, limits)
+
+
+def _recover(limits: Limits) -> None:
+    from symd.capture.recovery import recover  # noqa: PLC0415 - see above
+
+    recover(limits)
 
 
 @contextlib.contextmanager

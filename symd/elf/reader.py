@@ -10,10 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from operator import getitem
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, NamedTuple
 
 from symd.budget import Budget
 from symd.elf.compression import decompressed
@@ -41,6 +38,10 @@ from symd.elf.strings import bulk_strings_at, strings_at
 from symd.elf.symbols import Symbol, symbol_columns
 from symd.errors import Malformed, Unsupported
 from symd.model.code import Section
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 SECTION_HEADER_64 = struct.Struct("<IIQQQQIIQQ")
 SECTION_HEADER_32 = struct.Struct("<IIIIIIIIII")

@@ -5,11 +5,13 @@ Source: System V ABI, chapter 4, "String Table"."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from symd.errors import Malformed
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def string_at(table: bytes, offset: int) -> str:
@@ -33,6 +35,8 @@ def strings_at(table: bytes, offsets: Sequence[int], where: str) -> list[str]:
 
 def bulk_strings_at(table: bytes, offsets: NDArray[np.uint32], where: str) -> list[str]:
     """As ``strings_at``, for so many offsets that it pays to find the ends of all strings at once."""
+    import numpy as np  # noqa: PLC0415 - slow to import, and who asks for sections alone needs none of it
+
     starts, which = np.unique(offsets, return_inverse=True)
     starts = np.minimum(starts.astype(np.int64), len(table))
     ends = np.append(np.flatnonzero(np.frombuffer(table, np.uint8) == 0), len(table))

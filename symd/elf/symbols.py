@@ -5,21 +5,15 @@ Source: System V ABI, chapter 4, "Symbol Table" (Elf32_Sym, Elf64_Sym)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, NamedTuple
 
 from symd.elf.strings import bulk_strings_at
 from symd.errors import Malformed
 from symd.model.code import Section
 
-SYMBOL_64 = np.dtype(
-    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
-)
-SYMBOL_32 = np.dtype(
-    [("name", "<u4"), ("value", "<u4"), ("size", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2")]
-)
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Symbol(NamedTuple):
@@ -37,6 +31,10 @@ class Symbol(NamedTuple):
 def symbol_columns(table: Section, bits: int = 64) -> NDArray[np.void]:
     """The entries of a symbol table section, the null entry included, as a structured array with the fields name (offset in
     the string table), info, other, section, value, size. Raises Malformed."""
+    import numpy as np  # noqa: PLC0415 - slow to import, and who asks for sections alone needs none of it
+
+    from symd.elf.symbol_layout import SYMBOL_32, SYMBOL_64  # noqa: PLC0415
+
     dtype = SYMBOL_64 if bits == 64 else SYMBOL_32
     if len(table.data) % dtype.itemsize:
         raise Malformed(f"symbol table size is not a multiple of {dtype.itemsize}", where=table.name)

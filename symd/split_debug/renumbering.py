@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.elf.constants import SHN_LORESERVE, SHN_UNDEF, STB_LOCAL
-from symd.elf.symbols import SYMBOL_64
+from symd.elf.symbol_layout import SYMBOL_64
 from symd.elf.writer import OutputSection
 from symd.errors import Malformed
 

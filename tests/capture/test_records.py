@@ -108,11 +108,11 @@ def test_any_bytes_are_a_record_or_an_error_of_symds(tail: bytes, at: int, value
     whole[at % len(whole)] = value
     for data in (bytes(whole), bytes(whole[: at % len(whole)])):
         with contextlib.suppress(SymdError):
-            list(RecordEvents(LIMITS).events(parse_record(data, LIMITS), 1))
+            list(RecordEvents().events(parse_record(data, LIMITS), 1))
 
 
 def events(*records: bytes, process: int = 7) -> list[object]:
-    made = RecordEvents(LIMITS, "here")
+    made = RecordEvents("here")
     return [event for each in records for event in made.events(parse_record(each, LIMITS), process)]
 
 
@@ -154,7 +154,7 @@ def test_addresses_are_as_the_driver_writes_them() -> None:
 
 
 def test_a_record_without_the_programs_number_is_no_other_program() -> None:
-    events = RecordEvents(Limits())
+    events = RecordEvents()
     told = [
         type(event)
         for number, image in enumerate((1, 0, 1, 2))

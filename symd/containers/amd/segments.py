@@ -30,7 +30,7 @@ from symd.elf.constants import (
     SHT_PROGBITS,
     SHT_STRTAB,
 )
-from symd.elf.symbols import SYMBOL_64
+from symd.elf.symbol_layout import SYMBOL_64
 from symd.model.code import Section
 
 _SYMBOL_SIZE = SYMBOL_64.itemsize
