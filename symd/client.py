@@ -18,7 +18,7 @@ from grpc_status import rpc_status
 
 from symd.api import AliasVerbs, ContextVerbs
 from symd.channel import Credentials, connect, default_credentials, unreachable
-from symd.config import MIB, Config
+from symd.config import MIB, default_server
 from symd.errors import AliasNotFound, BadQuery, BuildFailed, DeadlineExceeded, ServerUnavailable, SymdError
 from symd.model.addresses import ByAddress, Query
 from symd.model.answers import Answer, Answers
@@ -142,7 +142,7 @@ MAX_QUERIES_PER_CALL = 100_000
 
 
 class Client:
-    """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default where ``symd serve`` listens by default).
+    """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default $SYMD_SERVER, or where ``symd serve`` listens by default).
 
     It has every verb of ``symd.api.Symbolizer``. ``timeout`` is in seconds, for each call it makes; None waits.
     ``credentials`` is what it shows over TCP and whom it trusts; None: what the environment says ($SYMD_TOKEN, $SYMD_TLS_CA, ...).
@@ -152,7 +152,7 @@ class Client:
     def __init__(
         self, address: str | None = None, *, timeout: float | None = None, credentials: Credentials | None = None
     ) -> None:
-        self.address = address or Config().address
+        self.address = address or default_server()
         self._timeout = timeout
         self._tables = KeptTables()
         self._channel = connect(self.address, default_credentials() if credentials is None else credentials)

@@ -209,6 +209,22 @@ def default_socket() -> Path:
     return (_path(runtime) / "symd" if runtime else _cache()) / "symd.sock"
 
 
+SERVER_VARIABLE = "SYMD_SERVER"
+"""The environment variable that names the daemon to ask."""
+_MACHINE_SOCKET = "/run/symd/symd.sock"
+"""Where the unit of packaging/systemd has the daemon of a machine listen."""
+
+
+def default_server() -> str:
+    """The address of the daemon that is meant where none is named: $SYMD_SERVER; else that of the user's own socket, or of the machine's
+    where only that one is there."""
+    named = os.environ.get(SERVER_VARIABLE, "")
+    if named not in ("", "default", "none"):
+        return named
+    own = default_socket()
+    return f"unix:{_MACHINE_SOCKET if not own.exists() and os.path.exists(_MACHINE_SOCKET) else own}"  # noqa: PTH110 - as above
+
+
 def default_store() -> Path:
     """$SYMD_STORE, or symd's folder below the user's cache."""
     chosen = os.environ.get("SYMD_STORE")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.api import Symbolizer
+from symd.cli.kernel_names import kernel_names
 from symd.cli.module import add_with_debug, joined_with, open_symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import BadQuery, HashMismatch, InvalidInput
@@ -186,11 +187,13 @@ class Module:
     def lines(
         self, path: str | None = None, *, kernel: str | None = None, level: LineLevel | str = LineLevel.SOURCE
     ) -> list[LineTable]:
-        """The decoded line tables, one for each code object that has one; with ``kernel`` only the rows in that kernel."""
+        """The decoded line tables, one for each code object that has one; with ``kernel`` only the rows in that kernel. Raises
+        KernelNotFound."""
         tables = self._symbolizer.lines(self.sha256, path, LineLevel(level))
         if kernel is None:
             return list(tables)
-        return [part for each in tables if len(part := each.of_kernel(kernel))]
+        names = kernel_names(self._symbolizer, self.sha256, kernel, path)
+        return [part for each in tables if len(part := each.of_kernels(names))]
 
     def locate(
         self, where: AnyLine, path: str | None = None, *, every_address: bool = False, rules: Sequence[PathRule] = ()

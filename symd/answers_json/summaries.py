@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
+from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 
 
 def module_json(file: str, module: ModuleSummary) -> dict[str, Any]:
@@ -54,3 +54,16 @@ def kernel_json(kernel: KernelSummary) -> dict[str, Any]:
         "size": kernel.size,
     }
     return {**fields, **{name: value for name, value in kernel.facts.items() if name not in fields}}
+
+
+def record_json(record: ModuleRecord) -> dict[str, Any]:
+    """A line of a daemon's catalogue; ``create_time`` is seconds since the epoch, ``failure`` null where it can be read."""
+    return {
+        "module": f"modules/{record.sha256}",
+        "sha256": record.sha256,
+        "format": record.format or None,
+        "size": record.size,
+        "label": record.label,
+        "create_time": record.create_time,
+        "failure": record.failure or None,
+    }

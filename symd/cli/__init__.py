@@ -19,6 +19,9 @@ from symd.errors import BuildFailed, StoreUnavailable, SymdError
 
 VERBS: tuple[tuple[str, str], ...] = (
     ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),
+    ("status", "Say how a daemon is."),
+    ("modules", "List what a daemon has."),
+    ("rm", "Let a daemon forget modules."),
     ("health", "Ask whether a daemon serves."),
     ("token", "Make a token for those who reach a daemon over TCP."),
     ("grab", "Build a module with a real driver and take its debug data."),
@@ -50,6 +53,8 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("store", "Check, repair, tidy or copy the folder that keeps modules and indexes."),
     ("samples", "Copy modules, sources and clients to try symd with."),
     ("mcp", "Answer an assistant's questions over the Model Context Protocol."),
+    ("completion", "Print what makes a shell complete verbs, options and files."),
+    ("man", "Write the manual pages."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
 """Verb and summary, in the order of the help. The verb's module, of the same name with "_" for "-", has a click command of the
@@ -68,6 +73,19 @@ _WRITE_FAILURES = frozenset((errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBI
 
 class Verbs(click.Group):
     """A group that knows its commands from the table."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches  # noqa: PLC0415 - a mistyped verb
+
+            like = get_close_matches(args[0], [verb for verb, _ in VERBS], 3)
+            if not like:
+                raise
+            raise click.UsageError(f"no verb {args[0]!r}; did you mean {' or '.join(like)}?", ctx) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [verb for verb, _ in VERBS]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from symd.cli.input import module_digest, read_input
+from symd.cli.input import module_beginning, read_input
 from symd.cli.module import open_module
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
@@ -54,7 +54,7 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool, proper
 
 def _module(file: str, server: str | None, limits: Limits) -> bytes:
     """The bytes to check. A daemon is asked for a module it has; files are judged here, well-formed or not."""
-    if server is None or module_digest(file) is None:
+    if server is None or module_beginning(file) is None:
         data = read_input(file, limits)
         _check_kind(data, file)
         return data

@@ -10,13 +10,13 @@ from symd.answers_json.module_events import context_json, load_json
 from symd.api import ContextVerbs
 from symd.cli.context_life import Life, chosen_context, life_of
 from symd.cli.context_text import places_text, process_text, seconds_text
-from symd.cli.options import example, json_option
+from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import NO, write_json, write_line
 from symd.model.contexts import ContextRecord
 
 
 @click.command("contexts", epilog=example("symd contexts\nsymd contexts --process 4242 --json\nsymd contexts 3f2a"))
-@click.option("--server", metavar="ADDRESS", help="The daemon at unix:PATH, HOST:PORT or tls:HOST:PORT.")
+@daemon_option
 @click.option("--process", type=click.IntRange(0), metavar="PID", help="Only those of this process.")
 @json_option
 @click.argument("context", required=False)

@@ -11,7 +11,7 @@ import click
 from symd import elf
 from symd.cli.check import violation_text
 from symd.cli.input import read_input
-from symd.cli.options import complete_files, example, json_option, limit_option
+from symd.cli.options import complete_files, example, json_option, limit_option, server_option_that
 from symd.cli.output import printable, write_json, write_line
 from symd.cli.output_file import write_file
 from symd.config import Limits, default_drivers
@@ -65,11 +65,7 @@ PRINTED_WARNINGS = 10
 @click.option("--driver-root", metavar="DIR", help="A folder that holds another driver generation; not with --server.")
 @click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="The longest the driver may take.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the debug data to a file.")
-@click.option(
-    "--server",
-    metavar="ADDRESS",
-    help="Let the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT do it and keep the module.",
-)
+@server_option_that("Let the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT do it and keep the module.")
 @click.option("--no-check", is_flag=True, help="Give SPIR-V to the driver without asking symd check about it first.")
 @click.option("--log", "show_log", is_flag=True, help="Show the build log on stderr also when the build succeeds.")
 @limit_option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from symd.cli.options import example, json_option
+from symd.cli.options import daemon_option, example, json_option
 from symd.cli.output import write_json, write_line
 from symd.errors import SymdError
 
@@ -18,7 +18,7 @@ SECONDS = 5.0
     "health",
     epilog=example("symd health\nsymd health --server tls:host:50051 --service ModuleService --json"),
 )
-@click.option("--server", metavar="ADDRESS", help="The daemon at unix:PATH, HOST:PORT or tls:HOST:PORT.")
+@daemon_option
 @click.option(
     "--service",
     default="",

@@ -27,6 +27,14 @@ def module_digest(file: str) -> str | None:
     return named_digest(file)
 
 
+def module_beginning(file: str) -> str | None:
+    """The digits in ``modules/`` and the beginning of a SHA-256, where no file is called so; None for anything else."""
+    digits = file.removeprefix("modules/")
+    if digits == file or not digits or len(digits) > 64 or digits.strip("0123456789abcdef"):
+        return None
+    return None if os.path.exists(file) else digits  # noqa: PTH110 - pathlib is slow to load
+
+
 def read_input(file: str, limits: Limits, mappable: Callable[[bytes], bool] | None = None) -> bytes:
     """The bytes of a file, of the part that a code object URI names, or of standard input for "-". Raises
     ``InvalidInput``, ``LimitExceeded``, and ``Unsupported`` for a URI into a process.

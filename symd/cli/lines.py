@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from symd.answers_json.line_rows import row_chunks, row_lines
+from symd.cli.kernel_names import kernel_names
 from symd.cli.module import OpenModule, open_module
 from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import printable, write_line
@@ -20,12 +21,14 @@ from symd.model.line_tables import LineLevel, LineTable
 @click.command(
     "lines",
     epilog=example(
-        "symd lines program.bin\nsymd lines --json program.bin | jq 'select(.is_stmt)'\nsymd lines --level ptx saxpy.cubin"
+        "symd lines program.bin\nsymd lines --json program.bin | jq 'select(.is_stmt)'\nsymd lines --kernel vadd program.bin\n"
+        "symd lines --level ptx saxpy.cubin"
     ),
 )
 @file_verb
 @object_option
 @debug_option
+@click.option("--kernel", metavar="NAME", help="Only the rows in this kernel; NAME as symd symbolize takes it.")
 @click.option(
     "--level",
     type=click.Choice([level.value for level in LineLevel]),
@@ -34,16 +37,28 @@ from symd.model.line_tables import LineLevel, LineTable
     help="Lines of the source, or of the PTX that an NVIDIA code object was compiled through, with their text.",
 )
 def command(
-    file: str, server: str | None, limits: Limits, as_json: bool, path: str | None, debug: str | None, level: str
+    file: str,
+    server: str | None,
+    limits: Limits,
+    as_json: bool,
+    path: str | None,
+    debug: str | None,
+    kernel: str | None,
+    level: str,
 ) -> None:
     """Print the line table of FILE as it was decoded, one row a line.
 
-    FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. A file without any line table ends with exit code 1.
+    FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file. A file without any line table ends with exit code 1,
+    as does a name that no kernel has.
     """
     render = row_lines if as_json else text_rows
     chosen = LineLevel(level)
     with open_module(file, server, limits, debug) as module:
-        tables = (table for table in module.symbolizer.lines(module.digest, path, chosen) if len(table))
+        tables = module.symbolizer.lines(module.digest, path, chosen)
+        if kernel is not None:
+            names = kernel_names(module.symbolizer, module.digest, kernel, path)
+            tables = (table.of_kernels(names) for table in tables)
+        tables = (table for table in tables if len(table))
         number = -1
         for number, table in enumerate(tables):
             if number and not as_json:
@@ -51,10 +66,13 @@ def command(
             for piece in render(table):
                 sys.stdout.write(piece)
         if number < 0:
-            raise _nothing(module, path, chosen)
+            raise _nothing(module, path, chosen, kernel)
 
 
-def _nothing(module: OpenModule, path: str | None, level: LineLevel) -> NoDebugData:
+def _nothing(module: OpenModule, path: str | None, level: LineLevel, kernel: str | None) -> NoDebugData:
+    if kernel is not None and level is LineLevel.SOURCE:
+        hint = "symd lines without --kernel shows what there is"
+        return NoDebugData(f"no row of a line table lies in kernel {kernel}", where=module.name, hint=hint)
     if level is LineLevel.PTX:
         return NoDebugData(
             "no PTX lines",

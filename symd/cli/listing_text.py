@@ -3,7 +3,6 @@ terminal."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
@@ -11,7 +10,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from symd.cli.output import printable
+from symd.cli.output import is_coloured, printable
 from symd.model.answers import Answers, Frame, Reason
 from symd.model.listings import Listing
 from symd.model.sources import Origin, SourceText
@@ -176,9 +175,11 @@ class Printer:
     """Writes styled lines: in colour on a terminal, else plain."""
 
     def __init__(self, out: TextIO) -> None:
-        colour = out.isatty() and not os.environ.get("NO_COLOR")
+        colour = is_coloured(out)
         self._out = out
-        self._console = Console(file=out, highlight=False, markup=False, emoji=False) if colour else None
+        self._console = (
+            Console(file=out, force_terminal=True, highlight=False, markup=False, emoji=False) if colour else None
+        )
         self._plain: list[str] = []
 
     def write(self, style: str, line: str) -> None:

@@ -19,7 +19,7 @@ from symd.model.sources import PathRule, SourceText
 
 @click.command(
     "mcp",
-    epilog=example("claude mcp add symd -- symd mcp\nsymd mcp --server unix:/run/symd/symd.sock --source-root ~/src"),
+    epilog=example("symd mcp --server unix:/run/symd/symd.sock --source-root ~/src\nclaude mcp add symd -- symd mcp"),
 )
 @server_option
 @click.option(

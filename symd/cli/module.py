@@ -11,8 +11,9 @@ from pathlib import Path
 from symd.api import Symbolizer
 from symd.budget import Budget
 from symd.cli.dwo_files import with_dwo_files
-from symd.cli.input import module_digest, read_input
+from symd.cli.input import module_beginning, module_digest, read_input
 from symd.cli.kernel_packs import with_kernel_packs
+from symd.cli.module_name import chosen_module
 from symd.config import Limits
 from symd.disasm import disassemble
 from symd.engine import Engine
@@ -70,6 +71,9 @@ def add_module(
     named = module_digest(file)
     if named and server:
         return named
+    beginning = module_beginning(file)
+    if beginning and server:
+        return chosen_module(symbolizer, beginning)
     if named and not Path(file).exists():
         raise InvalidInput("a module's name means something to a daemon only", where=file, hint="give --server ADDRESS")
     apart = server is not None  # what is read here goes there

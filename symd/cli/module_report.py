@@ -15,6 +15,7 @@ from symd import containers
 from symd.capture.daemon_sink import DaemonSink
 from symd.capture.folder_sink import FolderSink
 from symd.capture.sink import Sink
+from symd.cli.options import server_option_that
 from symd.cli.output import printable, write_json, write_line
 from symd.errors import InvalidInput, LimitExceeded, SymdError, Unsupported, described
 from symd.model.captures import CaptureEvent, ModuleFound, ModuleLoaded
@@ -25,10 +26,8 @@ _SHOWN_KERNELS = 5
 
 def destination_options(verb: Verb) -> Verb:
     """--server and --out."""
-    to_server = click.option(
-        "--server",
-        metavar="ADDRESS",
-        help="Add them to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; the default is yours.",
+    to_server = server_option_that(
+        "Add them to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; the default is yours."
     )
     to_folder = click.option(
         "--out",

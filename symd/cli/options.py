@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from symd.config import DEFAULT_LIMITS, Limits
+from symd.config import DEFAULT_LIMITS, SERVER_VARIABLE, Limits
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -42,17 +42,38 @@ def complete_files(_context: click.Context, _parameter: click.Parameter, incompl
 
 file_argument = click.argument("file", shell_complete=complete_files)
 
-server_option = click.option(
-    "--server",
-    metavar="ADDRESS",
-    help="Ask the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT instead of parsing here; FILE may then be modules/SHA256.",
-)
 
-module_server_option = click.option(
-    "--server",
-    metavar="ADDRESS",
-    help="Ask the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT instead of parsing here; --module may then name modules/SHA256.",
+def server_value(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    """The address of a daemon; None for "none", and where nobody names one."""
+    if text == "default":
+        from symd.config import default_server  # noqa: PLC0415 - most commands name none
+
+        return default_server()
+    return None if text in ("", "none") else text
+
+
+def server_option_that(does: str) -> Callable[[Verb], Verb]:
+    """``--server``, which ``does`` so: a clause that ends before "at unix:PATH ..." or stands for itself."""
+    return click.option(
+        "--server",
+        metavar="ADDRESS",
+        envvar=SERVER_VARIABLE,
+        show_envvar=True,
+        callback=server_value,
+        help=does,
+    )
+
+
+_ADDRESS = "at unix:PATH, HOST:PORT or tls:HOST:PORT"
+server_option = server_option_that(
+    f'Ask the daemon {_ADDRESS} instead of parsing here; FILE may then be modules/SHA256, or the beginning of it. "default" is the'
+    ' daemon that runs here, "none" is none.'
 )
+module_server_option = server_option_that(
+    f'Ask the daemon {_ADDRESS} instead of parsing here; --module may then name modules/SHA256. "default" is the daemon that runs'
+    ' here, "none" is none.'
+)
+daemon_option = server_option_that(f"The daemon {_ADDRESS}.  [default: the one that runs here]")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 

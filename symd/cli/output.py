@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,13 +36,29 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
+def is_coloured(stream: TextIO) -> bool:
+    """Whether colours go to ``stream``: to terminals, unless $NO_COLOR says no; anywhere where $FORCE_COLOR says so (no-color.org,
+    force-color.org; $NO_COLOR wins)."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def write_rich(what: RenderableType) -> None:
     """A tree or a table: coloured and folded on a terminal; elsewhere plain, one line each, however long."""
     from rich.console import Console  # noqa: PLC0415 - slow to import, and most verbs write lines
 
-    terminal = sys.stdout.isatty()
+    coloured = is_coloured(sys.stdout)
     console = Console(
-        file=sys.stdout, width=None if terminal else PLAIN_COLUMNS, highlight=False, markup=False, emoji=False
+        file=sys.stdout,
+        width=None if sys.stdout.isatty() else PLAIN_COLUMNS,
+        force_terminal=coloured,
+        no_color=not coloured,
+        highlight=False,
+        markup=False,
+        emoji=False,
     )
     with console.capture() as captured:
         console.print(what)
@@ -57,7 +74,7 @@ class Branch(NamedTuple):
 
 def write_tree(tree: Branch) -> None:
     """A tree: coloured and folded on a terminal; elsewhere plain, one line each, however long and however many."""
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() or is_coloured(sys.stdout):
         write_rich(_rich(tree))
     else:
         sys.stdout.writelines(f"{line.rstrip()}\n" for line in _plain_lines(tree, "", ""))

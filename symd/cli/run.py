@@ -18,7 +18,7 @@ from symd.capture.sink import OneAtATime, Sink
 from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
 from symd.child.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.cli.captures_destination import Destination, destination, send_waiting
-from symd.cli.options import example, limit_option
+from symd.cli.options import example, limit_option, server_option_that
 from symd.cli.output import printable
 from symd.config import Limits
 from symd.errors import ToolMissing
@@ -58,10 +58,8 @@ class ProgramNotStarted(Exception):
         "symd run -- ./your_program --its arguments\nsymd run --out captures --debug-lines -- python train.py"
     ),
 )
-@click.option(
-    "--server",
-    metavar="ADDRESS",
-    help="Give what is captured to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; by default to yours, if it runs.",
+@server_option_that(
+    "Give what is captured to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; by default to yours, if it runs."
 )
 @click.option(
     "--out",

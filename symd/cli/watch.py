@@ -13,7 +13,7 @@ from symd.cli.context_life import chosen_context
 from symd.cli.context_text import event_text, process_text
 from symd.cli.demangle import Demangler
 from symd.cli.locate import readable, write_answer
-from symd.cli.options import demangle_option, every_option, example, json_option, rules_option
+from symd.cli.options import daemon_option, demangle_option, every_option, example, json_option, rules_option
 from symd.cli.output import write_json, write_line
 from symd.errors import Unavailable
 from symd.model.breakpoints import Breakpoint, Resolved, parse_source_line
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "watch",
     epilog=example("symd watch --json\nsymd watch vadd.cl:8\nsymd watch --only-new --json vadd.cl:8 reduce.cl:20"),
 )
-@click.option("--server", metavar="ADDRESS", help="The daemon at unix:PATH, HOST:PORT or tls:HOST:PORT.")
+@daemon_option
 @json_option
 @rules_option
 @demangle_option

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -56,10 +56,10 @@ class LineTable:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return LineTable, tuple((values | {"strings": [*self.strings]}).values())
 
-    def of_kernel(self, name: str) -> LineTable:
-        """The rows in the text of the kernel of this name, in the same order."""
-        number = next((number for number, each in enumerate(self.strings) if number and each == name), 0)
-        chosen = np.flatnonzero(self.kernel == number) if number else np.zeros(0, np.int64)
+    def of_kernels(self, names: Collection[str]) -> LineTable:
+        """The rows in the text of kernels of these names (their symbols'), in the same order."""
+        numbers = [number for number, each in enumerate(self.strings) if number and each in names]
+        chosen = np.flatnonzero(np.isin(self.kernel, numbers))
         columns = ("text_section", "offset", "kernel", "function", "file", "line", "column", "flags")
         text = None if self.text is None else self.text[chosen]
         return replace(self, **{column: getattr(self, column)[chosen] for column in columns}, text=text)

@@ -14,7 +14,7 @@ import pytest
 
 import symd
 from symd.answers_json.answers import answer_json
-from symd.errors import BadQuery, HashMismatch, InvalidInput, LimitExceeded, ServerUnavailable
+from symd.errors import BadQuery, HashMismatch, InvalidInput, KernelNotFound, LimitExceeded, ServerUnavailable
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.answers import Answer, Answers, Reason
 from tests.cli.conftest import ROOT, SYMD, server  # noqa: F401 - a fixture
@@ -137,7 +137,8 @@ def test_lines_of_a_kernel_are_those_of_the_table(cubin: symd.Module) -> None:
     wanted = [at for at in range(len(table)) if table.strings[table.kernel[at]] == kernel]
     assert part.offset.tolist() == table.offset[wanted].tolist()
     assert part.line.tolist() == table.line[wanted].tolist()
-    assert cubin.lines(kernel="nothing") == []
+    with pytest.raises(KernelNotFound, match="there is no kernel 'nothing'"):
+        cubin.lines(kernel="nothing")
 
 
 def test_breakpoints_names_variables_and_sources(vadd: symd.Module) -> None:

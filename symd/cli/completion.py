@@ -1,0 +1,51 @@
+"""``symd completion SHELL``: the script by which a shell completes symd's verbs, options, choices and file names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from click.shell_completion import ShellComplete, get_completion_class
+
+from symd.cli.options import example
+from symd.errors import InvalidInput
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_SYMD_COMPLETE"
+"""In which the script tells symd what to do (``symd.cli.main``)."""
+
+
+@click.command(
+    "completion",
+    epilog=example(
+        "symd completion bash > ~/.local/share/bash-completion/completions/symd\n"
+        "symd completion zsh > ~/.zfunc/_symd\n"
+        "symd completion fish > ~/.config/fish/completions/symd.fish"
+    ),
+)
+@click.argument("shell", required=False, type=click.Choice(SHELLS))
+def command(shell: str | None) -> None:
+    """Print the script by which SHELL completes symd's verbs, options, choices and the names of files; by default for the shell that
+    $SHELL names. Put it where the example says, or run it: eval "$(symd completion bash)".
+    """
+    click.echo(script(shell or _own_shell()))
+
+
+def _own_shell() -> str:
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in SHELLS:
+        raise InvalidInput(
+            "$SHELL names none that symd knows", where=name or "''", hint=f"write one of {', '.join(SHELLS)}"
+        )
+    return name
+
+
+def script(shell: str) -> str:
+    """What the shell is to run."""
+    from symd.cli import GROUP  # noqa: PLC0415 - it imports this module in its turn
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise InvalidInput("click completes for no such shell", where=shell)
+    return ShellComplete.source(kind(GROUP, {}, "symd", VARIABLE))  # bash's own looks for a bash of this machine first

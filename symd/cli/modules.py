@@ -1,0 +1,49 @@
+"""``symd modules``: what a daemon has."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from symd.answers_json.summaries import record_json
+from symd.cli.module_name import SHORT
+from symd.cli.options import daemon_option, example, json_option
+from symd.cli.output import NO, write_json, write_line
+from symd.model.summaries import ModuleRecord
+
+
+@click.command("modules", epilog=example("symd modules\nsymd modules --json '*.zebin'"))
+@daemon_option
+@json_option
+@click.argument("pattern", required=False)
+def command(server: str | None, as_json: bool, pattern: str | None) -> int:
+    """List the modules of a daemon, oldest first: the beginning of their SHA-256, format, bytes, when they came, and what whoever brought
+    them called them.
+
+    With PATTERN only those whose label it fits (with "*", "?" or "[...]"), or whose SHA-256 begins so. Wherever a module is named the
+    beginning of its SHA-256 is enough, as long as no other begins so. Exit code 1: PATTERN fits none.
+    """
+    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
+
+    shown = 0
+    with Client(server) as client:
+        for record in client.modules():
+            if pattern is None or _fits(record, pattern):
+                shown += 1
+                write_json(record_json(record)) if as_json else write_line(record_text(record))
+    return 0 if shown or pattern is None else NO
+
+
+def _fits(record: ModuleRecord, pattern: str) -> bool:
+    from fnmatch import fnmatchcase  # noqa: PLC0415 - few give a pattern
+
+    return fnmatchcase(record.label, pattern) or record.sha256.startswith(pattern.removeprefix("modules/"))
+
+
+def record_text(record: ModuleRecord) -> str:
+    """One module, in columns."""
+    came = datetime.fromtimestamp(record.create_time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    form = record.format or "not read yet"
+    failure = f"  cannot be read: {record.failure}" if record.failure else ""
+    return f"{record.sha256[:SHORT]}  {form:<14}  {record.size:>12}  {came}  {record.label}{failure}".rstrip()

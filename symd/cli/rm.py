@@ -1,0 +1,38 @@
+"""``symd rm MODULE...``: let a daemon forget modules."""
+
+from __future__ import annotations
+
+import click
+
+from symd.cli.module_name import chosen_module
+from symd.cli.options import daemon_option, example, json_option
+from symd.cli.output import NO, write_json, write_line
+from symd.errors import ModuleNotFound
+
+
+@click.command("rm", epilog=example("symd rm 9b74c989\nsymd rm --json modules/9b74c989 modules/1f2e3d4c"))
+@daemon_option
+@json_option
+@click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
+def command(server: str | None, as_json: bool, modules: tuple[str, ...]) -> int:
+    """Let a daemon forget modules, with their indexes and aliases; what was loaded of them in contexts stays told.
+
+    MODULE is a SHA-256 as symd modules shows it, with or without modules/ in front, or the beginning that it alone has; a beginning that
+    several have removes none. Exit code 1: there is no such module; the others are removed.
+    """
+    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
+
+    gone = 0
+    with Client(server) as client:
+        for text in modules:
+            try:
+                digest = chosen_module(client, text)
+                client.remove(digest)
+            except ModuleNotFound as error:
+                click.echo(f"symd: {error}", err=True)
+                continue
+            gone += 1
+            write_json({"module": f"modules/{digest}", "removed": True}) if as_json else write_line(
+                f"removed modules/{digest}"
+            )
+    return 0 if gone == len(modules) else NO

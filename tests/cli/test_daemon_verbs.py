@@ -1,0 +1,156 @@
+"""What a daemon has, how it is, and how it is meant: the verbs about it, $SYMD_SERVER, --server default, and beginnings of digests."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from symd import Client
+from symd.cli.module_name import chosen_module
+from symd.config import default_server
+from symd.errors import BadQuery, ModuleNotFound
+from symd.model.summaries import ModuleRecord
+from tests.cli.conftest import Run
+
+VADD = Path(__file__).parents[2] / "samples" / "kernels" / "bin" / "vadd"
+FILES = (VADD / "dg2-opt.dbg", VADD / "dg2-opt.zebin")
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def filled(server: str) -> str:
+    """A daemon with two modules, the older one with the debug data."""
+    with Client(server) as client:
+        for path in FILES:
+            client.add(path.read_bytes(), path.name)
+    return server
+
+
+def test_the_modules_of_a_daemon_are_listed_counted_and_removed(run: Run, filled: str) -> None:
+    listed = run("modules", "--server", filled)
+    assert [line.split()[0] for line in listed.out.splitlines()] == [digest(path)[:16] for path in FILES]
+    assert [line.split()[-1] for line in listed.out.splitlines()] == [path.name for path in FILES]
+    as_json = run("modules", "--server", filled, "--json").json
+    sizes = [path.stat().st_size for path in FILES]
+    assert [(each["sha256"], each["size"], each["label"]) for each in as_json] == [
+        (digest(path), size, path.name) for path, size in zip(FILES, sizes, strict=True)
+    ]
+    assert [each["module"] for each in run("modules", "--server", filled, "--json", "*.dbg").json] == [
+        f"modules/{digest(FILES[0])}"
+    ]
+    assert (run("modules", "--server", filled, "*.nothing").code, run("modules", "--server", filled, "*").code) == (
+        1,
+        0,
+    )
+
+    (status,) = run("status", "--server", filled, "--json").json
+    assert (status["modules"], status["module_bytes"], status["health"]) == (2, sum(sizes), "SERVING")
+    assert status["limits"]["module_size"] == 2 << 30
+    text = run("status", "--server", filled).out
+    assert text.startswith(f"symd {status['version']} at {filled}: SERVING\n")
+    assert re.search(r"^modules +2, ", text, re.MULTILINE)
+
+    gone = run("rm", "--server", filled, digest(FILES[0])[:12], "modules/" + "0" * 64, "feed" * 4)
+    assert (gone.code, gone.out) == (1, f"removed modules/{digest(FILES[0])}\n")
+    assert len(gone.err.splitlines()) == 2
+    (left,) = run("rm", "--server", filled, "--json", f"modules/{digest(FILES[1])}").json
+    assert left == {"module": f"modules/{digest(FILES[1])}", "removed": True}
+    empty = run("modules", "--server", filled)
+    assert (empty.code, empty.out) == (0, "")
+
+
+@pytest.mark.parametrize("verb", ["info", "lines", "symbolize", "variables", "names", "locate", "extract"])
+def test_the_beginning_of_a_digest_is_enough_wherever_a_module_is_named(
+    run: Run, filled: str, verb: str, tmp_path: Path
+) -> None:
+    more = {"symbolize": ["vadd+16"], "variables": ["vadd+0x1b0"], "names": ["*"], "locate": ["vadd.cl:9"]}
+    more |= {"extract": [tmp_path / "out"]}
+    whole, part = f"modules/{digest(FILES[0])}", f"modules/{digest(FILES[0])[:9]}"
+    found = [run(verb, "--server", filled, name, *more.get(verb, [])) for name in (whole, part)]
+    assert found[0].code == found[1].code == 0, found[1].err
+    assert found[1].out.replace(part, whole) == found[0].out
+
+
+def test_a_beginning_that_none_has_or_that_is_none(run: Run, filled: str) -> None:
+    for name, code, says in (
+        ("modules/feedfeedfeed", 1, "no module begins with 'feedfeedfeed' (symd modules lists them)"),
+        ("modules/nothex", 2, "to name a module of a daemon write modules/"),
+    ):
+        outcome = run("info", "--server", filled, name)
+        assert (outcome.code, outcome.out) == (code, "")
+        assert says in outcome.err
+    for name in ("", "modules/", "xyz"):
+        outcome = run("rm", "--server", filled, name)
+        assert (outcome.code, outcome.out) == (2, "")
+
+
+class Catalogue:
+    """What has a list of modules, and nothing else."""
+
+    def __init__(self, *digests: str) -> None:
+        self._digests = digests
+
+    def modules(self):
+        return (ModuleRecord(each, 1, "zebin", "", 0.0) for each in self._digests)
+
+
+def test_a_beginning_that_several_have_is_refused_with_their_names() -> None:
+    first, second = "ab" + "0" * 62, "ab" + "1" * 62
+    catalogue = Catalogue(first, second)
+    assert chosen_module(catalogue, "ab0") == chosen_module(catalogue, f"modules/{first}") == first
+    with pytest.raises(BadQuery, match=f"2 modules begin with 'ab' .give more of {first}, {second}"):
+        chosen_module(catalogue, "ab")
+    with pytest.raises(ModuleNotFound):
+        chosen_module(catalogue, "cd")
+
+
+def test_the_variable_names_the_daemon_of_every_verb(
+    run: Run, filled: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name = f"modules/{digest(FILES[0])}"
+    assert run("info", name).code == 2
+    monkeypatch.setenv("SYMD_SERVER", filled)
+    assert run("info", name).code == 0
+    assert run("symbolize", name, "vadd+16").code == 0
+    assert (run("health").out, run("modules").code, run("contexts").code) == ("SERVING\n", 0, 0)
+    assert run("info", "--server", "none", name).code == 2
+    assert run("info", "--server", f"unix:{tmp_path}/nobody", name).code == 3
+    with Client() as client:
+        assert client.address == filled
+    monkeypatch.setenv("SYMD_SERVER", "none")
+    assert run("info", name).code == 2
+
+
+def test_the_daemon_that_runs_is_meant_by_default(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, filled: str
+) -> None:
+    monkeypatch.delenv("SYMD_SERVER", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    outcome = run("info", "--server", "default", FILES[0])
+    assert outcome.code == 3
+    assert "there is no such socket (start one with `symd serve`)" in outcome.err
+    (tmp_path / "run" / "symd").mkdir(parents=True)
+    (tmp_path / "run" / "symd" / "symd.sock").symlink_to(filled.removeprefix("unix:"))
+    assert default_server() == f"unix:{tmp_path}/run/symd/symd.sock"
+    assert run("info", "--server", "default", f"modules/{digest(FILES[0])[:8]}").code == 0
+    assert run("health").out == "SERVING\n"
+    monkeypatch.setenv("SYMD_SERVER", "default")
+    assert run("info", f"modules/{digest(FILES[0])[:8]}").code == 0
+
+
+def test_the_machine_s_daemon_is_meant_where_the_user_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SYMD_SERVER", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr("symd.config._MACHINE_SOCKET", str(tmp_path / "machine"))
+    assert default_server() == f"unix:{tmp_path}/symd/symd.sock"
+    (tmp_path / "machine").touch()
+    assert default_server() == f"unix:{tmp_path}/machine"
+    (tmp_path / "symd").mkdir()
+    (tmp_path / "symd" / "symd.sock").touch()
+    assert default_server() == f"unix:{tmp_path}/symd/symd.sock"
