@@ -427,7 +427,7 @@ class Client:
         if module.HasField("failure"):
             raise from_status(module.failure)
         objects = self._pages(self._modules.ListCodeObjects, ListCodeObjectsRequest(parent=module.name))
-        kernels = self._pages(self._modules.ListKernels, ListKernelsRequest(parent=module.name))
+        kernels = self._pages(self._modules.ListKernels, ListKernelsRequest(parent=module.name, facts_as_json=True))
         containers = self._pages(self._modules.ListContainers, ListContainersRequest(parent=module.name))
         return from_module(
             module,

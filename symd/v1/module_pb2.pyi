@@ -110,7 +110,7 @@ class CodeObject(_message.Message):
     def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., kind: _Optional[_Union[CodeKind, str]] = ..., target: _Optional[str] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., debug: _Optional[_Union[DebugScheme, str]] = ..., kernel_count: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Kernel(_message.Message):
-    __slots__ = ("name", "path", "section", "section_index", "section_offset", "size_bytes", "facts")
+    __slots__ = ("name", "path", "section", "section_index", "section_offset", "size_bytes", "facts", "facts_json")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +118,7 @@ class Kernel(_message.Message):
     SECTION_OFFSET_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
+    FACTS_JSON_FIELD_NUMBER: _ClassVar[int]
     name: str
     path: str
     section: str
@@ -125,4 +126,5 @@ class Kernel(_message.Message):
     section_offset: int
     size_bytes: int
     facts: _containers.RepeatedCompositeFieldContainer[_fact_pb2.Fact]
-    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ...) -> None: ...
+    facts_json: str
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ..., section: _Optional[str] = ..., section_index: _Optional[int] = ..., section_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., facts: _Optional[_Iterable[_Union[_fact_pb2.Fact, _Mapping]]] = ..., facts_json: _Optional[str] = ...) -> None: ...

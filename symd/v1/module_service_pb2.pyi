@@ -209,16 +209,18 @@ class ListContainersResponse(_message.Message):
     def __init__(self, containers: _Optional[_Iterable[_Union[_module_pb2.Container, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListKernelsRequest(_message.Message):
-    __slots__ = ("parent", "page_size", "page_token", "path")
+    __slots__ = ("parent", "page_size", "page_token", "path", "facts_as_json")
     PARENT_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
+    FACTS_AS_JSON_FIELD_NUMBER: _ClassVar[int]
     parent: str
     page_size: int
     page_token: str
     path: str
-    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+    facts_as_json: bool
+    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., path: _Optional[str] = ..., facts_as_json: _Optional[bool] = ...) -> None: ...
 
 class ListKernelsResponse(_message.Message):
     __slots__ = ("kernels", "next_page_token")

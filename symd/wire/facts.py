@@ -1,10 +1,12 @@
-"""JSON-ready facts and Fact messages. Order is kept, and so are integers; one that 64 bits cannot hold becomes text."""
+"""JSON-ready facts, and Fact messages or JSON text. Order is kept, and so are integers; one that 64 bits cannot hold becomes text."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from symd.errors import Malformed
 from symd.v1 import fact_pb2
 from symd.wire.text import utf8
 
@@ -18,6 +20,32 @@ def to_facts(facts: Mapping[str, Any]) -> list[fact_pb2.Fact]:
 
 def from_facts(facts: Iterable[fact_pb2.Fact]) -> dict[str, Any]:
     return {fact.name: from_value(fact.value) for fact in facts}
+
+
+def facts_text(facts: Mapping[str, Any]) -> str:
+    """The facts as a JSON object; "" where there are none, and where JSON cannot write them."""
+    plain = _plain(facts)
+    try:
+        text = json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+        text.encode()
+    except (ValueError, RecursionError):  # not a number, or half a surrogate pair
+        return ""
+    return text if plain else ""
+
+
+def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(facts.items())  # read once: facts may be unpacked whenever somebody looks
+
+
+def from_facts_text(text: str) -> dict[str, Any]:
+    """Raises ``Malformed``."""
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError):
+        facts = None
+    if not isinstance(facts, dict):
+        raise Malformed("the daemon's facts of a kernel are no JSON object", hint="use versions that belong together")
+    return facts
 
 
 def to_value(value: Any) -> fact_pb2.FactValue:  # noqa: PLR0911 - one line a kind of value

@@ -11,7 +11,7 @@ from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.v1 import module_pb2
 from symd.v1.module_service_pb2 import UpdateModuleRequest
-from symd.wire.facts import from_facts, to_facts
+from symd.wire.facts import facts_text, from_facts, from_facts_text, to_facts
 from symd.wire.failures import reason_status, status_reason, to_status
 from symd.wire.fields import wrong_field
 from symd.wire.resource_names import module_digest, module_name
@@ -126,7 +126,9 @@ def from_code_object(message: module_pb2.CodeObject, kernels: Iterator[module_pb
     )
 
 
-def to_kernel(kernel: KernelSummary, path: str) -> module_pb2.Kernel:
+def to_kernel(kernel: KernelSummary, path: str, *, as_json: bool = False) -> module_pb2.Kernel:
+    """``as_json``: its facts as JSON text, where that can be."""
+    text = facts_text(kernel.facts) if as_json else ""
     return module_pb2.Kernel(
         name=utf8(kernel.name),
         path=utf8(path),
@@ -134,7 +136,8 @@ def to_kernel(kernel: KernelSummary, path: str) -> module_pb2.Kernel:
         section_index=kernel.section_index,
         section_offset=kernel.offset,
         size_bytes=kernel.size,
-        facts=to_facts(kernel.facts),
+        facts=() if text else to_facts(kernel.facts),
+        facts_json=text,
     )
 
 
@@ -146,7 +149,7 @@ def from_kernel(message: module_pb2.Kernel) -> KernelSummary:
         message.section_index,
         message.section_offset,
         message.size_bytes,
-        from_facts(message.facts),
+        from_facts_text(message.facts_json) if message.facts_json else from_facts(message.facts),
     )
 
 

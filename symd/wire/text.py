@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import overload
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @overload
@@ -11,10 +14,10 @@ def utf8(text: str) -> str: ...
 @overload
 def utf8(text: None) -> None: ...
 def utf8(text: str | None) -> str | None:
-    """``text`` with U+FFFD for every byte that was no UTF-8 in the file it was read from (a surrogate in ``text``)."""
+    """``text`` with U+FFFD for every surrogate: a byte that was no UTF-8 in the file it was read from, or half a pair that the file had."""
     if text is None or text.isascii():
         return text
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def utf8s(texts: Iterable[str]) -> list[str]:

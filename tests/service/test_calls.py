@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 import time
 from dataclasses import fields, replace
@@ -27,6 +28,7 @@ from symd.v1 import symbol_service_pb2 as s
 from symd.v1.module_service_pb2_grpc import ModuleServiceStub
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.wire.answers import from_columns
+from symd.wire.facts import from_facts
 from symd.wire.failures import from_status
 from tests.service.conftest import LIMITS
 from tests.service.fakes import AMBIGUOUS, DIGEST, GOOD, LOCATIONS, PLACES, UNREADABLE
@@ -260,6 +262,9 @@ def test_a_module_is_described_with_its_code_objects_and_kernels(modules, runnin
     assert {fact.name: fact.value.WhichOneof("kind") for fact in kernel.facts} == {
         "simd_width": "integer", "arguments": "list", "ratio": "number", "big": "large", "g": "boolean",
     }  # fmt: skip
+    (as_json,) = modules.ListKernels(m.ListKernelsRequest(parent=NAME, facts_as_json=True)).kernels
+    assert json.loads(as_json.facts_json) == from_facts(kernel.facts)
+    assert (kernel.facts_json, list(as_json.facts)) == ("", [])
     assert not modules.ListKernels(m.ListKernelsRequest(parent=NAME, path="inner/1")).kernels
     wrong = m.ListKernelsRequest(parent=NAME, path="elsewhere")
     assert refusal(lambda: modules.ListKernels(wrong))[:2] == (C.NOT_FOUND, "UNKNOWN_OBJECT")

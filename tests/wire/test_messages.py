@@ -10,13 +10,14 @@ from google.rpc import code_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symd.containers.lazy import LazyMapping
 from symd.errors import BadQuery, InvalidInput, Malformed
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.grabs import GrabRequest
 from symd.model.line_tables import LineLevel
-from symd.model.summaries import ModuleRecord
+from symd.model.summaries import KernelSummary, ModuleRecord
 from symd.v1 import fact_pb2, module_service_pb2, query_pb2, symbol_service_pb2
-from symd.wire.facts import from_facts, to_facts, to_value
+from symd.wire.facts import facts_text, from_facts, from_facts_text, to_facts, to_value
 from symd.wire.grabs import from_grab_request, to_grab_request
 from symd.wire.line_tables import from_chunks, to_chunks, to_level
 from symd.wire.line_tables import from_request as from_line_request
@@ -41,6 +42,55 @@ def test_facts_come_back_with_their_types_and_order(facts):
     assert [type(value) for value in back.values()] == [type(value) for value in facts.values()]
 
 
+@given(st.dictionaries(st.text(), JSON, max_size=4))
+def test_facts_come_back_from_json_text_as_from_messages(facts):
+    text = facts_text(facts)
+    writable = all(value not in (float("inf"), float("-inf")) for value in leaves(facts))
+    assert bool(text) == bool(facts and writable)
+    if text:
+        back = from_facts_text(text)
+        assert back == facts
+        assert list(back) == list(facts)
+        assert [type(value) for value in leaves(back)] == [type(value) for value in leaves(facts)]
+
+
+def leaves(value):
+    inner = value.values() if isinstance(value, dict) else value
+    return [leaf for each in inner for leaf in leaves(each)] if isinstance(value, dict | list) else [value]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "half a pair: \ud800", "no UTF-8: \udcff"])
+def test_what_json_cannot_write_goes_as_messages(value):
+    kernel = KernelSummary("k", ".text", 1, 0, 8, {"deep": [{"value": value}]})
+    message = to_kernel(kernel, "", as_json=True)
+    assert not message.facts_json
+    assert message.facts == to_kernel(kernel, "").facts
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", "7", "[" * 100_000])
+def test_facts_of_another_daemon_that_are_no_object_are_malformed(text):
+    with pytest.raises(Malformed, match="no JSON object"):
+        from_facts_text(text)
+
+
+def test_facts_that_are_unpacked_at_every_look_are_looked_at_once():
+    looked = []
+
+    def read():
+        looked.append(1)
+        return {"a": 1, "b": [1, 2], "c": 3}
+
+    class Packed(LazyMapping):
+        def plain(self):
+            return self._read()
+
+        def items(self):
+            return self.plain().items()
+
+    assert from_facts_text(facts_text(Packed(read))) == {"a": 1, "b": [1, 2], "c": 3}
+    assert len(looked) == 1
+
+
 @pytest.mark.parametrize("value", [2**64, -(2**63) - 1, 99999999999999999999])
 def test_an_integer_that_64_bits_cannot_hold_travels_as_decimal_text(value):
     (message,) = to_facts({"simd_size": value})
@@ -53,10 +103,11 @@ def test_what_json_does_not_have_is_no_fact():
         to_value(object())
 
 
-def test_a_module_comes_back_with_code_objects_and_kernels():
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_module_comes_back_with_code_objects_and_kernels(as_json):
     module = summary(GOOD)
     objects = [to_code_object(each) for each in module.objects]
-    kernels = [to_kernel(kernel, each.path) for each in module.objects for kernel in each.kernels]
+    kernels = [to_kernel(kernel, each.path, as_json=as_json) for each in module.objects for kernel in each.kernels]
     containers = map(to_container, module.containers)
     message = to_module(ModuleRecord(module.sha256, module.size, module.format, "mine", 1.5), module)
     assert from_module(message, objects, kernels, containers) == module

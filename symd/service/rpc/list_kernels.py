@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import overload
 
 from symd.errors import ObjectNotFound
-from symd.model.summaries import KernelSummary, ModuleSummary
+from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 from symd.service.call import Call
 from symd.service.paging import slice_page
 from symd.service.service_context import ServiceContext
@@ -19,14 +22,38 @@ def handle(service: ServiceContext, request: ListKernelsRequest, _call: Call) ->
     path = optional_path(request)
     kernels = _kernels(module, path)
     of = f"{request.parent}/kernels/{path}"
+    as_json = request.facts_as_json
     page, token = slice_page(
-        kernels, of, request.page_size, request.page_token, lambda entry: to_kernel(entry[1], entry[0])
+        kernels, of, request.page_size, request.page_token, lambda entry: to_kernel(entry[1], entry[0], as_json=as_json)
     )
     return ListKernelsResponse(kernels=page, next_page_token=token)
 
 
-def _kernels(module: ModuleSummary, path: str | None) -> Sequence[tuple[str, KernelSummary]]:
+def _kernels(module: ModuleSummary, path: str | None) -> _Kernels:
     objects = [each for each in module.objects if path in (None, each.path)]
     if path is not None and not objects:
         raise ObjectNotFound.at(path)
-    return [(each.path, kernel) for each in objects for kernel in each.kernels]
+    return _Kernels(objects)
+
+
+class _Kernels(Sequence[tuple[str, KernelSummary]]):
+    """(path, kernel) of all kernels of some code objects, without a list of them: a page needs a few of many."""
+
+    def __init__(self, objects: Sequence[ObjectSummary]) -> None:
+        self._objects = objects
+        self._ends = list(accumulate(len(each.kernels) for each in objects))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[str, KernelSummary]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[tuple[str, KernelSummary]]: ...
+    def __getitem__(self, at: int | slice) -> tuple[str, KernelSummary] | Sequence[tuple[str, KernelSummary]]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        at = range(len(self))[at]
+        number = bisect_right(self._ends, at)
+        item = self._objects[number]
+        return item.path, item.kernels[at - self._ends[number]]
