@@ -19,7 +19,15 @@ from grpc_status import rpc_status
 from symd.api import AliasVerbs, ContextVerbs
 from symd.channel import Credentials, connect, default_credentials, unreachable
 from symd.config import MIB, default_server
-from symd.errors import AliasNotFound, BadQuery, BuildFailed, DeadlineExceeded, ServerUnavailable, SymdError
+from symd.errors import (
+    AliasNotFound,
+    BadQuery,
+    BuildFailed,
+    DeadlineExceeded,
+    ServerUnavailable,
+    SymdError,
+    Unavailable,
+)
 from symd.model.addresses import ByAddress, Query
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
@@ -139,6 +147,7 @@ MIN_BATCHES = 4
 """The batches that a stream has at least, so that one side packs and unpacks while the other looks up."""
 MAX_QUERIES_PER_CALL = 100_000
 """The most queries in one call when they are not a column."""
+_ENDED = "try again: so ends a call that a daemon has no room for (its limit pending_calls), or no time before it ends itself"
 
 
 class Client:
@@ -480,6 +489,8 @@ class Client:
             return ServerUnavailable(what, where=self.address, hint=hint, metadata={"grpc": details})
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return DeadlineExceeded(f"no answer within {self._timeout} s", where=self.address, hint="allow more time")
+        if code is grpc.StatusCode.CANCELLED:
+            return Unavailable("the daemon has ended the call without saying why", where=self.address, hint=_ENDED)
         return rebuilt(code.value[0], details, "", {}).prefix_where(self.address)
 
 

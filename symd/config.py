@@ -153,6 +153,8 @@ class Limits:
     """The longest a stream may be silent while the daemon waits for its next message."""
     write_seconds: float = 60.0
     """The longest a client may take to take a message of a stream."""
+    pending_calls: int = 4096
+    """Calls that have come and that the daemon has not looked at yet, about 16 KB each. gRPC ends further ones, with the status CANCELLED."""
     waiting_calls: int = 1024
     """Calls that may wait for their message at a time. Beyond, the one that has waited longest is ended."""
     queued_calls: int = 1024
@@ -190,7 +192,7 @@ class Limits:
     client_connections: int = 256
     """Connections over TCP of one client, or of one address where clients have no names, on which calls are let in."""
     client_watches: int = 32
-    """Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names."""
+    """Watches of breakpoints and modules open at a time of one client, or of one address where clients have no names; and as many of health."""
     unknown_connections: int = 128
     """Connections over TCP at a time on which no call has been let in yet; beyond, the oldest of the address that has most are closed."""
     unknown_seconds: float = 20.0

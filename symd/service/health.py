@@ -14,6 +14,7 @@ from symd.errors import Busy, InvalidInput, NotFound
 from symd.service.call import Call, CallEnded
 from symd.service.messages import parsed_at_once
 from symd.service.waiting import WaitingCalls
+from symd.service.watches import Watches
 
 SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
 
@@ -22,10 +23,12 @@ WATCHES = 64
 
 
 class Health:
-    """What is served, by the services' full names; "" is all of it. Its coroutines and ``set`` belong on one event loop."""
+    """What is served, by the services' full names; "" is all of it. ``shares`` bounds the watches of each client. Its coroutines and
+    ``set`` belong on one event loop."""
 
-    def __init__(self, names: Iterable[str], waiting: WaitingCalls) -> None:
+    def __init__(self, names: Iterable[str], waiting: WaitingCalls, shares: Watches) -> None:
         self._waiting = waiting
+        self._shares = shares
         self._status = dict.fromkeys(("", *names), SERVING)
         self._watches: set[asyncio.Event] = set()
 
@@ -54,23 +57,28 @@ class Health:
                 hint="close one, or ask with Check",
                 metadata={"limit": "health_watches", "value": str(WATCHES)},
             )
-        changed, told = asyncio.Event(), None
-        self._watches.add(changed)
-        call.add_callback(changed.set)
-        self._waiting.open(call, context)
-        try:
-            while call.is_active():
-                changed.clear()
-                status = self._status.get(name, HealthCheckResponse.SERVICE_UNKNOWN)
-                if status != told:
-                    call.check_let_in()
-                    await context.write(HealthCheckResponse(status=status).SerializeToString())
-                told = status
-                await changed.wait()
-            raise CallEnded
-        finally:
-            self._watches.discard(changed)
-            self._waiting.close(call)
+        changed = asyncio.Event()
+        with self._shares.opened(call.client, changed.set):
+            self._watches.add(changed)
+            call.add_callback(changed.set)
+            self._waiting.open(call, context)
+            try:
+                await self._tell(name, changed, context, call)
+            finally:
+                self._watches.discard(changed)
+                self._waiting.close(call)
+
+    async def _tell(self, name: str, changed: asyncio.Event, context: Any, call: Call) -> None:
+        told = None
+        while call.is_active():
+            changed.clear()
+            status = self._status.get(name, HealthCheckResponse.SERVICE_UNKNOWN)
+            if status != told:
+                call.check_let_in()
+                await context.write(HealthCheckResponse(status=status).SerializeToString())
+            told = status
+            await changed.wait()
+        raise CallEnded
 
     async def _asked(self, context: Any, call: Call) -> str:
         data = await self._waiting.first_message(context, call)

@@ -106,7 +106,7 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
         threading.Semaphore(config.limits.large_answers),
         names,
     )
-    health = Health(names, waiting)
+    health = Health(names, waiting, Watches(config.limits))
     doors = doorkeeper(config.doors, config.limits)
     router = Router(context, health, Reflection(names, waiting), doors, metrics, spans)
     server = Server(router, options(config.limits))
@@ -136,6 +136,9 @@ def options(limits: Limits) -> Options:
         ("grpc.so_reuseport", 0),
         ("grpc.http2.bdp_probe", 0),  # else the window of each upload grows to what comes while the disk writes
         ("grpc.max_concurrent_streams", limits.calls_per_connection),
+        # Between the two numbers gRPC would end calls by chance, from 1,000 on if it were not told.
+        ("grpc.server.max_pending_requests", limits.pending_calls),
+        ("grpc.server.max_pending_requests_hard_limit", limits.pending_calls),
         ("grpc.max_allowed_incoming_connections", limits.connections),
         ("grpc.max_connection_idle_ms", _milliseconds(limits.connection_idle_seconds)),
         ("grpc.server_handshake_timeout_ms", _milliseconds(limits.handshake_seconds)),

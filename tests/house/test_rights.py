@@ -14,7 +14,7 @@ from symd.service.table import Router
 
 
 def test_every_rpc_takes_a_right() -> None:
-    router = Router(None, Health((), None), Reflection((), None), None)  # type: ignore[arg-type] # asked for its table only
+    router = Router(None, Health((), None, None), Reflection((), None), None)  # type: ignore[arg-type] # asked for its table only
     assert set(RIGHTS) == router.methods
     assert {name for name in router.methods if name.startswith("grpc.health.")} == HEALTH_METHODS
 

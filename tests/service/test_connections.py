@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from symd.channel import Credentials
 from symd.client import Client
 from symd.config import Config, Doors, Limits
-from symd.errors import Busy, ServerUnavailable
+from symd.errors import Busy, ServerUnavailable, Unavailable
 from symd.model.addresses import ByAddress
 from symd.model.rights import parse_rights
 from symd.service.access_file import new_token, token_line
@@ -25,19 +25,21 @@ from symd.service.server import build_daemon
 from symd.v1 import symbol_service_pb2 as s
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
-from tests.service.http2 import PREFACE, Connection
+from tests.service.http2 import ACK, PING, PREFACE, Connection
 from tests.service.test_budgets import ANSWERED_WITHIN, ONE, STREAM, SYMBOLIZE, eventually, neighbour
 from tests.service.test_budgets import served as served_unix
+from tests.service.test_calls import refusal
 
-TOKEN = new_token()
+TOKEN, OTHER = new_token(), new_token()
 
 
 @contextmanager
 def served(tmp_path, address="127.0.0.1:0", *, open_health=False, **limits):
-    """The address of a daemon over TCP that knows one token."""
+    """The address of a daemon over TCP that knows two tokens."""
     access = tmp_path / "access"
     access.touch(0o600)
-    access.write_text(token_line("user", parse_rights("read"), TOKEN) + "\n")
+    rights = parse_rights("read")
+    access.write_text(f"{token_line('user', rights, TOKEN)}\n{token_line('other', rights, OTHER)}\n")
     doors = Doors(access=access, open_health=open_health)
     config = Config(store=Path("/nonexistent"), workers=4, streams=3, grace=1.0, doors=doors, limits=Limits(**limits))
     engine = FakeEngine()
@@ -194,13 +196,7 @@ def test_places_are_told_apart_however_they_are_written():
 
 
 def test_two_thousand_streams_are_bounded_while_others_are_served(tmp_path):
-    """The strangers have the neighbour's name here, the socket's owner, so that the call which is ended because too many wait may
-    be the neighbour's own, at the moment in which its message comes."""
-    with (
-        served_unix(tmp_path, message_seconds=8.0) as (address, _),
-        neighbour(address, cancelled_at_most=1),
-        ExitStack() as stack,
-    ):
+    with served_unix(tmp_path, message_seconds=8.0) as (address, _), neighbour(address), ExitStack() as stack:
         connections = [stack.enter_context(Connection(address)) for _ in range(10)]
         for connection in connections:
             for number in range(200):
@@ -210,6 +206,91 @@ def test_two_thousand_streams_are_bounded_while_others_are_served(tmp_path):
             said = b"".join(endings.values())  # what was said once on a connection is said by its number (RFC 7541)
             assert len(endings) == 200
             assert b"waiting_calls" in said or b"message_seconds" in said
+
+
+CANCELLED = b"grpc-status\x011"
+"""A header without index and the length of its value (RFC 7541, section 6.2.2)."""
+
+
+@contextmanager
+def loop_at_work(daemon):
+    """The daemon's loop looks at no call while this lasts."""
+    begun, over = threading.Event(), threading.Event()
+
+    async def work():
+        begun.set()
+        over.wait()
+
+    working = threading.Thread(target=daemon.server.wait_for, args=(work(),))
+    working.start()
+    assert begun.wait(ANSWERED_WITHIN)
+    try:
+        yield
+    finally:
+        over.set()
+        working.join()
+
+
+def settle(connection):
+    """Wait until the daemon has everything that was sent (RFC 9113, section 6.7)."""
+    connection.frame(PING, 0, 0, bytes(8))
+    while connection.read_frame(ANSWERED_WITHIN)[:2] != (PING, ACK):
+        pass
+
+
+def test_calls_that_come_while_the_daemon_is_at_work_are_kept(tmp_path):
+    with served_unix(tmp_path, message_seconds=0.5) as (address, daemon), ExitStack() as stack:
+        with loop_at_work(daemon):
+            connections = [stack.enter_context(Connection(address)) for _ in range(10)]
+            for connection in connections:
+                for _ in range(200):
+                    connection.call(SYMBOLIZE)
+                settle(connection)
+        for connection in connections:
+            assert not [each for each in connection.endings(200, ANSWERED_WITHIN).values() if CANCELLED in each]
+
+
+def test_calls_beyond_those_are_ended_and_a_client_reads_what_that_means(tmp_path):
+    with served_unix(tmp_path, pending_calls=5) as (address, daemon), Connection(address) as connection:
+        with loop_at_work(daemon), Client(address, timeout=ANSWERED_WITHIN) as client:
+            for _ in range(20):
+                connection.call(SYMBOLIZE)
+            assert all(CANCELLED in each for each in connection.endings(10, ANSWERED_WITHIN).values())
+            with pytest.raises(Unavailable) as caught:
+                ask(client)
+            assert "pending_calls" in caught.value.hint
+        with Client(address, timeout=ANSWERED_WITHIN) as client:
+            assert ask(client)
+
+
+def test_one_client_cannot_take_all_watches_of_health(tmp_path):
+    with served(tmp_path, client_watches=2) as address, grpc.insecure_channel(address) as channel:
+        begin, everything = health_pb2_grpc.HealthStub(channel).Watch, health_pb2.HealthCheckRequest()
+        named, other = shown(TOKEN), shown(OTHER)
+        first, second = begin(everything, **named), begin(everything, **named)
+        assert [next(first).status, next(second).status] == [1, 1]
+        code, reason, metadata = refusal(lambda: next(begin(everything, **named)))
+        assert (code, reason, metadata["limit"]) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "BUSY", "client_watches")
+        assert begins(begin(everything, **other))
+        first.cancel()
+        assert eventually(lambda: begins(begin(everything, **named)))
+        second.cancel()
+
+
+def shown(token):
+    """How a client that has this token makes its calls."""
+    return {"metadata": (("authorization", f"Bearer {token}"),), "timeout": ANSWERED_WITHIN}
+
+
+def begins(watch):
+    """Whether the watch is let in; it is left."""
+    try:
+        next(watch)
+    except grpc.RpcError:
+        return False
+    finally:
+        watch.cancel()
+    return True
 
 
 def test_two_thousand_connections_to_the_unix_socket_are_bounded(tmp_path):
