@@ -15,7 +15,7 @@ STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compile
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
 	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev gcc-12-offload-amdgcn gcc-12-offload-nvptx binutils elfutils gdb lldb-19 debuginfod openssl systemd $(STUB_PACKAGES)
 
-.PHONY: demo test check protos samples lock dist bench fuzz soak abuse kill survey live-new clean venv drivers tools help
+.PHONY: demo test check protos samples lock docs dist bench fuzz soak abuse kill survey live-new clean venv drivers tools help
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -42,6 +42,10 @@ samples: tools venv  ## build the binaries of samples/ again
 lock: venv  ## choose the versions of requirements.lock again
 	$(BIN)/python -m piptools compile --quiet --extra dev --extra otel --extra mcp --extra data --generate-hashes --allow-unsafe --strip-extras --no-header \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
+
+docs: venv  ## the pages of the API from the protos, and the documentation as a site, in build/site
+	$(BIN)/python tools/api_pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict
 
 dist: venv  ## a wheel and a source distribution, in dist/
 	$(BIN)/python -m build

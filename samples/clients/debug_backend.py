@@ -1,7 +1,7 @@
 """A debugger's backend at work: where can a breakpoint for this line go, what stack stands there, what is in scope, and which
 instructions does the line own? Everything is asked of a running daemon.
 
-    symd serve --source-root samples/kernels --map /tmp/symd-opencl=samples/kernels &
+    symd serve --source-root samples --map /tmp/symd-opencl=kernels &
     python samples/clients/debug_backend.py samples/kernels/bin/raycast/dg2-opt.zebin raycast.cl:6
 """
 

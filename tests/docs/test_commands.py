@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import socket
@@ -15,6 +14,7 @@ import click
 import pytest
 
 from symd.cli import GROUP
+from tests.docs.shell import LONG, Shell, commands, shows, steps
 from tests.live.conftest import missing
 from tests.tools import require
 
@@ -22,65 +22,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/security.md", "docs/operations.md", "docs/reliability.md")
 SAMPLE = ROOT / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.dbg"
 UNITS = ROOT / "packaging" / "systemd"
-LONG = 120
 
 
 def section(page: str, heading: str) -> str:
     """What stands between this heading and the next of its kind."""
     return (ROOT / page).read_text().split(f"\n{heading}\n")[1].split("\n## ")[0]
-
-
-def commands(text: str) -> list[str]:
-    """The lines of indented blocks, without comments."""
-    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-    return [re.sub(r"\s+#.*", "", line).strip() for line in text.splitlines() if line.startswith("    ")]
-
-
-class Shell:
-    """Runs lines one after another in one folder. ``symd serve`` goes on in the background, until the next one begins."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.daemons = folder, []
-        programs = folder / "programs"
-        programs.mkdir()
-        (programs / "symd").write_text(f'#!/bin/sh\nexec {sys.executable} -m symd "$@"\n')
-        (programs / "symd").chmod(0o755)
-        (folder / "run").mkdir(mode=0o700)
-        kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "HOME") if name in os.environ}
-        path = f"{programs}:{os.environ['PATH']}"
-        self.variables = {**kept, "PATH": path, "PYTHONPATH": str(ROOT), "SYMD_STORE": f"{folder}/store"}
-        self.variables |= {"XDG_RUNTIME_DIR": f"{folder}/run", "TMPDIR": str(folder)}
-
-    def run(self, line: str) -> str:
-        if line.startswith("symd serve"):
-            return self.serve(line.removesuffix("&"))
-        keeping = f"{line}\nstatus=$?; env -0 > .variables; exit $status"
-        done = subprocess.run(
-            ["bash", "-c", keeping],
-            check=False,
-            cwd=self.folder,
-            env=self.variables,
-            capture_output=True,
-            text=True,
-            timeout=LONG,
-        )
-        assert done.returncode == 0, (line, done.stdout, done.stderr)
-        saved = (self.folder / ".variables").read_text().rstrip("\0").split("\0")
-        self.variables = dict(each.split("=", 1) for each in saved)
-        return done.stdout
-
-    def serve(self, line: str) -> str:
-        self.stop()
-        words = ["bash", "-c", f"exec {line}"]
-        daemon = subprocess.Popen(words, cwd=self.folder, env=self.variables, stdout=subprocess.PIPE, text=True)
-        self.daemons.append(daemon)
-        return daemon.stdout.readline()
-
-    def stop(self) -> None:
-        while self.daemons:
-            daemon = self.daemons.pop()
-            daemon.terminate()
-            daemon.communicate(timeout=LONG)
 
 
 @pytest.fixture
@@ -93,6 +39,15 @@ def shell(tmp_path):
 def _without_other_binaries(folder: str, names: list[str]) -> list[str]:
     """What is not copied of a folder of samples: other binaries than core dumps and kernels."""
     return ["bin"] if "bin" in names and not folder.endswith(("cores", "kernels")) else []
+
+
+def test_the_first_screen_of_the_readme_is_true(shell: Shell) -> None:
+    """What comes before symd is installed is tests/packaging's."""
+    typed = steps((ROOT / "README.md").read_text().split("\n## ")[0])
+    assert [step.line.split()[0] for step in typed] == ["python3", "export", "symd", "symd"]
+    for step in typed[2:]:
+        printed = shell.run(step.line)
+        assert all(shows(printed, line) for line in step.shown), printed
 
 
 @pytest.mark.live

@@ -1,0 +1,43 @@
+"""Pages that are followed from the first line to the last: every command does what the page says, and prints what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.shell import ROOT, Shell, programs, shows, steps
+from tests.tools import require
+
+PAGES = {
+    "docs/index.md": (),
+    "docs/quickstart.md": (),
+    "docs/tutorials/slow-kernel.md": ("iga64",),
+    "docs/tutorials/scripts.md": (),
+    "docs/tutorials/profiler.md": (),
+    "docs/tutorials/debugger.md": ("iga64",),
+    "docs/tutorials/operator.md": (),
+}
+"""With what has to be installed for them beside symd; iga64 comes with the library that listings of Intel's code need."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_true_from_the_first_line_to_the_last(page: str, tmp_path: Path) -> None:
+    for tool in PAGES[page]:
+        require(tool)
+    text = (ROOT / page).read_text()
+    shell = Shell(tmp_path)
+    try:
+        for name, program in programs(text).items():
+            (tmp_path / name).write_text(program)
+        typed = steps(text)
+        assert typed
+        printed = ""
+        for step in typed:
+            printed += shell.run(step.line, step.exit_code)
+            for line in filter(str.strip, step.shown):
+                assert shows(printed, line), f"{line!r} is not in\n{printed}"
+            if step.shown:
+                printed = ""
+    finally:
+        shell.stop()
