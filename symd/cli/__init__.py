@@ -44,6 +44,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("variables", "Show what is in scope at an address, and where it lives."),
     ("names", "Find functions, kernels and source files by name."),
     ("listing", "Show source beside instructions."),
+    ("view", "Show a module in the browser: source beside instructions, with a profile's samples."),
     ("core", "Show every stopped warp or wave of a GPU core dump."),
     ("annotate", "Put frames under the lines of a log that name addresses."),
     ("check", "Check SPIR-V against the rules of the Level Zero environment."),

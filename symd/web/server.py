@@ -102,6 +102,11 @@ def _newest(tls: Context) -> ssl.SSLContext:
     return context
 
 
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach ``HOST:PORT``."""
+    return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
+
+
 def bound(address: str, option: str) -> tuple[socket.socket, str, int]:
     """A socket that listens at ``HOST:PORT``, the host, and the port that it got. Raises InvalidInput and FailedPrecondition; ``option`` is
     what to give another address with."""

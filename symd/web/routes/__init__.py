@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from symd.web.routes import assets, modules, sources
+from symd.web.routes import about, assets, listings, modules, places, samples, sources
 from symd.web.site import WebRoute
 
-ROUTES: Final[tuple[WebRoute, ...]] = (*assets.ROUTES, *modules.ROUTES, *sources.ROUTES)
+ROUTES: Final[tuple[WebRoute, ...]] = (
+    *about.ROUTES,
+    *assets.ROUTES,
+    *modules.ROUTES,
+    *listings.ROUTES,
+    *places.ROUTES,
+    *samples.ROUTES,
+    *sources.ROUTES,
+)

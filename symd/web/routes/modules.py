@@ -8,9 +8,14 @@ from typing import Any, Final
 
 from symd.answers_json.summaries import module_json
 from symd.errors import ModuleNotFound
-from symd.model.summaries import ModuleRecord
+from symd.model.names import Match, NameKind, NameQuery
+from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.web.site import Asked, Reply, Site, WebRoute, json_reply
 
+MANGLED: Final = "_Z"
+"""How mangled names begin (Itanium C++ ABI)."""
+MOST_READABLE: Final = 2_000
+"""Kernels of a module whose readable names are looked for."""
 MOST_MODULES: Final = 10_000
 """Modules of one answer."""
 
@@ -40,7 +45,20 @@ def _record_json(record: ModuleRecord) -> dict[str, Any]:
 def _one(site: Site, asked: Asked) -> Reply:
     digest = checked(site, asked)
     record = site.symbolizer.record(digest)
-    return json_reply(_record_json(record) | {"summary": module_json(record.label, site.symbolizer.module(digest))})
+    summary = site.symbolizer.module(digest)
+    return json_reply(
+        _record_json(record)
+        | {"summary": module_json(record.label, summary), "readable": _readable(site, digest, summary)}
+    )
+
+
+def _readable(site: Site, digest: str, summary: ModuleSummary) -> dict[str, str]:
+    """The names of kernels as they were written, by the names that their symbols have, where the debug data has both."""
+    kernels = {kernel.name for each in summary.objects for kernel in each.kernels}
+    if not any(name.startswith(MANGLED) for name in kernels) or len(kernels) > MOST_READABLE:
+        return {}
+    functions = site.symbolizer.names(digest, NameQuery("*", Match.GLOB, frozenset((NameKind.FUNCTION,))))
+    return {each.linkage_name: each.name for each in functions if each.linkage_name and each.linkage_name in kernels}
 
 
 def checked(site: Site, asked: Asked) -> str:

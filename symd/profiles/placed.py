@@ -1,0 +1,176 @@
+"""A profile's samples on the instructions of modules: for each place where samples were taken its sums, a column a counter or stall reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from symd.model.answers import Reason
+from symd.profiles.format import Options
+from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
+from symd.profiles.samples import Sample, SampledAddress, SampledProfile, Value, ValueType
+
+STALL_REASON: Final = "stall_reason"
+"""The label of a sample that says why its wave or warp waited."""
+_NAMED: Final = re.compile(r"(?:\[(.+)\]|(.+))", re.DOTALL)
+_PLACE: Final = re.compile(r'"?(.*?)"?\+0x([0-9a-fA-F]{1,16})', re.DOTALL)
+_SIMD: Final = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
+_OBJECT: Final = re.compile(r"code object ([0-9]+)\+0x[0-9a-f]+")
+
+
+class InstructionPlace(NamedTuple):
+    """An instruction of a module, by the section of a code object."""
+
+    digest: str
+    path: str
+    section_index: int
+    offset: int
+
+
+@dataclass(slots=True)
+class PlacedSamples:
+    """``values[place]`` has a sum for each of ``columns``. ``is_summable``: the columns are parts of one whole, such as stall reasons. ``left`` are samples
+    that lie nowhere, by reason, counted by the first type of values; ``notes`` are the profile's own."""
+
+    columns: tuple[ValueType, ...]
+    is_summable: bool
+    values: dict[InstructionPlace, list[Value]] = field(default_factory=dict)
+    left: dict[Reason, Value] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def placed(profile: SampledProfile, resolver: Resolver, options: Options | None = None) -> PlacedSamples:
+    """Every sample at its leaf: the innermost entry of its stack that is an address. Raises what the symbolizer raises."""
+    options = options or Options()
+    columns, by_reason = _columns(profile)
+    found = PlacedSamples(
+        tuple(columns), by_reason or len({each.unit for each in profile.value_types}) == 1, notes=tuple(profile.notes)
+    )
+    places = _Places(profile, resolver, options).all()
+    for sample in profile.samples:
+        values = _values(sample, profile, columns)
+        place = next((place for at in sample.stack if (place := places.get(at)) is not None), Reason.UNKNOWN_MODULE)
+        if isinstance(place, Reason):
+            found.left[place] = found.left.get(place, 0) + sample.values[0]
+            continue
+        row = found.values.setdefault(place, [0] * len(columns))
+        for column, value in values.items():
+            row[column] += value
+    return found
+
+
+def _columns(profile: SampledProfile) -> tuple[dict[ValueType, int], bool]:
+    """Column numbers by what they count: the stall reasons where samples have them, else the value types; and whether it is reasons."""
+    reasons = sorted({reason for sample in profile.samples if (reason := _reason(sample)) is not None})
+    if not reasons or len(profile.value_types) != 1:
+        return {kind: number for number, kind in enumerate(profile.value_types)}, False
+    unit = profile.value_types[0].name
+    names = [*reasons, *(("no reason",) if any(_reason(each) is None for each in profile.samples) else ())]
+    return {ValueType(name, unit): number for number, name in enumerate(names)}, True
+
+
+def _reason(sample: Sample) -> str | None:
+    for key, value in sample.labels:
+        if key == STALL_REASON:
+            return f"reason {value}" if isinstance(value, int) else value.lower().replace("_", " ")
+    return None
+
+
+def _values(sample: Sample, profile: SampledProfile, columns: Mapping[ValueType, int]) -> dict[int, Value]:
+    if profile.value_types and profile.value_types[0] in columns:
+        return dict(enumerate(sample.values))
+    name = _reason(sample) or "no reason"
+    return {columns[ValueType(name, profile.value_types[0].name)]: sample.values[0]}
+
+
+class _Places:
+    """Where each address of a profile lies, looked up in columns."""
+
+    def __init__(self, profile: SampledProfile, resolver: Resolver, options: Options) -> None:
+        self._profile, self._resolver = profile, resolver
+        self._placer = MappingPlacer(resolver, options.limits)
+        self._named: dict[str, LookupTarget | Reason] = {}
+        self._mapped: dict[int, PlacedMapping | Reason] = {}
+
+    def all(self) -> dict[int, InstructionPlace | Reason]:
+        """By the address's number; entries of stacks that are no addresses are missing."""
+        found: dict[int, InstructionPlace | Reason] = {}
+        wanted: dict[LookupTarget, list[tuple[int, int]]] = {}
+        for number, address in enumerate(self._profile.addresses):
+            target = self._target(address)
+            if isinstance(target, Reason):
+                found[number] = target
+            elif target is not None:
+                wanted.setdefault(target[0], []).append((number, target[1]))
+        for each, entries in wanted.items():
+            found |= self._looked_up(each, entries)
+        return found
+
+    def _looked_up(
+        self, target: LookupTarget, entries: list[tuple[int, int]]
+    ) -> Iterator[tuple[int, InstructionPlace | Reason]]:
+        answers = self._resolver.symbolize(target, np.array([offset for _, offset in entries], np.uint64))
+        sections, offsets = answers.text_section.tolist(), answers.offset.tolist()
+        for (number, _), section, offset in zip(entries, sections, offsets, strict=True):
+            if section:
+                text = answers.text_sections[section - 1]
+                yield number, InstructionPlace(target.digest, text.path, text.section_index, offset)
+            else:
+                yield number, Reason.OUTSIDE_TEXT
+
+    def _target(self, address: SampledAddress) -> tuple[LookupTarget, int] | Reason | None:
+        """What the address counts from, and the offset; None for what is no address."""
+        if address.address is None:
+            return None
+        module = None if address.module is None else self._profile.modules[address.module]
+        if module is not None and module.limit:
+            return self._in_mapping(address, address.module or 0)
+        label = _NAMED.fullmatch(address.label)
+        place = _PLACE.fullmatch((label[1] or label[2]) if label else "")
+        if place is None:
+            return Reason.UNKNOWN_MODULE
+        section = module is not None and module.name.startswith("cubin-")
+        target = self._of_name(place[1], module.build_id if section and module is not None else None)
+        return target if isinstance(target, Reason) else (target, int(place[2], 16))
+
+    def _in_mapping(self, address: SampledAddress, number: int) -> tuple[LookupTarget, int] | Reason:
+        module = self._profile.modules[number]
+        if number not in self._mapped:
+            own = _OBJECT.fullmatch(address.label)
+            names = (*((own[1],) if own else ()), module.build_id, module.name)
+            identified = self._resolver.identified(*filter(None, names))
+            mapped = MappedRange(module.start, module.limit, module.offset)
+            self._mapped[number] = (
+                self._placer.place(mapped, identified) if isinstance(identified, IdentifiedModule) else identified
+            )
+        placed_mapping = self._mapped[number]
+        if isinstance(placed_mapping, Reason):
+            return placed_mapping
+        value = (address.address or 0) + placed_mapping.bias
+        return (placed_mapping.target, value) if 0 <= value < 1 << 64 else Reason.OUTSIDE_TEXT
+
+    def _of_name(self, name: str, cubin: str | None) -> LookupTarget | Reason:
+        """A kernel, or a module in which offsets are object addresses; ``cubin`` is the CRC of a CUDA module, where names are its functions'."""
+        key = f"{cubin}\n{name}"
+        if key not in self._named:
+            self._named[key] = self._function(name, cubin) if cubin is not None else self._kernel(name)
+        return self._named[key]
+
+    def _function(self, name: str, crc: str) -> LookupTarget | Reason:
+        number = int(crc, 16)
+        found = self._resolver.identified(str(number), f"{number:#x}", f"{number:#018x}")
+        if isinstance(found, IdentifiedModule):
+            return LookupTarget(found.digest, section=f".text.{name}", path=found.path)
+        return found if found is not Reason.UNKNOWN_MODULE else self._resolver.section(f".text.{name}")
+
+    def _kernel(self, name: str) -> LookupTarget | Reason:
+        identified = self._resolver.identified(name)
+        if isinstance(identified, IdentifiedModule):
+            return LookupTarget(identified.digest, path=identified.path)
+        found = self._resolver.kernel(name)
+        return self._resolver.kernel(_SIMD.sub("", name)) if found is Reason.UNKNOWN_KERNEL else found

@@ -1,0 +1,191 @@
+// The instructions, with headings where code of another function begins and where a call was inlined; those can be folded.
+
+import { instruction } from "./colours.js";
+import { count, element, hex, lastPart, percent } from "./elements.js";
+import { Rows } from "./rows.js";
+
+const HEIGHT = 20;
+
+export class CodePane {
+  constructor(parent, app) {
+    this.app = app;
+    this.folded = new Set();
+    this.lines = [];
+    this.rowOf = new Int32Array(0);
+    this.by = element("small", {});
+    const fold = element("button", { class: "quiet", title: "Fold or unfold inlined calls (f)", onclick: () => app.fold() }, "Fold calls");
+    parent.append(element("div", { class: "head" }, element("b", {}, "Instructions"), this.by, fold));
+    this.rows = new Rows(parent, {
+      label: "Instructions",
+      height: HEIGHT,
+      render: (row, number) => this.#render(row, number),
+      choose: (number, event) => this.#choose(number, event),
+      hover: (number) => app.hover(this.#selection(number)),
+    });
+  }
+
+  setListing(listing) {
+    this.listing = listing;
+    this.by.textContent = listing.answer.problem ?? `${listing.count.toLocaleString("en")}, by ${listing.answer.disassembler}`;
+    this.by.title = this.by.textContent;
+    this.folded = new Set();
+    this.#arrange();
+  }
+
+  // Rows: {at} is an instruction; {heading, ...} a heading of a function; {call, first, length} an inlined call.
+  #arrange() {
+    const listing = this.listing;
+    this.lines = [];
+    this.rowOf = new Int32Array(listing.count);
+    let functionBefore = null;
+    let keyBefore = null;
+    const keys = new Map();
+    let number = 0;
+    while (number < listing.count) {
+      const name = listing.functionAt(number);
+      if (name !== functionBefore) {
+        this.lines.push({ heading: name, at: number });
+        functionBefore = name;
+        keyBefore = null;
+      }
+      const location = listing.location[number];
+      if (!keys.has(location)) keys.set(location, listing.stackKey(location));
+      const key = keys.get(location);
+      const frames = listing.frames(location);
+      if (key !== keyBefore && frames.length > 1) {
+        let end = number + 1;
+        for (; end < listing.count; end += 1) {
+          const other = listing.location[end];
+          if (!keys.has(other)) keys.set(other, listing.stackKey(other));
+          if (keys.get(other) !== key) break;
+        }
+        this.lines.push({ call: frames, first: number, length: end - number });
+        if (this.folded.has(number)) {
+          for (let inside = number; inside < end; inside += 1) this.rowOf[inside] = this.lines.length - 1;
+          number = end;
+          keyBefore = key;
+          continue;
+        }
+      }
+      keyBefore = key;
+      this.rowOf[number] = this.lines.length;
+      this.lines.push({ at: number });
+      number += 1;
+    }
+    this.rows.setCount(this.lines.length);
+  }
+
+  foldAll() {
+    const calls = this.lines.filter((line) => line.call);
+    const open = calls.filter((line) => !this.folded.has(line.first));
+    for (const line of calls) {
+      if (open.length) this.folded.add(line.first);
+      else this.folded.delete(line.first);
+    }
+    this.#arrange();
+    this.reveal();
+    return open.length > 0;
+  }
+
+  #toggle(line) {
+    if (this.folded.has(line.first)) this.folded.delete(line.first);
+    else this.folded.add(line.first);
+    this.#arrange();
+  }
+
+  #selection(row) {
+    const line = this.lines[row];
+    return line && line.at !== undefined && line.heading === undefined ? { at: line.at } : null;
+  }
+
+  #choose(row) {
+    const line = this.lines[row];
+    if (line.call) this.#toggle(line);
+    else this.app.select({ at: line.at });
+  }
+
+  #render(row, number) {
+    const line = this.lines[number];
+    if (line.heading !== undefined) return this.#heading(row, line);
+    if (line.call) return this.#call(row, line);
+    return this.#instruction(row, line.at);
+  }
+
+  #heading(row, line) {
+    row.className = "row heading";
+    const section = this.listing.sections[this.listing.section[line.at]];
+    row.replaceChildren(element("span", {}, line.heading || "code of no known function"), element("small", {}, section.section ?? `section ${section.section_index}`));
+    row.setAttribute("aria-selected", "false");
+  }
+
+  #call(row, line) {
+    const folded = this.folded.has(line.first);
+    row.className = `row call${folded ? " folded" : ""}`;
+    const chain = line.call.slice(0, -1).map((frame) => frame.function || "(unnamed)").reverse().join(" › ");
+    const site = line.call[line.call.length - 1];
+    const from = site.file ? `${lastPart(site.file)}:${site.line}` : site.function;
+    const parts = [element("span", { class: "fold", "aria-hidden": "true" }, folded ? "▸" : "▾"), element("span", { class: "chain" }, chain), element("small", {}, `inlined at ${from}`)];
+    if (folded) {
+      const heat = this.app.heat;
+      let sum = 0;
+      for (let at = line.first; at < line.first + line.length; at += 1) sum += heat.values[at];
+      parts.push(element("small", { class: "sum" }, `${count(line.length, "instruction")}${heat.isThere ? `, ${percent(sum / heat.total) || 0} %` : ""}`));
+    }
+    row.title = folded ? "Show the inlined instructions" : "Fold the inlined instructions";
+    row.setAttribute("aria-selected", "false");
+    row.replaceChildren(...parts);
+  }
+
+  #instruction(row, at) {
+    const { listing, app } = this;
+    const frames = listing.framesAt(at);
+    const inner = frames[0];
+    const { guard, opcode, pieces } = instruction(listing.text[at]);
+    const state = app.stateOf(at);
+    row.className = `row code${state}`;
+    row.title = "";
+    row.setAttribute("aria-selected", String(state.includes("chosen")));
+    const offset = listing.kernelOffset(at);
+    const parts = [element("b", {}, offset < 0 ? `-${hex(-offset)}` : hex(offset, 5))];
+    if (app.heat.isThere) parts.push(...heatCells(app.heat.share(at), app.heat.level(at)));
+    parts.push(
+      element("em", {}, inner?.line ? String(inner.line) : ""),
+      element("code", {}, element("span", { class: "guard" }, guard), element("span", { class: "op" }, opcode), ...pieces),
+    );
+    row.replaceChildren(...parts);
+  }
+
+  rowFor(at) {
+    return this.rowOf[at];
+  }
+
+  show(at, how) {
+    this.rows.setCurrent(this.rowOf[at]);
+    this.rows.scrollTo(this.rowOf[at], how);
+  }
+
+  reveal() {
+    const chosen = this.app.chosen;
+    if (chosen?.at >= 0) this.show(chosen.at, { always: true });
+  }
+
+  // The next instruction above or below; of a folded call the next beyond it.
+  step(by) {
+    const chosen = this.app.chosen;
+    let row = chosen?.at >= 0 ? this.rowOf[chosen.at] + Math.sign(by) : this.rows.firstInSight();
+    let left = Math.abs(by) - 1;
+    let found = -1;
+    for (; row >= 0 && row < this.lines.length; row += Math.sign(by)) {
+      if (!this.#selection(row)) continue;
+      found = row;
+      if (left-- <= 0) break;
+    }
+    return found < 0 ? -1 : this.lines[found].at;
+  }
+}
+
+export function heatCells(share, level) {
+  const bar = element("span", { class: "bar" });
+  bar.style.setProperty("--level", level.toFixed(3));
+  return [element("u", {}, percent(share)), bar];
+}

@@ -1,0 +1,538 @@
+// The page: what is open, what is chosen, and how the panes follow each other.
+
+import { ask, isReport, stayPresent } from "./asking.js";
+import { CodePane } from "./code_pane.js";
+import { Details } from "./details.js";
+import { byId, count, element, hex, lastPart, say } from "./elements.js";
+import { Flame } from "./flame.js";
+import * as fragment from "./fragment.js";
+import { Heat } from "./heat.js";
+import { Keys } from "./keys.js";
+import { LevelPane } from "./level_pane.js";
+import { Listing } from "./listing.js";
+import { Minimap } from "./minimap.js";
+import { Search } from "./search.js";
+import { Side } from "./side.js";
+import { SourcePane } from "./source_pane.js";
+
+const SPIRV = /^spirv/;
+const ALL = -1;
+
+class App {
+  constructor() {
+    this.isReport = isReport;
+    this.modules = [];
+    this.kernels = [];
+    this.reasons = [];
+    this.texts = new Map();
+    this.chosen = null;
+    this.hovered = null;
+    this.lit = [];
+    this.withCalled = false;
+    this.metric = ALL;
+    this.active = "code";
+    this.source = new SourcePane(byId("source"), this);
+    this.code = new CodePane(byId("code"), this);
+    this.level = new LevelPane(byId("level"), this);
+    this.minimap = new Minimap(byId("code"), this, this.code);
+    this.details = new Details(byId("details"), this);
+    this.side = new Side(byId("side"), this);
+    this.flame = new Flame(byId("flame"), this);
+    this.search = new Search(this);
+    this.keys = new Keys(this, this.search);
+    this.#buttons();
+    addEventListener("popstate", () => this.follow());
+    addEventListener("hashchange", () => this.follow());
+  }
+
+  #buttons() {
+    byId("link").addEventListener("click", () => this.copyLink());
+    byId("theme").addEventListener("click", () => this.toggleTheme());
+    byId("help").addEventListener("click", () => this.keys.show());
+    byId("metric").addEventListener("change", () => this.setMetric(Number(byId("metric").value)));
+    byId("menu").addEventListener("click", () => this.#menu(!document.body.classList.contains("menu")));
+    for (const [name, text] of [["source", "Source"], ["level", "Between"], ["code", "Instructions"]]) {
+      const tab = element("button", { "data-pane": name, "aria-pressed": "false" }, text);
+      tab.addEventListener("click", () => this.focusOn(name));
+      byId("tabs").append(tab);
+    }
+    for (const grip of document.querySelectorAll(".grip")) this.#grip(grip);
+  }
+
+  #grip(grip) {
+    grip.addEventListener("pointerdown", (event) => {
+      const pane = byId(grip.dataset.pane);
+      const start = event.clientX - pane.offsetWidth;
+      grip.setPointerCapture(event.pointerId);
+      grip.onpointermove = (moved) => {
+        pane.style.flex = `0 0 ${Math.max(120, moved.clientX - start)}px`;
+      };
+      grip.onpointerup = () => {
+        grip.onpointermove = null;
+      };
+    });
+  }
+
+  #menu(open) {
+    document.body.classList.toggle("menu", open);
+    byId("menu").setAttribute("aria-expanded", String(open));
+  }
+
+  async begin() {
+    const [{ modules }, { reasons, presence }] = await Promise.all([ask("api/modules"), ask("api/about")]);
+    this.modules = modules;
+    this.reasons = reasons;
+    if (presence && !isReport) stayPresent();
+    if (!modules.length) {
+      this.details.parent.replaceChildren(element("p", { class: "hint" }, "There is no module yet: symd info --server ADDRESS FILE gives the daemon one."));
+      return;
+    }
+    await this.follow();
+  }
+
+  // Open what the address names.
+  async follow() {
+    const place = fragment.read();
+    const digest = this.modules.find((each) => place.module && each.sha256.startsWith(place.module))?.sha256 ?? this.digest ?? this.modules[0].sha256;
+    if (digest !== this.digest) await this.#readModule(digest);
+    const named = this.kernels.find((each) => each.name === place.kernel && (place.object === null || each.object === place.object));
+    const kernel = named ?? (this.listing && !place.kernel ? null : this.#first());
+    if (kernel && (kernel.object !== this.object || kernel.name !== this.kernelName || !this.listing)) await this.#readKernel(kernel);
+    if (place.metric !== null && this.samples) this.#chooseMetric(Number(place.metric));
+    if (place.at !== null) {
+      const at = this.#atOffset(Number(place.at));
+      if (at >= 0) return this.select({ at }, { silent: true });
+    }
+    if (place.line !== null && place.file !== null) {
+      const file = this.listing.files().find((each) => each === place.file || lastPart(each) === place.file);
+      if (file) return this.showLine(file, Number(place.line), { silent: true });
+    }
+    return undefined;
+  }
+
+  #atOffset(offset) {
+    const { listing } = this;
+    const section = listing.kernel?.section_index ?? listing.sections[0]?.section_index;
+    return listing.find(section, offset + (listing.kernel?.offset ?? 0));
+  }
+
+  #first() {
+    const weigh = (each) => this.kernelShare(each);
+    return [...this.kernels].sort((a, b) => weigh(b) - weigh(a))[0];
+  }
+
+  async openModule(digest) {
+    this.#menu(false);
+    await this.#guarded(async () => {
+      await this.#readModule(digest);
+      await this.#readKernel(this.#first());
+      this.#remember();
+    });
+  }
+
+  async openKernel(object, name) {
+    this.#menu(false);
+    await this.#guarded(async () => {
+      await this.#readKernel(this.kernels.find((each) => each.object === object && each.name === name));
+      this.#remember();
+    });
+  }
+
+  async #guarded(act) {
+    document.body.classList.add("busy");
+    try {
+      await act();
+    } catch (error) {
+      say(error.message);
+    } finally {
+      document.body.classList.remove("busy");
+    }
+  }
+
+  async #readModule(digest) {
+    const module = await ask(`api/modules/${digest}`);
+    this.samples = await ask(`api/modules/${digest}/samples`).catch(() => null);
+    this.digest = digest;
+    this.module = module;
+    const machine = module.summary.objects.filter((each) => !SPIRV.test(each.target ?? ""));
+    const objects = machine.length ? machine : module.summary.objects;
+    this.kernels = objects.flatMap((each) => {
+      const kernels = each.kernels.map((kernel) => ({ ...kernel, object: each.object, target: each.target, readable: module.readable?.[kernel.name] }));
+      return kernels.length ? kernels : [{ name: null, object: each.object, target: each.target, size: each.size }];
+    });
+    this.listing = null;
+    this.texts = new Map();
+    this.#metrics();
+  }
+
+  #metrics() {
+    const { samples } = this;
+    const choice = byId("metric");
+    byId("metric-label").hidden = !samples;
+    if (!samples) return;
+    const options = samples.metrics.map((each, number) => element("option", { value: number }, `${each.name} — ${each.total.toLocaleString("en")} ${each.unit}`.trim()));
+    if (samples.is_summable && samples.metrics.length > 1) options.unshift(element("option", { value: ALL }, `all — ${samples.metrics.reduce((sum, each) => sum + each.total, 0).toLocaleString("en")} ${samples.metrics[0].unit}`));
+    choice.replaceChildren(...options);
+    this.metric = samples.is_summable && samples.metrics.length > 1 ? ALL : 0;
+    choice.value = String(this.metric);
+    choice.title = samples.name;
+  }
+
+  metricName() {
+    if (!this.samples) return "samples";
+    const { name, unit } = this.samples.metrics[this.metric === ALL ? 0 : this.metric];
+    return this.metric === ALL ? unit.toLowerCase() || "samples" : `${name} ${unit}`.trim();
+  }
+
+  setMetric(metric) {
+    this.#chooseMetric(metric);
+    this.#remember(true);
+  }
+
+  #chooseMetric(metric) {
+    if (metric !== ALL && !this.samples.metrics[metric]) return;
+    this.metric = metric;
+    byId("metric").value = String(metric);
+    this.#warm();
+  }
+
+  #warm() {
+    this.heat = new Heat(this.listing, this.samples, this.metric, this.object);
+    document.body.classList.toggle("heated", this.heat.isThere);
+    this.side.draw();
+    this.flame.draw();
+    this.again();
+  }
+
+  kernelShare(kernel) {
+    const own = this.samples?.objects?.find((each) => each.object === kernel.object);
+    if (!own) return 0;
+    if (!own.shares) own.shares = new Map();
+    const key = `${this.metric} ${kernel.section_index} ${kernel.offset} ${kernel.size}`;
+    if (!own.shares.has(key)) {
+      const columns = this.metric === ALL ? own.values : [own.values[this.metric]];
+      let sum = 0;
+      own.offset.forEach((offset, at) => {
+        const inside = kernel.name === null || (own.section_index[at] === kernel.section_index && offset >= kernel.offset && offset < kernel.offset + (kernel.size || Infinity));
+        if (inside) for (const column of columns) sum += column[at];
+      });
+      const total = (this.metric === ALL ? this.samples.metrics : [this.samples.metrics[this.metric]]).reduce((all, each) => all + each.total, 0);
+      own.shares.set(key, total ? sum / total : 0);
+    }
+    return own.shares.get(key);
+  }
+
+  async #readKernel(kernel) {
+    if (!kernel) throw new Error("the module has no kernel of that name");
+    const asked = { object: kernel.object, kernel: kernel.name };
+    const answer = await ask(`api/modules/${this.digest}/listing`, asked);
+    if (answer.problem) say(answer.problem);
+    this.object = kernel.object;
+    this.kernelName = kernel.name;
+    this.chosen = null;
+    this.hovered = null;
+    this.lit = [];
+    this.listing = new Listing(answer, kernel.name === null ? null : kernel);
+    this.heat = new Heat(this.listing, this.samples, this.metric, this.object);
+    this.#crumbs(answer);
+    this.code.setListing(this.listing);
+    this.source.setFiles(this.#filesByWeight());
+    this.details.clear();
+    await this.openFile(this.#filesByWeight()[0] ?? null);
+    await this.#readLevel(kernel);
+    this.#warm();
+    this.#texts();
+  }
+
+  #filesByWeight() {
+    const own = (file) => [...this.listing.lines.get(file).values()].reduce((sum, line) => sum + line.own.length + line.called.length * 0.01, 0);
+    return this.listing.files().sort((a, b) => own(b) - own(a));
+  }
+
+  async #readLevel(kernel) {
+    const level = await ask(`api/modules/${this.digest}/level`, { object: kernel.object, kernel: kernel.name }).catch(() => null);
+    this.level.setLevel(level?.level ? level : null, this.listing);
+    const there = Boolean(level?.level);
+    byId("level").hidden = !there;
+    document.querySelector('.grip[data-pane="level"]').hidden = !there;
+    const tab = byId("tabs").querySelector('[data-pane="level"]');
+    tab.hidden = !there;
+    tab.textContent = level?.level ?? "";
+  }
+
+  // The texts of the kernel's further files, for search and for hot lines.
+  async #texts() {
+    const listing = this.listing;
+    for (const file of listing.files().slice(0, 12)) {
+      if (this.listing !== listing) return;
+      await this.#text(file);
+    }
+    this.side.draw();
+  }
+
+  #crumbs(answer) {
+    const name = lastPart(this.module.label || this.digest.slice(0, 16));
+    const shown = this.kernels.find((each) => each.name === this.kernelName)?.readable ?? this.kernelName ?? "all code";
+    const target = answer.target ?? "";
+    byId("crumbs").replaceChildren(element("span", { title: this.module.label }, name), target ? element("small", {}, target) : "", element("span", { "aria-hidden": "true" }, "›"), element("strong", { title: shown }, shown));
+    document.title = `${shown} — symd`;
+    byId("title").textContent = `${shown}, ${count(this.listing.count, "instruction")}`;
+  }
+
+  async #text(file) {
+    if (!this.texts.has(file)) {
+      const source = await ask(`api/modules/${this.digest}/source`, { file, object: this.object }).catch((error) => ({ text: null, problem: error.message }));
+      this.texts.set(file, source);
+    }
+    return this.texts.get(file);
+  }
+
+  textOf(file, line) {
+    const source = this.texts.get(file);
+    if (!source || source.text === null) return null;
+    source.lines ??= source.text.split("\n");
+    return source.lines[line - 1] ?? null;
+  }
+
+  async openFile(file) {
+    if (file === this.source.file && this.source.listing === this.listing) return;
+    const source = file === null ? null : await this.#text(file);
+    this.source.listing = this.listing;
+    this.source.setSource(file, source);
+  }
+
+  // chosen: {at} with what else is lit, or {file, line}.
+  async select(place, { silent = false } = {}) {
+    this.chosen = place;
+    this.hovered = null;
+    if (place.at !== undefined) {
+      const [inner] = this.listing.framesAt(place.at);
+      this.lit = place.also ?? this.#ofLine(inner?.file, inner?.line);
+      this.details.showInstruction(place.at);
+      this.code.show(place.at);
+      this.level.show(place.at);
+      this.again();
+      if (inner?.file && inner.line) {
+        await this.openFile(inner.file);
+        this.source.show(inner.line);
+      }
+    } else {
+      this.active = "source";
+      this.lit = this.#ofLine(place.file, place.line, true);
+      this.details.showLine(place.file, place.line);
+      const hottest = this.heat.isThere ? this.lit.reduce((best, at) => (this.heat.values[at] > this.heat.values[best] ? at : best), this.lit[0]) : this.lit[0];
+      if (hottest !== undefined) {
+        this.code.show(hottest);
+        this.level.show(hottest);
+      }
+    }
+    if (place.at !== undefined) this.active = "code";
+    this.again();
+    if (!silent) this.#remember();
+  }
+
+  async showLine(file, line, how) {
+    await this.openFile(file);
+    this.source.show(line);
+    await this.select({ file, line }, how);
+    this.focusOn("source", { onlyNarrow: true });
+  }
+
+  #ofLine(file, line, withCalled = false) {
+    const known = this.listing.lines.get(file)?.get(line);
+    if (!known) return [];
+    return withCalled ? [...new Set([...known.own, ...known.called])].sort((a, b) => a - b) : known.own;
+  }
+
+  hover(place) {
+    const key = place && (place.at ?? `${place.file}:${place.line}`);
+    if (key === this.hoveredKey) return;
+    this.hoveredKey = key;
+    this.hovered = place;
+    const inner = place?.at !== undefined ? this.listing.framesAt(place.at)[0] : place;
+    this.hoveredLine = inner?.line ? inner : null;
+    this.again();
+  }
+
+  stateOf(at) {
+    let state = this.chosen?.at === at ? " chosen" : "";
+    if (this.#isLit(at)) state += " lit";
+    const line = this.hoveredLine;
+    if (line && this.listing.framesAt(at).some((frame, depth) => frame.line === line.line && frame.file === line.file && (depth === 0 || this.hovered.at === undefined))) state += " near";
+    return state;
+  }
+
+  #isLit(at) {
+    if (this.litFrom !== this.lit) {
+      this.litFrom = this.lit;
+      this.litSet = new Set(this.lit);
+    }
+    return this.litSet.has(at);
+  }
+
+  stateOfLine(file, line) {
+    const { chosen } = this;
+    let state = chosen?.file === file && chosen.line === line ? " chosen" : "";
+    if (chosen?.at !== undefined) {
+      const depth = this.listing.framesAt(chosen.at).findIndex((frame) => frame.file === file && frame.line === line);
+      if (depth === 0) state += " lit";
+      else if (depth > 0) state += " caller";
+    }
+    if (this.hoveredLine?.file === file && this.hoveredLine.line === line) state += " near";
+    return state;
+  }
+
+  again() {
+    if (this.waiting) return;
+    this.waiting = requestAnimationFrame(() => {
+      this.waiting = 0;
+      this.source.rows.again();
+      this.code.rows.again();
+      this.level.rows.again();
+      this.minimap.draw();
+    });
+  }
+
+  #remember(replace = false) {
+    const { chosen } = this;
+    const place = { module: this.modules.length > 1 ? this.digest.slice(0, 12) : null, kernel: this.kernelName };
+    if (this.object && this.kernels.filter((each) => each.name === this.kernelName).length > 1) place.object = this.object;
+    if (chosen?.at !== undefined) place.at = `0x${hex(this.listing.kernelOffset(chosen.at))}`;
+    else if (chosen) Object.assign(place, { file: lastPart(chosen.file), line: chosen.line });
+    if (this.samples && this.metric !== ALL) place.metric = this.metric;
+    fragment.write(place, replace);
+  }
+
+  // Open what a query (KERNEL+OFFSET, ADDRESS ...) means.
+  async goTo(query, object = this.object) {
+    await this.#guarded(async () => {
+      const local = this.#local(query);
+      if (local >= 0) return this.select({ at: local });
+      const place = await ask(`api/modules/${this.digest}/place`, { query, object });
+      if (place.section_offset === null) {
+        const hint = place.candidates?.length ? `: ${place.candidates.map((each) => each.function ?? each.kernel ?? each.object).slice(0, 5).join(", ")}?` : "";
+        throw new Error(`${query}: ${place.reason}${hint}`);
+      }
+      const kernel = this.kernels.find((each) => each.object === place.object && each.name === place.kernel) ?? this.kernels.find((each) => each.object === place.object);
+      if (kernel && (kernel.name !== this.kernelName || kernel.object !== this.object)) await this.#readKernel(kernel);
+      const at = this.listing.find(place.section_index, place.section_offset);
+      if (at < 0) throw new Error(`${query}: ${place.reason}, and no instruction of this kernel is there`);
+      return this.select({ at });
+    });
+  }
+
+  #local(query) {
+    const named = /^(.*)\+(0x[0-9a-f]+|[0-9]+)$/i.exec(query);
+    if (named && named[1] === this.kernelName) return this.#atOffset(Number(named[2]));
+    const number = Number(query);
+    if (!Number.isInteger(number) || !isReport) return -1;
+    return this.listing.sections.reduce((found, section) => (found >= 0 ? found : this.listing.find(section.section_index, number - section.address)), -1);
+  }
+
+  step(by) {
+    if (this.active === "source") {
+      const line = this.source.step(by);
+      if (line > 0) {
+        this.source.show(line);
+        this.select({ file: this.source.file, line });
+      }
+      return;
+    }
+    const at = this.code.step(by);
+    if (at >= 0) this.select({ at });
+  }
+
+  crossOver() {
+    const { chosen } = this;
+    if (!chosen) return;
+    if (chosen.at !== undefined) {
+      const [inner] = this.listing.framesAt(chosen.at);
+      if (inner?.file && inner.line) this.showLine(inner.file, inner.line);
+      this.focusOn("source");
+    } else if (this.lit.length) {
+      this.select({ at: this.lit[0] });
+      this.focusOn("code");
+    }
+  }
+
+  sameLine(by) {
+    const { chosen } = this;
+    if (chosen?.at === undefined) return this.crossOver();
+    const own = this.lit.indexOf(chosen.at);
+    const next = this.lit[(own + by + this.lit.length) % this.lit.length];
+    return next === undefined ? undefined : this.select({ at: next, also: chosen.also });
+  }
+
+  goToHottest() {
+    if (!this.heat.isThere) return say("There are no samples: symd view FILE --profile PROFILE shows some.");
+    return this.select({ at: this.heat.values.indexOf(this.heat.highest) });
+  }
+
+  fold() {
+    say(this.code.foldAll() ? "Inlined calls are folded." : "Inlined calls are unfolded.");
+  }
+
+  toggleCalled() {
+    this.withCalled = !this.withCalled;
+    say(this.withCalled ? "Lines with what is inlined into them." : "Lines by themselves.");
+    this.again();
+  }
+
+  neighbour(by) {
+    const own = this.kernels.findIndex((each) => each.object === this.object && each.name === this.kernelName);
+    const next = this.kernels[own + by];
+    if (next) this.openKernel(next.object, next.name);
+  }
+
+  focusOn(name, { onlyNarrow = false } = {}) {
+    byId("panes").dataset.shown = name;
+    for (const tab of byId("tabs").children) tab.setAttribute("aria-pressed", String(tab.dataset.pane === name));
+    if (name !== "level") this.active = name;
+    if (!onlyNarrow) byId(name).querySelector(".rows").focus({ preventScroll: true });
+  }
+
+  letGo() {
+    if (document.body.classList.contains("menu")) return this.#menu(false);
+    this.chosen = null;
+    this.lit = [];
+    this.details.clear();
+    this.again();
+    return this.#remember();
+  }
+
+  async copyLink() {
+    this.#remember(true);
+    try {
+      await navigator.clipboard.writeText(location.href);
+      say("The link to this place is copied.");
+    } catch {
+      say("The address of this page is the link to this place.");
+    }
+  }
+
+  toggleTheme() {
+    const root = document.documentElement;
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    try {
+      localStorage.setItem("symd-theme", root.dataset.theme);
+    } catch {
+      // a report that was opened as a file may keep nothing
+    }
+    this.minimap.draw();
+  }
+}
+
+try {
+  const theme = localStorage.getItem("symd-theme");
+  if (theme) document.documentElement.dataset.theme = theme;
+} catch {
+  // likewise
+}
+
+const app = new App();
+app.focusOn("code", { onlyNarrow: true });
+app
+  .begin()
+  .catch((error) => byId("details").replaceChildren(element("p", { class: "problem" }, error.message)))
+  .finally(() => document.body.classList.add("ready"));

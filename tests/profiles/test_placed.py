@@ -1,0 +1,64 @@
+"""Samples on instructions: every format's at the places that its profile was made from, and none of them lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from symd import profiles
+from symd.model.answers import Reason
+from symd.profiles.placed import placed
+from tests.profiles.modules import AMD, CUBIN, ZEBIN
+from tests.profiles.test_exports import TOTALS
+
+
+def by_place(found, resolver, module):
+    """(section, offset) to values, of the places in one module."""
+    digest = resolver.symbolizer.add(module.read_bytes()).sha256
+    names = {
+        (text.path, kernel.section_index): kernel.section
+        for text in resolver.symbolizer.module(digest).objects
+        for kernel in text.kernels
+    }
+    return {
+        (names.get((place.path, place.section_index)), place.offset): values
+        for place, values in found.values.items()
+        if place.digest == digest
+    }
+
+
+def test_counters_of_unitrace_are_columns(resolver, sample):
+    """The rows of samples/profiles/stalls.csv."""
+    found = placed(profiles.samples(sample("stalls.csv")), resolver)
+    assert [each.name for each in found.columns][:3] == ["Active", "ControlStall", "PipeStall"]
+    assert found.is_summable
+    places = by_place(found, resolver, ZEBIN)
+    assert places[".text.smooth", 0x290] == [140, 1, 4, 0, 2, 310, 0, 0, 1]
+    assert places[".text.denoise", 0x10][0] == 5
+    assert Reason.UNKNOWN_KERNEL in found.left
+
+
+def test_stall_reasons_of_cupti_are_columns(resolver, sample):
+    """The lines of samples/profiles/records.jsonl."""
+    found = placed(profiles.samples(sample("records.jsonl")), resolver)
+    assert [each.name for each in found.columns] == ["reason 1", "reason 2", "reason 9", "no reason"]
+    places = by_place(found, resolver, CUBIN)
+    assert places[".text._Z7raycastPfi6float3", 4576] == [0, 3, 41, 0]
+    assert places[".text._Z5probePfPK6float3", 528] == [0, 0, 7, 0]
+
+
+def test_columns_of_different_units_are_no_parts_of_one_whole(resolver, sample):
+    found = placed(profiles.samples(sample("kernels.pb.gz")), resolver)
+    assert [tuple(each) for each in found.columns] == [("samples", "count"), ("gpu", "nanoseconds")]
+    assert not found.is_summable
+    assert by_place(found, resolver, ZEBIN) == {(".text.smooth", 0x290): [3, 3000], (".text.smooth", 0x10): [4, 4000]}
+    assert sorted(by_place(found, resolver, AMD).values()) == [[1, 1000], [2, 2000]]
+
+
+@pytest.mark.parametrize("name", TOTALS)
+def test_no_sample_is_lost(resolver, sample, name):
+    found = placed(profiles.samples(sample(name)), resolver)
+    first = [
+        sum(values) if name == "records.jsonl" or found.columns[0].name == "waitcnt" else values[0]
+        for values in found.values.values()
+    ]
+    assert sum(first) + sum(found.left.values()) == TOTALS[name]
