@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import socket
@@ -122,6 +123,24 @@ def test_the_units_are_such_that_systemd_takes_them(tmp_path: Path) -> None:
     said = subprocess.run(rating, capture_output=True, text=True, timeout=LONG, check=False).stdout
     (exposure,) = re.findall(r"Overall exposure level for symd.service: ([\d.]+)", said)
     assert float(exposure) < 2.5, said
+
+
+def test_the_commands_of_the_container_are_calls_of_symd(tmp_path: Path) -> None:
+    text = (ROOT / "packaging" / "container" / "Containerfile").read_text()
+    assert json.loads(re.findall(r"^ENTRYPOINT (.*)$", text, re.MULTILINE)[0]) == ["symd"]
+    default = json.loads(re.findall(r"^CMD (.*)$", text, re.MULTILINE)[0])
+    probe = json.loads(re.findall(r"CMD (\[\"symd.*)$", text, re.MULTILINE)[0])[1:]
+    for words, options in ((default, ["--store", str(tmp_path)]), (probe, [])):
+        command = GROUP.get_command(click.Context(GROUP), words[0])
+        context = command.make_context(words[0], [*words[1:], *options])
+        address = context.params["addresses"][0] if "addresses" in context.params else context.params["server"]
+        assert address == "unix:/run/symd/symd.sock"
+    copied = {
+        source for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.MULTILINE) for source in line.split()[:-1]
+    }
+    assert copied == {"."}
+    assert "requirements.lock" in text
+    assert (ROOT / "requirements.lock").exists()
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,0 +1,81 @@
+"""The commands of the reference pages run on samples that stand in for the reader's files, under the names that the pages give them.
+
+A page whose commands need what is not here (a device, another program's log, systemd) is named below with the tests that do what it says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.docs.shell import ROOT, Shell, steps
+from tests.docs.test_pages import PAGES as FOLLOWED
+from tests.tools import require
+
+ZEBIN = "kernels/bin/filters/igc2-dg2-opt.zebin"
+FILES = {
+    "docs/drop-ins.md": {},
+    "docs/profiles.md": {
+        "kernels.zebin": ZEBIN,
+        "stalls.csv": "profiles/stalls.csv",
+        "kernels.co": "amdgpu/bin/v5-gfx90a.co",
+        "pc_sampling.json": "profiles/pc_sampling.json",
+        "raycast.cubin": "cuda/bin/raycast.sm_90.lines.cubin",
+        "records.jsonl": "profiles/records.jsonl",
+        "cpu.pb.gz": "profiles/kernels.pb.gz",
+    },
+    "docs/cores.md": {
+        "core_1760000000_host_4242.nvcudmp": "cores/bin/illegal_address.nvcudmp",
+        "gpucore.4242": "cores/bin/address_error.gpucore",
+        "kernels.co": "amdgpu/bin/v3-gfx906-xnack-off.co",
+    },
+}
+"""Page to file to sample."""
+ELSEWHERE = {
+    "README.md": "tests/docs/test_commands.py",
+    "docs/security.md": "tests/docs/test_commands.py",
+    "docs/operations.md": "tests/docs/test_commands.py",
+    "docs/capture.md": "tests/capture/test_run_runtimes.py",
+    "docs/live-modules.md": "tests/daemon/test_live_modules.py",
+    "docs/fault-text.md": "tests/cli/test_annotate.py",
+    "docs/listing.md": "tests/cli/test_listing.py",
+    "docs/integrations.md": "tests/debuggers",
+    "docs/reliability.md": "tests/fuzz",
+}
+"""Page to what runs its commands."""
+
+
+@pytest.mark.parametrize("page", FILES)
+def test_the_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
+    if page == "docs/drop-ins.md":
+        require("llvm-symbolizer")
+    shell = Shell(tmp_path)
+    socket = f"unix:{tmp_path}/run/symd/symd.sock"
+    try:
+        shutil.copytree(ROOT / "samples" / "amdgpu", tmp_path / "samples" / "amdgpu")
+        for name, sample in FILES[page].items():
+            shutil.copy(ROOT / "samples" / sample, tmp_path / name)
+        if any("--server" in step.line for step in _typed(page)):
+            shell.run("symd serve &")
+            for file in ("kernels.co", "kernels.zebin"):
+                shell.run(f"symd info --server {socket} {file}")
+        ran = [shell.run(step.line.replace("unix:/run/symd.sock", socket), step.exit_code) for step in _typed(page)]
+        assert len(ran) > 1
+    finally:
+        shell.stop()
+
+
+def _typed(page: str) -> list:
+    """The page's calls of symd; other indented lines are output."""
+    return [step for step in steps((ROOT / page).read_text()) if re.match(r"symd [a-z]", step.line)]
+
+
+def test_every_page_with_commands_is_run() -> None:
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "tutorials").glob("*.md"), ROOT / "README.md"]
+    names = {str(page.relative_to(ROOT)) for page in pages}
+    commanding = {name for name in names if _typed(name)}
+    assert not commanding - {*FOLLOWED, *FILES, *ELSEWHERE}
+    assert {*FOLLOWED, *FILES, *ELSEWHERE} <= names
+    assert not [place for place in ELSEWHERE.values() if not (ROOT / place).exists()]
