@@ -305,6 +305,15 @@ class Host(Symbolizer, Protocol):
         """Begin to take a module."""
         ...
 
+    def module_pieces(self, digest: str, size: int) -> Iterator[bytes]:
+        """The module's own bytes in pieces of ``size`` bytes. Raises ``ModuleNotFound``."""
+        ...
+
+    def section_data(self, digest: str, path: str | None, name: str) -> bytes:
+        """The bytes of a section as they stand in the file of the code object at ``path``, or (None) of the module. Raises
+        ``NotFound``."""
+        ...
+
     def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
         """``object_data`` in pieces of ``size`` bytes: in memory there is never more than a piece."""
         ...

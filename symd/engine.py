@@ -65,6 +65,7 @@ from symd.reading.questions import (
     ListedCode,
     ObjectBytes,
     PtxLines,
+    SectionBytes,
     StoppedWaves,
     VariablesAt,
     VariablesAtEach,
@@ -197,6 +198,17 @@ class Engine:
         with self.store.scratch() as file:
             self._indexes.ask(digest, WriteObject(path, str(file.path)))
             return file.pieces(size)
+
+    def module_pieces(self, digest: str, size: int) -> Iterator[bytes]:
+        """The module's own bytes in pieces of ``size`` bytes; it is not evicted meanwhile. Raises ``ModuleNotFound``."""
+        with self.store.file(digest) as path, path.open("rb") as file:
+            while piece := file.read(size):
+                yield piece
+
+    def section_data(self, digest: str, path: str | None, name: str) -> bytes:
+        """The bytes of a section as they stand in the file: of the code object at ``path``, or (None) of the module. Raises
+        ``NotFound``."""
+        return self._indexes.ask(digest, SectionBytes(path, name))
 
     def lines(
         self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE

@@ -74,6 +74,9 @@ def read(element: Element, budget: Budget) -> Contents:
     image = elf.parse(element.data, budget)
     notes: list[str] = []
     facts: dict[str, Any] = {"machine": MACHINES[image.header.machine]}
+    build_id = image.build_id()
+    if build_id is not None:
+        facts["build_id"] = build_id
     packs = kpack_reference.reference(image)
     sections = [section for section in image.sections if not (packs and section.name in _HIP_BUNDLES)]
     elements = [found for section in sections for found in _elements(image, section, notes, budget)]

@@ -21,6 +21,7 @@ from symd.elf.constants import (
     ELFDATA2MSB,
     EM_CUDA,
     MAGIC,
+    NT_GNU_BUILD_ID,
     PN_XNUM,
     PT_LOAD,
     PT_NOTE,
@@ -155,6 +156,15 @@ class Elf:
         for where, data in found:
             for note in notes_in(data, where):
                 yield where, note
+
+    def build_id(self) -> str | None:
+        """The hexadecimal digits of the build ID note (NT_GNU_BUILD_ID; elfutils, binutils and LLVM's linkers write it); None where there is none, or
+        notes cannot be read."""
+        try:
+            found = (note.data for _, note in self.notes() if (note.owner, note.type) == ("GNU", NT_GNU_BUILD_ID))
+            return next((data.hex() for data in found if data), None)
+        except Malformed:
+            return None
 
     def stored(self, segment: Segment) -> bytes:
         """What the file holds of a segment."""

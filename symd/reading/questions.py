@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 from symd.budget import Budget
 from symd.debuginfo.variables import Visible
-from symd.errors import StoreUnavailable
+from symd.elf.constants import SHT_NOBITS, SHT_NULL
+from symd.errors import Malformed, NotFound, StoreUnavailable
 from symd.index.column_file import check_size
 from symd.index.format import VERSION
 from symd.index.summary import pack
@@ -138,6 +139,31 @@ class WriteObject(Question[int]):
         check_size(len(data), module.limits.index_size)
         with _file(self) as file:
             return file.write(data)
+
+
+@dataclass(frozen=True, slots=True)
+class SectionBytes(Question[bytes]):
+    """The bytes of the first section called ``name``, as they stand in the file of the code object at ``path``, or (None) of the module itself.
+    Raises ``ObjectNotFound``, and ``NotFound`` where there is no such section with bytes in the file."""
+
+    path: str | None
+    name: str
+
+    def answer(self, module: OpenedModule) -> bytes:
+        from symd import elf  # noqa: PLC0415 - asked by few
+
+        data = module.data if self.path is None else module.object(self.path).data
+        try:
+            header = elf.parse_header(data)
+            headers = elf.section_headers(data, header)
+            names = elf.section_names(data, header, headers)
+        except Malformed:
+            headers, names = [], []
+        for found, name in zip(headers, names, strict=True):
+            if name == self.name and found.type not in (SHT_NULL, SHT_NOBITS):
+                check_size(found.size, module.limits.index_size)
+                return bytes(data[found.offset : found.offset + found.size])
+        raise NotFound(f"there is no section {self.name[:200]!r}", where=self.path or module.digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +312,7 @@ QUESTIONS: Sequence[type[Question[object]]] = (
     ObjectBytes,
     WriteObject,
     PtxLines,
+    SectionBytes,
     StoppedWaves,
     DumpedMemory,
     DumpedBytes,

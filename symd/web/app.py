@@ -6,6 +6,7 @@ import gzip
 import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -78,7 +79,7 @@ class _Entrance:
         if not self._hosts.knows(connection.headers.get("host", "")):
             return PlainTextResponse("symd: the request names another host than this one\n", 421)
         if scope["method"] == "OPTIONS" and "access-control-request-method" in connection.headers:
-            return self._inside  # a preflight shows nothing of who asks; what it is told is in the routes
+            return self._preflight(scope, connection)
         try:
             visitor, path, moved = self._door.enter(connection)
         except SymdError as error:
@@ -88,6 +89,12 @@ class _Entrance:
             return RedirectResponse(moved, 303)
         scope["visitor"] = visitor
         scope["path"], scope["root_path"] = path, ""
+        return self._inside
+
+    def _preflight(self, scope: Scope, connection: HTTPConnection) -> ASGIApp:
+        """A preflight shows no token; the part of its path that is for the door is taken off, and what it is told is in the routes."""
+        with suppress(SymdError):
+            scope["path"] = self._door.enter(connection).path
         return self._inside
 
 
@@ -126,6 +133,10 @@ async def _preflight(route: WebRoute, request: Request) -> Response:
             "access-control-allow-headers": "content-type, authorization",
             "access-control-max-age": "600",
         }
+        if (
+            request.headers.get("access-control-request-private-network") == "true"
+        ):  # a page of the web asks a server of this machine
+            allowed["access-control-allow-private-network"] = "true"
     return Response(status_code=204, headers=allowed)
 
 

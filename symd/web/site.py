@@ -12,6 +12,7 @@ from starlette.datastructures import Headers, QueryParams
 from symd.answers_json import to_json
 from symd.api import Symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
+from symd.debug_ids import ModuleNames
 from symd.errors import InvalidInput
 from symd.model.identities import is_digest
 from symd.model.rights import Right
@@ -46,10 +47,27 @@ ReadSources = Callable[[str, Sequence[str], str | None], Sequence[SourceText]]
 """Given a module's digest, names of files as frames have them, and a code object's path or None: their texts, in order."""
 
 
+class Contents(Protocol):
+    """Bytes of modules, piece by piece, for who passes them on."""
+
+    def module_pieces(self, digest: str, size: int) -> Iterator[bytes]:
+        """The module's own. Raises ModuleNotFound."""
+        ...
+
+    def object_pieces(self, digest: str, path: str, size: int) -> Iterator[bytes]:
+        """Those of the code object at ``path``. Raises ObjectNotFound."""
+        ...
+
+    def section_data(self, digest: str, path: str | None, name: str) -> bytes:
+        """Those of a section as they stand in the file. Raises NotFound."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """``symbolizer`` answers, ``sources`` gives texts by the rules of whoever started the server. ``only`` are the modules that are shown (None:
-    all that the symbolizer has), ``facts`` what a route finds by its own key, such as the profile that ``symd view`` was given."""
+    all that the symbolizer has), ``facts`` what a route finds by its own key, such as the profile that ``symd view`` was given.
+    ``contents`` gives modules' bytes, where it may; ``names`` finds modules by build IDs and debug IDs."""
 
     symbolizer: Symbolizer
     sources: ReadSources
@@ -57,6 +75,15 @@ class Site:
     limits: Limits = DEFAULT_LIMITS
     only: tuple[str, ...] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    contents: Contents | None = None
+    names: ModuleNames = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", ModuleNames(self.symbolizer))
+
+    def shows(self, digest: str) -> bool:
+        """Whether this module is shown here."""
+        return self.only is None or digest in self.only
 
 
 class Asked(NamedTuple):

@@ -37,6 +37,7 @@ ORDER = (
     "debuggers",
     "indexes",
     "engine",
+    "debug_ids",
     "verify",
     "answers_json",
     "profiles",

@@ -105,6 +105,7 @@ def _facts(image: Elf, version: int, notes: Notes) -> dict[str, Any]:
         "e_flags": image.header.flags,
         "generic_version": target_id.generic_version(image.header.flags, version),
         "metadata_version": ".".join(map(str, said)) if said else None,
+        "build_id": image.build_id(),
     }
     return {name: value for name, value in facts.items() if value is not None}
 

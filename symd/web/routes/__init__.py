@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from symd.web.routes import about, assets, listings, modules, places, samples, sources
+from symd.web.routes import about, assets, debuginfod, listings, modules, places, samples, sources, symbolication
 from symd.web.site import WebRoute
 
 ROUTES: Final[tuple[WebRoute, ...]] = (
     *about.ROUTES,
     *assets.ROUTES,
-    *modules.ROUTES,
+    *debuginfod.ROUTES,
     *listings.ROUTES,
+    *modules.ROUTES,
     *places.ROUTES,
     *samples.ROUTES,
     *sources.ROUTES,
+    *symbolication.ROUTES,
 )

@@ -1,0 +1,132 @@
+"""What others call a module: build IDs, debug IDs, digests; and from such a name to the module.
+
+* A *build ID* is the ELF note NT_GNU_BUILD_ID, in hexadecimal digits. Programs have one, AMD's code objects where they were linked with
+  ``--build-id``; code of Intel and NVIDIA has none.
+* A module's *SHA-256*, or a code object's inside it, stands for it where a build ID is meant: 64 hexadecimal digits. A beginning of it does that no
+  other has, of 16 digits at least.
+* A *debug ID* (Breakpad's) is made of the first 16 bytes of either: a GUID whose first three fields are little-endian, in upper-case digits, and the
+  age 0 behind it (Breakpad's docs/symbol_files.md, "MODULE records"; for ELF src/common/linux/file_id.cc).
+* An alias of the kind ``build-id`` is a build ID that somebody told."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from symd.api import Symbolizer
+from symd.errors import BadQuery, SymdError
+from symd.model.identities import Digest, ObjectPath
+from symd.model.summaries import ModuleSummary
+
+ALIAS_KIND = "build-id"
+SHORTEST = 16
+"""Digits of the shortest beginning that stands for a whole."""
+LONGEST = 128
+"""Digits of the longest: debuginfod's clients take 64 bytes."""
+GUID_DIGITS = 32
+_HEXADECIMAL = re.compile(r"[0-9a-f]+")
+_BREAKPAD = re.compile(r"[0-9A-Fa-f]{32}[0-9A-Fa-f]{1,8}")
+
+
+class NamedObject(NamedTuple):
+    """What a name stands for: a module, or the code object at ``path`` in it. ``name`` is the whole one, in lower-case digits."""
+
+    digest: Digest
+    path: ObjectPath | None
+    name: str
+
+
+def debug_id(name: str) -> str:
+    """The debug ID of a build ID or a digest. Shorter ones are filled up with zeros. Raises BadQuery for what is no such name."""
+    data = bytes.fromhex(_beginning(checked_name(name)))
+    return f"{_swapped(data).hex().upper()}0"
+
+
+def beginning_of(breakpad: str) -> str:
+    """The first 32 digits of the name that a debug ID was made of. Raises BadQuery for what is no debug ID."""
+    if not _BREAKPAD.fullmatch(breakpad):
+        raise BadQuery(f"{breakpad[:80]!r} is no debug ID", hint="it has 32 hexadecimal digits and an age")
+    return _swapped(bytes.fromhex(breakpad[:GUID_DIGITS])).hex()
+
+
+def _swapped(guid: bytes) -> bytes:
+    """The first three fields of a GUID in the other order of bytes."""
+    return guid[3::-1] + guid[5:3:-1] + guid[7:5:-1] + guid[8:16]
+
+
+def checked_name(name: str) -> str:
+    """A build ID or a digest, or a beginning of one, in lower-case digits. Raises BadQuery."""
+    lowered = name.lower()
+    if len(lowered) > LONGEST or len(lowered) % 2 or not _HEXADECIMAL.fullmatch(lowered):
+        raise BadQuery(f"{name[:80]!r} is no build ID", hint="an even number of hexadecimal digits, at most 128")
+    return lowered
+
+
+class ModuleNames:
+    """The names of the modules that a symbolizer has. Each module is looked at once, and its names are kept; those that are gone are forgotten.
+    Safe to use from several threads."""
+
+    def __init__(self, symbolizer: Symbolizer) -> None:
+        self._symbolizer = symbolizer
+        self._known: dict[str, tuple[NamedObject, ...]] = {}
+        self._lock = threading.Lock()
+
+    def of_build_id(self, name: str) -> list[NamedObject]:
+        """Everything that a build ID or digest, or a beginning that is long enough, stands for: none, one, or several of one whole name.
+        Raises BadQuery."""
+        wanted = checked_name(name)
+        told = self._symbolizer.aliases.resolve(ALIAS_KIND, wanted)
+        found = [NamedObject(Digest(told.module), told.path, wanted)] if told is not None else []
+        long_enough = len(wanted) >= SHORTEST
+        found += [each for each in self._all() if each.name == wanted or (long_enough and each.name.startswith(wanted))]
+        return _of_one_name(found)
+
+    def of_debug_id(self, breakpad: str) -> list[NamedObject]:
+        """Everything that a debug ID stands for; also a whole digest is taken for one. Raises BadQuery."""
+        if len(breakpad) == 2 * GUID_DIGITS:
+            return self.of_build_id(breakpad)
+        beginning = beginning_of(breakpad)
+        return _of_one_name([each for each in self._all() if _beginning(each.name) == beginning])
+
+    def _all(self) -> Iterator[NamedObject]:
+        with self._lock:
+            known = self._known
+        there: dict[str, tuple[NamedObject, ...]] = {}
+        for record in self._symbolizer.modules():
+            names = known.get(record.sha256)
+            if names is None and not record.failure and record.format:
+                try:
+                    names = tuple(_names(self._symbolizer.module(record.sha256)))
+                except SymdError:
+                    continue  # it may be gone, or be read later
+            if names is not None:
+                there[record.sha256] = names
+                yield from names
+        with self._lock:
+            self._known = there
+
+
+def _beginning(name: str) -> str:
+    return name[:GUID_DIGITS].ljust(GUID_DIGITS, "0")
+
+
+def _of_one_name(found: list[NamedObject]) -> list[NamedObject]:
+    """Without repetition; nothing where a beginning fits several names."""
+    kept = list({(each.digest, each.path): each for each in found}.values())
+    return kept if len({each.name for each in kept}) == 1 else []
+
+
+def _names(summary: ModuleSummary) -> Iterator[NamedObject]:
+    yield NamedObject(summary.sha256, None, summary.sha256)
+    for container in summary.containers:
+        build_id = container.facts.get("build_id")
+        if container.path == "" and isinstance(build_id, str):
+            yield NamedObject(summary.sha256, None, build_id)
+    for item in summary.objects:
+        if item.sha256 != summary.sha256:
+            yield NamedObject(summary.sha256, item.path, item.sha256)
+        build_id = item.facts.get("build_id")
+        if isinstance(build_id, str):
+            yield NamedObject(summary.sha256, item.path, build_id)
