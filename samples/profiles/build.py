@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 from google.protobuf import json_format
@@ -143,8 +145,24 @@ def cuda_pc() -> ProfilesData:
     return data
 
 
+def rocpd() -> bytes:
+    """A database as rocprofv3 writes one of kernel dispatches: tables of these names, without most of their columns."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("PRAGMA page_size = 512")
+        tables = {"metadata": "tag, value", "info_code_object": "id, uri", "info_kernel_symbol": "id, kernel_name"}
+        tables |= {"kernel_dispatch": "id, kernel_id, start, end"}
+        for name, columns in tables.items():
+            quoted = ", ".join(f'"{column}"' for column in columns.split(", "))
+            database.execute(f'CREATE TABLE "rocpd_{name}_0001" ({quoted})')
+        database.execute("INSERT INTO rocpd_metadata_0001 VALUES ('schema_version', '3')")
+        database.execute("INSERT INTO rocpd_kernel_dispatch_0001 VALUES (1, 1, 1191331312000, 1191331313000)")
+        database.commit()
+        return database.serialize()
+
+
 if __name__ == "__main__":
     (HERE / "kernels.pb.gz").write_bytes(pprof())
     (HERE / "kernels.otlp").write_bytes(otlp().SerializeToString(deterministic=True))
     (HERE / "kernels.otlp.json").write_text(json_format.MessageToJson(otlp(), indent=1) + "\n")
+    (HERE / "dispatches.db").write_bytes(rocpd())
     (HERE / "cuda_pc.otlp").write_bytes(cuda_pc().SerializeToString(deterministic=True))

@@ -6,7 +6,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from symd.errors import UnknownFormat, Unsupported
-from symd.profiles import cupti, exports, folded, gzipped, otlp, otlp_json, pprof, rocprofv3, rocprofv3_csv, unitrace
+from symd.profiles import (
+    att,
+    cupti,
+    exports,
+    folded,
+    gzipped,
+    otlp,
+    otlp_json,
+    pprof,
+    proton,
+    rocpd,
+    rocprofv3,
+    rocprofv3_csv,
+    unitrace,
+)
 from symd.profiles.format import Options, ProfileFormat, Progress, Report, Symbolized
 from symd.profiles.resolver import NamedModule, Resolver
 from symd.profiles.sampled import READERS
@@ -29,7 +43,19 @@ __all__ = (
     "symbolize",
 )
 
-FORMATS: tuple[ProfileFormat, ...] = (rocprofv3, otlp_json, cupti, rocprofv3_csv, unitrace, otlp, pprof, folded)
+FORMATS: tuple[ProfileFormat, ...] = (
+    rocprofv3,
+    otlp_json,
+    att,
+    proton,
+    rocpd,
+    cupti,
+    rocprofv3_csv,
+    unitrace,
+    otlp,
+    pprof,
+    folded,
+)
 """Asked in this order; the first that claims the bytes reads them. The format that claims the most is the last."""
 
 
@@ -109,8 +135,8 @@ def _chosen(data: bytes, name: str | None) -> ProfileFormat:
     module = identify(data) if name is None else next(iter(named), None)
     if module is None:
         known = ", ".join(
-            module.NAME for module in FORMATS if module is not rocprofv3_csv
-        )  # which explains why it is not read
+            module.NAME for module in FORMATS if module not in (rocprofv3_csv, rocpd)
+        )  # which explain why they are not read
         wrong = "no reader knows this profile format" if name is None else f"{name!r} is no profile format"
         raise UnknownFormat(wrong, where="the profile", hint=f"there are {known}")
     return module

@@ -30,9 +30,10 @@ from tests.tools import require
 
 ALL = sorted(EXPORTS)
 NAMED = ("kernels.pb.gz", "kernels.otlp", "stalls.csv", "pc_sampling.json", "records.jsonl", "stacks.folded",
-         "kernels.otlp.json", "cuda_pc.otlp")  # fmt: skip
+         "kernels.otlp.json", "cuda_pc.otlp", "code.json", "proton.hatchet")  # fmt: skip
 TOTALS = {"kernels.pb.gz": 28, "kernels.otlp": 10, "stalls.csv": 244, "pc_sampling.json": 7, "records.jsonl": 52,
-          "stacks.folded": 171, "kernels.otlp.json": 10, "cuda_pc.otlp": 53}  # fmt: skip
+          "stacks.folded": 171, "kernels.otlp.json": 10, "cuda_pc.otlp": 53, "code.json": 6216,
+          "proton.hatchet": 3}  # fmt: skip
 """Sums of the first value of each sample profile, added up by hand from the text that it was made from."""
 
 

@@ -19,6 +19,10 @@ MANY_RECORDS = {
     "one message of pprof": length_field(6, b"") + length_field(4, number_field(1, 1) * MANY),
     "otlp": length_field(2, length_field(5, b"") + length_field(2, b"") * MANY),
     "otlp-json": b'{"dictionary":{"locationTable":[' + b"{}," * MANY * 16 + b"{}]}}",
+    "att": b'{"code":['
+    + b"[0,0,0,0,0,0]," * MANY * 4
+    + b'[]],"header":"ISA, _, LineNumber, Source, Codeobj, Vaddr, Hit"}',
+    "proton": b'[{"frame":{"name":"a"},"children":[' + b"{}," * MANY * 16 + b"{}]}]",
     "folded": b"main;k+0x1 5\n" * MANY,
     "unitrace": b"Kernel, IP[Address], Active[Events]\n" + b'"k", 0x8, 1\n' * MANY,
     "cupti": b'{"cubinCrc":1,"pcOffset":2,"functionName":"f"}\n' * MANY,

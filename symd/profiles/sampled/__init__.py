@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from symd.profiles.sampled import cupti, folded, otlp, pprof, rocprofv3, unitrace
+from symd.profiles.sampled import att, cupti, folded, otlp, pprof, proton, rocprofv3, unitrace
 from symd.profiles.samples import SampledProfile
 from symd.profiles.spending import Spending
 
 ReadSamples = Callable[[bytes, Spending], SampledProfile]
 READERS: dict[str, ReadSamples] = {
+    "att": att.read,
     "cupti": cupti.read,
     "folded": folded.read,
     "otlp": otlp.read,
     "otlp-json": otlp.read_json,
     "pprof": pprof.read,
+    "proton": proton.read,
     "rocprofv3-json": rocprofv3.read,
     "unitrace": unitrace.read,
 }

@@ -1,0 +1,173 @@
+"""The instructions of rocprofv3's thread trace (ATT): ``code.json`` of a ``ui_output`` folder. Empty source columns are filled, and a
+member of symd's own has the frames.
+
+Source: ROCm/rocm-systems at 1b1610fc2, rocprofiler-sdk/source/lib/att-tool/code.cpp and cxx/codeobj/code_printing.hpp. ``code`` is a list
+of rows in the order that ``header`` names: ISA, _, LineNumber, Source, Codeobj, Vaddr, Hit, Latency, Stall, Idle; Vaddr is an
+address of the code object's ELF, Codeobj its load id, 0 for code of no object. A row whose ISA begins with ``;`` names a kernel. Source is
+``file:line`` of the innermost function and, where it was inlined, the call sites, outermost first, between `` -> ``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from symd.answers_json.answers import frames_text
+from symd.errors import Malformed
+from symd.model.answers import Frame, Reason
+from symd.profiles import json_text
+from symd.profiles.address_batch import AddressBatch
+from symd.profiles.format import Options, Symbolized, Tally
+from symd.profiles.json_text import Edit, JsonCursor, Span
+from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
+from symd.profiles.spending import Spending
+
+NAME = "att"
+FRAMES = "symd_frames"
+"""Added to the document: ``table``, a list of stacks, each a list of frames, innermost first; ``rows``, for each row of ``code``
+the index of its stack, or null."""
+SEPARATOR = " -> "
+COLUMNS = ("ISA", "_", "LineNumber", "Source", "Codeobj", "Vaddr", "Hit", "Latency", "Stall", "Idle")
+ISA, SOURCE, OBJECT, ADDRESS = 0, 3, 4, 5
+_HEAD = re.compile(rb'\s*\{\s*"(?:code|header|version)"\s*:')
+_HEADER = re.compile(rb'"header"\s*:\s*"ISA,\s*_,\s*LineNumber,\s*Source,\s*Codeobj,\s*Vaddr,')
+
+
+def claims(data: bytes) -> bool:
+    """An object that begins with one of the three members, and whose header has the six columns that say what a row is."""
+    return bool(_HEAD.match(data[:4096])) and any(map(_HEADER.search, (data[:4096], data[-4096:])))
+
+
+@dataclass(slots=True)
+class Row:
+    """An instruction: its cells, and where its source stands in the text."""
+
+    cells: list[Any]
+    source: Span
+
+
+@dataclass(slots=True)
+class Document:
+    """``rows`` has None where a row names a kernel, or is none; ``earlier`` are the stacks of a run before."""
+
+    end: int = 0
+    rows: list[Row | None] = field(default_factory=list)
+    added: Span | None = None
+    table: list[Any] = field(default_factory=list)
+    earlier: list[int | None] = field(default_factory=list)
+
+
+def read(text: str, spending: Spending) -> Document:
+    """The rows of ``code``. Raises Malformed."""
+    spending.read_json(text, 0, len(text))
+    found = Document()
+    cursor = JsonCursor(text)
+    for key in cursor.members():
+        if key == "code" and cursor.peek() == "[":
+            found.rows = [_row(cursor) for _ in cursor.elements()]
+        elif key == FRAMES:
+            begin = cursor.at
+            _read_earlier(cursor.value(), found)
+            found.added = Span(begin, cursor.at)
+    found.end = cursor.at
+    found.earlier += [None] * (len(found.rows) - len(found.earlier))
+    return found
+
+
+def _row(cursor: JsonCursor) -> Row | None:
+    if cursor.peek() != "[":
+        cursor.value()
+        return None
+    cells: list[Any] = []
+    source = Span(cursor.at, cursor.at)
+    for begin in cursor.elements():
+        cells.append(cursor.value())
+        if len(cells) == SOURCE + 1:
+            source = Span(begin, cursor.at)
+    instruction = len(cells) > ADDRESS and isinstance(cells[ISA], str) and not cells[ISA].startswith(";")
+    return Row(cells, source) if instruction else None
+
+
+def _read_earlier(value: Any, found: Document) -> None:
+    table, rows = (value.get("table"), value.get("rows")) if isinstance(value, dict) else (None, None)
+    if not isinstance(table, list) or not isinstance(rows, list):
+        raise Malformed(f"{FRAMES!r} has no lists 'table' and 'rows'", where=json_text.WHERE)
+    found.table = table
+    found.earlier = [at if type(at) is int and 0 <= at < len(table) else None for at in rows]
+
+
+def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
+    """Add frames to the rows that have none of an earlier run. A code object is known by its id, as the user named it: rocprofv3
+    leaves it beside the trace as ``…_code_object_id_ID.out``."""
+    text = json_text.decode(data)
+    spending = Spending(options.limits, len(data))
+    document = read(text, spending)
+    batch, tally = AddressBatch(), Tally()
+    objects = _CodeObjects(resolver, batch)
+    pending: dict[int, int] = {}
+    for number, row in enumerate(document.rows):
+        if row is not None and document.earlier[number] is not None:
+            tally.already += 1
+        elif row is not None:
+            pending[number] = objects.handle(row)
+    answers = batch.ask(resolver, options.progress)
+    table = [json.dumps(frames) for frames in document.table]
+    numbers: dict[str, int] = {}
+    rows = list(document.earlier)
+    edits: list[Edit] = []
+    for number, handle in pending.items():
+        answer = answers[handle]
+        tally.count(answer.reason, resolved=bool(answer.frames))
+        if answer.frames:
+            written = frames_text(answer.frames)
+            if written not in numbers:
+                numbers[written] = len(table)
+                table.append(written)
+                spending.written(len(written))
+            rows[number] = numbers[written]
+            edits += _source(document.rows[number], answer.frames)
+    report = tally.report(NAME, "instructions", tuple(objects.notes))
+    if not tally.resolved:
+        return Symbolized(data, report)
+    member = f'{{"table": [{", ".join(table)}], "rows": {json.dumps(rows)}}}'
+    spending.written(len(member) + sum(len(new) for _, new in edits))
+    at = document.end - 1
+    whole = (document.added, member) if document.added else (Span(at, at), f", {json.dumps(FRAMES)}: {member}")
+    return Symbolized(json_text.encode(json_text.with_edits(text, [*edits, whole])), report)
+
+
+def _source(row: Row | None, frames: Sequence[Frame]) -> list[Edit]:
+    """Fill an empty source as ROCm writes it."""
+    if row is None or row.cells[SOURCE] != "" or not (frames[0].file and frames[0].line):
+        return []
+    inner, *callers = (f"{frame.file}:{frame.line}" for frame in frames if frame.file)
+    return [(row.source, json.dumps(SEPARATOR.join([inner, *reversed(callers)])))]
+
+
+class _CodeObjects:
+    """Finds the target of a code object's id, each id once."""
+
+    def __init__(self, resolver: Resolver, batch: AddressBatch) -> None:
+        self.notes: list[str] = []
+        self._resolver = resolver
+        self._batch = batch
+        self._targets: dict[int, int | Reason] = {}
+
+    def handle(self, row: Row) -> int:
+        owner, address = row.cells[OBJECT], row.cells[ADDRESS]
+        if type(owner) is not int or type(address) is not int:
+            return self._batch.refuse(Reason.MALFORMED)
+        if owner not in self._targets:
+            found = self._resolver.identified(str(owner)) if owner else Reason.UNKNOWN_MODULE
+            if found is Reason.UNKNOWN_MODULE and owner:
+                self.notes.append(f"no module was given for code object {owner}")
+            if isinstance(found, IdentifiedModule):
+                self._targets[owner] = self._batch.target(LookupTarget(found.digest, path=found.path))
+            else:
+                self._targets[owner] = found
+        target_or_reason = self._targets[owner]
+        if isinstance(target_or_reason, Reason):
+            return self._batch.refuse(target_or_reason)
+        return self._batch.add(target_or_reason, address)
