@@ -3,7 +3,7 @@
     python samples/profiles/build.py
 
 kernels.pb.gz needs Go and Google's pprof package (Debian: golang-go, golang-github-google-pprof-dev); those of OTLP need
-opentelemetry-proto from PyPI. The text profiles are written by hand from the lists of fields that README.md names.
+opentelemetry-proto from PyPI, stacks.pftrace perfetto. The text profiles are written by hand from the lists of fields that README.md names.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from opentelemetry.proto.profiles.v1development.profiles_pb2 import (
     Sample,
     Stack,
 )
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
 HERE = Path(__file__).parent
+AMD = HERE.parent / "amdgpu/bin/v5-gfx90a.co"
 ZEBIN = HERE.parent / "kernels/bin/filters/igc2-dg2-opt.zebin"
 AMD_LOAD, GEN_TEXT = 0x7F4200000000, 0xFFFF800100400000
 
@@ -145,6 +147,45 @@ def cuda_pc() -> ProfilesData:
     return data
 
 
+def perfetto() -> bytes:
+    """Stack samples of a GPU's module, with its build id, on a host frame that has a name; perf's samples of the same; and a stack that
+    the sample itself holds."""
+    trace = Trace()
+    first = trace.packet.add(trusted_packet_sequence_id=1, sequence_flags=1)
+    defaults = first.trace_packet_defaults.stack_sample_defaults
+    defaults.source = "gpu.stalls"
+    defaults.primary_descriptor.name, defaults.primary_descriptor.unit_str = "samples", "stalls"
+    defaults.follower_descriptors.add(name="issued", unit=9)
+    interned = first.interned_data
+    for table, texts in (
+        (interned.build_ids, [hashlib.sha256(AMD.read_bytes()).digest(), b"c0ffee"]),
+        (interned.mapping_paths, [b"opt", b"render", b"shade.co", b"usr", b"bin"]),
+        (interned.function_names, [b"draw"]),
+    ):
+        for number, text in enumerate(texts, 1):
+            table.add(iid=number, str=text)
+    interned.mappings.add(
+        iid=1, build_id=1, start=AMD_LOAD, end=AMD_LOAD + 0x4000, path_string_ids=[1, 2, 3], exact_offset=0, load_bias=0
+    )
+    interned.mappings.add(iid=2, build_id=2, start=0x400000, end=0x500000, path_string_ids=[4, 5, 2])
+    interned.frames.add(iid=1, mapping_id=2, rel_pc=0x1234, function_name_id=1)
+    for number, address in enumerate((0x1940, 0x1950, 0x10), 2):
+        interned.frames.add(iid=number, mapping_id=1, rel_pc=address)
+        interned.callstacks.add(iid=number, frame_ids=[1, number])
+    for time, stack, weight in ((1000, 2, 5), (2000, 3, 7), (3000, 4, 1)):
+        packet = trace.packet.add(trusted_packet_sequence_id=1, sequence_flags=2, timestamp=time)
+        packet.stack_sample.task_context.pid, packet.stack_sample.task_context.tid = 4711, 4712
+        packet.stack_sample.callstack_iid = stack
+        packet.stack_sample.primary_weight = weight
+        packet.stack_sample.follower_weights.append(1)
+    packet = trace.packet.add(trusted_packet_sequence_id=1, sequence_flags=2, timestamp=4000)
+    packet.stack_sample.callstack.frames.add(function_name="draw", source_file="/src/render.cpp", line_number=12)
+    packet.stack_sample.primary_weight = 3
+    packet = trace.packet.add(trusted_packet_sequence_id=1, sequence_flags=2, timestamp=5000)
+    packet.perf_sample.pid, packet.perf_sample.tid, packet.perf_sample.callstack_iid = 4711, 4711, 3
+    return trace.SerializeToString()
+
+
 def rocpd() -> bytes:
     """A database as rocprofv3 writes one of kernel dispatches: tables of these names, without most of their columns."""
     with closing(sqlite3.connect(":memory:")) as database:
@@ -164,5 +205,6 @@ if __name__ == "__main__":
     (HERE / "kernels.pb.gz").write_bytes(pprof())
     (HERE / "kernels.otlp").write_bytes(otlp().SerializeToString(deterministic=True))
     (HERE / "kernels.otlp.json").write_text(json_format.MessageToJson(otlp(), indent=1) + "\n")
+    (HERE / "stacks.pftrace").write_bytes(perfetto())
     (HERE / "dispatches.db").write_bytes(rocpd())
     (HERE / "cuda_pc.otlp").write_bytes(cuda_pc().SerializeToString(deterministic=True))

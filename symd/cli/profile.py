@@ -87,9 +87,10 @@ def command(
     """Write profile IN to OUT with source lines added, and print a report to stderr.
 
     Formats: pprof, OTLP profiles (binary and JSON), unitrace's EU stall CSV, rocprofv3's PC sampling JSON and its
-    thread trace's code.json, CUPTI PC sampling records as JSON lines, Proton's hatchet JSON, folded stacks; any of them
-    gzipped. Existing symbols and unknown fields stay, what cannot be resolved stays and is counted by reason. IN and OUT may
-    be one file, or "-". Exit code 1: IN has addresses, and none of them has symbols now; an OUT that is there stays as it was.
+    thread trace's code.json, CUPTI PC sampling records as JSON lines, Proton's hatchet JSON, Perfetto traces, folded
+    stacks; any of them gzipped. Existing symbols and unknown fields stay, what cannot be resolved stays and is counted by
+    reason. IN and OUT may be one file, or "-". Exit code 1: IN has addresses, and none of them has symbols now; an OUT that
+    is there stays as it was.
 
     With --to, OUT is a profile for another tool, with the same values and an inlined call as a frame of its own; it is written
     whatever could be resolved, and gzipped where its name ends in .gz.

@@ -22,7 +22,7 @@ def compressed(data: bytes) -> bool:
 
 def expand(data: bytes, limits: Limits) -> bytes:
     """Every member, one after another. Raises Malformed, and LimitExceeded before the memory is spent."""
-    name, budget = _budget(len(data), limits)
+    name, budget = expansion_budget(len(data), limits)
     left = budget
     pieces: list[bytes] = []
     while data:
@@ -44,7 +44,7 @@ def expand(data: bytes, limits: Limits) -> bytes:
     return b"".join(pieces)
 
 
-def _budget(stored: int, limits: Limits) -> tuple[str, int]:
+def expansion_budget(stored: int, limits: Limits) -> tuple[str, int]:
     """The limit that holds for so many stored bytes, and the bytes that they may expand to."""
     by_ratio = max(_ALWAYS, stored * limits.profile_ratio)
     return ("profile_size", limits.profile_size) if limits.profile_size < by_ratio else ("profile_ratio", by_ratio)

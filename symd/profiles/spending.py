@@ -15,14 +15,14 @@ class Spending:
     """Of a profile of ``size`` bytes."""
 
     def __init__(self, limits: Limits, size: int) -> None:
-        self._limits = limits
+        self.limits = limits
         self._records = 0
         self._bytes = size
 
     def read(self, number: int = 1) -> None:
         """``number`` more fields, samples, rows or frames are read. Raises LimitExceeded."""
         self._records += number
-        most = self._limits.profile_records
+        most = self.limits.profile_records
         if self._records > most:
             raise exceeded("profile_records", most, f"has more than profile_records = {most} fields or samples", WHERE)
 
@@ -33,6 +33,6 @@ class Spending:
     def written(self, size: int) -> None:
         """``size`` more bytes or letters are about to be written."""
         self._bytes += size
-        most = self._limits.profile_size
+        most = self.limits.profile_size
         if self._bytes > most:
             raise exceeded("profile_size", most, f"takes more than profile_size = {most} bytes with its frames", WHERE)

@@ -54,6 +54,24 @@ def test_the_sum_of_the_values_stays(resolver, sample, name, to):
     assert sum(READ[to](data).values()) == TOTALS[name]
 
 
+def test_the_sum_of_a_value_of_several_threads_stays(resolver, sample):
+    data = sample("stacks.pftrace")
+    for to, read in (("pprof", of_pprof), ("folded", of_folded)):
+        assert sum(read(profiles.convert(data, resolver, to).data).values()) == 5 + 7 + 1 + 3
+    scope = json.loads(profiles.convert(data, resolver, "speedscope").data)
+    firefox = json.loads(profiles.convert(data, resolver, "firefox").data)
+    for series in (
+        [(one["name"], sum(one["weights"])) for one in scope["profiles"]],
+        [(one["name"], sum(one["samples"]["weight"])) for one in firefox["threads"]],
+    ):
+        assert sorted(series) == [
+            ("issued [count], process 4711 thread 4712", 3),
+            ("samples [count], process 4711 thread 4711", 1),
+            ("samples [stalls]", 3),
+            ("samples [stalls], process 4711 thread 4712", 13),
+        ]
+
+
 @pytest.mark.parametrize("to", ALL)
 def test_inlined_calls_are_frames_of_their_own_where_llvm_finds_them(resolver, sample, tmp_path, to):
     found = READ[to](profiles.convert(sample("stalls.csv"), resolver, to).data)
@@ -178,7 +196,7 @@ def check_unresolved(nothing, sample):
     assert 0x7F4200001950 in [one.address for one in profile.location if not one.line]
     trace = packets(profiles.convert(sample("kernels.otlp"), nothing, "perfetto").data)
     frames = {one.rel_pc: one for packet in trace.packet for one in packet.interned_data.frames if one.mapping_id}
-    assert set(frames) == {0x1940, 0x1950, 0x290}
+    assert set(frames) == {0x1940, 0x1950, 0x40 + 0x290}, "addresses of a linked file, file offsets of an unlinked one"
     mappings = {one.iid: one for packet in trace.packet for one in packet.interned_data.mappings}
     ids = {one.iid: one.str for packet in trace.packet for one in packet.interned_data.build_ids}
     [build_id] = [ids[one.build_id] for one in mappings.values() if one.build_id]

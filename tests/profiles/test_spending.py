@@ -23,6 +23,7 @@ MANY_RECORDS = {
     + b"[0,0,0,0,0,0]," * MANY * 4
     + b'[]],"header":"ISA, _, LineNumber, Source, Codeobj, Vaddr, Hit"}',
     "proton": b'[{"frame":{"name":"a"},"children":[' + b"{}," * MANY * 16 + b"{}]}]",
+    "perfetto": length_field(1, number_field(10, 1)) * MANY,
     "folded": b"main;k+0x1 5\n" * MANY,
     "unitrace": b"Kernel, IP[Address], Active[Events]\n" + b'"k", 0x8, 1\n' * MANY,
     "cupti": b'{"cubinCrc":1,"pcOffset":2,"functionName":"f"}\n' * MANY,
@@ -37,6 +38,8 @@ SYMBOLIZED = (
     "records.jsonl",
     "pc_sampling.json",
     "kernels.otlp.json",
+    "code.json",
+    "stacks.pftrace",
 )
 
 

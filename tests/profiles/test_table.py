@@ -20,7 +20,7 @@ OF = {
     "kernels.pb.gz": "pprof", "kernels.otlp": "otlp", "stalls.csv": "unitrace", "pc_sampling.json": "rocprofv3-json",
     "pc_sampling.csv": "rocprofv3-csv", "records.jsonl": "cupti", "stacks.folded": "folded",
     "kernels.otlp.json": "otlp-json", "cuda_pc.otlp": "otlp", "code.json": "att",
-    "proton.hatchet": "proton", "dispatches.db": "rocpd",
+    "proton.hatchet": "proton", "dispatches.db": "rocpd", "stacks.pftrace": "perfetto",
 }  # fmt: skip
 
 

@@ -117,8 +117,8 @@ class _Writer:
         content = number_field(2, name)
         if not address.frames and address.module is not None and address.address is not None:
             mapping = self._mapping(address.module)
-            start = self._profile.modules[address.module].start
-            content += number_field(3, mapping) + _always(4, max(0, address.address - start))
+            module = self._profile.modules[address.module]
+            content += number_field(3, mapping) + _always(4, max(0, address.address - module.start + module.offset))
         if frame.file:
             content += number_field(5, self._string(SOURCES, frame.file.encode("utf-8", "backslashreplace")))
             content += number_field(6, min(max(0, frame.line), 0xFFFFFFFF))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from symd.profiles.sampled import att, cupti, folded, otlp, pprof, proton, rocprofv3, unitrace
+from symd.profiles.sampled import att, cupti, folded, otlp, perfetto, pprof, proton, rocprofv3, unitrace
 from symd.profiles.samples import SampledProfile
 from symd.profiles.spending import Spending
 
@@ -15,6 +15,7 @@ READERS: dict[str, ReadSamples] = {
     "folded": folded.read,
     "otlp": otlp.read,
     "otlp-json": otlp.read_json,
+    "perfetto": perfetto.read,
     "pprof": pprof.read,
     "proton": proton.read,
     "rocprofv3-json": rocprofv3.read,
