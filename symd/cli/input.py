@@ -13,6 +13,8 @@ from symd.config import Limits
 from symd.containers import uri
 from symd.errors import InvalidInput, LimitExceeded, SymdError
 
+GZIP_SUFFIX = ".gz"
+_GZIP = b"\x1f\x8b"
 _HEAD = 64
 """Bytes from which a format may be known."""
 _MODULE_NAME = "to name a module of a daemon write modules/ with 64 lower-case hexadecimal digits, and --server ADDRESS"
@@ -35,13 +37,29 @@ def module_beginning(file: str) -> str | None:
     return None if os.path.exists(file) else digits  # noqa: PTH110 - pathlib is slow to load
 
 
-def read_input(file: str, limits: Limits, mappable: Callable[[bytes], bool] | None = None) -> bytes:
-    """The bytes of a file, of the part that a code object URI names, or of standard input for "-". Raises
-    ``InvalidInput``, ``LimitExceeded``, and ``Unsupported`` for a URI into a process.
+def read_input(
+    file: str, limits: Limits, mappable: Callable[[bytes], bool] | None = None, *, expand: bool = True
+) -> bytes:
+    """The bytes of a file, of the part that a code object URI names, or of standard input for "-". What gzip made of one, ``file.gz``, is
+    expanded, within the limits expansion and expansion_ratio; not so without ``expand``. Raises ``InvalidInput``, ``LimitExceeded``, and
+    ``Unsupported`` for a URI into a process.
 
     A file of whose first bytes ``mappable`` holds is mapped rather than read: its slices are bytes, itself it can be asked
     for its length only.
     """
+    data = _read(file, limits, mappable)
+    if not (expand and file.endswith(GZIP_SUFFIX) and data[:2] == _GZIP):
+        return data
+    from symd.budget import Budget  # noqa: PLC0415 - few files are compressed
+    from symd.containers.gzip_file import expanded  # noqa: PLC0415
+
+    try:
+        return expanded(data, Budget(limits))
+    except SymdError as error:
+        raise error.prefix_where(file) from None
+
+
+def _read(file: str, limits: Limits, mappable: Callable[[bytes], bool] | None) -> bytes:
     if file == "-":
         return _bounded(sys.stdin.buffer, "standard input", limits)
     place = uri.parse(file) if uri.is_uri(file) else uri.CodeObjectUri(file)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from symd import debuginfo, elf
 from symd.budget import Budget, DebugBudget
 from symd.cli.garbage import gc_frozen
+from symd.cli.input import GZIP_SUFFIX
 from symd.config import Limits
 from symd.containers import Opening, host_elf
 from symd.containers.amd import amdgpu, kpack_reference
@@ -40,7 +41,7 @@ def is_large(file: str, limits: Limits) -> bool:
     """Whether ``file`` is opened by this module: 64 MiB or more, with all of its code and debug data in it, none of it in kernel packs
     or ``.dwo`` files."""
     path = Path(file)
-    if not path.is_file() or not LARGE <= path.stat().st_size <= limits.module_size:
+    if file.endswith(GZIP_SUFFIX) or not path.is_file() or not LARGE <= path.stat().st_size <= limits.module_size:
         return False
     with _mapped(file) as mapped:
         data = cast("bytes", mapped)

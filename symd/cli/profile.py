@@ -102,7 +102,7 @@ def command(
         raise click.UsageError("--value chooses what --to writes: name a format with --to")
     if as_json and target == "-":
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
-    data = read_input(source, limits)
+    data = read_input(source, limits, expand=False)  # profiles stay as they are
     with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
         named = [_named_module(text, symbolizer, server, limits) for text in modules]
         readable = partial(_readable, limits=limits)
