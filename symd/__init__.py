@@ -8,12 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from symd.async_client import AsyncClient as AsyncClient
     from symd.client import Client as Client
     from symd.config import Limits as Limits
     from symd.errors import SymdError as SymdError
     from symd.model.addresses import ByAddress as ByAddress
     from symd.model.addresses import ByKernel as ByKernel
     from symd.model.addresses import BySection as BySection
+    from symd.model.addresses import KernelOffset as KernelOffset
+    from symd.model.addresses import ObjectAddress as ObjectAddress
+    from symd.model.addresses import SectionOffset as SectionOffset
     from symd.model.answers import Answer as Answer
     from symd.model.answers import Answers as Answers
     from symd.model.answers import Frame as Frame
@@ -30,18 +34,22 @@ else:
     _HOMES = {
         "Answer": "symd.model.answers",
         "Answers": "symd.model.answers",
+        "AsyncClient": "symd.async_client",
         "ByAddress": "symd.model.addresses",
         "ByKernel": "symd.model.addresses",
         "BySection": "symd.model.addresses",
         "Client": "symd.client",
         "Frame": "symd.model.answers",
+        "KernelOffset": "symd.model.addresses",
         "Limits": "symd.config",
         "LineTable": "symd.model.line_tables",
         "Listing": "symd.model.listings",
         "Module": "symd.module",
         "ModuleSummary": "symd.model.summaries",
         "NameQuery": "symd.model.names",
+        "ObjectAddress": "symd.model.addresses",
         "Reason": "symd.model.answers",
+        "SectionOffset": "symd.model.addresses",
         "SourceLine": "symd.model.breakpoints",
         "SymdError": "symd.errors",
         "open": "symd.module",
@@ -65,18 +73,22 @@ else:
 __all__ = (
     "Answer",
     "Answers",
+    "AsyncClient",
     "ByAddress",
     "ByKernel",
     "BySection",
     "Client",
     "Frame",
+    "KernelOffset",
     "Limits",
     "LineTable",
     "Listing",
     "Module",
     "ModuleSummary",
     "NameQuery",
+    "ObjectAddress",
     "Reason",
+    "SectionOffset",
     "SourceLine",
     "SymdError",
     "__version__",

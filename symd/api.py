@@ -77,7 +77,7 @@ class AliasVerbs(Protocol):
         """Forget what a name means in that context, or ("") everywhere. Raises ``AliasNotFound``."""
         ...
 
-    def of(self, digest: str, after: Alias | None = None) -> Iterator[Alias]:
+    def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
         """All names of a module, by context, kind and key; only those after ``after``."""
         ...
 

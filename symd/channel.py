@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import grpc
+import grpc.aio
 
 from symd.credential_file import read_credentials
 from symd.errors import InvalidInput
@@ -60,16 +61,44 @@ def connect(address: str, credentials: Credentials) -> grpc.Channel:
 
     Raises InvalidInput for an address of another form, for files that cannot be read, and for a token that would travel readable.
     """
-    _check_form(address)
-    if address.startswith(UNIX):  # the kernel says who comes
-        return grpc.insecure_channel(address, options=_PLAIN_OPTIONS)
+    _check_address(address, credentials)
     if address.startswith(TLS):
         channel = grpc.secure_channel(address.removeprefix(TLS), _tls(credentials), options=_OPTIONS)
     else:
-        if credentials.token is not None and address.rpartition(":")[0] not in _LOOPBACK:
-            raise InvalidInput("a token would travel readable", where=address, hint=f"write {TLS}{address}")
         channel = grpc.insecure_channel(address, options=_PLAIN_OPTIONS)
-    return channel if credentials.token is None else grpc.intercept_channel(channel, _Bearer(credentials.token))
+    token = _shown_token(address, credentials)
+    return channel if token is None else grpc.intercept_channel(channel, _Bearer(token))
+
+
+def connect_async(address: str, credentials: Credentials) -> tuple[grpc.aio.Channel, Metadata]:
+    """(a channel for the running event loop, what every call sends with it); otherwise as ``connect``."""
+    _check_address(address, credentials)
+    if address.startswith(TLS):
+        channel = grpc.aio.secure_channel(address.removeprefix(TLS), _tls(credentials), options=_OPTIONS)
+    else:
+        channel = grpc.aio.insecure_channel(address, options=_PLAIN_OPTIONS)
+    token = _shown_token(address, credentials)
+    return channel, () if token is None else (_header(token),)
+
+
+Metadata = tuple[tuple[str, str], ...]
+"""Headers of a call."""
+
+
+def _shown_token(address: str, credentials: Credentials) -> str | None:
+    """The token, where one is shown: over a Unix socket the kernel says who comes."""
+    return None if address.startswith(UNIX) else credentials.token
+
+
+def _header(token: str) -> tuple[str, str]:
+    return "authorization", f"Bearer {token}"
+
+
+def _check_address(address: str, credentials: Credentials) -> None:
+    _check_form(address)
+    plain = not address.startswith((UNIX, TLS))
+    if plain and credentials.token is not None and address.rpartition(":")[0] not in _LOOPBACK:
+        raise InvalidInput("a token would travel readable", where=address, hint=f"write {TLS}{address}")
 
 
 def _check_form(address: str) -> None:
@@ -187,7 +216,7 @@ class _Bearer(
     """Sends a token with each call."""
 
     def __init__(self, token: str) -> None:
-        self._header = ("authorization", f"Bearer {token}")
+        self._header = _header(token)
 
     def _with_token(self, proceed: Callable[..., Any], details: Any, request: Any) -> Any:
         metadata = (*(details.metadata or ()), self._header)

@@ -231,7 +231,7 @@ class Client:
         if not self.missing([digest]):
             return self.module(digest)
         header = UploadHeader(sha256=digest, size_bytes=len(data), label=label)
-        response = self._call(self._modules.UploadModule, _upload(header, data))
+        response = self._call(self._modules.UploadModule, upload_requests(header, data))
         return self._described(response.module)
 
     def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
@@ -291,13 +291,15 @@ class Client:
             return self.symbolize_column(digest, column, path=path, as_written=as_written)
         name, queries = checked_module_name(digest), checked_queries(queries)
         if len(queries) <= PLAIN_PYTHON_ANSWERS:
-            ask = _asked(name, queries, path, as_written=as_written)
+            ask = symbolize_request(name, queries, path, as_written=as_written)
             return RowAnswers([from_answer(answer) for answer in self._call(self._symbols.Symbolize, ask).answers])
         if all(isinstance(query, ByAddress) for query in queries):
-            return self.symbolize_column(digest, _addresses(queries), path=path, as_written=as_written)
+            return self.symbolize_column(digest, addresses_of(queries), path=path, as_written=as_written)
         size = MAX_QUERIES_PER_CALL
         parts = [queries[at : at + size] for at in range(0, len(queries), size)]
-        return concatenated([self._as_columns(_asked(name, part, path, as_written=as_written)) for part in parts])
+        return concatenated(
+            [self._as_columns(symbolize_request(name, part, path, as_written=as_written)) for part in parts]
+        )
 
     def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
@@ -457,14 +459,14 @@ class Client:
         try:
             return method(request, timeout=self._timeout)
         except grpc.RpcError as error:
-            raise self._error(error) from None
+            raise error_of(error, self.address, self._timeout) from None
 
     def _stream(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
         responses = method(request, timeout=self._timeout)
         try:
             yield from responses
         except grpc.RpcError as error:
-            raise self._error(error) from None
+            raise error_of(error, self.address, self._timeout) from None
         finally:
             responses.cancel()
 
@@ -474,40 +476,41 @@ class Client:
             yield from call
         except grpc.RpcError as error:
             if call.code() is not grpc.StatusCode.CANCELLED:
-                raise self._error(error) from None
+                raise error_of(error, self.address, self._timeout) from None
         finally:
             call.cancel()
 
-    def _error(self, error: Any) -> SymdError:
-        """The error that a status stands for; one without details comes from gRPC itself."""
-        status = rpc_status.from_call(error)
-        if status is not None:
-            return from_status(status)
-        code, details = error.code(), error.details() or ""
-        if code is grpc.StatusCode.UNAVAILABLE:
-            what, hint = unreachable(self.address, details)
-            return ServerUnavailable(what, where=self.address, hint=hint, metadata={"grpc": details})
-        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return DeadlineExceeded(f"no answer within {self._timeout} s", where=self.address, hint="allow more time")
-        if code is grpc.StatusCode.CANCELLED:
-            return Unavailable("the daemon has ended the call without saying why", where=self.address, hint=_ENDED)
-        return rebuilt(code.value[0], details, "", {}).prefix_where(self.address)
+
+def error_of(error: Any, address: str, timeout: float | None) -> SymdError:
+    """The error that the status of a call stands for; one without details comes from gRPC itself."""
+    status = rpc_status.from_call(error)
+    if status is not None:
+        return from_status(status)
+    code, details = error.code(), error.details() or ""
+    if code is grpc.StatusCode.UNAVAILABLE:
+        what, hint = unreachable(address, details)
+        return ServerUnavailable(what, where=address, hint=hint, metadata={"grpc": details})
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return DeadlineExceeded(f"no answer within {timeout} s", where=address, hint="allow more time")
+    if code is grpc.StatusCode.CANCELLED:
+        return Unavailable("the daemon has ended the call without saying why", where=address, hint=_ENDED)
+    return rebuilt(code.value[0], details, "", {}).prefix_where(address)
 
 
-def _upload(header: UploadHeader, data: bytes) -> Iterator[UploadModuleRequest]:
+def upload_requests(header: UploadHeader, data: bytes) -> Iterator[UploadModuleRequest]:
     yield UploadModuleRequest(header=header)
     for chunk in chunks_of(data, MIB):
         yield UploadModuleRequest(chunk=chunk)
 
 
-def _asked(name: str, queries: Sequence[Query], path: str | None, *, as_written: bool) -> SymbolizeRequest:
+def symbolize_request(name: str, queries: Sequence[Query], path: str | None, *, as_written: bool) -> SymbolizeRequest:
     ask = SymbolizeRequest(name=name, path=path, as_written=as_written)
     for query in queries:
         add_query(ask.queries, query)
     return ask
 
 
-def _addresses(queries: Sequence[Query]) -> U64:
+def addresses_of(queries: Sequence[Query]) -> U64:
     try:
         return np.fromiter((query.address for query in queries if isinstance(query, ByAddress)), np.uint64)
     except OverflowError:
@@ -591,13 +594,13 @@ class _Aliases:
         request = DeleteAliasRequest(kind=kind, key=key, context=optional_context_name(context))
         self._call(self._stub.DeleteAlias, request)
 
-    def of(self, digest: str, after: Alias | None = None) -> Iterator[Alias]:
+    def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
         parent = checked_module_name(digest)
-        key = _key(after) if after else ("", "", "")
+        key = alias_key(after) if after else ("", "", "")
         for page in self._pages(self._stub.ListAliases, ListAliasesRequest(parent=parent)):
-            yield from (alias for alias in map(from_alias, page.aliases) if _key(alias) > key)
+            yield from (alias for alias in map(from_alias, page.aliases) if alias_key(alias) > key)
 
 
-def _key(alias: Alias) -> tuple[str, str, str]:
+def alias_key(alias: Alias) -> tuple[str, str, str]:
     """What aliases are listed by."""
     return alias.context, alias.kind, alias.key

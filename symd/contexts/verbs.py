@@ -17,6 +17,7 @@ from symd.contexts.placement import MAX_TEXT, TIMES, checked_context, checked_un
 from symd.contexts.timeline import FOREVER, Target, Timeline
 from symd.errors import BadQuery
 from symd.index import Index
+from symd.model.arguments import ModuleName, checked_name
 from symd.model.columns import I64, U64
 from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
 from symd.model.device import DeviceAnswers
@@ -113,11 +114,12 @@ class StoredAliases:
     def remove(self, kind: str, key: str, context: str = "") -> None:
         self._aliases.remove(kind, key, context)
 
-    def of(self, digest: str, after: Alias | None = None) -> Iterator[Alias]:
-        page = self._aliases.of(digest, after, PAGE)
+    def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
+        name = checked_name(digest)
+        page = self._aliases.of(name, after, PAGE)
         while page:
             yield from page
-            page = self._aliases.of(digest, page[-1], PAGE)
+            page = self._aliases.of(name, page[-1], PAGE)
 
 
 class _Map:

@@ -1,0 +1,657 @@
+"""The client's verbs for programs with an event loop: the same words, the same answers, the same errors, over grpc.aio."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.field_mask_pb2 import FieldMask
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from symd.channel import Credentials, Metadata, connect_async, default_credentials
+from symd.client import (
+    MAX_ADDRESSES_PER_BATCH,
+    MAX_ADDRESSES_PER_CALL,
+    MAX_NAMES_PER_CALL,
+    MAX_QUERIES_PER_CALL,
+    MIN_BATCHES,
+    addresses_of,
+    alias_key,
+    error_of,
+    symbolize_request,
+    upload_requests,
+)
+from symd.config import default_server
+from symd.errors import AliasNotFound, BadQuery, BuildFailed
+from symd.model.addresses import ByAddress
+from symd.model.answers import Answer, Answers
+from symd.model.arguments import (
+    AnyColumn,
+    AnyLine,
+    AnyNames,
+    AnyQuery,
+    ModuleName,
+    address_column,
+    checked_bytes,
+    checked_column,
+    checked_line,
+    checked_name,
+    checked_names,
+    checked_queries,
+    checked_query,
+)
+from symd.model.breakpoints import Breakpoint, Event, Located, check_breakpoints
+from symd.model.columns import U64
+from symd.model.contexts import WHOLE_ADDRESS, AddressForm, Alias, Context, ContextRecord, Load, Times, Unload
+from symd.model.cores import CoreDump
+from symd.model.device import DeviceAnswers
+from symd.model.grabs import Grabbed, GrabRequest
+from symd.model.identities import ObjectPath, checked_digest
+from symd.model.line_tables import LineLevel, LineTable
+from symd.model.listings import WHOLE_MODULE, Listing, ListingPart
+from symd.model.module_events import ModuleEvent
+from symd.model.names import NamedItem
+from symd.model.sources import PathRule, SourceText
+from symd.model.summaries import ModuleRecord, ModuleSummary
+from symd.model.variables import InScope
+from symd.v1 import module_pb2
+from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
+from symd.v1.alias_service_pb2_grpc import AliasServiceStub
+from symd.v1.breakpoint_service_pb2 import PendingBreakpoint, ResolveBreakpointRequest, WatchBreakpointsRequest
+from symd.v1.breakpoint_service_pb2_grpc import BreakpointServiceStub
+from symd.v1.context_service_pb2 import (
+    CreateContextRequest,
+    DeleteContextRequest,
+    GetContextRequest,
+    ListContextsRequest,
+    ListLoadsRequest,
+    RecordEventsRequest,
+)
+from symd.v1.context_service_pb2_grpc import ContextServiceStub
+from symd.v1.core_service_pb2_grpc import CoreServiceStub
+from symd.v1.listing_service_pb2 import ReadSourcesRequest
+from symd.v1.listing_service_pb2_grpc import ListingServiceStub
+from symd.v1.module_service_pb2 import (
+    DeleteModuleRequest,
+    FindMissingModulesRequest,
+    GetModuleRequest,
+    ListCodeObjectsRequest,
+    ListContainersRequest,
+    ListKernelsRequest,
+    ListModulesRequest,
+    ReadCodeObjectRequest,
+    UpdateModuleRequest,
+    UploadHeader,
+    WatchModulesRequest,
+)
+from symd.v1.module_service_pb2_grpc import ModuleServiceStub
+from symd.v1.name_service_pb2_grpc import NameServiceStub
+from symd.v1.server_service_pb2 import GetServerInfoRequest, ServerInfo
+from symd.v1.server_service_pb2_grpc import ServerServiceStub
+from symd.v1.symbol_service_pb2 import (
+    ANSWER_FORM_COLUMNS,
+    GetLineTableRequest,
+    SymbolizeRequest,
+    SymbolizeStreamRequest,
+)
+from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
+from symd.v1.variable_service_pb2_grpc import VariableServiceStub
+from symd.wire.aliases import from_alias, optional_context_name, to_alias
+from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answer, from_columns
+from symd.wire.breakpoints import from_answer as from_locations
+from symd.wire.breakpoints import from_events, to_breakpoint
+from symd.wire.concatenated import AnswersBuilder, concatenated
+from symd.wire.contexts import from_context_record, from_load, to_context, to_event
+from symd.wire.cores import from_parts as from_core_parts
+from symd.wire.cores import to_request as to_core_request
+from symd.wire.device import concatenated_device, from_device_columns
+from symd.wire.device import to_request as to_device_request
+from symd.wire.failures import from_status
+from symd.wire.grabs import GrabParts, to_grab_request
+from symd.wire.kept_tables import KeptTables, TableReceiver
+from symd.wire.line_tables import from_chunks, to_level
+from symd.wire.listings import from_chunks as from_listing_chunks
+from symd.wire.listings import to_request as to_listing_request
+from symd.wire.module_events import from_responses as from_module_events
+from symd.wire.modules import from_module, from_record
+from symd.wire.names import from_item
+from symd.wire.names import to_request as to_names_request
+from symd.wire.queries import Column, add_query, write_column
+from symd.wire.resource_names import checked_module_name, context_id, context_name, module_digest, module_name
+from symd.wire.row_answers import RowAnswers
+from symd.wire.sources import FILES
+from symd.wire.sources import from_chunks as from_source_chunks
+from symd.wire.variables import from_response as from_variables_response
+from symd.wire.variables import to_request as to_variables_request
+
+E_co = TypeVar("E_co", covariant=True)
+
+
+class AsyncEventStream(Generic[E_co]):
+    """Events as they come: ``async for``. ``close`` ends it; whoever waits then comes to the end. Also a context manager."""
+
+    def __init__(self, events: AsyncIterator[E_co], close: Callable[[], object]) -> None:
+        self._events = events
+        self._close = close
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> E_co:
+        return await anext(self._events)
+
+    def close(self) -> None:
+        self._close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Stubs:
+    """A channel of the running event loop, and what is called over it."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel = channel
+        self.health: Any = HealthStub(channel)
+        self.cores: Any = CoreServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.listings: Any = ListingServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.variables: Any = VariableServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.modules: Any = ModuleServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.symbols: Any = SymbolServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.breakpoints: Any = BreakpointServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.names: Any = NameServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.contexts: Any = ContextServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.aliases: Any = AliasServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+        self.server: Any = ServerServiceStub(channel)  # type: ignore[no-untyped-call] # generated
+
+
+class _Calls:
+    """The calls of one client: its channel, made for the event loop that runs when it is first used, and what goes with each call."""
+
+    def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
+        self.address, self.timeout = address, timeout
+        self._credentials = credentials
+        self._metadata: Metadata = ()
+        self._stubs: _Stubs | None = None
+
+    @property
+    def stubs(self) -> _Stubs:
+        if self._stubs is None:
+            channel, self._metadata = connect_async(self.address, self._credentials)
+            self._stubs = _Stubs(channel)
+        return self._stubs
+
+    def with_timeout(self, seconds: float | None) -> _Calls:
+        other = copy.copy(self)
+        other._stubs = self.stubs  # noqa: SLF001 - its own
+        other.timeout = seconds
+        return other
+
+    async def close(self) -> None:
+        if self._stubs is not None:
+            await self._stubs.channel.close()
+
+    async def one(self, method: Callable[..., Any], request: Any) -> Any:
+        try:
+            return await method(request, timeout=self.timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise error_of(error, self.address, self.timeout) from None
+
+    async def stream(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
+        call = method(request, timeout=self.timeout, metadata=self._metadata)
+        try:
+            async for message in call:
+                yield message
+        except grpc.RpcError as error:
+            raise error_of(error, self.address, self.timeout) from None
+        finally:
+            call.cancel()
+
+    async def pages(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
+        while True:
+            page = await self.one(method, request)
+            yield page
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    def begun(self, method: Callable[..., Any], request: Any) -> Any:
+        """A call that lasts as long as somebody reads it: the timeout does not end it."""
+        return method(request, metadata=self._metadata)
+
+    async def messages(self, call: Any) -> AsyncIterator[Any]:
+        """What a call that was begun says until it, or we, end it."""
+        try:
+            async for message in call:
+                yield message
+        except asyncio.CancelledError:  # gRPC raises it where the call is ended here, and not only where the task is
+            task = asyncio.current_task()
+            if task is None or task.cancelling() or not call.cancelled():
+                raise
+        except grpc.RpcError as error:
+            if await call.code() is not grpc.StatusCode.CANCELLED:
+                raise error_of(error, self.address, self.timeout) from None
+        finally:
+            call.cancel()
+
+
+class AsyncClient:
+    """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default $SYMD_SERVER, or where ``symd serve`` listens by default).
+
+    It has every verb of ``symd.Client``, with the same arguments: to be awaited, or, where that gives an iterator, gone through by
+    ``async for``. It belongs to the event loop in which it is first used. ``timeout`` is in seconds, for each call it makes; None waits.
+    Raises what ``symd.Client`` raises; a task that is cancelled cancels its call.
+    """
+
+    def __init__(
+        self, address: str | None = None, *, timeout: float | None = None, credentials: Credentials | None = None
+    ) -> None:
+        self.address = address or default_server()
+        self._tables = KeptTables()
+        self._calls = _Calls(self.address, timeout, default_credentials() if credentials is None else credentials)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the channel; calls that run end."""
+        await self._calls.close()
+
+    def with_timeout(self, seconds: float | None) -> AsyncClient:
+        """The same client over the same channel with another timeout."""
+        other = copy.copy(self)
+        other._calls = self._calls.with_timeout(seconds)  # noqa: SLF001 - its own
+        return other
+
+    @property
+    def contexts(self) -> AsyncContexts:
+        """Device addresses as of a time."""
+        return AsyncContexts(self)
+
+    @property
+    def aliases(self) -> AsyncAliases:
+        """Other names of modules."""
+        return AsyncAliases(self)
+
+    async def server_info(self) -> ServerInfo:
+        """The daemon's version and limits."""
+        response = await self._calls.one(self._calls.stubs.server.GetServerInfo, GetServerInfoRequest())
+        info: ServerInfo = response.info
+        return info
+
+    async def health(self, service: str = "") -> str:
+        """What the daemon says of a service: "SERVING" or "NOT_SERVING". Raises NotFound for a service that is not there."""
+        response = await self._calls.one(self._calls.stubs.health.Check, HealthCheckRequest(service=service))
+        return str(HealthCheckResponse.ServingStatus.Name(response.status))
+
+    async def missing(self, digests: Sequence[str]) -> list[str]:
+        """Those of ``digests`` that the daemon does not have, in the order given."""
+        missing: list[str] = []
+        for start in range(0, len(digests), MAX_NAMES_PER_CALL):
+            names = [module_name(checked_digest(digest)) for digest in digests[start : start + MAX_NAMES_PER_CALL]]
+            request = FindMissingModulesRequest(names=names)
+            response = await self._calls.one(self._calls.stubs.modules.FindMissingModules, request)
+            missing += map(module_digest, response.names)
+        return missing
+
+    async def add(self, data: bytes, label: str = "") -> ModuleSummary:
+        """Send a module, unless the daemon has it."""
+        digest = hashlib.sha256(checked_bytes(data)).hexdigest()
+        if not await self.missing([digest]):
+            return await self.module(digest)
+        header = UploadHeader(sha256=digest, size_bytes=len(data), label=label)
+        response = await self._calls.one(self._calls.stubs.modules.UploadModule, upload_requests(header, data))
+        return await self._described(response.module)
+
+    async def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
+        """Let the daemon build a module with a driver of its machine. ``BuildFailed`` carries the whole log."""
+        parts = GrabParts()
+        try:
+            async for message in self._calls.stream(self._calls.stubs.modules.GrabModule, to_grab_request(request)):
+                parts.take([message])
+        except BuildFailed as error:
+            error.build_log = parts.build_log or error.build_log
+            raise
+        return await self._described(parts.result.module), parts.grabbed()
+
+    async def modules(self) -> AsyncIterator[ModuleRecord]:
+        """The catalogue, oldest first, fetched page by page."""
+        async for page in self._calls.pages(self._calls.stubs.modules.ListModules, ListModulesRequest()):
+            for module in page.modules:
+                yield from_record(module)
+
+    async def record(self, digest: ModuleName) -> ModuleRecord:
+        """One module's line of the catalogue."""
+        request = GetModuleRequest(name=checked_module_name(digest))
+        return from_record((await self._calls.one(self._calls.stubs.modules.GetModule, request)).module)
+
+    async def relabel(self, digest: ModuleName, label: str) -> ModuleRecord:
+        """Give a module another label."""
+        module = module_pb2.Module(name=checked_module_name(digest), label=label)
+        request = UpdateModuleRequest(module=module, update_mask=FieldMask(paths=["label"]))
+        return from_record((await self._calls.one(self._calls.stubs.modules.UpdateModule, request)).module)
+
+    async def remove(self, digest: ModuleName) -> None:
+        """Let the daemon forget a module with its index and its aliases."""
+        request = DeleteModuleRequest(name=checked_module_name(digest))
+        await self._calls.one(self._calls.stubs.modules.DeleteModule, request)
+
+    async def module(self, digest: ModuleName) -> ModuleSummary:
+        """One module described."""
+        request = GetModuleRequest(name=checked_module_name(digest))
+        return await self._described((await self._calls.one(self._calls.stubs.modules.GetModule, request)).module)
+
+    async def object_data(self, digest: ModuleName, path: str) -> bytes:
+        """The bytes of the code object at nesting path ``path``."""
+        request = ReadCodeObjectRequest(name=checked_module_name(digest), path=path)
+        stream = self._calls.stream(self._calls.stubs.modules.ReadCodeObject, request)
+        return b"".join([response.chunk async for response in stream])
+
+    async def lines(
+        self, digest: ModuleName, path: str | None = None, level: LineLevel = LineLevel.SOURCE
+    ) -> AsyncIterator[LineTable]:
+        """The decoded line tables of one level, one for each code object that has it."""
+        request = GetLineTableRequest(name=checked_module_name(digest), path=path, level=to_level(level))
+        async for group in _by_header(self._calls.stream(self._calls.stubs.symbols.GetLineTable, request)):
+            for table in from_chunks(group):
+                yield table
+
+    async def symbolize(
+        self, digest: ModuleName, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
+    ) -> Answers:
+        """Frames for each query, in order."""
+        column = address_column(queries)
+        if column is not None:
+            return await self.symbolize_column(digest, column, path=path, as_written=as_written)
+        name, asked = checked_module_name(digest), checked_queries(queries)
+        if len(asked) <= PLAIN_PYTHON_ANSWERS:
+            ask = symbolize_request(name, asked, path, as_written=as_written)
+            response = await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)
+            return RowAnswers([from_answer(answer) for answer in response.answers])
+        if all(isinstance(query, ByAddress) for query in asked):
+            return await self.symbolize_column(digest, addresses_of(asked), path=path, as_written=as_written)
+        found = []
+        for at in range(0, len(asked), MAX_QUERIES_PER_CALL):
+            ask = symbolize_request(name, asked[at : at + MAX_QUERIES_PER_CALL], path, as_written=as_written)
+            ask.form = ANSWER_FORM_COLUMNS
+            found.append(from_columns((await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)).columns))
+        return concatenated(found)
+
+    async def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
+        """The frames for one query, by the shortest way there is."""
+        ask = SymbolizeRequest(name=checked_module_name(digest), path=path)
+        add_query(ask.queries, checked_query(query))
+        return from_answer((await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)).answers[0])
+
+    async def symbolize_column(
+        self,
+        digest: ModuleName,
+        values: AnyColumn,
+        *,
+        kernel: str | None = None,
+        section: str | int | None = None,
+        path: str | None = None,
+        as_written: bool = False,
+    ) -> Answers:
+        """Frames for a column of numbers; columns come back, and nothing is made an object on the way.
+
+        Answers to many point into a table of locations that the client keeps, and gets from the daemon once."""
+        name, column = checked_module_name(digest), checked_column(values)
+        tables = self._tables.of(checked_name(digest))
+        known = list(tables.known)
+
+        def ask(message: SymbolizeRequest, part: U64) -> None:
+            message.MergeFrom(
+                SymbolizeRequest(name=name, path=path, keeps_tables=True, known_tables=known, as_written=as_written)
+            )
+            write_column(message.column, Column(part, kernel, section))
+
+        if len(column) <= MAX_ADDRESSES_PER_CALL:
+            request = SymbolizeRequest()
+            ask(request, column)
+            message = (await self._calls.one(self._calls.stubs.symbols.Symbolize, request)).columns
+            return from_columns(message, column, tables.take(message.locations))
+        ask(SymbolizeRequest(), column[:0])  # what does not fit a message is refused here, not while others are sent
+        size = max(len(column) // MIN_BATCHES, MAX_ADDRESSES_PER_CALL)
+        size = min(size, MAX_ADDRESSES_PER_BATCH, (await self.server_info()).max_batch)
+        parts = [column[start : start + size] for start in range(0, len(column), size)]
+        return await self._in_batches(ask, parts, tables)
+
+    async def locate(
+        self,
+        digest: ModuleName,
+        where: AnyLine,
+        path: str | None = None,
+        *,
+        every_address: bool = False,
+        rules: Sequence[PathRule] = (),
+    ) -> Located:
+        """The addresses for a breakpoint at a source line, fetched page by page."""
+        line = checked_line(where)
+        within = None if path is None else ObjectPath(path)
+        asked = to_breakpoint(Breakpoint("", line, every_address, within, tuple(rules)))
+        request = ResolveBreakpointRequest(name=checked_module_name(digest), breakpoint=asked)
+        stream = self._calls.pages(self._calls.stubs.breakpoints.ResolveBreakpoint, request)
+        pages = [page async for page in stream]
+        return from_locations(line, (each for page in pages for each in page.locations), pages[0].refusal)
+
+    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False) -> AsyncEventStream[Event]:
+        """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
+        check_breakpoints(breakpoints)
+        pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
+        request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
+        call = self._calls.begun(self._calls.stubs.breakpoints.WatchBreakpoints, request)
+        lines = {each.id: each.where for each in breakpoints}
+
+        async def events() -> AsyncIterator[Event]:
+            parts = []
+            async for message in self._calls.messages(call):
+                parts.append(message)
+                if message.WhichOneof("event") != "answer" or not message.answer.more:
+                    for event in from_events(parts, lines):
+                        yield event
+                    parts = []
+
+        return AsyncEventStream(events(), call.cancel)
+
+    def watch_modules(
+        self, resume_after: str = "", *, only_new: bool = False, contexts: Sequence[str] = ()
+    ) -> AsyncEventStream[ModuleEvent]:
+        """What happens to modules, as long as the watch is open: the client's timeout does not end it."""
+        names = map(context_name, contexts)
+        request = WatchModulesRequest(resume_after=resume_after, only_new=only_new, contexts=names)
+        call = self._calls.begun(self._calls.stubs.modules.WatchModules, request)
+
+        async def events() -> AsyncIterator[ModuleEvent]:
+            async for message in self._calls.messages(call):
+                for event in from_module_events([message]):
+                    yield event
+
+        return AsyncEventStream(events(), call.cancel)
+
+    async def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
+        """Kernels, functions and files by name, fetched page by page."""
+        request = to_names_request(checked_digest(checked_name(digest)), checked_names(wanted), path)
+        stream = self._calls.pages(self._calls.stubs.names.FindNames, request)
+        return [from_item(each) async for page in stream for each in page.items]
+
+    async def variables(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> InScope:
+        """The variables in scope at one place, read where the daemon is."""
+        request = to_variables_request(checked_digest(checked_name(digest)), checked_query(query), path)
+        return from_variables_response(await self._calls.one(self._calls.stubs.variables.GetVariables, request))
+
+    async def listing(self, digest: ModuleName, part: ListingPart = WHOLE_MODULE) -> AsyncIterator[Listing]:
+        """The instructions with the frames that each comes from, disassembled where the daemon is."""
+        request = to_listing_request(checked_digest(checked_name(digest)), part)
+        async for group in _by_header(self._calls.stream(self._calls.stubs.listings.GetListing, request)):
+            for each in from_listing_chunks(group):
+                yield each
+
+    async def core(self, digest: ModuleName, modules: Sequence[ModuleName] = ()) -> CoreDump:
+        """What every warp or wave of a GPU core dump was doing, read where the daemon is."""
+        request = to_core_request(checked_name(digest), [checked_name(each) for each in modules])
+        return from_core_parts(
+            iter([part async for part in self._calls.stream(self._calls.stubs.cores.ReadCore, request)])
+        )
+
+    async def sources(self, digest: ModuleName, files: Sequence[str], path: str | None = None) -> list[SourceText]:
+        """The texts of source files, from the module or from the daemon's disk."""
+        found: list[SourceText] = []
+        for start in range(0, len(files), FILES):
+            some = files[start : start + FILES]
+            request = ReadSourcesRequest(name=checked_module_name(digest), path=path, files=some)
+            stream = self._calls.stream(self._calls.stubs.listings.ReadSources, request)
+            found += from_source_chunks([chunk async for chunk in stream])
+        return found
+
+    async def _in_batches(
+        self, ask: Callable[[SymbolizeRequest, U64], None], parts: Sequence[U64], tables: TableReceiver
+    ) -> Answers:
+        """Send batch after batch while answers come back; decode each as it comes."""
+
+        async def numbered() -> AsyncIterator[SymbolizeStreamRequest]:
+            for number, part in enumerate(parts):
+                request = SymbolizeStreamRequest(id=number)
+                ask(request.batch, part)
+                yield request
+
+        whole = AnswersBuilder(sum(map(len, parts)))
+        expected = iter(parts)
+        async for response in self._calls.stream(self._calls.stubs.symbols.SymbolizeStream, numbered()):
+            if response.HasField("failure"):
+                raise from_status(response.failure)
+            columns = response.answers.columns
+            whole.add(from_columns(columns, next(expected), tables.take(columns.locations)))
+        return whole.answers()
+
+    async def _described(self, module: module_pb2.Module) -> ModuleSummary:
+        """The module with its code objects, kernels and containers, fetched page by page. Raises the module's failure."""
+        if module.HasField("failure"):
+            raise from_status(module.failure)
+        stubs = self._calls.stubs.modules
+        objects = self._calls.pages(stubs.ListCodeObjects, ListCodeObjectsRequest(parent=module.name))
+        kernels = self._calls.pages(stubs.ListKernels, ListKernelsRequest(parent=module.name))
+        containers = self._calls.pages(stubs.ListContainers, ListContainersRequest(parent=module.name))
+        return from_module(
+            module,
+            [each async for page in objects for each in page.code_objects],
+            [each async for page in kernels for each in page.kernels],
+            [each async for page in containers for each in page.containers] if module.contents.container_count else (),
+        )
+
+
+async def _by_header(messages: AsyncIterator[Any]) -> AsyncIterator[list[Any]]:
+    """The messages of a stream, those from one header to the next together."""
+    group: list[Any] = []
+    async for message in messages:
+        if message.HasField("header") and group:
+            yield group
+            group = []
+        group.append(message)
+    if group:
+        yield group
+
+
+class AsyncContexts:
+    """``symd.api.ContextVerbs``, to be awaited."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+        self._calls = client._calls  # noqa: SLF001 - a part of it
+
+    async def add(self, context: Context) -> str:
+        request = CreateContextRequest(context=to_context(context))
+        return context_id((await self._calls.one(self._calls.stubs.contexts.CreateContext, request)).context.name)
+
+    async def get(self, name: str) -> ContextRecord:
+        request = GetContextRequest(name=context_name(name))
+        return from_context_record((await self._calls.one(self._calls.stubs.contexts.GetContext, request)).context)
+
+    async def all(self, after: str = "") -> AsyncIterator[ContextRecord]:
+        if after:
+            await self.get(after)
+        passed = not after
+        async for page in self._calls.pages(self._calls.stubs.contexts.ListContexts, ListContextsRequest()):
+            for record in map(from_context_record, page.contexts):
+                if passed:
+                    yield record
+                passed = passed or record.id == after
+
+    async def remove(self, name: str) -> None:
+        await self._calls.one(self._calls.stubs.contexts.DeleteContext, DeleteContextRequest(name=context_name(name)))
+
+    async def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
+        """In one call, and so all or nothing."""
+        request = RecordEventsRequest(name=context_name(name), events=map(to_event, events))
+        return list((await self._calls.one(self._calls.stubs.contexts.RecordEvents, request)).keys)
+
+    async def loads(self, name: str, after: int = 0) -> AsyncIterator[tuple[int, Load]]:
+        if not 0 <= after < 1 << 63:
+            raise BadQuery(f"{after} is not the number of a load")
+        request = ListLoadsRequest(parent=context_name(name))
+        async for page in self._calls.pages(self._calls.stubs.contexts.ListLoads, request):
+            for each in page.loads:
+                if each.number > after:
+                    yield each.number, from_load(each.load)
+
+    async def symbolize(
+        self, name: str, values: U64, times: Times = None, form: AddressForm = WHOLE_ADDRESS
+    ) -> DeviceAnswers:
+        size = MAX_ADDRESSES_PER_CALL
+        if len(values) > size:
+            size = min(MAX_ADDRESSES_PER_BATCH, (await self._client.server_info()).max_batch)
+        parts = []
+        for first in range(0, max(len(values), 1), size):
+            part = slice(first, first + size)
+            as_of = times if times is None or isinstance(times, int) else times[part]
+            request = to_device_request(context_name(name), values[part], as_of, form)
+            response = await self._calls.one(self._calls.stubs.contexts.SymbolizeAddresses, request)
+            parts.append(from_device_columns(response.answers))
+        return concatenated_device(parts)
+
+
+class AsyncAliases:
+    """``symd.api.AliasVerbs``, to be awaited."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._calls = client._calls  # noqa: SLF001 - a part of it
+
+    async def add(self, aliases: Sequence[Alias]) -> None:
+        request = CreateAliasesRequest(aliases=map(to_alias, aliases))
+        await self._calls.one(self._calls.stubs.aliases.CreateAliases, request)
+
+    async def resolve(self, kind: str, key: str, context: str = "") -> Alias | None:
+        request = GetAliasRequest(kind=kind, key=key, context=optional_context_name(context))
+        try:
+            return from_alias((await self._calls.one(self._calls.stubs.aliases.GetAlias, request)).alias)
+        except AliasNotFound:
+            return None
+
+    async def remove(self, kind: str, key: str, context: str = "") -> None:
+        request = DeleteAliasRequest(kind=kind, key=key, context=optional_context_name(context))
+        await self._calls.one(self._calls.stubs.aliases.DeleteAlias, request)
+
+    async def of(self, digest: ModuleName, after: Alias | None = None) -> AsyncIterator[Alias]:
+        request = ListAliasesRequest(parent=checked_module_name(digest))
+        key = alias_key(after) if after else ("", "", "")
+        async for page in self._calls.pages(self._calls.stubs.aliases.ListAliases, request):
+            for alias in map(from_alias, page.aliases):
+                if alias_key(alias) > key:
+                    yield alias
