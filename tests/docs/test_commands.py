@@ -63,7 +63,7 @@ def test_the_first_commands_of_the_readme(shell: Shell) -> None:
     said = {line: shell.run(line) for line in lines}
     assert "vadd" in said["symd symbolize kernel.dbg vadd+0x1b0"]
     assert said["symd health"] == "SERVING\n"
-    python = re.findall(r"```python\n(.*?)```", section("README.md", "## Use it"), re.DOTALL)[0]
+    python = "\n".join(re.findall(r"```python\n(.*?)```", section("README.md", "## Use it"), re.DOTALL))
     (shell.folder / "example.py").write_text(python)
     assert "kernel.cl" in shell.run(f"{sys.executable} -W ignore::ResourceWarning example.py")
 
