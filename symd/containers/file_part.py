@@ -20,6 +20,9 @@ class FilePart:
     def __len__(self) -> int:
         return self._end - self._start
 
+    def __bytes__(self) -> bytes:
+        return self[:]
+
     def __getitem__(self, part: slice) -> bytes:
         start, stop, _ = part.indices(len(self))
         return self._data[self._start + start : self._start + max(start, stop)]

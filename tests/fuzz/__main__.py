@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz [--seconds N] [--seed N] [--only NAME ...] [--plain] [--out FOLDER]`, or with `--replay TARGET FILE`
+"""`python -m tests.fuzz [--seconds N] [--seed N] [--only NAME ...] [--plain | --grown] [--out FOLDER]`, or with `--replay TARGET FILE`
 one input again. NAME is a target, the beginning of several, `wire` or `through`. Exit code 1 when something was found; the inputs are then below
 the folder, and `counts.json` there counts all that were ever tried."""
 
@@ -64,16 +64,23 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--children", type=int, default=2, help="processes that try inputs")
     parser.add_argument("--only", nargs="+", metavar="NAME", default=[""])
-    parser.add_argument("--plain", action="store_true", help="inputs that seed and number make again, not guided ones")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--plain", action="store_true", help="inputs that seed and number make again, not guided ones")
+    ways.add_argument(
+        "--grown",
+        action="store_true",
+        help="inputs made of what guided runs kept below the folder: without their bookkeeping several times as many a second",
+    )
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"))
     parser.add_argument("--replay", nargs=2, metavar=("TARGET", "FILE"))
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is ended
     if chosen.replay:
         return replayed(*chosen.replay)
-    guided = not chosen.plain and find_spec("atheris") is not None
+    unguided = chosen.plain or find_spec("atheris") is None
+    how = "grown" if chosen.grown else "" if unguided else "guided"
     names = [name for name in (*TARGETS, *DAEMONS) if name.startswith(tuple(chosen.only))]
-    print(f"seed {chosen.seed}; what is found goes to {chosen.out}; {'guided' if guided else 'plain'}", flush=True)
+    print(f"seed {chosen.seed}; what is found goes to {chosen.out}; {how or 'plain'}", flush=True)
     share = chosen.seconds / (len(names) + _THROUGH_SHARES * ("through" in names))
     targets = [name for name in names if name in TARGETS]
 
@@ -81,7 +88,7 @@ def main() -> int:
         counts.added(chosen.out / "counts.json", {name: state})
 
     long = share * chosen.children
-    report = watchdog.run(targets, chosen.seed, long, chosen.out, children=chosen.children, guided=guided, done=count)
+    report = watchdog.run(targets, chosen.seed, long, chosen.out, children=chosen.children, how=how, done=count)
     defects = report.defects
     for name in [name for name in names if name in DAEMONS]:
         long = share * (1 + _THROUGH_SHARES * (name == "through"))

@@ -1,27 +1,38 @@
-"""`python -m tests.fuzz.child TARGET SEED STATE OUT [CORPUS]`: try inputs of TARGET until killed. With CORPUS, a folder,
-libFuzzer chooses them by what they reach (atheris); without, they follow from the seed."""
+"""`python -m tests.fuzz.child TARGET SEED STATE OUT [guided|grown CORPUS]`: try inputs of TARGET until killed. "guided": libFuzzer chooses
+them by what they reach (atheris), and keeps in the folder CORPUS what reaches more; "grown": they are made of what such a run kept;
+else they follow from the seed alone."""
 
 from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from tests.fuzz.mutations import changed
+from tests.fuzz.target import Target
 from tests.fuzz.trial import StateFile, Trial, bound_memory
 
 
-def seeded(name: str, seed: str, state: StateFile, out: Path) -> None:
-    """Inputs that seed and number make again."""
+def seeded(name: str, seed: str, state: StateFile, out: Path, corpus: Path | None = None) -> None:
+    """Inputs that seed and number make again, with what else is in ``corpus``."""
     from tests.fuzz.targets import TARGETS  # noqa: PLC0415 - after the instrumentation, where there is one
 
-    target = TARGETS[name]
-    target.seeds()
+    target = with_corpus(TARGETS[name], corpus)
     bound_memory(target.memory)
     trial = Trial(target, state, out)
     for number in count():
         trial(target.mutated(random.Random(f"{seed}/{name}/{number}")))
+
+
+def with_corpus(target: Target, corpus: Path | None) -> Target:
+    """The target with what guided runs kept as further seeds, as often as its own: they reach what seeds that are right do not."""
+    seeds = list(target.seeds())
+    kept = [path.read_bytes() for path in sorted(corpus.iterdir())] if corpus and corpus.is_dir() else []
+    kept = [data for data in kept if len(data) <= target.largest]
+    all_seeds = seeds * max(1, len(kept) // max(1, len(seeds))) + kept
+    return replace(target, seeds=lambda: all_seeds)
 
 
 def guided(name: str, seed: str, state: StateFile, out: Path, corpus: Path) -> None:
@@ -49,12 +60,12 @@ def guided(name: str, seed: str, state: StateFile, out: Path, corpus: Path) -> N
     atheris.Fuzz()
 
 
-def main(name: str, seed: str, state: str, out: str, corpus: str = "") -> None:
+def main(name: str, seed: str, state: str, out: str, how: str = "", corpus: str = "") -> None:
     file = StateFile(Path(state))
-    if corpus:
+    if how == "guided":
         guided(name, seed, file, Path(out), Path(corpus))
     else:
-        seeded(name, seed, file, Path(out))
+        seeded(name, seed, file, Path(out), Path(corpus) if how else None)
 
 
 if __name__ == "__main__":

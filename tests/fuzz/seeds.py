@@ -51,7 +51,7 @@ def _inside(data: bytes) -> Iterator[tuple[Format, bytes]]:
     except SymdError:
         return
     for each in found:
-        yield from _inside(each.data)
+        yield from _inside(bytes(each.data))
 
 
 def of_format(form: Format) -> Callable[[], Sequence[bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from symd.budget import Budget
 from symd.config import MIB, Limits
 from symd.errors import StoreUnavailable, SymdError
 from tests.builders.elf import Section, build_elf, compress
-from tests.fuzz import bundle, counts, watchdog
+from tests.fuzz import bundle, child, counts, watchdog
 from tests.fuzz.elf_sections import section_of
 from tests.fuzz.target import Target, fitting
 from tests.fuzz.targets import TARGETS
@@ -68,6 +69,16 @@ def test_an_input_is_made_again_from_seed_and_number() -> None:
     assert not set(inputs) <= set(target.seeds())
 
 
+def test_what_guided_runs_kept_is_changed_as_often_as_the_seeds(tmp_path: Path) -> None:
+    target = Target(len, lambda: [b"seed"], lambda _dice, data, _change: data, largest=5)
+    for number, kept in enumerate([b"kept1", b"kept2", b"too large"]):
+        (tmp_path / str(number)).write_bytes(kept)
+    made = Counter(child.with_corpus(target, tmp_path).mutated(random.Random(number)) for number in range(2000))
+    assert made.keys() == {b"seed", b"kept1", b"kept2"}
+    assert 900 < made[b"seed"] < 1100
+    assert child.with_corpus(target, tmp_path / "none").seeds() == [b"seed"]
+
+
 def test_an_unexpected_error_and_an_unfit_refusal_are_finds(tmp_path: Path) -> None:
     def refuse(_: bytes) -> None:
         with fitting():
@@ -91,7 +102,7 @@ def test_an_input_that_takes_long_is_a_find(tmp_path: Path, monkeypatch: pytest.
 def test_an_input_that_hangs_is_killed_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With no patience at all every input hangs."""
     monkeypatch.setattr(watchdog, "SECONDS_EACH", 0.0)
-    report = watchdog.run(["written"], SEED, 8, tmp_path, guided=False)
+    report = watchdog.run(["written"], SEED, 8, tmp_path, how="")
     assert report.states["written"].found
     assert "no answer within" in report.defects[0].what
     assert report.defects[0].path.read_bytes()

@@ -38,11 +38,11 @@ Found = TypeVar("Found")
 
 MEMORY = 512 * MIB
 """What the daemon's own process may have resident at any time."""
-A_LIFE = 60
-"""Inputs between one start of the daemon and the next."""
+A_LIFE = 200
+"""Inputs between one start of the daemon and the next, which takes as long as a few dozen of them."""
 CLIENTS = 3
 """Inputs that are tried at a time: one alone leaves the daemon's processes waiting for each other."""
-_LIVES_A_STORE = 20
+_LIVES_A_STORE = 8
 """Daemons that live one after the other on one store; the next has a new one, so that a long run needs no more room."""
 _SHARED_MEMORY = Path("/dev/shm")
 """Where the store is, if that is there: what a process leaves when it is killed is the same as on a disk, and half of an

@@ -57,13 +57,13 @@ class Report:
 class Child:
     """A process that tries inputs of one target, started again when it died."""
 
-    def __init__(self, name: str, seed: int, folder: Path, seconds: float, *, guided: bool) -> None:
+    def __init__(self, name: str, seed: int, folder: Path, seconds: float, *, how: str) -> None:
         self.name, self.folder = name, folder / "finds" / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"state-{os.getpid()}-{name}"
         self._path.unlink(missing_ok=True)
         self.file = StateFile(self._path)
-        corpus = [str(folder / "corpus" / name)] if guided else []
+        corpus = [how, str(folder / "corpus" / name)] if how else []
         self._command = [sys.executable, "-m", "tests.fuzz.child", name, str(seed), str(self._path), str(self.folder)]
         self._command += corpus
         self._starts, self._seconds, self._end = 0, seconds, time.monotonic() + seconds + START_SECONDS
@@ -121,11 +121,11 @@ def run(
     folder: Path,
     *,
     children: int = 1,
-    guided: bool = True,
+    how: str = "guided",
     done: Callable[[str, State], object] = lambda _name, _state: None,
 ) -> Report:
     """Try inputs of each target for so many seconds, from its first input on, in so many processes; what is found is written below ``folder``.
-    ``done`` is told each target whose time is over."""
+    ``how`` is "guided", "grown" or "" (`tests.fuzz.child`). ``done`` is told each target whose time is over."""
     report, waiting, working = Report(), list(names), list[Child]()
     before = {path: path.stat().st_mtime for path in folder.glob("finds/*/*")}
     folder.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def run(
         while waiting or working:
             while waiting and len(working) < children:
                 name = waiting.pop(0)
-                working.append(Child(name, seed, folder, seconds, guided=guided))
+                working.append(Child(name, seed, folder, seconds, how=how))
             for child in [each for each in working if each.is_done()]:
                 working.remove(child)
                 state = child.end()
