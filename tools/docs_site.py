@@ -18,12 +18,20 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)
 
 
 def on_config(config: Any) -> Any:
-    """List the pages of the API, services first, as docs/api/index.md does."""
+    """List the pages of the API, services first, as docs/api/index.md does, and among the guides those that have no place."""
     listed = re.findall(r"^\| \[[^\]]+\]\((\w+\.md)\)", (DOCS / "api" / "index.md").read_text(), re.MULTILINE)
     for entry in config.nav:
         if "API" in entry:
             entry["API"] = ["api/index.md", *(f"api/{page}" for page in listed)]
+        if "Guides" in entry:
+            entry["Guides"] = [*entry["Guides"], *_unlisted(config.nav)]
     return config
+
+
+def _unlisted(nav: Any) -> list[str]:
+    """Pages at the top of docs/ that mkdocs.yml gives no place of their own."""
+    said = str(nav)
+    return [page.name for page in sorted(DOCS.glob("*.md")) if f"'{page.name}'" not in said]
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -42,7 +50,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         mark, text, path, anchor = found.groups()
         target = (here.parent / path).resolve()
         if target.is_relative_to(DOCS) and target.is_file():
-            return f"{mark}[{text}]({own}{target.relative_to(DOCS)}{anchor or ''})"
+            return f"{mark}[{_text(text, target)}]({own}{target.relative_to(DOCS)}{anchor or ''})"
         name = str(target.relative_to(ROOT)) if target.is_relative_to(ROOT) else ""
         if name in BESIDE:
             return f"[{text}]({own}{BESIDE[name]}{anchor or ''})"
@@ -51,3 +59,11 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return found[0]  # is nowhere: the strict build says so
 
     return _LINK.sub(linked, markdown)
+
+
+def _text(text: str, target: Path) -> str:
+    """What a link says: the title of the page that it names as a file."""
+    if not text.endswith(target.name) or target.suffix != ".md":
+        return text
+    title = re.match(r"# (.*)", target.read_text())
+    return title[1] if title else text

@@ -1,4 +1,5 @@
-"""Generates symd/v1 from protos/: messages, their typed faces and gRPC stubs. `make protos` runs it; nothing else may.
+"""Generates symd/v1 from protos/: messages, their typed faces and gRPC stubs; and docs/api, from the comments. `make protos` runs it; nothing
+else may.
 
 With a folder as argument the package is written below it instead, so that a test can compare.
 """
@@ -9,6 +10,7 @@ import sys
 from importlib import resources
 from pathlib import Path
 
+import api_pages  # beside this file
 from google.rpc import status_pb2
 from grpc_tools import protoc
 
@@ -29,7 +31,7 @@ def main(arguments: list[str]) -> int:
         (folder / "__init__.py").write_text(BANNER)
         for made in sorted(folder.glob("*_pb2*")):
             finish(made)
-    return code
+    return code if code or arguments else api_pages.main([])
 
 
 def compile_protos(into: Path) -> int:
