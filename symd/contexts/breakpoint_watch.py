@@ -55,8 +55,15 @@ def _told_before(store: Store, digest: Digest, position: str) -> Iterator[LoadIn
 
 
 def _comes_later(store: Store, digest: Digest, position: str) -> bool:
-    """Whether the module of a load was added after that: the load is told again then."""
-    return bool(position) and store.module_log.is_added_after(digest, Position.parsed(position))
+    """Whether the module of a load was added after that, or is not there yet: the load is told again when it is. A module that is
+    being added has bytes that can be asked already, and no format until it is told."""
+    if not position:
+        return False
+    try:
+        is_told = bool(store.record(digest).format)
+    except SymdError:
+        return True  # whatever the reason, it answers nothing
+    return not is_told or store.module_log.is_added_after(digest, Position.parsed(position))
 
 
 def _added(breakpoints: Sequence[Breakpoint], digest: Digest, opener: Callable[[str], Index]) -> Iterator[Event]:

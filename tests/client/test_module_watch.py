@@ -362,3 +362,20 @@ def test_a_load_that_was_told_before_its_module_came_fires_when_it_does(symd: Sy
         )
         symd.add(VADD)
         assert [located(each)[0] for each in taken(watch, 2)] == [None, "early"]
+
+
+def test_a_module_that_is_being_added_fires_no_load_before_itself(tmp_path: Path) -> None:
+    """The bytes are in the store for a while before the module is told of."""
+    with Engine(Store(tmp_path, durable=False)) as engine:
+        name = engine.contexts.add(Context("host", 1))
+        there, segments = engine.add(RAYCAST).sha256, (Segment(HEAP, 0x800, ByAddress(0)),)
+        breakpoints = [Breakpoint("b", SourceLine("vadd.cl", 8)), Breakpoint("r", SourceLine("raycast.cl", 30))]
+        with engine.watch(breakpoints, only_new=True) as watch:
+            assert next(watch) == Watching()
+            digest = engine.store.put(VADD)
+            engine.contexts.record(name, [Load(digest, 10, segments, key="early")])
+            engine.contexts.record(name, [Load(digest, 10, segments, key="gone", unload_time=11)])
+            engine.contexts.record(name, [Load(there, 10, segments, key="mark")])
+            assert located(*taken(watch, 1))[0] == "mark"
+            engine.resume()
+            assert [located(each)[0] for each in taken(watch, 2)] == [None, "early"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -68,15 +70,14 @@ def test_memory_that_a_module_takes_is_its_workers(tmp_path: Path) -> None:
 def test_a_daemon_that_is_killed_while_it_indexes_starts_again(tmp_path: Path) -> None:
     """The processes that index are stopped, so that the module is slow; after so many kills it is given up."""
     slow = expanding_strings()
-    for _ in range(MAX_ATTEMPTS):
+    for before in range(MAX_ATTEMPTS):
         with serving(tmp_path) as daemon:
             for worker in children(daemon.process.pid):
                 os.kill(worker, signal.SIGSTOP)
             with daemon.client() as client:
                 asking = threading.Thread(target=ended, args=(client.add, slow))
                 asking.start()
-                wait_for(lambda: list((tmp_path / "store" / "incoming").iterdir()))
-                time.sleep(0.5)  # the upload became a module, and its index an empty file
+                wait_for(lambda before=before: attempts(tmp_path / "store") > before)
                 kill(daemon.process)
                 asking.join(60)
                 assert not asking.is_alive()
@@ -85,6 +86,12 @@ def test_a_daemon_that_is_killed_while_it_indexes_starts_again(tmp_path: Path) -
         with pytest.raises(Malformed, match=f"{MAX_ATTEMPTS} attempts"):
             client.add(slow)
         assert client.missing([hashlib.sha256(slow).hexdigest()])
+
+
+def attempts(store: Path) -> int:
+    """To index the one module that has some."""
+    with closing(sqlite3.connect(f"file:{store / 'catalogue.sqlite'}?mode=ro", timeout=60, uri=True)) as connection:
+        return sum(count for (count,) in connection.execute("SELECT count FROM attempts"))
 
 
 def ended(call, *arguments) -> None:

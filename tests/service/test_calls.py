@@ -20,6 +20,7 @@ from grpc_status import rpc_status
 from symd import __version__
 from symd.errors import BadQuery, ModuleNotFound
 from symd.model.answers import Answers
+from symd.service.lanes import Work
 from symd.service.paging import PAGE_BYTES, slice_page
 from symd.v1 import module_pb2, server_service_pb2, server_service_pb2_grpc
 from symd.v1 import module_service_pb2 as m
@@ -114,16 +115,21 @@ def test_an_upload_that_is_cancelled_leaves_nothing_and_frees_its_slot(modules, 
     for _ in range(5):  # more than there are slots
         sent = threading.Event()
 
-        def parts(sent=sent):
+        over = threading.Event()
+
+        def parts(sent=sent, over=over):
             yield from list(upload(GOOD, chunk=1000))[:-1]
             sent.set()
-            time.sleep(0.05)
-            yield from ()
+            over.wait(60)
 
         call = modules.UploadModule.future(parts())
-        assert sent.wait(5)
+        assert sent.wait(60)
         call.cancel()
-    time.sleep(0.2)
+        over.set()
+        until = time.monotonic() + 60
+        while running.daemon.lanes[Work.UPLOAD].running:
+            assert time.monotonic() < until
+            time.sleep(0.01)
     assert running.engine.data == {}
     assert modules.UploadModule(upload(GOOD)).module.name == NAME
 

@@ -46,6 +46,7 @@ from symd.reading.values import encode
 from symd.service import workers as workers_module
 from symd.service.workers import Workers
 from symd.store import Store
+from tests.service.test_budgets import eventually
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 BIN = SAMPLES / "kernels" / "bin"
@@ -158,25 +159,30 @@ def test_what_is_not_done_quickly_is_done_in_the_other_pool(workers, raycast, tm
     assert make_index(workers, raycast, tmp_path) == build_index(RAYCAST, Limits())
 
 
-def test_who_asks_for_little_does_not_wait_for_who_asks_for_much(raycast, tmp_path):
+def test_who_asks_for_little_does_not_wait_for_who_asks_for_much(raycast, tmp_path, monkeypatch):
     """The index of a large module is being made, by a process that is stopped, while a small question is answered."""
+    monkeypatch.setattr(workers_module, "QUICK_SECONDS", HANGING)  # a busy machine takes longer to begin
     large = module_of(tmp_path, RAYCAST + bytes(workers_module.LARGE_MODULE))
-    with limited(build_seconds=60) as workers:
-        quick, long = sorted(children(), key=started)[-2:]
+    with limited(build_seconds=HANGING, question_seconds=HANGING) as workers:
+        [quick], [long] = waiting(workers._quick), waiting(workers._long)
         os.kill(long, signal.SIGSTOP)
         indexing = threading.Thread(target=make_index, args=(workers, large, tmp_path))
         indexing.start()
         assert workers.ask(raycast, ObjectBytes("raycast"))
         assert indexing.is_alive()
         os.kill(long, signal.SIGCONT)
-        indexing.join(60)
+        indexing.join(HANGING)
         assert not indexing.is_alive()
         assert quick in children()
 
 
-def started(process):
-    """When the process was started: ticks of the clock (proc(5)), then its number."""
-    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]), process
+HANGING = 600.0
+"""Seconds, of what takes less than one."""
+
+
+def waiting(pool):
+    """The processes of a pool that wait for work."""
+    return [worker.process.pid for worker in pool._idle]
 
 
 def test_memory_that_runs_out_is_said_by_the_limits_name(tmp_path):
@@ -204,9 +210,10 @@ def children() -> set[int]:
     return {int(number) for path in lists for number in path.read_text().split()}
 
 
-def test_a_process_that_is_killed_is_one_clear_error_and_is_replaced(raycast):
+def test_a_process_that_is_killed_is_one_clear_error_and_is_replaced(raycast, monkeypatch):
+    monkeypatch.setattr(workers_module, "QUICK_SECONDS", HANGING)
     before = children()
-    with Workers(Limits(), 1, 1) as workers:
+    with limited(question_seconds=HANGING) as workers:
         mine = children() - before
         assert len(mine) == 2  # they are started ahead
         for process in mine:
@@ -221,10 +228,10 @@ def test_a_process_that_is_killed_is_one_clear_error_and_is_replaced(raycast):
 
         asking = threading.Thread(target=ask)
         asking.start()
-        time.sleep(0.2)
+        assert eventually(lambda: workers._quick._working)
         for process in mine:
             os.kill(process, signal.SIGKILL)
-        asking.join(20)
+        asking.join(HANGING)
         assert [type(error) for error in failed] == [WorkerDied]
         assert failed[0].metadata == {"signal": "SIGKILL"}
         assert workers.ask(raycast, ObjectBytes("raycast"))
