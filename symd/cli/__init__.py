@@ -45,6 +45,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("names", "Find functions, kernels and source files by name."),
     ("listing", "Show source beside instructions."),
     ("view", "Show a module in the browser: source beside instructions, with a profile's samples."),
+    ("report", "Write that page as one file."),
     ("core", "Show every stopped warp or wave of a GPU core dump."),
     ("annotate", "Put frames under the lines of a log that name addresses."),
     ("check", "Check SPIR-V against the rules of the Level Zero environment."),

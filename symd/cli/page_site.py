@@ -22,14 +22,14 @@ from symd.profiles.placed import placed
 from symd.query.source_text import Allowed, completed
 from symd.store.source_files import read_below
 from symd.web.routes.samples import PROFILE, NamedProfile
-from symd.web.site import Lane, Site
+from symd.web.site import Site
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A module that is open, and all that a site of it is made of but the lane."""
+    """A module that is open, and all that a site of it is made of."""
 
     symbolizer: Symbolizer
     digest: str
@@ -38,10 +38,10 @@ class Shown:
     profile: NamedProfile | None
     limits: Limits
 
-    def site(self, lane: Lane, **facts: object) -> Site:
+    def site(self, **facts: object) -> Site:
         """The site; ``facts`` besides the profile."""
         known = {PROFILE: self.profile} if self.profile is not None else {}
-        return Site(self.symbolizer, self.sources, lane, self.limits, (self.digest,), {**known, **facts})
+        return Site(self.symbolizer, self.sources, self.limits, (self.digest,), {**known, **facts})
 
 
 def page_options(verb: Verb) -> Verb:

@@ -66,7 +66,7 @@ def command(
             raise NoDebugData("there is no GPU code to show", where=file)
         from symd.web.viewing import viewed  # noqa: PLC0415 - the help need not wait for a server
 
-        with viewed(lambda lane, presence: shown.site(lane, presence=presence), address) as view:
+        with viewed(lambda presence: shown.site(presence=presence), address) as view:
             write_line(f"symd shows {file} at {view.url}")
             sys.stdout.flush()
             if opens and not webbrowser.open(view.invitation):

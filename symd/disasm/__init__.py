@@ -9,7 +9,7 @@ import numpy as np
 
 from symd.child.starter import Starter
 from symd.config import Limits
-from symd.disasm import iga, llvm, nvidia
+from symd.disasm import iga, llvm, nvidia, spirv
 from symd.disasm.disassembler import Decoded, DecodeOutcome, Disassembler, DisassemblyBudget
 from symd.disasm.ranges import InstructionBytes, code_ranges
 from symd.errors import SymdError, ToolFailed, Unsupported
@@ -18,7 +18,7 @@ from symd.model.listings import Instructions
 
 __all__ = ("DISASSEMBLERS", "disassemble")
 
-DISASSEMBLERS: tuple[Disassembler, ...] = (iga, llvm, nvidia)
+DISASSEMBLERS: tuple[Disassembler, ...] = (iga, llvm, nvidia, spirv)
 
 
 def disassemble(

@@ -64,11 +64,9 @@ def web_served(daemon: Daemon, config: Config) -> Iterator[Page]:
     with ExitStack() as stack:
         stack.callback(listener.close)
         door: Door = secret or _DaemonDoor(doors)
-        site = Site(
-            daemon.engine, partial(_sources, daemon, config), _DaemonLane(daemon), config.limits, contents=daemon.engine
-        )
+        site = Site(daemon.engine, partial(_sources, daemon, config), config.limits, contents=daemon.engine)
         names = KnownHosts((host, socket.gethostname(), *config.http_names))
-        app = build_app(site, ROUTES, door, names, ended=partial(_ended, doors))
+        app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, doors))
         tls = doors.certificates.context if doors.certificates is not None else None
         stack.enter_context(serving(app, listener, tls))
         if secret is None:

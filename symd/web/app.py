@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from symd.errors import LimitExceeded, PermissionDenied, SymdError, Unauthenticated
 from symd.web.hosts import KnownHosts
-from symd.web.site import Asked, Reply, Site, WebRoute
+from symd.web.site import Asked, Lane, Reply, Site, WebRoute
 from symd.web.statuses import error_reply
 from symd.web.visitors import Door, Visitor
 
@@ -52,13 +52,14 @@ def build_app(
     routes: Iterable[WebRoute],
     door: Door,
     hosts: KnownHosts,
+    lane: Lane,
     *,
     others: Sequence[Route] = (),
     ended: Ended = _nobody,
 ) -> ASGIApp:
-    """The application that serves ``routes`` behind ``door``. ``others`` are routes of plain Starlette, behind the same door."""
+    """The application that serves ``routes`` behind ``door``, each answered in ``lane``. ``others`` are routes of plain Starlette, behind the same door."""
     inside = Router(
-        [*others, *(each for route in routes for each in _routes(site, route, ended))], redirect_slashes=False
+        [*others, *(each for route in routes for each in _routes(site, lane, route, ended))], redirect_slashes=False
     )
     return _Entrance(inside, door, hosts, ended)
 
@@ -118,8 +119,8 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-def _routes(site: Site, route: WebRoute, ended: Ended) -> Iterator[Route]:
-    yield Route(route.path, partial(_answered, site, route, ended), methods=[route.method])
+def _routes(site: Site, lane: Lane, route: WebRoute, ended: Ended) -> Iterator[Route]:
+    yield Route(route.path, partial(_answered, site, lane, route, ended), methods=[route.method])
     if route.origins:
         yield Route(route.path, partial(_preflight, route), methods=["OPTIONS"])
 
@@ -156,7 +157,7 @@ def _check_origin(route: WebRoute, request: Request) -> None:
         raise PermissionDenied("a page of another origin may not do that", where=origin[:200])
 
 
-async def _answered(site: Site, route: WebRoute, ended: Ended, request: Request) -> Response:
+async def _answered(site: Site, lane: Lane, route: WebRoute, ended: Ended, request: Request) -> Response:
     visitor: Visitor = request.scope["visitor"]
     outcome = "CANCELLED"
     try:
@@ -165,7 +166,7 @@ async def _answered(site: Site, route: WebRoute, ended: Ended, request: Request)
         body = await _body(request, route.body_limit)
         asked = Asked(visitor, request.path_params, request.query_params, request.headers, body)
         small = "gzip" in request.headers.get("accept-encoding", "")
-        reply = await site.lane.run(visitor, route.effort, lambda: _compressed(route.handle(site, asked), small))
+        reply = await lane.run(visitor, route.effort, lambda: _compressed(route.handle(site, asked), small))
         outcome = "OK"
     except SymdError as error:
         reply, outcome = error_reply(error), error.reason
@@ -173,18 +174,18 @@ async def _answered(site: Site, route: WebRoute, ended: Ended, request: Request)
         reply, outcome = error_reply(_defect(error)), SymdError.reason
     finally:
         ended(visitor, request, route, outcome)
-    return _response(site, visitor, route, reply, _cross_origin(route, request))
+    return _response(lane, visitor, route, reply, _cross_origin(route, request))
 
 
-def _response(site: Site, visitor: Visitor, route: WebRoute, reply: Reply, more: Mapping[str, str]) -> Response:
+def _response(lane: Lane, visitor: Visitor, route: WebRoute, reply: Reply, more: Mapping[str, str]) -> Response:
     headers = {**reply.headers, **more}
     if isinstance(reply.body, bytes):
         return Response(reply.body, reply.status, headers, reply.content_type)
-    return StreamingResponse(_pieces(site, visitor, route, reply.body), reply.status, headers, reply.content_type)
+    return StreamingResponse(_pieces(lane, visitor, route, reply.body), reply.status, headers, reply.content_type)
 
 
-async def _pieces(site: Site, visitor: Visitor, route: WebRoute, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    while (piece := await site.lane.run(visitor, route.effort, lambda: next(pieces, None))) is not None:
+async def _pieces(lane: Lane, visitor: Visitor, route: WebRoute, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while (piece := await lane.run(visitor, route.effort, lambda: next(pieces, None))) is not None:
         yield piece
 
 

@@ -1,4 +1,4 @@
-"""What routes work with: the engine's verbs, what may be read, and where work is done. And what they are asked and answer."""
+"""What routes work with: the engine's verbs and what may be read; what they are asked and answer; and where their work is done."""
 
 from __future__ import annotations
 
@@ -71,7 +71,6 @@ class Site:
 
     symbolizer: Symbolizer
     sources: ReadSources
-    lane: Lane
     limits: Limits = DEFAULT_LIMITS
     only: tuple[str, ...] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)

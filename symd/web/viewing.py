@@ -98,8 +98,8 @@ class View(NamedTuple):
 
 
 @contextmanager
-def viewed(make_site: Callable[[Threads, Presence], Site], address: str = ADDRESS) -> Iterator[View]:
-    """Serve a site while it lasts; ``make_site`` is given the lane that it is to have, and who looks. Raises InvalidInput and
+def viewed(make_site: Callable[[Presence], Site], address: str = ADDRESS) -> Iterator[View]:
+    """Serve a site while it lasts; ``make_site`` is given who looks. Raises InvalidInput and
     FailedPrecondition for an address that is not loopback, or that cannot be had."""
     if not is_loopback(address):
         raise FailedPrecondition(
@@ -109,7 +109,7 @@ def viewed(make_site: Callable[[Threads, Presence], Site], address: str = ADDRES
     door, presence = SecretDoor(), Presence()
     listener, host, port = bound(address, "--address")
     try:
-        app = build_app(make_site(lane, presence), ROUTES, door, KnownHosts(), others=(presence.route(),))
+        app = build_app(make_site(presence), ROUTES, door, KnownHosts(), lane, others=(presence.route(),))
         with serving(app, listener):
             start = f"http://{host}:{port}"
             yield View(f"{start}{door.path}", f"{start}{door.invitation()}", presence)

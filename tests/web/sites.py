@@ -45,7 +45,7 @@ def raycast(folder: Path | None = None, **how: object) -> Iterator[View]:
     rules = (PathRule("/tmp/symd-opencl", str(SOURCES)),)
     with (
         shown_module(str(RAYCAST), None, Limits(), None, profile, None, (), rules) as shown,
-        viewed(lambda lane, presence: shown.site(lane, presence=presence)) as view,
+        viewed(lambda presence: shown.site(presence=presence)) as view,
     ):
         yield view
 
@@ -118,5 +118,5 @@ def sources(_digest: str, files: object, _path: object) -> list[SourceText]:
 @contextmanager
 def large() -> Iterator[View]:
     module = LargeModule()
-    with viewed(lambda lane, _: Site(module, sources, lane, only=(LARGE_DIGEST,))) as view:
+    with viewed(lambda _: Site(module, sources, only=(LARGE_DIGEST,))) as view:
         yield view

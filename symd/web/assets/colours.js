@@ -40,7 +40,7 @@ export function instruction(text) {
   return { guard: guard.trim(), opcode, pieces };
 }
 
-const PTX = /\/\/.*$|%[\w$]+|\b0[xfFdD][0-9a-fA-F]+\b|\b\d+\b|^\s*[.\w]+|"[^"]*"/g;
+const PTX = /\/\/.*$|\bOp[A-Z]\w*|%[\w$]+|\b0[xfFdD][0-9a-fA-F]+\b|\b\d+\b|^\s*[.\w]+|"[^"]*"/g;
 
 export function levelLine(text) {
   const shown = text.slice(0, LONGEST);

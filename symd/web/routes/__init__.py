@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from symd.web.routes import about, assets, debuginfod, listings, modules, places, samples, sources, symbolication
+from symd.web.routes import (
+    about,
+    assets,
+    debuginfod,
+    levels,
+    listings,
+    modules,
+    places,
+    samples,
+    sources,
+    symbolication,
+)
 from symd.web.site import WebRoute
 
 ROUTES: Final[tuple[WebRoute, ...]] = (
     *about.ROUTES,
     *assets.ROUTES,
     *debuginfod.ROUTES,
+    *levels.ROUTES,
     *listings.ROUTES,
     *modules.ROUTES,
     *places.ROUTES,

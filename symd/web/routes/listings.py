@@ -1,63 +1,57 @@
-"""The instructions of a kernel or of a code object, with the locations that they come from; and the level between, where the module has one."""
+"""The instructions of a kernel or of a code object, with the locations that they come from."""
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 import numpy as np
 
-from symd.errors import NotFound
-from symd.model.debug_info import RowFlag
+from symd.errors import NotFound, SymdError, ToolFailed, ToolMissing, Unsupported
 from symd.model.identities import ObjectPath
-from symd.model.line_tables import LineLevel, LineTable
-from symd.model.listings import ListingPart
+from symd.model.listings import Listing, ListingPart
+from symd.model.summaries import KernelSummary
 from symd.web.listing_columns import listing_json
 from symd.web.routes.modules import checked
 from symd.web.site import Asked, Effort, Reply, Site, WebRoute, json_reply
 
-PTX: Final = "PTX"
-
 
 def _listing(site: Site, asked: Asked) -> Reply:
-    path = asked.only("object")
-    part = ListingPart(None if path is None else ObjectPath(path), asked.only("kernel"), asked.only("target"))
-    found = next(site.symbolizer.listing(checked(site, asked), part), None)
+    digest, path, kernel = checked(site, asked), asked.only("object"), asked.only("kernel")
+    part = ListingPart(None if path is None else ObjectPath(path), kernel, asked.only("target"))
+    try:
+        found = next(site.symbolizer.listing(digest, part), None)
+    except (ToolMissing, ToolFailed, Unsupported) as error:
+        found = _without_text(site, digest, part, error)
     if found is None:
         raise NotFound("there is no code to list", where=path or "")
     return json_reply(listing_json(found))
 
 
-def _level(site: Site, asked: Asked) -> Reply:
-    """The PTX of a code object: its text, and which of its lines each instruction comes from."""
-    digest, path = checked(site, asked), asked.required("object")
-    table = next(iter(site.symbolizer.lines(digest, path, LineLevel.PTX)), None)
-    if table is None:
-        return json_reply({"level": None})
-    return json_reply(_ptx(site, digest, table))
+def _without_text(site: Site, digest: str, part: ListingPart, error: SymdError) -> Listing:
+    """Where nothing disassembles the code: the places at which its line table begins a row, without text. Raises the error where there is no
+    such table."""
+    table = next(iter(site.symbolizer.lines(digest, part.path)), None)
+    if table is None or not len(table):
+        raise error
+    kernel = _kernel(site, digest, table.path, part.kernel)
+    best = np.zeros(0, np.uint64), 0
+    for number, section in enumerate(table.text_sections):
+        offset = np.unique(table.offset[table.text_section == number])
+        if kernel is not None:
+            inside = (offset >= kernel.offset) & (offset < kernel.offset + (kernel.size or 1 << 62))
+            offset = offset[inside] if section.section_index == kernel.section_index else offset[:0]
+        if len(offset) > len(best[0]):
+            best = offset, section.section_index
+    offset, index = best
+    if not len(offset):
+        raise error
+    answers = site.symbolizer.symbolize_column(digest, offset, section=index, path=table.path)
+    size = np.diff(offset, append=offset[-1] + 1).astype(np.uint32)
+    return Listing(table.path, table.target, "", answers, size, [""] * len(offset), str(error))
 
 
-def _ptx(site: Site, digest: str, table: LineTable) -> dict[str, Any]:
-    names = sorted({table.strings[number] for number in set(table.file.tolist())} - {""})
-    texts = {each.file: (each.text or "").split("\n") for each in site.sources(digest, names, table.path)}
-    starts: dict[str, int] = {}
-    lines: list[str] = []
-    for name in names:
-        starts[name] = len(lines)
-        lines += texts.get(name, [])
-    first = np.array([starts.get(table.strings[number], 0) for number in range(len(table.strings))], np.int64)
-    section = np.array([each.section_index for each in table.text_sections], np.int64)
-    return {
-        "level": PTX,
-        "object": table.path,
-        "lines": lines,
-        "section_index": section[table.text_section].tolist(),
-        "offset": table.offset.tolist(),
-        "line": np.where(table.line, table.line.astype(np.int64) + first[table.file], 0).tolist(),
-        "end_sequence": (table.flags & RowFlag.END_SEQUENCE != 0).tolist(),
-    }
+def _kernel(site: Site, digest: str, path: str, name: str | None) -> KernelSummary | None:
+    summary = site.symbolizer.module(digest)
+    kernels = (kernel for each in summary.objects if each.path == path for kernel in each.kernels)
+    return next((kernel for kernel in kernels if kernel.name == name), None)
 
 
-ROUTES = (
-    WebRoute("/api/modules/{digest}/listing", _listing, effort=Effort.LARGE),
-    WebRoute("/api/modules/{digest}/level", _level, effort=Effort.LARGE),
-)
+ROUTES = (WebRoute("/api/modules/{digest}/listing", _listing, effort=Effort.LARGE),)

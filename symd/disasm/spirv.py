@@ -1,0 +1,81 @@
+"""SPIR-V through spirv-dis of the SPIRV-Tools. It takes whole modules only: the instructions of a range are those of its lines that begin there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from symd.child.run import Ended
+from symd.child.tool import INPUT, tool_error
+from symd.disasm.disassembler import DAMAGED_CODE, Decoded, DecodeOutcome, DisassemblyBudget, lines_of
+from symd.disasm.installed import programs
+from symd.disasm.ranges import InstructionBytes
+from symd.errors import SymdError, ToolMissing
+from symd.model.code import CodeKind, CodeObject
+
+NAME: Final = "SPIRV-Tools"
+PROGRAM: Final = "spirv-dis"
+INSTALL: Final = "apt-get install spirv-tools"
+
+_LINE: Final = re.compile(r"(.*) ; 0x([0-9a-f]{8,})", re.DOTALL)
+"""What ``--offsets`` writes behind each instruction: the byte of the module that it begins at."""
+
+
+def takes(code: CodeObject) -> bool:
+    return code.kind is CodeKind.SPIRV
+
+
+def installed() -> bool:
+    return bool(programs(PROGRAM))
+
+
+def disassemble(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -> list[DecodeOutcome]:
+    """One run for each code object."""
+    found = programs(PROGRAM)
+    if not found:
+        raise ToolMissing("spirv-dis, which disassembles SPIR-V, is not installed", hint=INSTALL)
+    budget.prepare()
+    whole: dict[tuple[str, int], list[tuple[int, str]] | SymdError] = {}
+    outcomes: list[DecodeOutcome] = []
+    for each in ranges:
+        key = each.code.path, each.section
+        if key not in whole:
+            whole[key] = _whole(each, found[0], budget)
+        instructions = whole[key]
+        outcomes.append(instructions if isinstance(instructions, SymdError) else _within(each, instructions, found[0]))
+    return outcomes
+
+
+def _whole(given: InstructionBytes, program: str, budget: DisassemblyBudget) -> list[tuple[int, str]] | SymdError:
+    """Every instruction of the module that a range belongs to, with the byte that it begins at."""
+    (data,) = (section.data for section in given.code.sections if section.index == given.section)
+    command = [program, "--offsets", "--no-color", "--no-indent", "--no-header", INPUT]
+    try:
+        ended = budget.run(command, data)
+    except SymdError as error:
+        return error
+    if ended.ending.status:
+        return tool_error(program, ended, DAMAGED_CODE)
+    return _understood(ended)
+
+
+def _understood(ended: Ended) -> list[tuple[int, str]]:
+    """A string may hold line ends: what follows one belongs to the same instruction."""
+    found, begun = [], ""
+    for line in lines_of(ended.answer):
+        begun = f"{begun} {line}" if begun else line
+        hit = _LINE.fullmatch(begun)
+        if hit:
+            found.append((int(hit[2], 16), hit[1]))
+            begun = ""
+    return found
+
+
+def _within(given: InstructionBytes, instructions: Sequence[tuple[int, str]], program: str) -> Decoded:
+    decoded = Decoded(program.rpartition("/")[2])
+    ends = [offset for offset, _ in instructions[1:]]
+    for (offset, text), end in zip(instructions, [*ends, given.end], strict=True):
+        if given.offset <= offset < given.end:
+            decoded.add(offset, min(end, given.end) - offset, text)
+    return decoded

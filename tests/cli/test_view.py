@@ -1,0 +1,126 @@
+"""``symd view``: it serves one visitor, and ends with Ctrl-C or when nobody looks any more."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from symd import cli
+from symd.web.viewing import Presence
+from tests.web.sites import RAYCAST, raycast
+
+LONG = 120
+
+
+@contextmanager
+def view(*options):
+    command = [sys.executable, "-m", "symd", "view", str(RAYCAST), *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        assert found, (line, process.stderr.read() if process.poll() is not None else "")
+        yield process, urlsplit(found[0])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def connected(url):
+    return http.client.HTTPConnection(url.hostname, url.port, timeout=LONG)
+
+
+def status(url, path):
+    connection = connected(url)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status, answer.headers
+    finally:
+        connection.close()
+
+
+def test_it_ends_with_ctrl_c():
+    with view("--no-browser") as (process, url):
+        assert status(url, url.path)[0] == 200
+        assert status(url, "/")[0] == 401
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LONG) == 0
+        assert process.stderr.read() == ""
+
+
+def test_it_ends_when_the_page_is_gone():
+    with view("--no-browser") as (process, url):
+        connection = connected(url)
+        connection.request("GET", f"{url.path}api/presence")
+        assert connection.getresponse().read(1)
+        connection.close()
+        assert process.wait(LONG) == 0
+
+
+def test_a_browser_is_started_with_an_address_that_works_once(tmp_path):
+    """Other users of the machine see how programs are started."""
+    browser, told = tmp_path / "browser", tmp_path / "told"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {told}.new\nmv {told}.new {told}\n')
+    browser.chmod(0o755)
+    command = [sys.executable, "-m", "symd", "view", str(RAYCAST)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "BROWSER": str(browser)})
+    try:
+        shown = urlsplit(re.search(r"http://\S+", process.stdout.readline())[0])
+        end = time.monotonic() + LONG
+        while not told.exists():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        invited = urlsplit(told.read_text().strip())
+        assert invited.path != shown.path
+        found, headers = status(shown, invited.path)
+        assert (found, headers["location"]) == (303, shown.path)
+        assert status(shown, invited.path)[0] == 401
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_page_that_is_loaded_again_is_not_gone():
+    with raycast() as shown:
+        url = urlsplit(shown.url)
+        first = connected(url)
+        first.request("GET", f"{url.path}api/presence")
+        assert first.getresponse().read(1)
+        second = connected(url)
+        second.request("GET", f"{url.path}api/presence")
+        assert second.getresponse().read(1)
+        first.close()
+        assert not shown.presence.gone.wait(0.2)
+        second.close()
+        assert shown.presence.gone.wait(LONG)
+
+
+def test_nobody_is_gone_who_was_never_there():
+    assert not Presence(0.01).gone.wait(0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["view", "absent.zebin"], 2),
+        (["view", str(RAYCAST), "--address", "0.0.0.0:0"], 3),
+        (["view", str(RAYCAST), "--profile", "absent.csv"], 2),
+        (["view", str(RAYCAST), "--profile", str(RAYCAST)], 2),
+        (["report", str(RAYCAST)], 2),
+    ],
+)
+def test_what_cannot_be_shown_is_told(words, code, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.invoke([*words, *(["--no-browser"] if words[0] == "view" else [])]) == code
+    assert capsys.readouterr().err.startswith("symd: ")

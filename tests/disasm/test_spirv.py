@@ -1,0 +1,73 @@
+"""SPIR-V through spirv-dis: instructions begin where the words of the module say, and each function's are its own."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from symd import containers
+from symd.config import Limits
+from symd.disasm import disassemble
+from symd.errors import ToolFailed, ToolMissing
+from tests.tools import require
+
+KERNELS = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
+HEADER_WORDS = 5
+
+
+def code_of(data):
+    (code,) = containers.unpack(data, Limits()).objects
+    return code
+
+
+def boundaries(data):
+    """(offset, size) of each instruction (SPIR-V 2.3: the high half of its first word is its number of words)."""
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    at, found = HEADER_WORDS, []
+    while at < len(words):
+        found.append((4 * at, 4 * (words[at] >> 16)))
+        at += words[at] >> 16
+    return found
+
+
+@pytest.mark.parametrize("name", ["raycast", "vadd", "mandelbrot"])
+def test_instructions_are_those_of_the_words(name):
+    require("spirv-dis")
+    data = (KERNELS / name / "opt.spv").read_bytes()
+    code = code_of(data)
+    (found,) = disassemble([code])
+    got = list(zip(found.offset.tolist(), found.size.tolist(), strict=True))
+    spans = [(each.offset, each.offset + each.size) for each in (*code.functions, *code.kernels)]
+    assert got == [each for each in boundaries(data) if any(start <= each[0] < end for start, end in spans)]
+    assert sum("OpFunction " in text for text in found.text) == len({start for start, _ in spans})
+    assert found.disassembler == "spirv-dis"
+
+
+def test_a_kernel_alone():
+    require("spirv-dis")
+    code = code_of((KERNELS / "raycast" / "opt.spv").read_bytes())
+    (kernel,) = code.kernels
+    (found,) = disassemble([code], kernel.name)
+    assert found.offset[0] == kernel.offset
+    assert found.offset[-1] + found.size[-1] == kernel.offset + kernel.size
+    assert found.text[0].startswith("%raycast = OpFunction")
+    assert found.text[-1] == "OpFunctionEnd"
+
+
+def test_a_program_that_refuses_is_told(tmp_path, monkeypatch):
+    program = tmp_path / "spirv-dis"
+    program.write_text("#!/bin/sh\necho 'error: 7: Invalid opcode' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("SYMD_TOOLS", str(tmp_path))
+    (found,) = disassemble([code_of((KERNELS / "vadd" / "opt.spv").read_bytes())])
+    assert isinstance(found, ToolFailed)
+    assert "Invalid opcode" in str(found)
+
+
+def test_a_program_that_is_missing_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (found,) = disassemble([code_of((KERNELS / "vadd" / "opt.spv").read_bytes())])
+    assert isinstance(found, ToolMissing)
+    assert "spirv-tools" in str(found)

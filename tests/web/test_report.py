@@ -1,0 +1,151 @@
+"""The page as one file: it works without a server, holds what strangers wrote as text, and loads nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from symd import cli
+from symd.model.identities import ObjectPath
+from symd.model.sources import Origin, SourceText
+from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
+from symd.web.report import answers_of, joined_script, kernels_of, report
+from symd.web.routes.assets import assets
+from symd.web.site import Site
+from symd.web.viewing import viewed
+from tests.web.browser import chromium, opened
+from tests.web.sites import LARGE_DIGEST, RAYCAST, SOURCES, LargeModule, raycast_profile
+
+EVIL = "</script><img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script><!-- & \u2028 ]]>"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as made:
+        yield made
+
+
+class Hostile(LargeModule):
+    """Every name and text is an attempt to be more than text."""
+
+    def __init__(self) -> None:
+        super().__init__(30)
+        self.texts = [f"{EVIL} {number}" for number in range(30)]
+
+    def record(self, digest):
+        return super().record(digest)._replace(label=EVIL)
+
+    def module(self, digest):
+        kernel = KernelSummary(EVIL, EVIL, 1, 0, 240, {"note": EVIL})
+        code = ObjectSummary(ObjectPath(""), EVIL, EVIL, 240, LARGE_DIGEST, "dwarf-5", (kernel,))
+        return ModuleSummary(LARGE_DIGEST, 240, EVIL, (code,))
+
+    def listing(self, digest, part):
+        (plain,) = super().listing(digest, part)
+        locations = replace(plain.answers.locations, strings=["", EVIL, f"{EVIL}2", EVIL])
+        yield replace(plain, answers=replace(plain.answers, locations=locations), target=EVIL, disassembler=EVIL)
+
+
+def hostile_sources(_digest, files, _path):
+    return [SourceText(file, f"{EVIL}\n" * 40, Origin.MODULE) for file in files]
+
+
+HOSTILE = Site(Hostile(), hostile_sources, only=(LARGE_DIGEST,))
+
+
+def written(tmp_path, *options):
+    target = tmp_path / "page.html"
+    profile = raycast_profile(tmp_path)
+    words = [
+        str(RAYCAST),
+        "--profile",
+        str(profile),
+        "--map",
+        f"/tmp/symd-opencl={SOURCES}",
+        "-o",
+        str(target),
+        *options,
+    ]
+    assert cli.invoke(["report", *words]) == 0
+    return target
+
+
+def test_a_report_works_as_a_file(tmp_path, browser):
+    target = written(tmp_path, "--variables", "3")
+    with opened(browser) as it:
+        page = it.go(f"{target.as_uri()}#kernel=raycast&at=0x440")
+        assert it.hosts == {""}
+        assert page.locator(".frames .frame b").all_inner_texts() == ["length_squared", "raycast"]
+        page.locator(".variables tbody tr").first.wait_for()
+        assert page.locator("#source .row.lit code").inner_text().strip().startswith("return v.x * v.x")
+        assert page.locator("#level .row.lit").count() > 0
+        page.keyboard.press("h")
+        page.locator(".place-name span:text-is('raycast+0x480')").wait_for()
+        page.keyboard.press("/")
+        page.keyboard.type("raycast+0x458")
+        page.locator("#found .hit").first.wait_for()
+        page.keyboard.press("Enter")
+        page.locator(".place-name span:text-is('raycast+0x458')").wait_for()
+        page.locator(".variables .hint", has_text="symd view").wait_for()
+
+
+def test_what_strangers_wrote_stays_text(tmp_path, browser):
+    chosen, left = kernels_of(HOSTILE, LARGE_DIGEST)
+    assert left == 0
+    data = report(answers_of(HOSTILE, LARGE_DIGEST, chosen), EVIL)
+    assert data.count(b"</script>") == 2
+    target = tmp_path / "page.html"
+    target.write_bytes(data)
+    with opened(browser) as it:
+        page = it.go(target.as_uri())
+        assert page.locator("#side .thing.on span").text_content() == EVIL
+        page.locator("#code .row.code:not([hidden])").first.click()
+        it.settle()
+        page.keyboard.press("/")
+        page.keyboard.type("img")
+        page.locator("#found .hit").first.wait_for()
+        assert page.title() != "taken"
+        assert page.locator("img").count() == 0
+        assert it.hosts == {""}
+
+
+def test_the_same_served(browser):
+    with viewed(lambda _: HOSTILE) as view, opened(browser) as it:
+        page = it.go(view.url)
+        page.locator("#code .row.code:not([hidden])").first.click()
+        it.settle()
+        assert page.title() != "taken"
+        assert page.locator("img").count() == 0
+
+
+def test_the_policy_names_what_is_inside(tmp_path):
+    text = written(tmp_path).read_text()
+    (policy,) = re.findall(r'http-equiv="content-security-policy" content="([^"]*)"', text)
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    assert not re.findall(r'(?:src|href)="(?!data:,)[^"]*"', text.partition('id="answers">')[0])
+
+
+def test_a_report_of_a_kernel_that_is_not_there_is_refused(tmp_path, capsys):
+    assert cli.invoke(["report", str(RAYCAST), "--kernel", "absent", "-o", str(tmp_path / "page.html")]) == 1
+    assert "absent" in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_every_module_of_the_page_is_in_the_joined_script():
+    joined = joined_script()
+    modules = [name.removesuffix(".js") for name in assets() if name.endswith(".js")]
+    assert all(f"const ${name} = " in joined for name in modules)
+    assert not re.search(r"^\s*(import|export)\b", joined, re.MULTILINE)
+    assert all(mark not in joined + assets()["page.css"].decode() for mark in ("</script", "</style", "<!--"))
+
+
+def test_the_page_makes_no_html_of_texts():
+    """What would read a text as HTML, or as a program."""
+    for name, data in assets().items():
+        if name.endswith(".js"):
+            assert not re.findall(
+                rb"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|srcdoc", data
+            ), name
