@@ -50,6 +50,7 @@ def main(arguments: list[str]) -> int:
                 )
             ),
             timeline.rows(rounds),
+            capture.breakpoint_rows(),
             capture.rows(20 if chosen.short else 500, rounds),
         )
         for part in parts:

@@ -13,15 +13,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import report
 from benchmarks.grpc_path import Row
+from symd import Client
 from symd.drivers.apis import APIS
 from symd.drivers.simulate import environment, launcher
+from symd.model.breakpoints import Breakpoint, Resolved, SourceLine
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "tests" / "live" / "programs"
@@ -70,9 +74,8 @@ class Turn(NamedTuple):
 
 def rows(modules: int, rounds: int) -> Iterator[Row]:
     """One row for each way and generation; none where a compiler, headers or a driver are missing."""
-    generations = {"older drivers": None} | ({"newer drivers": str(NEWER)} if (NEWER / "versions.txt").exists() else {})
     with tempfile.TemporaryDirectory() as folder:
-        for generation, root in generations.items():
+        for generation, root in generations().items():
             for way in WAYS:
                 program = built(Path(folder), way)
                 if program is None:
@@ -85,6 +88,76 @@ def rows(modules: int, rounds: int) -> Iterator[Row]:
                 yield row(
                     f"{way.name}, {generation}", modules, turns(alone, captured, root, min(rounds, ROUNDS)), started
                 )
+
+
+def generations() -> dict[str, str | None]:
+    """The folders of the generations of drivers that are here; None is the system's."""
+    newer = {"newer drivers": str(NEWER)} if (NEWER / "versions.txt").exists() else {}
+    return {"older drivers": None, **newer}
+
+
+def breakpoint_rows() -> Iterator[Row]:
+    """How long after its module was created a breakpoint fires that was set before the program started, for each generation; each module is
+    new to the daemon, which indexes it first. The ratio is to the 100 ms that it may take."""
+    way = next(each for each in WAYS if each.name == "preload")
+    for generation, root in generations().items():
+        with tempfile.TemporaryDirectory() as folder:
+            program = built(Path(folder), way)
+            times = fired(Path(folder), [*launcher(APIS[way.api], root), str(program)], root) if program else []
+        if times:
+            detail = f"median of {len(times)} modules {statistics.median(times):.0f} ms, at most {max(times):.0f} ms, at least {min(times):.0f} ms"
+            what = (
+                f"a breakpoint set before the program starts fires within 100 ms of its module's creation, {generation}"
+            )
+            yield Row(what, statistics.median(times) / 100, 1.0, 0.5, False, detail)
+
+
+def fired(folder: Path, program: Sequence[str], root: str | None) -> list[float]:
+    """Milliseconds from each module's creation to the event of its breakpoint, with the load; the first module is left out, for a
+    daemon that begins. [] where there is no driver."""
+    kernels = sorted(path.parent.name for path in SPIRV.parents[1].glob("*/opt.spv"))
+    files = [str(SPIRV.parents[1] / kernel / "opt.spv") for kernel in kernels]
+    address = f"unix:{folder}/socket"
+    serve = [sys.executable, "-m", "symd", "serve", "--address", address, "--store", f"{folder}/store"]
+    captured = [
+        sys.executable,
+        "-m",
+        "symd",
+        "run",
+        "--quiet",
+        "--server",
+        address,
+        "--",
+        *program,
+        "plain",
+        "1",
+        *files,
+    ]
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT) as daemon:
+        assert daemon.stdout is not None
+        daemon.stdout.readline()
+        try:
+            with (
+                Client(address) as client,
+                client.watch([Breakpoint(kernel, SourceLine(f"{kernel}.cl", 1)) for kernel in kernels]) as watch,
+            ):
+                next(watch)
+                telling = threading.Thread(target=run, args=(captured, root))
+                telling.start()
+                closing = threading.Timer(60, watch.close)
+                closing.start()
+                times = []
+                for event in watch:
+                    if isinstance(event, Resolved) and event.loaded is not None:
+                        now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+                        times.append((now - event.loaded.load.time) / 1e6)
+                        if len(times) == len(kernels):
+                            break
+                closing.cancel()
+                telling.join()
+        finally:
+            daemon.terminate()
+    return times[1:]
 
 
 def built(folder: Path, way: Way) -> Path | None:
@@ -145,7 +218,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--modules", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     chosen = parser.parse_args(arguments)
-    for each in rows(chosen.modules, chosen.rounds):
+    for each in chain(breakpoint_rows(), rows(chosen.modules, chosen.rounds)):
         print(report.line(each), f"(load {os.getloadavg()[0]:.1f})", flush=True)
     return 0
 

@@ -121,11 +121,12 @@ class IncomingFile:
         if self._durable:
             os.fsync(self._handle)
 
-    def publish(self, path: Path) -> None:
-        """Rename to ``path``, in place of what was there; on return the name survives a power cut."""
-        make_folder(path.parent, durable=self._durable)
+    def publish(self, path: Path, *, survives_power_cut: bool = True) -> None:
+        """Rename to ``path``, in place of what was there; on return the name survives a power cut, where it need."""
+        durable = self._durable and survives_power_cut
+        make_folder(path.parent, durable=durable)
         self.path.replace(path)
-        if self._durable:
+        if durable:
             sync_folder(path.parent)
         self._close()
 

@@ -323,14 +323,16 @@ class Store:
                     file.discard()
 
     def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
-        """Where there is no room the index is not kept."""
-        file.sync()
+        """Where there is no room the index is not kept. It has a checksum, and one that a power cut spoils is made again, so that nobody
+        waits for the disk."""
         size = file.size
         try:
             with self._adding(
-                digest, lambda connection: _further_bytes(connection, digest, version, size)
+                digest,
+                lambda connection: _further_bytes(connection, digest, version, size),
+                survives_power_cut=False,
             ) as connection:
-                file.publish(self._paths.index(digest, version))
+                file.publish(self._paths.index(digest, version), survives_power_cut=False)
                 rows.keep_index(connection, digest, version, size)
         except LimitExceeded:
             self.forget_attempts(digest, version)
@@ -492,10 +494,12 @@ class Store:
                 self._paths.module(digest).unlink(missing_ok=True)
 
     @contextmanager
-    def _adding(self, digest: Digest, needed: Callable[[sqlite3.Connection], int]) -> Iterator[sqlite3.Connection]:
+    def _adding(
+        self, digest: Digest, needed: Callable[[sqlite3.Connection], int], *, survives_power_cut: bool = True
+    ) -> Iterator[sqlite3.Connection]:
         """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where there
         can be none."""
-        with self._catalogue.writing() as connection:
+        with self._catalogue.writing(survives_power_cut=survives_power_cut) as connection:
             evicted = make_room(connection, self._paths, self.usage, self._limits, needed(connection), digest)
             yield connection
         self._told(evicted)
