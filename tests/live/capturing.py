@@ -58,11 +58,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One driver generation with one simulated device, for one interface; ``folder`` is for what runs leave."""
+    """One driver generation with one simulated device, for one interface; ``folder`` is for what runs leave. ``loader`` is a copy of the
+    generation's own loader of the C library, for programs that look for their files beside /proc/self/exe, which it is."""
 
     target: Target
     api: str
     folder: Path
+    loader: str = ""
 
     @property
     def variables(self) -> dict[str, str]:
@@ -70,7 +72,8 @@ class Host:
         return environment(inherited, self.target.product, self.target.root)
 
     def command(self, program: Path | str, *arguments: str) -> list[str]:
-        return [*launcher(APIS[self.api], self.target.root), str(program), *arguments]
+        words = launcher(APIS[self.api], self.target.root)
+        return [*([self.loader, *words[1:]] if self.loader else words), str(program), *arguments]
 
     def bare(self, program: Path | str, *arguments: str, **variables: str) -> Outcome:
         return _outcome(self.command(program, *arguments), self.folder, self.variables | variables)

@@ -18,9 +18,9 @@ import pytest
 from symd import Client
 from symd.model.answers import Reason
 from tests.live.capturing import SUMMARY, Host, built
-from tests.live.conftest import Target, demand
+from tests.live.conftest import NEWER_ROOT, demand
+from tests.live.test_capture_opencl import HOSTS
 
-pytestmark = pytest.mark.live
 PATIENCE = 120.0
 
 
@@ -100,11 +100,15 @@ class Run:
         return list(self.captures.iterdir()) if self.captures.exists() else []
 
 
-@pytest.fixture
-def run(daemon: Daemon, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    target = Target("dg2", None)
-    demand(target, "opencl")
-    return Run(Host(target, "opencl", tmp_path), built(tmp_path_factory.mktemp("programs"), "opencl_host"), daemon)
+@pytest.fixture(params=HOSTS)
+def run(
+    request: pytest.FixtureRequest, daemon: Daemon, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Run:
+    if request.node.get_closest_marker("live_new") and NEWER_ROOT is None:
+        pytest.skip("SYMD_LIVE_NEW_ROOT is not set; `make live-new` sets the newer drivers up")
+    demand(request.param, "opencl")
+    host = Host(request.param, "opencl", tmp_path)
+    return Run(host, built(tmp_path_factory.mktemp("programs"), "opencl_host"), daemon)
 
 
 def until(happened: Callable[[], bool]) -> None:
