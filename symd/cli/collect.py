@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import click
 
 from symd.capture.caches import compiler_caches
 from symd.capture.folder import Counts, Finding, FolderModule, FolderWatch, LeftOut
+from symd.capture.folder_sink import EVENTS, events_of
 from symd.capture.sink import Sink
 from symd.cli.module_report import ModuleReport, destination_options, open_destination
 from symd.cli.options import complete_files, example, json_option, limit_option
 from symd.config import Limits
-from symd.errors import Busy, DeadlineExceeded, InvalidInput, ServerUnavailable, Unavailable
-from symd.model.captures import CaptureEvent, CaptureWay, ModuleForm, ModuleFound
+from symd.errors import (
+    Busy,
+    DeadlineExceeded,
+    InvalidInput,
+    LimitExceeded,
+    ServerUnavailable,
+    Unavailable,
+    Unsupported,
+)
+from symd.model.captures import CapturedProcess, CaptureEvent, CaptureWay, ModuleForm, ModuleFound, ModuleLoaded
 
 _WAIT_SECONDS = 1.0
 """How long nothing may arrive before folders that were not there are looked for again."""
@@ -31,7 +41,8 @@ _TRIES = 5
     "collect",
     epilog=example(
         "symd collect --caches                                  # to the daemon, until it is interrupted\n"
-        "symd collect --once --out modules ~/.triton/cache      # what is there now, into a folder"
+        "symd collect --once --out modules ~/.triton/cache      # what is there now, into a folder\n"
+        "symd collect --once captures                           # what symd run --out captures has kept, to the daemon"
     ),
 )
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", shell_complete=complete_files)
@@ -54,7 +65,8 @@ def command(
     """Take each module that lies in FOLDER or below it, or arrives there: compilers' caches, folders of dumps.
 
     Every file counts once, however many names it has, and when it is complete. Other files are passed over; links are not followed.
-    A FOLDER that is not there yet is waited for. Runs until it is interrupted, unless --once is given.
+    A FOLDER that is not there yet is waited for. Of one that symd run --out has filled a daemon is told the processes and their loads
+    too, as they are when the command starts. Runs until it is interrupted, unless --once is given.
     """
     known = [cache.folder for cache in compiler_caches(os.environ)] if caches else []
     wanted = list(dict.fromkeys([*map(Path, folders), *known]))
@@ -62,17 +74,45 @@ def command(
         raise click.UsageError("name a FOLDER, or give --caches")
     report = ModuleReport(as_json=as_json)
     with ExitStack() as stack:
-        watch = stack.enter_context(FolderWatch(wanted, limits))
         sink = open_destination(server, out, stack)
-        collector = _Collector(
-            watch, report, sink if out is not None else _PatientSink(sink, report, watching=not once)
-        )
+        told: set[str] = set()
+        if out is None:
+            sink = _PatientSink(sink, report, watching=not once)
+            for folder in filter(_holds_captures, wanted):
+                told |= _tell_captures(folder, sink, report)
+        watch = stack.enter_context(FolderWatch(wanted, limits, known=told))
+        collector = _Collector(watch, report, sink)
         try:
             collector.take_present(folders if once else ())
             while not once or watch.unsettled:
                 collector.take_arriving()
         finally:
             report.note(_told(watch.counts))
+
+
+def _holds_captures(folder: Path) -> bool:
+    return os.path.lexists(folder / EVENTS)
+
+
+def _tell_captures(folder: Path, sink: Sink, report: ModuleReport) -> set[str]:
+    """Tell a daemon what is in a folder of captures: modules, the processes that loaded them, when and where. What it knows already it
+    is told again, which changes nothing. The digests of the modules."""
+    digests: set[str] = set()
+    processes: set[CapturedProcess] = set()
+    for event, _ in events_of(folder, damaged=lambda error: report.left_out(str(folder / EVENTS), error)):
+        if event.process is not None:
+            processes.add(event.process)
+        if isinstance(event, ModuleLoaded | ModuleFound):
+            digest = hashlib.sha256(event.data).hexdigest()
+            if digest not in digests:
+                digests.add(digest)
+                report.keep(sink, event)
+                continue
+        with suppress(InvalidInput, LimitExceeded, Unsupported):  # said of the first load
+            sink.take(event)
+    programs = "1 program" if len(processes) == 1 else f"{len(processes):,} programs"
+    report.note(f"{folder / EVENTS}: what {programs} loaded and when is told; symd contexts lists them")
+    return digests
 
 
 class _Collector:

@@ -26,7 +26,7 @@ def command(server: str | None, process: int | None, as_json: bool, context: str
 
     With CONTEXT, its id or the beginning of it: its loads, each with its module, key, times and device addresses. Times count the
     nanoseconds of the context's clock, in text its seconds. symd symbolize --context asks what is at a device address. Exit code
-    1: there is none.
+    1: there is none of that id or process.
     """
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 

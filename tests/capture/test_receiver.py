@@ -139,6 +139,17 @@ def test_memory_that_may_change_is_not_read(folder: RunFolder, receiver: Receive
     assert "sealed" in str(error)
 
 
+def test_memory_with_holes_is_not_read(folder: RunFolder, receiver: Receiver) -> None:
+    """It may say a gigabyte, and has none."""
+    descriptor = os.memfd_create("record", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    os.write(descriptor, own(b"x" * 5000))
+    os.ftruncate(descriptor, 1 << 30)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+    receiver._limits = Limits()
+    [error] = refuse(folder, receiver, lambda connected: send_file(connected, descriptor))
+    assert "has holes" in str(error)
+
+
 def test_a_pipe_that_never_ends_is_not_read(folder: RunFolder, receiver: Receiver) -> None:
     reading, writing = os.pipe()
     [error] = refuse(folder, receiver, lambda connected: send_file(connected, reading))

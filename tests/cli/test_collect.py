@@ -14,10 +14,20 @@ import numpy as np
 import pytest
 
 from symd import Client
-from symd.capture.folder_sink import events_of
+from symd.capture.folder_sink import FolderSink, events_of
 from symd.cli import collect
 from symd.errors import Busy, DeadlineExceeded, ServerUnavailable, SymdError
-from symd.model.captures import CaptureWay, ModuleFound
+from symd.model.addresses import DeviceAddress
+from symd.model.captures import (
+    CaptureApi,
+    CapturedProcess,
+    CaptureWay,
+    ModuleForm,
+    ModuleFound,
+    ModuleLoaded,
+    ModuleUnloaded,
+    ProcessEnded,
+)
 from tests.capture.test_attach import CODE_OBJECTS, LOADING, running, runtime
 from tests.cli.conftest import SYMD, Run
 
@@ -156,6 +166,46 @@ def test_a_process_without_modules_is_a_no(run: Run, tmp_path: Path) -> None:
         child.kill()
     assert outcome.code == 1
     assert outcome.out == ""
+
+
+def test_a_folder_of_captures_becomes_contexts_however_often_it_is_told(
+    server: str, symd: Run, tmp_path: Path, sample: Path
+) -> None:
+    program = CapturedProcess("elsewhere", 7, 70, ("prog", "--now"), "boot")
+    with FolderSink(tmp_path / "captures") as folder:
+        for handle in (1, 2):
+            load = ModuleLoaded(
+                program, CaptureApi.LEVEL_ZERO, CaptureWay.PRELOAD, handle, handle * 10, ModuleForm.DEBUG_DATA,
+                sample.read_bytes(), "gpu", ("vadd",), {"vadd": DeviceAddress(0x1000 * handle)},
+            )  # fmt: skip
+            folder.take(load)
+        folder.take(ModuleUnloaded(program, CaptureApi.LEVEL_ZERO, 1, 15))
+        folder.take(ProcessEnded(program, 40))
+    for _ in range(2):
+        outcome = symd("collect", "--once", "--server", server, tmp_path / "captures")
+        assert outcome.code == 0, outcome.err
+        assert outcome.out.count("modules/") == 1
+        assert "what 1 program loaded and when is told" in outcome.err
+        with Client(server) as client:
+            (context,) = client.contexts.all()
+            assert (context.context.host, context.context.process) == ("elsewhere", 7)
+            loads = [load for _, load in client.contexts.loads(context.id)]
+            assert [(load.time, load.unload_time) for load in loads] == [(10, 15), (20, 40)]
+            answers = client.contexts.symbolize(context.id, np.array([0x2000], np.uint64), 30)
+            assert answers[0].answer.kernel == "vadd"
+
+
+def test_what_is_damaged_in_a_folder_of_captures_is_said(server: str, symd: Run, tmp_path: Path, sample: Path) -> None:
+    program = CapturedProcess("elsewhere", 8, 70)
+    with FolderSink(tmp_path / "captures") as folder:
+        folder.take(ModuleUnloaded(program, CaptureApi.LEVEL_ZERO, 1, 15))
+    with (tmp_path / "captures" / "captures.jsonl").open("a") as events:
+        events.write('{"event": "module-loaded", "process": 1}\n')
+    old(tmp_path / "captures" / "modules" / "beside", sample.read_bytes())
+    outcome = symd("collect", "--once", "--server", server, tmp_path / "captures")
+    assert outcome.code == 0, outcome.err
+    assert f"left out: {tmp_path}/captures/captures.jsonl: " in outcome.out
+    assert outcome.out.count("modules/") >= 1
 
 
 def test_device_addresses_of_a_process_that_ran_already_resolve(server: str, symd: Run, tmp_path: Path) -> None:

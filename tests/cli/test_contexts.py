@@ -101,6 +101,11 @@ def test_contexts_are_listed_with_what_they_loaded(run: Run, programs: Served) -
     ]
 
 
+def test_none_is_an_answer_and_none_of_that_process_a_no(run: Run, served: Served) -> None:
+    assert run("contexts", "--server", served.address).code == 0
+    assert run("contexts", "--server", served.address, "--process", "4242").code == 1
+
+
 def test_a_context_is_chosen_by_the_beginning_of_its_id(run: Run, programs: Served) -> None:
     name = context(programs, 11)
     for chosen in (name, name[:8], f"contexts/{name}"):
