@@ -179,17 +179,24 @@ class Symbolizer(Protocol):
         """The addresses for a breakpoint at a source line, or why there are none (``symd.query.breakpoints.locate``)."""
         ...
 
-    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False) -> Watch:
+    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
         """Breakpoints that wait: what each module answers, first those that are there (unless ``only_new``), then
-        ``Watching``, then each that is added or loaded in a context, as soon as it is. Ends when it is closed."""
+        ``Watching``, then each that is added or loaded in a context, as soon as it is. With the last position of an earlier watch as
+        ``resume_after`` it goes on after that, as ``watch_modules`` does. Ends when it is closed."""
         ...
 
     def watch_modules(
-        self, resume_after: str = "", *, only_new: bool = False, contexts: Sequence[str] = ()
+        self,
+        resume_after: str = "",
+        *,
+        only_new: bool = False,
+        contexts: Sequence[str] = (),
+        apis: Sequence[str] = (),
     ) -> ModuleWatch:
         """What happens to modules: first those that are there and their loads that have not ended (unless ``only_new``), then
         ``CaughtUp``, then everything as it happens, whoever does it. With the position of an event as ``resume_after`` it goes on
-        after that, also in another process over the same store. ``contexts``: only what is loaded and unloaded in these. Ends when it
+        after that, also in another process over the same store. ``contexts``, ``apis``: only what is
+        loaded and unloaded in these, through these (values of ``CaptureApi``). Ends when it
         is closed; raises ``PositionLost``, ``BadQuery`` and ``ContextNotFound``, at the latest when the first event is taken."""
         ...
 

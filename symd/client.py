@@ -359,21 +359,26 @@ class Client:
         pages = list(self._pages(self._breakpoints.ResolveBreakpoint, request))
         return from_locations(where, (each for page in pages for each in page.locations), pages[0].refusal)
 
-    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False) -> Watch:
+    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
         """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
         check_breakpoints(breakpoints)
         pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
-        request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
+        request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new, resume_after=resume_after)
         call = self._breakpoints.WatchBreakpoints(request)
         messages = self._messages(call)
         return Watch(from_events(messages, {each.id: each.where for each in breakpoints}), call.cancel)
 
     def watch_modules(
-        self, resume_after: str = "", *, only_new: bool = False, contexts: Sequence[str] = ()
+        self,
+        resume_after: str = "",
+        *,
+        only_new: bool = False,
+        contexts: Sequence[str] = (),
+        apis: Sequence[str] = (),
     ) -> ModuleWatch:
         """What happens to modules, as long as the watch is open: the client's timeout does not end it."""
         names = map(context_name, contexts)
-        request = WatchModulesRequest(resume_after=resume_after, only_new=only_new, contexts=names)
+        request = WatchModulesRequest(resume_after=resume_after, only_new=only_new, contexts=names, apis=apis)
         call = self._modules.WatchModules(request)
         return ModuleWatch(from_module_events(self._messages(call)), call.cancel)
 

@@ -12,7 +12,7 @@ from typing import Protocol, Self
 from symd.api import AliasVerbs, ContextVerbs, Receiving
 from symd.config import Limits
 from symd.contexts.breakpoint_watch import breakpoint_events
-from symd.contexts.module_watch import ModuleWatcher
+from symd.contexts.module_watch import ModuleWatcher, checked_apis
 from symd.contexts.verbs import Contexts, StoredAliases
 from symd.cores.answering import Answering, KeptCode
 from symd.cores.memory import DumpContents
@@ -281,20 +281,27 @@ class Engine:
             rules=rules,
         )
 
-    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False) -> Watch:
+    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = "") -> Watch:
         check_breakpoints(breakpoints)
         bell = self.store.module_log.listen()
-        happenings = ModuleWatcher(self.store, bell).events(only_new=only_new)
-        found = breakpoint_events(tuple(breakpoints), happenings, self.store, self._indexes.whole)
+        happenings = ModuleWatcher(self.store, bell).events(resume_after, only_new=only_new)
+        found = breakpoint_events(
+            tuple(breakpoints), happenings, self.store, self._indexes.whole, resumed=bool(resume_after)
+        )
         return Watch(found, bell.close)
 
     def watch_modules(
-        self, resume_after: str = "", *, only_new: bool = False, contexts: Sequence[str] = ()
+        self,
+        resume_after: str = "",
+        *,
+        only_new: bool = False,
+        contexts: Sequence[str] = (),
+        apis: Sequence[str] = (),
     ) -> ModuleWatch:
         for name in contexts:
             self.contexts.get(name)
         bell = self.store.module_log.listen()
-        watcher = ModuleWatcher(self.store, bell, frozenset(contexts))
+        watcher = ModuleWatcher(self.store, bell, frozenset(contexts), checked_apis(apis))
         return ModuleWatch(watcher.events(resume_after, only_new=only_new), bell.close)
 
     def names(

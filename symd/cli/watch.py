@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TypeVar
 
 import click
 
@@ -16,11 +16,13 @@ from symd.cli.locate import readable, write_answer
 from symd.cli.options import daemon_option, demangle_option, every_option, example, json_option, rules_option
 from symd.cli.output import write_json, write_line
 from symd.errors import Unavailable
-from symd.model.breakpoints import Breakpoint, Resolved, parse_source_line
+from symd.model.breakpoints import Breakpoint, Event, Resolved, parse_source_line
+from symd.model.captures import CaptureApi
+from symd.model.event_streams import EventStream
+from symd.model.module_events import ModuleEvent
 from symd.model.sources import PathRule
 
-if TYPE_CHECKING:
-    from symd.client import Client
+E = TypeVar("E", ModuleEvent, Event)
 
 
 @click.command(
@@ -33,15 +35,20 @@ if TYPE_CHECKING:
 @demangle_option
 @every_option
 @click.option("--only-new", is_flag=True, help="Pass over what the daemon has already.")
-@click.option(
-    "--resume-after", metavar="POSITION", default="", help="Without SOURCE:LINE: go on after this position of an event."
-)
+@click.option("--resume-after", metavar="POSITION", default="", help="Go on after this position of an event.")
 @click.option(
     "--context",
     "contexts",
     multiple=True,
     metavar="CONTEXT",
     help="Without SOURCE:LINE: only what this process loads (symd contexts); may be given several times.",
+)
+@click.option(
+    "--api",
+    "apis",
+    multiple=True,
+    type=click.Choice([api.value for api in CaptureApi]),
+    help="Without SOURCE:LINE: only what is loaded through this interface; may be given several times.",
 )
 @click.argument("lines", nargs=-1, metavar="[SOURCE:LINE...]")
 def command(
@@ -53,40 +60,37 @@ def command(
     only_new: bool,
     resume_after: str,
     contexts: tuple[str, ...],
+    apis: tuple[str, ...],
     lines: tuple[str, ...],
 ) -> None:
     """Say what happens to a daemon's modules, or with SOURCE:LINE where breakpoints land in them.
 
-    Without SOURCE:LINE: each module that is added, loaded by a process, unloaded and removed, first those that are there. Where the
-    connection breaks, the error says after which position to go on. With SOURCE:LINE: where the line lands in each module that is
+    Without SOURCE:LINE: each module that is added, loaded by a process, unloaded and removed, first those that are there. With SOURCE:LINE: where the line lands in each module that is
     there, in each as it is added, and again with device addresses as a process loads it; modules without such a file are passed over.
-    Runs until it is interrupted.
+    Runs until it is interrupted. Where the connection breaks, the error says after which position to go on.
     """
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
-    if lines and (resume_after or contexts):
-        raise click.UsageError("--resume-after and --context are about modules, not about SOURCE:LINE")
+    if lines and (contexts or apis):
+        raise click.UsageError("--context and --api are about modules, not about SOURCE:LINE")
     wanted = {text: Breakpoint(text, parse_source_line(text), every_address, None, rules) for text in lines}
     with Client(server) as client:
         if not wanted:
-            _watch_modules(client, resume_after, contexts, only_new=only_new, as_json=as_json)
+            chosen = [chosen_context(client.contexts, each).id for each in contexts]
+            modules = client.watch_modules(resume_after, only_new=only_new, contexts=chosen, apis=apis)
+            _written(modules, resume_after, lambda event: _write_event(event, as_json=as_json))
             return
         demangler = Demangler() if demangle else None
-        with client.watch(list(wanted.values()), only_new=only_new) as watch:
-            for event in watch:
-                if isinstance(event, Resolved):
-                    _write_resolved(event, demangler, as_json=as_json)
+        breakpoints = client.watch(list(wanted.values()), only_new=only_new, resume_after=resume_after)
+        _written(breakpoints, resume_after, lambda event: _write_resolved(event, demangler, as_json=as_json))
 
 
-def _watch_modules(client: Client, position: str, contexts: Sequence[str], *, only_new: bool, as_json: bool) -> None:
-    chosen = [chosen_context(client.contexts, each).id for each in contexts]
+def _written(watch: EventStream[E], position: str, write: Callable[[E], None]) -> None:
+    """Each event as it comes. Where the connection breaks, the error says how to go on."""
     try:
-        with client.watch_modules(position, only_new=only_new, contexts=chosen) as watch:
+        with watch:
             for event in watch:
-                if as_json:
-                    write_json(event_json(event))
-                elif text := event_text(event):
-                    write_line(text)
+                write(event)
                 sys.stdout.flush()
                 position = event.position or position
     except Unavailable as error:
@@ -95,13 +99,22 @@ def _watch_modules(client: Client, position: str, contexts: Sequence[str], *, on
         raise
 
 
-def _write_resolved(event: Resolved, demangler: Demangler | None, *, as_json: bool) -> None:
+def _write_event(event: ModuleEvent, *, as_json: bool) -> None:
+    if as_json:
+        write_json(event_json(event))
+    elif text := event_text(event):
+        write_line(text)
+
+
+def _write_resolved(event: Event, demangler: Demangler | None, *, as_json: bool) -> None:
+    if not isinstance(event, Resolved):
+        return
     names = readable([event.answer], demangler)
     module = f"modules/{event.digest}"
     if as_json:
         loaded = {"loaded": loaded_json(event.loaded)} if event.loaded else {}
-        write_answer(event.id, event.answer, names, as_json=True, first={"module": module, **loaded})
+        first = {"module": module, "position": event.position, **loaded}
+        write_answer(event.id, event.answer, names, as_json=True, first=first)
     else:
         where = f"{module} in {process_text(event.loaded.context)}" if event.loaded else module
         write_answer(event.id, event.answer, names, as_json=False, first={"module": where})
-    sys.stdout.flush()

@@ -17,32 +17,50 @@ from symd.query.watched import resolved
 from symd.store import Store
 from symd.store.module_log import Position
 
+_SILENT = 1000
+"""Happenings without an answer after which a position is told all the same: one that is too old is lost."""
+
 
 def breakpoint_events(
     breakpoints: Sequence[Breakpoint],
     happenings: Iterator[ModuleEvent],
     store: Store,
     opener: Callable[[str], Index],
+    *,
+    resumed: bool = False,
 ) -> Iterator[Event]:
     """The events of a watch over everything that ``happenings`` tell (``ModuleWatcher``). ``opener`` opens the index of a digest.
-    Raises ``LimitExceeded`` when so much happened that some of it is forgotten."""
-    watching = False
+    Raises ``LimitExceeded`` when so much happened that some of it is forgotten; of a watch that is ``resumed`` after a position,
+    ``PositionLost``."""
+    watching, silent = False, 0
     try:
         for each in happenings:
-            match each:
-                case ModuleAdded(position, digest):
-                    yield from _added(breakpoints, digest, opener)
-                    for loaded in _told_before(store, digest, position):
-                        yield from _loaded(breakpoints, loaded, opener)
-                case LoadBegan(position, loaded):
-                    if not _comes_later(store, loaded.load.module, position):
-                        yield from _loaded(breakpoints, loaded, opener)
-                case CaughtUp() if not watching:
-                    watching = True
-                    yield Watching()
+            answers = list(_answers(each, breakpoints, store, opener))
+            yield from answers[:-1]
+            if answers:
+                yield replace(answers[-1], position=each.position)
+            silent = 0 if answers else silent + 1
+            if (isinstance(each, CaughtUp) and not watching) or (silent >= _SILENT and each.position):
+                watching, silent = True, 0
+                yield Watching(each.position)
     except PositionLost as error:
+        if resumed:
+            raise
         hint = "watch again; modules that are there already are looked at first"
         raise LimitExceeded(error.message, hint=hint, metadata=error.metadata) from error
+
+
+def _answers(
+    happening: ModuleEvent, breakpoints: Sequence[Breakpoint], store: Store, opener: Callable[[str], Index]
+) -> Iterator[Resolved]:
+    match happening:
+        case ModuleAdded(position, digest):
+            yield from _added(breakpoints, digest, opener)
+            for loaded in _told_before(store, digest, position):
+                yield from _loaded(breakpoints, loaded, opener)
+        case LoadBegan(position, loaded):
+            if not _comes_later(store, loaded.load.module, position):
+                yield from _loaded(breakpoints, loaded, opener)
 
 
 def _told_before(store: Store, digest: Digest, position: str) -> Iterator[LoadInContext]:
@@ -66,7 +84,7 @@ def _comes_later(store: Store, digest: Digest, position: str) -> bool:
     return not is_told or store.module_log.is_added_after(digest, Position.parsed(position))
 
 
-def _added(breakpoints: Sequence[Breakpoint], digest: Digest, opener: Callable[[str], Index]) -> Iterator[Event]:
+def _added(breakpoints: Sequence[Breakpoint], digest: Digest, opener: Callable[[str], Index]) -> Iterator[Resolved]:
     """A module that is gone again or cannot be read, whatever the reason, answers nothing: the watch is about all others
     too."""
     try:
@@ -78,7 +96,7 @@ def _added(breakpoints: Sequence[Breakpoint], digest: Digest, opener: Callable[[
 
 def _loaded(
     breakpoints: Sequence[Breakpoint], loaded: LoadInContext, opener: Callable[[str], Index]
-) -> Iterator[Event]:
+) -> Iterator[Resolved]:
     """The same of a load, with the device addresses that its segments say."""
     try:
         index = opener(loaded.load.module)

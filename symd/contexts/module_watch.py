@@ -5,10 +5,12 @@ later from the log: nothing waits in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 
-from symd.errors import ModuleNotFound
+from symd.errors import BadQuery, ModuleNotFound
+from symd.model.captures import CaptureApi
+from symd.model.contexts import LoadInContext
 from symd.model.identities import Digest
 from symd.model.module_events import CaughtUp, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved
 from symd.model.summaries import ModuleRecord
@@ -21,12 +23,13 @@ _OLDEST = (float("-inf"), "")
 
 
 class ModuleWatcher:
-    """Makes the events of one watch. ``contexts`` are the ids of those whose loads alone are told; empty: everything is."""
+    """Makes the events of one watch. ``contexts`` are the ids of those whose loads alone are told, ``apis`` those through which alone a
+    module was loaded; empty: everything is."""
 
-    def __init__(self, store: Store, bell: Bell, contexts: Container[str] = ()) -> None:
+    def __init__(self, store: Store, bell: Bell, contexts: Container[str] = (), apis: Container[str] = ()) -> None:
         self._store = store
         self._bell = bell
-        self._contexts = contexts
+        self._contexts, self._apis = contexts, apis
 
     def events(self, resume_after: str = "", *, only_new: bool = False) -> Iterator[ModuleEvent]:
         """The events until the bell is closed: after ``resume_after``, or of what is there (unless ``only_new``) and what comes.
@@ -58,13 +61,13 @@ class ModuleWatcher:
 
     def _there(self, position: Position) -> Iterator[ModuleEvent]:
         """What is there and was before ``position``: the rest is told from the log."""
-        if not self._contexts:
+        if not self._loads_alone:
             yield from self._modules_there(position)
         after = 0
         while not self._bell.is_closed() and (page := self._store.context_log.living(after, position.sequence, PAGE)):
             for number in page:
                 loaded = self._store.context_log.load(number)
-                if loaded is not None and self._is_wanted(loaded.context.id):
+                if loaded is not None and self._is_wanted(loaded):
                     yield LoadBegan("", loaded)
             after = page[-1]
 
@@ -80,9 +83,9 @@ class ModuleWatcher:
     def _event(self, position: str, entry: LogEntry) -> ModuleEvent | None:
         """What an entry tells; None where nobody asked for it, or its context was forgotten."""
         if entry.load is None:
-            return None if self._contexts else self._of_module(position, entry)
+            return None if self._loads_alone else self._of_module(position, entry)
         loaded = self._store.context_log.load(entry.load)
-        if loaded is None or not self._is_wanted(loaded.context.id):
+        if loaded is None or not self._is_wanted(loaded):
             return None
         if entry.kind == LOADED:
             return LoadBegan(position, replace(loaded, load=replace(loaded.load, unload_time=None)))
@@ -99,5 +102,20 @@ class ModuleWatcher:
         except ModuleNotFound:
             return None
 
-    def _is_wanted(self, context: str) -> bool:
-        return not self._contexts or context in self._contexts
+    @property
+    def _loads_alone(self) -> bool:
+        return bool(self._contexts or self._apis)
+
+    def _is_wanted(self, loaded: LoadInContext) -> bool:
+        if self._contexts and loaded.context.id not in self._contexts:
+            return False
+        return not self._apis or loaded.load.key.partition(":")[0] in self._apis
+
+
+def checked_apis(names: Iterable[str]) -> frozenset[str]:
+    """Raises ``BadQuery`` for what is no interface."""
+    try:
+        return frozenset(CaptureApi(name).value for name in names)
+    except ValueError as error:
+        known = ", ".join(each.value for each in CaptureApi)
+        raise BadQuery(f"there is no such interface: {str(error)[:80]}", hint=f"there are {known}") from None

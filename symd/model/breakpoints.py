@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -101,17 +101,21 @@ class Breakpoint:
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """What the module ``digest`` answers to the breakpoint ``id``: places, or why there are none. ``loaded`` is the load by which
-    it came to a device, told without its segments; None: it was added."""
+    it came to a device, told without its segments; None: it was added. ``position`` is where a watch goes on that has heard of it; "" while
+    what was there is told, and where the next answer still belongs to the same module."""
 
     id: str
     digest: Digest
     answer: Located
     loaded: LoadInContext | None = None
+    position: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """The modules that were there are done; whatever is added from now on will be looked at."""
+    """The modules that were there are done, and what happened up to ``position``; whatever is added from now on will be looked at."""
+
+    position: str = field(default="", compare=False)
 
 
 Event = Resolved | Watching

@@ -123,20 +123,24 @@ class PendingBreakpoint(_message.Message):
     def __init__(self, id: _Optional[str] = ..., breakpoint: _Optional[_Union[Breakpoint, _Mapping]] = ...) -> None: ...
 
 class WatchBreakpointsRequest(_message.Message):
-    __slots__ = ("breakpoints", "only_new")
+    __slots__ = ("breakpoints", "only_new", "resume_after")
     BREAKPOINTS_FIELD_NUMBER: _ClassVar[int]
     ONLY_NEW_FIELD_NUMBER: _ClassVar[int]
+    RESUME_AFTER_FIELD_NUMBER: _ClassVar[int]
     breakpoints: _containers.RepeatedCompositeFieldContainer[PendingBreakpoint]
     only_new: bool
-    def __init__(self, breakpoints: _Optional[_Iterable[_Union[PendingBreakpoint, _Mapping]]] = ..., only_new: _Optional[bool] = ...) -> None: ...
+    resume_after: str
+    def __init__(self, breakpoints: _Optional[_Iterable[_Union[PendingBreakpoint, _Mapping]]] = ..., only_new: _Optional[bool] = ..., resume_after: _Optional[str] = ...) -> None: ...
 
 class WatchBreakpointsResponse(_message.Message):
-    __slots__ = ("answer", "watching")
+    __slots__ = ("answer", "watching", "position")
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     WATCHING_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
     answer: BreakpointEvent
     watching: Watching
-    def __init__(self, answer: _Optional[_Union[BreakpointEvent, _Mapping]] = ..., watching: _Optional[_Union[Watching, _Mapping]] = ...) -> None: ...
+    position: str
+    def __init__(self, answer: _Optional[_Union[BreakpointEvent, _Mapping]] = ..., watching: _Optional[_Union[Watching, _Mapping]] = ..., position: _Optional[str] = ...) -> None: ...
 
 class BreakpointEvent(_message.Message):
     __slots__ = ("id", "module", "locations", "refusal", "more", "loaded")

@@ -70,7 +70,8 @@ class BreakpointServiceServicer:
         with device addresses as soon as it is loaded in a context. A module that has no such file says nothing.
 
         RESOURCE_EXHAUSTED: too many watches are open already (reason BUSY), or so much happened to modules while the client
-        did not read that some of it is forgotten (limit module_events); watch again then. UNAVAILABLE: the daemon is
+        did not read that some of it is forgotten (limit module_events); watch again then. OUT_OF_RANGE: reason
+        POSITION_LOST, as of ModuleService.WatchModules. UNAVAILABLE: the daemon is
         stopping. UNAUTHENTICATED, PERMISSION_DENIED: also later, within about a second after the client's token was revoked
         or has expired, or its right was taken away.
         """

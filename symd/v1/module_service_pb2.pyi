@@ -245,14 +245,16 @@ class ReadCodeObjectResponse(_message.Message):
     def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
 
 class WatchModulesRequest(_message.Message):
-    __slots__ = ("resume_after", "only_new", "contexts")
+    __slots__ = ("resume_after", "only_new", "contexts", "apis")
     RESUME_AFTER_FIELD_NUMBER: _ClassVar[int]
     ONLY_NEW_FIELD_NUMBER: _ClassVar[int]
     CONTEXTS_FIELD_NUMBER: _ClassVar[int]
+    APIS_FIELD_NUMBER: _ClassVar[int]
     resume_after: str
     only_new: bool
     contexts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, resume_after: _Optional[str] = ..., only_new: _Optional[bool] = ..., contexts: _Optional[_Iterable[str]] = ...) -> None: ...
+    apis: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, resume_after: _Optional[str] = ..., only_new: _Optional[bool] = ..., contexts: _Optional[_Iterable[str]] = ..., apis: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class WatchModulesResponse(_message.Message):
     __slots__ = ("position", "added", "loaded", "unloaded", "removed", "watching")

@@ -97,9 +97,10 @@ def from_resolve_request(request: pb.ResolveBreakpointRequest) -> tuple[str, Bre
     return module_digest(request.name), from_breakpoint(request.breakpoint)
 
 
-def from_watch_request(request: pb.WatchBreakpointsRequest) -> tuple[list[Breakpoint], bool]:
-    """(the breakpoints, whether modules that are there already are passed over). Raises ``BadQuery``."""
-    return [from_breakpoint(each.breakpoint, each.id) for each in request.breakpoints], request.only_new
+def from_watch_request(request: pb.WatchBreakpointsRequest) -> tuple[list[Breakpoint], bool, str]:
+    """(the breakpoints, whether modules that are there already are passed over, the position after which to go on). Raises ``BadQuery``."""
+    breakpoints = [from_breakpoint(each.breakpoint, each.id) for each in request.breakpoints]
+    return breakpoints, request.only_new, request.resume_after
 
 
 def _line(number: int) -> int:
@@ -171,7 +172,7 @@ def from_answer(
 def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
     """One message, or several for an event of many locations."""
     if isinstance(event, Watching):
-        yield pb.WatchBreakpointsResponse(watching=pb.Watching())
+        yield pb.WatchBreakpointsResponse(watching=pb.Watching(), position=event.position)
         return
     locations = event.answer.locations
     for start in range(0, max(len(locations), 1), LOCATIONS):
@@ -183,7 +184,7 @@ def to_events(event: Event) -> Iterator[pb.WatchBreakpointsResponse]:
             more=start + LOCATIONS < len(locations),
             loaded=to_load_in_context(event.loaded) if event.loaded else None,
         )
-        yield pb.WatchBreakpointsResponse(answer=part)
+        yield pb.WatchBreakpointsResponse(answer=part, position="" if part.more else event.position)
 
 
 def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str, SourceLine]) -> Iterator[Event]:
@@ -191,7 +192,7 @@ def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str
     gathered: tuple[BreakpointLocation, ...] = ()
     for message in messages:
         if message.WhichOneof("event") != "answer":
-            yield Watching()
+            yield Watching(message.position)
             continue
         part = message.answer
         if part.id not in lines:
@@ -200,5 +201,6 @@ def from_events(messages: Iterable[pb.WatchBreakpointsResponse], lines: dict[str
         gathered += answer.locations
         if not part.more:
             loaded = from_load_in_context(part.loaded) if part.HasField("loaded") else None
-            yield Resolved(part.id, module_digest(part.module), replace(answer, locations=gathered), loaded)
+            whole = replace(answer, locations=gathered)
+            yield Resolved(part.id, module_digest(part.module), whole, loaded, message.position)
             gathered = ()

@@ -16,16 +16,17 @@ MAX_CONTEXTS = 1000
 """Contexts that one watch may be about."""
 
 
-def from_watch_request(request: pb.WatchModulesRequest) -> tuple[str, bool, list[str]]:
-    """(the position after which to go on, whether what is there is passed over, ids of contexts). Raises ``BadQuery``,
-    and ``LimitExceeded`` for too many contexts."""
+def from_watch_request(request: pb.WatchModulesRequest) -> tuple[str, bool, list[str], list[str]]:
+    """(the position after which to go on, whether what is there is passed over, ids of contexts, interfaces). Raises
+    ``BadQuery``, and ``LimitExceeded`` for too many contexts."""
     if len(request.contexts) > MAX_CONTEXTS:
         raise LimitExceeded(
             f"a watch of {len(request.contexts)} contexts, at most {MAX_CONTEXTS} are taken",
             hint="watch all of them",
             metadata={"limit": "watched_contexts", "value": str(MAX_CONTEXTS)},
         )
-    return request.resume_after, request.only_new, [context_id(name, "contexts") for name in request.contexts]
+    contexts = [context_id(name, "contexts") for name in request.contexts]
+    return request.resume_after, request.only_new, contexts, list(request.apis)
 
 
 def to_response(event: ModuleEvent) -> pb.WatchModulesResponse:

@@ -216,6 +216,13 @@ def test_a_watch_without_a_line_tells_what_happens_and_goes_on_after_a_position(
     assert "another store" in outcome.err
 
 
+def test_watches_of_lines_go_on_after_a_position_too(run: Run, served: Served) -> None:
+    lost = run("watch", "--server", served.address, "--resume-after", "0123456789abcdef-7", "vadd.cl:8")
+    assert (lost.code, "another store" in lost.err) == (1, True)
+    assert run("watch", "--server", served.address, "--api", "opencl", "vadd.cl:8").code == 2
+    assert run("watch", "--server", served.address, "--api", "directx").code == 2
+
+
 def test_a_watch_that_is_cut_off_says_after_which_position_to_go_on(served: Served) -> None:
     config = Config(store=served.engine.store.root, address=f"{served.address}2", grace=1.0)
     daemon = build_daemon(served.engine, config)

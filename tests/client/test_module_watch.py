@@ -379,3 +379,76 @@ def test_a_module_that_is_being_added_fires_no_load_before_itself(tmp_path: Path
             assert located(*taken(watch, 1))[0] == "mark"
             engine.resume()
             assert [located(each)[0] for each in taken(watch, 2)] == [None, "early"]
+
+
+def test_a_watch_of_breakpoints_goes_on_after_each_of_its_positions(symd: Symbolizer) -> None:
+    pending = [Breakpoint("b", SourceLine("vadd.cl", 8)), Breakpoint("end", SourceLine("vadd.cl", 999))]
+    name = symd.contexts.add(Context("host", 1))
+    with symd.watch(pending) as watch:
+        begin = next(watch)
+        digest = symd.add(VADD).sha256
+        symd.add(RAYCAST)
+        symd.contexts.record(name, [Load(digest, 10, (at_kernel(HEAP, "vadd"),), key="one")])
+        symd.contexts.record(name, [Load(digest, 20, key="two")])
+        events = taken(watch, 6)
+    assert [(event.id, located(event)[0]) for event in events] == [
+        (breakpoint_, key) for key in (None, "one", "two") for breakpoint_ in ("b", "end")
+    ]
+    assert begin == Watching()
+    assert [bool(event.position) for event in events] == [
+        False,
+        True,
+    ] * 3  # the first is not all that is told of its module
+    positions = {0: begin.position} | {
+        number + 1: event.position for number, event in enumerate(events) if event.position
+    }
+    assert len(set(positions.values())) == 4
+    for told, position in positions.items():
+        with symd.watch(pending, only_new=True, resume_after=position) as again:
+            first, *rest = taken(again, 1 + len(events) - told)
+        assert (first, first.position) == (Watching(), position)
+        assert rest == events[told:]
+        assert [each.position for each in rest] == [each.position for each in events[told:]]
+
+
+def test_a_position_that_breakpoints_cannot_go_on_after_is_refused(symd: Symbolizer) -> None:
+    pending = [Breakpoint("b", SourceLine("vadd.cl", 8))]
+    with pytest.raises(PositionLost):
+        next(symd.watch(pending, resume_after="0123456789abcdef-1"))
+    with pytest.raises(BadQuery):
+        next(symd.watch(pending, resume_after="yesterday"))
+
+
+def test_a_watch_of_breakpoints_that_nothing_answers_has_positions_too(
+    symd: Symbolizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old one would be lost while modules come and go that have no such line."""
+    monkeypatch.setattr("symd.contexts.breakpoint_watch._SILENT", 3)
+    name = symd.contexts.add(Context("host", 1))
+    pending = [Breakpoint("b", SourceLine("vadd.cl", 8))]
+    with symd.watch(pending) as watch:
+        begin = next(watch)
+        symd.contexts.record(name, [Load("ab" * 32, time, key=str(time)) for time in range(4)])
+        further = taken(watch, 1)[0]
+        assert further == Watching()
+        assert further.position not in ("", begin.position)
+        digest = symd.add(VADD).sha256
+    with symd.watch(pending, resume_after=further.position) as again:
+        assert [getattr(each, "digest", None) for each in taken(again, 2)] == [None, digest]
+
+
+def test_loads_of_some_interfaces_alone(symd: Symbolizer) -> None:
+    name = symd.contexts.add(Context("host", 1))
+    keys = ["level-zero:0x1", "opencl:0x1", "opencl", "opencl-more:0x1", "cuda:0x1"]
+    symd.contexts.record(name, [Load("ab" * 32, 10, key=key) for key in keys])
+    with symd.watch_modules(apis=["opencl", "cuda"]) as watch:
+        there = taken(watch, 4)
+        symd.add(VADD)
+        symd.contexts.record(name, [Unload(key, 20) for key in keys])
+        went = taken(watch, 3)
+    assert [each.loaded.load.key for each in there[:-1]] == ["opencl:0x1", "opencl", "cuda:0x1"]
+    assert isinstance(there[-1], CaughtUp)
+    assert [each.loaded.load.key for each in went] == ["opencl:0x1", "opencl", "cuda:0x1"]
+    assert {type(each) for each in went} == {LoadEnded}
+    with pytest.raises(BadQuery, match="no such interface"):
+        next(symd.watch_modules(apis=["directx"]))

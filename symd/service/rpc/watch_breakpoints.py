@@ -14,11 +14,11 @@ WORK = Work.WATCH
 
 
 def handle(service: ServiceContext, request: WatchBreakpointsRequest, call: Call) -> Iterator[WatchBreakpointsResponse]:
-    breakpoints, only_new = from_watch_request(request)
+    breakpoints, only_new, resume_after = from_watch_request(request)
     del request  # else as long as the watch
     service.flight.keep(call, sum(map(size_of, breakpoints)))
     with (
-        service.engine.watch(breakpoints, only_new=only_new) as watch,
+        service.engine.watch(breakpoints, only_new=only_new, resume_after=resume_after) as watch,
         service.watches.opened(call.client, watch.close),
     ):
         if not call.add_callback(watch.close):

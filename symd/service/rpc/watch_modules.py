@@ -14,8 +14,8 @@ WORK = Work.WATCH
 
 
 def handle(service: ServiceContext, request: WatchModulesRequest, call: Call) -> Iterator[WatchModulesResponse]:
-    resume_after, only_new, contexts = from_watch_request(request)
-    watch = service.engine.watch_modules(resume_after, only_new=only_new, contexts=contexts)
+    resume_after, only_new, contexts, apis = from_watch_request(request)
+    watch = service.engine.watch_modules(resume_after, only_new=only_new, contexts=contexts, apis=apis)
     with watch, service.watches.opened(call.client, watch.close):
         if not call.add_callback(watch.close):
             return  # it has ended already
