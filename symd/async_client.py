@@ -452,11 +452,13 @@ class AsyncClient:
         pages = [page async for page in stream]
         return from_locations(line, (each for page in pages for each in page.locations), pages[0].refusal)
 
-    def watch(self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False) -> AsyncEventStream[Event]:
+    def watch(
+        self, breakpoints: Sequence[Breakpoint], *, only_new: bool = False, resume_after: str = ""
+    ) -> AsyncEventStream[Event]:
         """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
         check_breakpoints(breakpoints)
         pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
-        request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
+        request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new, resume_after=resume_after)
         call = self._calls.begun(self._calls.stubs.breakpoints.WatchBreakpoints, request)
         lines = {each.id: each.where for each in breakpoints}
 
@@ -472,11 +474,16 @@ class AsyncClient:
         return AsyncEventStream(events(), call.cancel)
 
     def watch_modules(
-        self, resume_after: str = "", *, only_new: bool = False, contexts: Sequence[str] = ()
+        self,
+        resume_after: str = "",
+        *,
+        only_new: bool = False,
+        contexts: Sequence[str] = (),
+        apis: Sequence[str] = (),
     ) -> AsyncEventStream[ModuleEvent]:
         """What happens to modules, as long as the watch is open: the client's timeout does not end it."""
         names = map(context_name, contexts)
-        request = WatchModulesRequest(resume_after=resume_after, only_new=only_new, contexts=names)
+        request = WatchModulesRequest(resume_after=resume_after, only_new=only_new, contexts=names, apis=apis)
         call = self._calls.begun(self._calls.stubs.modules.WatchModules, request)
 
         async def events() -> AsyncIterator[ModuleEvent]:
