@@ -18,7 +18,7 @@ KINDS = tuple(kind.name.lower() for kind in NameKind)
 
 
 @click.command(
-    "names", epilog=example("symd names program.bin 'shade*'\nsymd names --kind kernel --json program.bin '*'")
+    "names", epilog=example("symd names program.bin 'vadd*'\nsymd names --kind kernel --json program.bin '*'")
 )
 @file_verb
 @object_option

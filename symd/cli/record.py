@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from symd.cli.module import add_module
-from symd.cli.options import example, limit_option
+from symd.cli.options import daemon_option, example, limit_option
 from symd.cli.output import NO, write_json
 from symd.client import Client
 from symd.config import Limits
@@ -47,9 +47,7 @@ and one that cannot be done by {"key": "2", "error": "..."}; the others are.
         """(echo '{"context": {"process": 4711}}'; echo '{"load": {"file": "kernels.co", "load_base": 65536, "key": "1", "time": 1}}') | symd record"""
     ),
 )
-@click.option(
-    "--server", metavar="ADDRESS", help="The daemon at unix:PATH, HOST:PORT or tls:HOST:PORT; the default is yours."
-)
+@daemon_option
 @limit_option
 def command(server: str | None, limits: Limits) -> int:
     """Tell a daemon, from lines on standard input, which modules are loaded at which device addresses, and when they go.
