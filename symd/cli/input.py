@@ -41,13 +41,17 @@ def read_input(
     file: str, limits: Limits, mappable: Callable[[bytes], bool] | None = None, *, expand: bool = True
 ) -> bytes:
     """The bytes of a file, of the part that a code object URI names, or of standard input for "-". What gzip made of one, ``file.gz``, is
-    expanded, within the limits expansion and expansion_ratio; not so without ``expand``. Raises ``InvalidInput``, ``LimitExceeded``, and
+    expanded, within the limits expansion and expansion_ratio; not so without ``expand``. Raises ``InvalidInput``, also for what is empty, ``LimitExceeded``, and
     ``Unsupported`` for a URI into a process.
 
     A file of whose first bytes ``mappable`` holds is mapped rather than read: its slices are bytes, itself it can be asked
     for its length only.
     """
     data = _read(file, limits, mappable)
+    if not len(data):
+        raise InvalidInput(
+            "the file is empty", where="standard input" if file == "-" else file, hint="what wrote it may have failed"
+        )
     if not (expand and file.endswith(GZIP_SUFFIX) and data[:2] == _GZIP):
         return data
     from symd.budget import Budget  # noqa: PLC0415 - few files are compressed

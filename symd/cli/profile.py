@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,7 +24,7 @@ from symd.cli.output import NO, printable, write_json
 from symd.cli.output_file import write_file_or_stdout
 from symd.config import Limits
 from symd.containers import uri as uris
-from symd.errors import BadQuery, InvalidInput, ToolMissing
+from symd.errors import BadQuery, InvalidInput, SymdError, ToolMissing
 from symd.profiles import Converted, NamedModule, Report, Resolver, gzipped
 from symd.profiles.exports import EXPORTS
 
@@ -108,11 +109,15 @@ def command(
         readable = partial(_readable, limits=limits)
         resolver = Resolver(symbolizer, named, demangle=readable, read_uri=Files(folders, limits).read)
         options = profiles.Options(limits, progress)
-        if to is not None:
-            done = profiles.convert(data, resolver, to, options, name, value)
-        else:
-            kept = profiles.symbolize(data, resolver, options, name)
-            done = Converted(kept.data, kept.report)
+        try:
+            if to is not None:
+                done = profiles.convert(data, resolver, to, options, name, value)
+            else:
+                kept = profiles.symbolize(data, resolver, options, name)
+                done = Converted(kept.data, kept.report)
+        except SymdError as error:
+            error.where = re.sub(r"^the profile\b", "standard input" if source == "-" else source, error.where)
+            raise
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
     if nothing and to is None and target != "-" and Path(target).exists():
         _say(f"{target} stays as it was: nothing could be resolved")

@@ -15,7 +15,7 @@ from symd.cli.kernel_packs import with_kernel_packs
 from symd.cli.options import example, file_argument, json_option, limit_option, object_option
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
-from symd.errors import ObjectNotFound
+from symd.errors import ObjectNotFound, SymdError
 from symd.verify import Difference, Report, verify
 
 DIFFERENT = 1
@@ -40,7 +40,11 @@ def command(file: str, limits: Limits, as_json: bool, path: str | None, debug: P
     standard input.
     """
     data = with_kernel_packs(read_input(file, limits), file, limits)
-    codes = containers.unpack(with_dwo_files(data, file, limits, debug), limits).objects
+    data = with_dwo_files(data, file, limits, debug)
+    try:
+        codes = containers.unpack(data, limits).objects
+    except SymdError as error:
+        raise error.prefix_where("standard input" if file == "-" else file) from None
     chosen = [code for code in codes if path is None or code.path == path]
     if path is not None and not chosen:
         raise ObjectNotFound(f"there is no code object {path!r}", where=file, metadata={"object": path})

@@ -26,7 +26,7 @@ def test_every_module_of_a_verb_is_in_the_table():
 def test_every_verb_explains_itself_with_an_example(run: Run, verb: str):
     outcome = run(verb, "--help")
     assert outcome.code == 0
-    assert re.search(rf"Example:\n +symd {verb}", outcome.out)
+    assert re.search(rf"\bsymd {verb}\b", outcome.out.partition("Example:\n")[2])
     assert import_module(f"symd.cli.{verb.replace('-', '_')}").command.name == verb
 
 
