@@ -8,6 +8,8 @@ from symd.errors import BadQuery
 from symd.model.addresses import ByAddress, ByKernel, BySection, KernelOffset, ObjectAddress, Query, SectionOffset
 
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+", re.ASCII)
+_BARE = re.compile(r"(?=.*[0-9])[0-9a-fA-F]{1,16}", re.ASCII)
+"""What addr2line would take for a number, and symd does not."""
 _INDEX = re.compile(r"#([0-9]{1,10})", re.ASCII)
 _HINT = "write ADDRESS, FUNCTION+OFFSET, (SECTION)+OFFSET or (#INDEX)+OFFSET with decimal or 0x numbers"
 
@@ -16,7 +18,10 @@ def parse_query(text: str) -> Query:
     """One query. A function's name may contain "+": the last one counts. Raises ``BadQuery``."""
     target, plus, number = text.strip().rpartition("+")
     if not _NUMBER.fullmatch(number):
-        raise _bad(text, "not a query")
+        bare = _BARE.fullmatch(number)
+        raise _bad(
+            text, "not a query", f"hexadecimal numbers begin with 0x: {target}{plus}0x{number}" if bare else _HINT
+        )
     value = int(number, 16) if number[:2] in ("0x", "0X") else _decimal(number)
     if value >= 1 << 64:
         raise _bad(text, "a number of more than 64 bits")
@@ -55,6 +60,6 @@ def _closing(text: str) -> int:
     return -1
 
 
-def _bad(text: str, what: str) -> BadQuery:
+def _bad(text: str, what: str, hint: str = _HINT) -> BadQuery:
     shown = text if len(text) <= 80 else f"{text[:77]}..."
-    return BadQuery(f"{shown!r}: {what}", hint=_HINT, metadata={"query": shown})
+    return BadQuery(f"{shown!r}: {what}", hint=hint, metadata={"query": shown})

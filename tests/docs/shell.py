@@ -21,7 +21,7 @@ def commands(text: str) -> list[str]:
 
 
 class Shell:
-    """Runs lines one after another in one folder. ``symd serve`` goes on in the background, until the next one begins."""
+    """Runs lines one after another in one folder. ``symd serve`` and ``symd view`` go on in the background, until the next one begins."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.daemons = folder, []
@@ -36,11 +36,11 @@ class Shell:
         kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "HOME") if name in os.environ}
         path = f"{programs}:{os.environ['PATH']}"
         self.variables = {**kept, "PATH": path, "PYTHONPATH": str(ROOT), "SYMD_STORE": f"{folder}/store"}
-        self.variables |= {"XDG_RUNTIME_DIR": f"{folder}/run", "TMPDIR": str(folder)}
+        self.variables |= {"XDG_RUNTIME_DIR": f"{folder}/run", "TMPDIR": str(folder), "BROWSER": "true"}
 
     def run(self, line: str, exit_code: int = 0) -> str:
         """What the line prints, on standard output and standard error."""
-        if line.startswith("symd serve"):
+        if line.startswith(("symd serve", "symd view")):
             return self.serve(line.removesuffix("&"))
         keeping = f"{line}\nstatus=$?; env -0 > .variables; exit $status"
         done = subprocess.run(

@@ -21,7 +21,7 @@ DOCUMENTS = [
 VERBS = GROUP.list_commands(click.Context(GROUP))
 IN_DEBUGGERS = {"frames", "context", "settings"}
 """Commands that the scripts for gdb and LLDB add to these."""
-TO_COME = {"view", "report"} - set(VERBS)
+TO_COME = {"report"} - set(VERBS)
 ELSEWHERE = re.compile(r"[|;&<]|\s\d?>|\s#\s")
 """What ends a call in a line of the shell."""
 
@@ -42,6 +42,7 @@ def refusal(call: str) -> str:
     """Why symd does not take the call; "" where it does. What stands for something left out ends it."""
     if call.split()[1] in IN_DEBUGGERS | TO_COME:
         return ""
+    call = re.sub(r"\[(-[^\]]*)\]", r"\1", call)
     words = shlex.split(ELSEWHERE.split(re.split(r"\s(?:…|\.\.\.)", call)[0])[0])[1:]
     command: click.Command = GROUP
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):

@@ -41,6 +41,7 @@ ELSEWHERE = {
     "docs/live-modules.md": "tests/daemon/test_live_modules.py",
     "docs/fault-text.md": "tests/cli/test_annotate.py",
     "docs/listing.md": "tests/cli/test_listing.py",
+    "docs/page.md": "tests/web",
     "docs/integrations.md": "tests/debuggers",
     "docs/reliability.md": "tests/fuzz",
 }

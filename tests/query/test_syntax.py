@@ -58,7 +58,6 @@ def test_a_query_reads_as_it_is_written(text: str, query: object):
         "vadd+-1",
         "vadd+ 1",
         "-1",
-        "1b0",
         "0x",
         "0xg",
         "1_000",
@@ -98,3 +97,20 @@ def test_every_kernel_name_outside_parentheses_comes_back(name: str, offset: int
         name = "k" + name
     assert parse_query(f"{name}+{offset}") == ByKernel(name, offset)
     assert parse_query(f"{name}+{offset:#x}") == ByKernel(name, offset)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("1a04", "0x1a04"), ("vadd+1b0", "vadd+0x1b0"), ("(.text)+f8", "(.text)+0xf8")]
+)
+def test_a_hexadecimal_number_without_its_mark_is_told_what_is_missing(text, meant):
+    with pytest.raises(BadQuery) as caught:
+        parse_query(text)
+    assert caught.value.hint == f"hexadecimal numbers begin with 0x: {meant}"
+    assert parse_query(meant)
+
+
+@pytest.mark.parametrize("text", ["fade", "vadd", "vadd+cafe", "1a04h", "vadd+" + "1a" * 40])
+def test_words_are_not_taken_for_numbers(text):
+    with pytest.raises(BadQuery) as caught:
+        parse_query(text)
+    assert "ADDRESS" in caught.value.hint
