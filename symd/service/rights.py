@@ -12,6 +12,10 @@ from symd.model.rights import Right
 from symd.service.reflection import REFLECTION
 
 _BY_SERVICE: Final[Mapping[str, Mapping[Right, tuple[str, ...]]]] = {
+    "parca.debuginfo.v1alpha1.DebuginfoService": {
+        Right.READ: ("ShouldInitiateUpload",),
+        Right.WRITE: ("InitiateUpload", "MarkUploadFinished", "Upload"),
+    },
     "symd.v1.AliasService": {
         Right.READ: ("GetAlias", "ListAliases"),
         Right.WRITE: ("CreateAliases", "DeleteAlias"),

@@ -29,6 +29,6 @@ def test_no_rpc_stands_in_the_table_twice() -> None:
 
 def test_what_changes_something_is_not_for_readers() -> None:
     """By the verbs with which the names of such methods begin (AIP-130 and those of symd's own)."""
-    verbs = ("Create", "Update", "Delete", "Upload", "Record", "Grab")
+    verbs = ("Create", "Update", "Delete", "Upload", "Record", "Grab", "Initiate", "Mark")
     for name, right in RIGHTS.items():
         assert name.rpartition(".")[2].startswith(verbs) == (right is not Right.READ), name

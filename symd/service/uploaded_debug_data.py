@@ -1,0 +1,31 @@
+"""Debug data that others' agents upload by build ID: the build ID is told as an alias of the module."""
+
+from __future__ import annotations
+
+from symd.api import Host
+from symd.debug_ids import ALIAS_KIND, LONGEST
+from symd.errors import BadQuery
+from symd.model.contexts import Alias
+from symd.model.identities import Digest
+
+LONGEST_NAME = 4096
+"""Characters of a build ID; Go's are no hexadecimal digits."""
+
+
+def checked_build_id(text: str) -> str:
+    """The key of its alias: hexadecimal digits in lower case, anything else as it is. Raises BadQuery."""
+    if not 0 < len(text) <= LONGEST_NAME:
+        raise BadQuery(f"a build ID has 1 to {LONGEST_NAME} characters")
+    hexadecimal = len(text) <= LONGEST and not text.lower().strip("0123456789abcdef")
+    return text.lower() if hexadecimal else text
+
+
+def is_known(engine: Host, build_id: str) -> bool:
+    """Whether a module that is there was uploaded under this build ID."""
+    told = engine.aliases.resolve(ALIAS_KIND, checked_build_id(build_id))
+    return told is not None and not engine.missing([told.module])
+
+
+def tell(engine: Host, build_id: str, digest: Digest) -> None:
+    """Let the build ID name the module from now on."""
+    engine.aliases.add([Alias(ALIAS_KIND, checked_build_id(build_id), digest)])
