@@ -31,6 +31,7 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("info", "Show what is inside a file, however nested."),
     ("extract", "Write every code object as a file of its own."),
     ("lines", "Print the decoded line table."),
+    ("fetch", "Take a module, or a source file of it, from debuginfod's servers."),
     ("symbolize", "Turn addresses into source frames."),
     ("addr2line", "Answer as binutils' addr2line does."),
     ("llvm-symbolizer", "Answer as llvm-symbolizer does."),

@@ -39,7 +39,7 @@ def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: 
 
 
 GROUPS = {
-    "Where it listens": ["--address", "--http", "--http-name", "--store"],
+    "Where it listens": ["--address", "--http", "--http-name", "--debuginfod", "--store"],
     "Who gets in (docs/security.md)": [
         "--allow-uid",
         "--access",
@@ -82,6 +82,12 @@ GROUPS = {
     metavar="HOST:PORT",
     help="Serve the page (docs/page.md) there too, such as 127.0.0.1:8080. Without --access, TLS or --insecure that is loopback, and the address that is "
     "printed has a secret part.",
+)
+@click.option(
+    "--debuginfod",
+    multiple=True,
+    metavar="URL",
+    help="Ask this debuginfod server for modules that are wanted over HTTP by a build ID that nobody has here, and keep them; several times for several.",
 )
 @click.option(
     "--http-name",
@@ -175,6 +181,7 @@ GROUPS = {
 def command(
     addresses: tuple[str, ...],
     http: str,
+    debuginfod: tuple[str, ...],
     http_names: tuple[str, ...],
     store: Path,
     workers: int,
@@ -214,6 +221,7 @@ def command(
         address=addresses[0],
         addresses=addresses,
         http=http,
+        debuginfod=debuginfod,
         http_names=http_names,
         workers=workers,
         readers=readers,

@@ -20,10 +20,12 @@ from symd.query.source_text import Allowed, completed
 from symd.service.addresses import is_local
 from symd.service.call import Call, next_number
 from symd.service.doors import ANONYMOUS, Doorkeeper, Shown
+from symd.service.fetching import Fetching
 from symd.service.lanes import Work
 from symd.service.places import place
 from symd.service.request_log import log_request
 from symd.store.source_files import read_below
+from symd.upstream import Upstream
 from symd.web.app import build_app
 from symd.web.hosts import KnownHosts
 from symd.web.routes import ROUTES
@@ -64,7 +66,9 @@ def web_served(daemon: Daemon, config: Config) -> Iterator[Page]:
     with ExitStack() as stack:
         stack.callback(listener.close)
         door: Door = secret or _DaemonDoor(doors)
-        site = Site(daemon.engine, partial(_sources, daemon, config), config.limits, contents=daemon.engine)
+        fetch = Fetching(daemon.engine, Upstream(config.debuginfod, config.limits)) if config.debuginfod else None
+        sources = partial(_sources, daemon, config)
+        site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch)
         names = KnownHosts((host, socket.gethostname(), *config.http_names))
         app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, doors))
         tls = doors.certificates.context if doors.certificates is not None else None

@@ -25,35 +25,37 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsymd/v1/parca_debuginfo.proto\x12\x18parca.debuginfo.v1alpha1\"L\n\x1bShouldInitiateUploadRequest\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x0c\n\x04hash\x18\x02 \x01(\t\x12\r\n\x05\x66orce\x18\x03 \x01(\x08\"N\n\x1cShouldInitiateUploadResponse\x12\x1e\n\x16should_initiate_upload\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"T\n\x15InitiateUploadRequest\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x03\x12\x0c\n\x04hash\x18\x03 \x01(\t\x12\r\n\x05\x66orce\x18\x04 \x01(\x08\"c\n\x16InitiateUploadResponse\x12I\n\x13upload_instructions\x18\x01 \x01(\x0b\x32,.parca.debuginfo.v1alpha1.UploadInstructions\"\x90\x02\n\x12UploadInstructions\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x11\n\tupload_id\x18\x02 \x01(\t\x12T\n\x0fupload_strategy\x18\x03 \x01(\x0e\x32;.parca.debuginfo.v1alpha1.UploadInstructions.UploadStrategy\x12\x12\n\nsigned_url\x18\x04 \x01(\t\"k\n\x0eUploadStrategy\x12\x1f\n\x1bUPLOAD_STRATEGY_UNSPECIFIED\x10\x00\x12\x18\n\x14UPLOAD_STRATEGY_GRPC\x10\x01\x12\x1e\n\x1aUPLOAD_STRATEGY_SIGNED_URL\x10\x02\"@\n\x19MarkUploadFinishedRequest\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x11\n\tupload_id\x18\x02 \x01(\t\"\x1c\n\x1aMarkUploadFinishedResponse\"c\n\rUploadRequest\x12\x34\n\x04info\x18\x01 \x01(\x0b\x32$.parca.debuginfo.v1alpha1.UploadInfoH\x00\x12\x14\n\nchunk_data\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04\x64\x61ta\"1\n\nUploadInfo\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x11\n\tupload_id\x18\x02 \x01(\t\"0\n\x0eUploadResponse\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x04\x32\xef\x03\n\x10\x44\x65\x62uginfoService\x12]\n\x06Upload\x12\'.parca.debuginfo.v1alpha1.UploadRequest\x1a(.parca.debuginfo.v1alpha1.UploadResponse(\x01\x12\x85\x01\n\x14ShouldInitiateUpload\x12\x35.parca.debuginfo.v1alpha1.ShouldInitiateUploadRequest\x1a\x36.parca.debuginfo.v1alpha1.ShouldInitiateUploadResponse\x12s\n\x0eInitiateUpload\x12/.parca.debuginfo.v1alpha1.InitiateUploadRequest\x1a\x30.parca.debuginfo.v1alpha1.InitiateUploadResponse\x12\x7f\n\x12MarkUploadFinished\x12\x33.parca.debuginfo.v1alpha1.MarkUploadFinishedRequest\x1a\x34.parca.debuginfo.v1alpha1.MarkUploadFinishedResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsymd/v1/parca_debuginfo.proto\x12\x18parca.debuginfo.v1alpha1\"\x83\x01\n\x1bShouldInitiateUploadRequest\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x0c\n\x04hash\x18\x02 \x01(\t\x12\r\n\x05\x66orce\x18\x03 \x01(\x08\x12\x35\n\x04type\x18\x04 \x01(\x0e\x32\'.parca.debuginfo.v1alpha1.DebuginfoType\"N\n\x1cShouldInitiateUploadResponse\x12\x1e\n\x16should_initiate_upload\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x8b\x01\n\x15InitiateUploadRequest\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x03\x12\x0c\n\x04hash\x18\x03 \x01(\t\x12\r\n\x05\x66orce\x18\x04 \x01(\x08\x12\x35\n\x04type\x18\x05 \x01(\x0e\x32\'.parca.debuginfo.v1alpha1.DebuginfoType\"c\n\x16InitiateUploadResponse\x12I\n\x13upload_instructions\x18\x01 \x01(\x0b\x32,.parca.debuginfo.v1alpha1.UploadInstructions\"\xc7\x02\n\x12UploadInstructions\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x11\n\tupload_id\x18\x02 \x01(\t\x12T\n\x0fupload_strategy\x18\x03 \x01(\x0e\x32;.parca.debuginfo.v1alpha1.UploadInstructions.UploadStrategy\x12\x12\n\nsigned_url\x18\x04 \x01(\t\x12\x35\n\x04type\x18\x05 \x01(\x0e\x32\'.parca.debuginfo.v1alpha1.DebuginfoType\"k\n\x0eUploadStrategy\x12\x1f\n\x1bUPLOAD_STRATEGY_UNSPECIFIED\x10\x00\x12\x18\n\x14UPLOAD_STRATEGY_GRPC\x10\x01\x12\x1e\n\x1aUPLOAD_STRATEGY_SIGNED_URL\x10\x02\"@\n\x19MarkUploadFinishedRequest\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x11\n\tupload_id\x18\x02 \x01(\t\"\x1c\n\x1aMarkUploadFinishedResponse\"c\n\rUploadRequest\x12\x34\n\x04info\x18\x01 \x01(\x0b\x32$.parca.debuginfo.v1alpha1.UploadInfoH\x00\x12\x14\n\nchunk_data\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04\x64\x61ta\"1\n\nUploadInfo\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x11\n\tupload_id\x18\x02 \x01(\t\"0\n\x0eUploadResponse\x12\x10\n\x08\x62uild_id\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x04*\x93\x01\n\rDebuginfoType\x12(\n$DEBUGINFO_TYPE_DEBUGINFO_UNSPECIFIED\x10\x00\x12\x1d\n\x19\x44\x45\x42UGINFO_TYPE_EXECUTABLE\x10\x01\x12\x1a\n\x16\x44\x45\x42UGINFO_TYPE_SOURCES\x10\x02\x12\x1d\n\x19\x44\x45\x42UGINFO_TYPE_SOURCE_MAP\x10\x03\x32\xef\x03\n\x10\x44\x65\x62uginfoService\x12]\n\x06Upload\x12\'.parca.debuginfo.v1alpha1.UploadRequest\x1a(.parca.debuginfo.v1alpha1.UploadResponse(\x01\x12\x85\x01\n\x14ShouldInitiateUpload\x12\x35.parca.debuginfo.v1alpha1.ShouldInitiateUploadRequest\x1a\x36.parca.debuginfo.v1alpha1.ShouldInitiateUploadResponse\x12s\n\x0eInitiateUpload\x12/.parca.debuginfo.v1alpha1.InitiateUploadRequest\x1a\x30.parca.debuginfo.v1alpha1.InitiateUploadResponse\x12\x7f\n\x12MarkUploadFinished\x12\x33.parca.debuginfo.v1alpha1.MarkUploadFinishedRequest\x1a\x34.parca.debuginfo.v1alpha1.MarkUploadFinishedResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'symd.v1.parca_debuginfo_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SHOULDINITIATEUPLOADREQUEST']._serialized_start=59
-  _globals['_SHOULDINITIATEUPLOADREQUEST']._serialized_end=135
-  _globals['_SHOULDINITIATEUPLOADRESPONSE']._serialized_start=137
-  _globals['_SHOULDINITIATEUPLOADRESPONSE']._serialized_end=215
-  _globals['_INITIATEUPLOADREQUEST']._serialized_start=217
-  _globals['_INITIATEUPLOADREQUEST']._serialized_end=301
-  _globals['_INITIATEUPLOADRESPONSE']._serialized_start=303
-  _globals['_INITIATEUPLOADRESPONSE']._serialized_end=402
-  _globals['_UPLOADINSTRUCTIONS']._serialized_start=405
-  _globals['_UPLOADINSTRUCTIONS']._serialized_end=677
-  _globals['_UPLOADINSTRUCTIONS_UPLOADSTRATEGY']._serialized_start=570
-  _globals['_UPLOADINSTRUCTIONS_UPLOADSTRATEGY']._serialized_end=677
-  _globals['_MARKUPLOADFINISHEDREQUEST']._serialized_start=679
-  _globals['_MARKUPLOADFINISHEDREQUEST']._serialized_end=743
-  _globals['_MARKUPLOADFINISHEDRESPONSE']._serialized_start=745
-  _globals['_MARKUPLOADFINISHEDRESPONSE']._serialized_end=773
-  _globals['_UPLOADREQUEST']._serialized_start=775
-  _globals['_UPLOADREQUEST']._serialized_end=874
-  _globals['_UPLOADINFO']._serialized_start=876
-  _globals['_UPLOADINFO']._serialized_end=925
-  _globals['_UPLOADRESPONSE']._serialized_start=927
-  _globals['_UPLOADRESPONSE']._serialized_end=975
-  _globals['_DEBUGINFOSERVICE']._serialized_start=978
-  _globals['_DEBUGINFOSERVICE']._serialized_end=1473
+  _globals['_DEBUGINFOTYPE']._serialized_start=1145
+  _globals['_DEBUGINFOTYPE']._serialized_end=1292
+  _globals['_SHOULDINITIATEUPLOADREQUEST']._serialized_start=60
+  _globals['_SHOULDINITIATEUPLOADREQUEST']._serialized_end=191
+  _globals['_SHOULDINITIATEUPLOADRESPONSE']._serialized_start=193
+  _globals['_SHOULDINITIATEUPLOADRESPONSE']._serialized_end=271
+  _globals['_INITIATEUPLOADREQUEST']._serialized_start=274
+  _globals['_INITIATEUPLOADREQUEST']._serialized_end=413
+  _globals['_INITIATEUPLOADRESPONSE']._serialized_start=415
+  _globals['_INITIATEUPLOADRESPONSE']._serialized_end=514
+  _globals['_UPLOADINSTRUCTIONS']._serialized_start=517
+  _globals['_UPLOADINSTRUCTIONS']._serialized_end=844
+  _globals['_UPLOADINSTRUCTIONS_UPLOADSTRATEGY']._serialized_start=737
+  _globals['_UPLOADINSTRUCTIONS_UPLOADSTRATEGY']._serialized_end=844
+  _globals['_MARKUPLOADFINISHEDREQUEST']._serialized_start=846
+  _globals['_MARKUPLOADFINISHEDREQUEST']._serialized_end=910
+  _globals['_MARKUPLOADFINISHEDRESPONSE']._serialized_start=912
+  _globals['_MARKUPLOADFINISHEDRESPONSE']._serialized_end=940
+  _globals['_UPLOADREQUEST']._serialized_start=942
+  _globals['_UPLOADREQUEST']._serialized_end=1041
+  _globals['_UPLOADINFO']._serialized_start=1043
+  _globals['_UPLOADINFO']._serialized_end=1092
+  _globals['_UPLOADRESPONSE']._serialized_start=1094
+  _globals['_UPLOADRESPONSE']._serialized_end=1142
+  _globals['_DEBUGINFOSERVICE']._serialized_start=1295
+  _globals['_DEBUGINFOSERVICE']._serialized_end=1790
 # @@protoc_insertion_point(module_scope)

@@ -7,15 +7,28 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class DebuginfoType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DEBUGINFO_TYPE_DEBUGINFO_UNSPECIFIED: _ClassVar[DebuginfoType]
+    DEBUGINFO_TYPE_EXECUTABLE: _ClassVar[DebuginfoType]
+    DEBUGINFO_TYPE_SOURCES: _ClassVar[DebuginfoType]
+    DEBUGINFO_TYPE_SOURCE_MAP: _ClassVar[DebuginfoType]
+DEBUGINFO_TYPE_DEBUGINFO_UNSPECIFIED: DebuginfoType
+DEBUGINFO_TYPE_EXECUTABLE: DebuginfoType
+DEBUGINFO_TYPE_SOURCES: DebuginfoType
+DEBUGINFO_TYPE_SOURCE_MAP: DebuginfoType
+
 class ShouldInitiateUploadRequest(_message.Message):
-    __slots__ = ("build_id", "hash", "force")
+    __slots__ = ("build_id", "hash", "force", "type")
     BUILD_ID_FIELD_NUMBER: _ClassVar[int]
     HASH_FIELD_NUMBER: _ClassVar[int]
     FORCE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
     build_id: str
     hash: str
     force: bool
-    def __init__(self, build_id: _Optional[str] = ..., hash: _Optional[str] = ..., force: _Optional[bool] = ...) -> None: ...
+    type: DebuginfoType
+    def __init__(self, build_id: _Optional[str] = ..., hash: _Optional[str] = ..., force: _Optional[bool] = ..., type: _Optional[_Union[DebuginfoType, str]] = ...) -> None: ...
 
 class ShouldInitiateUploadResponse(_message.Message):
     __slots__ = ("should_initiate_upload", "reason")
@@ -26,16 +39,18 @@ class ShouldInitiateUploadResponse(_message.Message):
     def __init__(self, should_initiate_upload: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class InitiateUploadRequest(_message.Message):
-    __slots__ = ("build_id", "size", "hash", "force")
+    __slots__ = ("build_id", "size", "hash", "force", "type")
     BUILD_ID_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     HASH_FIELD_NUMBER: _ClassVar[int]
     FORCE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
     build_id: str
     size: int
     hash: str
     force: bool
-    def __init__(self, build_id: _Optional[str] = ..., size: _Optional[int] = ..., hash: _Optional[str] = ..., force: _Optional[bool] = ...) -> None: ...
+    type: DebuginfoType
+    def __init__(self, build_id: _Optional[str] = ..., size: _Optional[int] = ..., hash: _Optional[str] = ..., force: _Optional[bool] = ..., type: _Optional[_Union[DebuginfoType, str]] = ...) -> None: ...
 
 class InitiateUploadResponse(_message.Message):
     __slots__ = ("upload_instructions",)
@@ -44,7 +59,7 @@ class InitiateUploadResponse(_message.Message):
     def __init__(self, upload_instructions: _Optional[_Union[UploadInstructions, _Mapping]] = ...) -> None: ...
 
 class UploadInstructions(_message.Message):
-    __slots__ = ("build_id", "upload_id", "upload_strategy", "signed_url")
+    __slots__ = ("build_id", "upload_id", "upload_strategy", "signed_url", "type")
     class UploadStrategy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UPLOAD_STRATEGY_UNSPECIFIED: _ClassVar[UploadInstructions.UploadStrategy]
@@ -57,11 +72,13 @@ class UploadInstructions(_message.Message):
     UPLOAD_ID_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_STRATEGY_FIELD_NUMBER: _ClassVar[int]
     SIGNED_URL_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
     build_id: str
     upload_id: str
     upload_strategy: UploadInstructions.UploadStrategy
     signed_url: str
-    def __init__(self, build_id: _Optional[str] = ..., upload_id: _Optional[str] = ..., upload_strategy: _Optional[_Union[UploadInstructions.UploadStrategy, str]] = ..., signed_url: _Optional[str] = ...) -> None: ...
+    type: DebuginfoType
+    def __init__(self, build_id: _Optional[str] = ..., upload_id: _Optional[str] = ..., upload_strategy: _Optional[_Union[UploadInstructions.UploadStrategy, str]] = ..., signed_url: _Optional[str] = ..., type: _Optional[_Union[DebuginfoType, str]] = ...) -> None: ...
 
 class MarkUploadFinishedRequest(_message.Message):
     __slots__ = ("build_id", "upload_id")

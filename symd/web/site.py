@@ -12,7 +12,7 @@ from starlette.datastructures import Headers, QueryParams
 from symd.answers_json import to_json
 from symd.api import Symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.debug_ids import ModuleNames
+from symd.debug_ids import ModuleNames, NamedObject
 from symd.errors import InvalidInput
 from symd.model.identities import is_digest
 from symd.model.rights import Right
@@ -67,7 +67,8 @@ class Contents(Protocol):
 class Site:
     """``symbolizer`` answers, ``sources`` gives texts by the rules of whoever started the server. ``only`` are the modules that are shown (None:
     all that the symbolizer has), ``facts`` what a route finds by its own key, such as the profile that ``symd view`` was given.
-    ``contents`` gives modules' bytes, where it may; ``names`` finds modules by build IDs and debug IDs."""
+    ``contents`` gives modules' bytes, where it may; ``names`` finds modules by build IDs and debug IDs.
+    ``fetch`` brings the module of a build ID from elsewhere, and says whether it could."""
 
     symbolizer: Symbolizer
     sources: ReadSources
@@ -75,10 +76,18 @@ class Site:
     only: tuple[str, ...] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     contents: Contents | None = None
+    fetch: Callable[[str], bool] | None = None
     names: ModuleNames = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", ModuleNames(self.symbolizer))
+
+    def of_build_id(self, name: str) -> list[NamedObject]:
+        """What a build ID stands for, of what is shown here; brought from elsewhere where that was allowed. Raises BadQuery."""
+        found = self.names.of_build_id(name)
+        if not found and self.fetch is not None and self.fetch(name):
+            found = self.names.of_build_id(name)
+        return [each for each in found if self.shows(each.digest)]
 
     def shows(self, digest: str) -> bool:
         """Whether this module is shown here."""

@@ -38,6 +38,7 @@ ORDER = (
     "indexes",
     "engine",
     "debug_ids",
+    "upstream",
     "verify",
     "answers_json",
     "profiles",

@@ -60,7 +60,9 @@ class Agent:
 
 def values(message: bytes) -> dict[int, object]:
     """The fields of a message by number; the last of each."""
-    return {each.number: message[each.value : each.end] if each.wire == LENGTH else each.value for each in fields(message)}
+    return {
+        each.number: message[each.value : each.end] if each.wire == LENGTH else each.value for each in fields(message)
+    }
 
 
 @pytest.fixture
@@ -124,6 +126,12 @@ def test_what_cannot_be_kept_is_refused_and_nothing_is_left(
     assert len(json.loads(daemon.ask("api/modules")[2])["modules"]) == before
     if 0 < len(build_id) < 4096:
         assert agent.should_initiate(build_id)[0]
+
+
+@pytest.mark.parametrize("kind", [2, 3])
+def test_archives_of_sources_and_source_maps_are_not_wanted(agent: Agent, kind: int) -> None:
+    told = values(agent.call("ShouldInitiateUpload", length_field(1, b"11" * 20) + number_field(4, kind)))
+    assert told.get(1, 0) == 0
 
 
 def test_so_large_an_upload_is_refused_before_it_is_sent(agent: Agent) -> None:

@@ -24,5 +24,6 @@ def handle(service: ServiceContext, request: InitiateUploadRequest, call: Call) 
         build_id=request.build_id,
         upload_id=secrets.token_hex(16),
         upload_strategy=UploadInstructions.UPLOAD_STRATEGY_GRPC,
+        type=request.type,
     )
     return InitiateUploadResponse(upload_instructions=instructions)

@@ -46,7 +46,7 @@ def _section(site: Site, asked: Asked) -> Reply:
 
 def _named(site: Site, asked: Asked) -> Sequence[NamedObject]:
     """What the build ID stands for, of what is shown here. Raises BadQuery and NotFound."""
-    found = [each for each in site.names.of_build_id(asked.parts["build_id"]) if site.shows(each.digest)]
+    found = site.of_build_id(asked.parts["build_id"])
     if not found:
         raise NotFound("no module has that build ID", where=asked.parts["build_id"][:200])
     return found

@@ -223,7 +223,7 @@ def _assembly(site: Site, asked: Asked) -> Reply:
 def _named(site: Site, request: Mapping[str, Any]) -> list[NamedObject]:
     """By ``codeId``, which is a build ID or a digest, else by ``debugId``."""
     if request.get("codeId"):
-        return site.names.of_build_id(a_text(request["codeId"], "codeId"))
+        return site.of_build_id(a_text(request["codeId"], "codeId"))
     return site.names.of_debug_id(a_text(request.get("debugId"), "debugId"))
 
 

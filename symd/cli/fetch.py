@@ -1,0 +1,78 @@
+"""``symd fetch BUILDID``: a module, or a source file of one, from debuginfod's servers."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from symd.cli.options import complete_files, example, limit_option
+from symd.cli.output import write_line
+from symd.cli.output_file import write_file_or_stdout
+from symd.config import Limits
+from symd.debug_ids import ALIAS_KIND, checked_name
+from symd.errors import NotFound
+from symd.model.contexts import Alias
+from symd.upstream import ENVIRONMENT, Upstream
+
+
+@click.command(
+    "fetch",
+    epilog=example(
+        "symd fetch --debuginfod https://debuginfod.example.org 31e3adb3376daa7a7b84af83b9f7cfb4f1ed204d\n"
+        "symd fetch --debuginfod-urls -o kernels.co 31e3adb3376daa7a7b84af83b9f7cfb4f1ed204d\n"
+        "symd fetch --debuginfod-urls --source /src/shade.cl -o shade.cl 31e3adb3376daa7a7b84af83b9f7cfb4f1ed204d"
+    ),
+)
+@click.argument("build_id", metavar="BUILDID")
+@click.option("--debuginfod", "urls", multiple=True, metavar="URL", help="Ask this server; may be given several times.")
+@click.option("--debuginfod-urls", "environment", is_flag=True, help=f"Ask the servers that ${ENVIRONMENT} names, too.")
+@click.option("--debuginfo", is_flag=True, help="The file with its debug data, where that is another one.")
+@click.option("--source", metavar="PATH", help="A source file of it, by its absolute path in the debug data.")
+@click.option(
+    "-o", "--out", metavar="FILE", shell_complete=complete_files, help='Write it into FILE, or "-" for standard output.'
+)
+@click.option(
+    "--server", metavar="ADDRESS", help="Without -o: add it to the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT."
+)
+@limit_option
+def command(
+    build_id: str,
+    urls: tuple[str, ...],
+    environment: bool,
+    debuginfo: bool,
+    source: str | None,
+    out: str | None,
+    server: str | None,
+    limits: Limits,
+) -> None:
+    """Take the module with this build ID from debuginfod's servers: into FILE, or into a daemon, whose modules are found by it then.
+
+    No server is asked but those that are named. Exit code 1: none has it; 3: one that may have it does not answer.
+    """
+    asked = (*urls, *(os.environ.get(ENVIRONMENT, "").split() if environment else ()))
+    if not asked:
+        raise click.UsageError(f"name a server: --debuginfod URL, or --debuginfod-urls for those of ${ENVIRONMENT}")
+    if source is not None and (debuginfo or out is None):
+        raise click.UsageError("--source PATH takes -o FILE, and no --debuginfo")
+    name = checked_name(build_id)
+    upstream = Upstream(asked, limits)
+    if source is not None:
+        data = upstream.source(name, source)
+    else:
+        data = upstream.debuginfo(name) if debuginfo else upstream.executable(name)
+    if data is None:
+        raise NotFound("no server has it", where=build_id, hint=f"asked: {', '.join(upstream.urls)}")
+    if out is not None:
+        write_file_or_stdout(out, data, hint="choose another FILE")
+    else:
+        write_line(f"modules/{_added(name, data, server)}")
+
+
+def _added(name: str, data: bytes, server: str | None) -> str:
+    from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
+
+    with Client(server) as client:
+        digest = client.add(data, f"build-id {name}").sha256
+        client.aliases.add([Alias(ALIAS_KIND, name, digest)])
+        return digest
