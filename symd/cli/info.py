@@ -11,7 +11,8 @@ from symd.answers_json.summaries import module_json
 from symd.cli.facts_text import facts_text
 from symd.cli.large_file import is_large, large_file_summary
 from symd.cli.options import example, file_verb
-from symd.cli.output import Branch, write_json, write_tree
+from symd.cli.output import Branch, printable, write_json, write_tree
+from symd.cli.progress import working
 from symd.config import Limits
 from symd.model.summaries import ContainerSummary, ModuleSummary, ObjectSummary
 
@@ -24,7 +25,8 @@ def command(file: str, server: str | None, limits: Limits, as_json: bool) -> Non
     FILE may be "-" for standard input, or file://PATH#offset=N&size=N for a part of a file.
     """
     if server is None and is_large(file, limits):
-        summary = large_file_summary(file, limits)
+        with working(f"reading {printable(file)}"):
+            summary = large_file_summary(file, limits)
     else:
         from symd.cli.module import open_module  # noqa: PLC0415 - a large file needs no engine
 

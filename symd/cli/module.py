@@ -14,6 +14,8 @@ from symd.cli.dwo_files import with_dwo_files
 from symd.cli.input import module_beginning, module_digest, read_input
 from symd.cli.kernel_packs import with_kernel_packs
 from symd.cli.module_name import chosen_module
+from symd.cli.output import printable
+from symd.cli.progress import working
 from symd.config import Limits
 from symd.disasm import disassemble
 from symd.engine import Engine
@@ -77,8 +79,15 @@ def add_module(
     if named and not Path(file).exists():
         raise InvalidInput("a module's name means something to a daemon only", where=file, hint="give --server ADDRESS")
     apart = server is not None  # what is read here goes there
-    data = with_kernel_packs(read_input(file, limits), file, limits, beside=apart)
-    data = with_dwo_files(data, file, limits, folder, beside=apart)
+    with working(f"reading {printable(file)}"):
+        return _add_file(symbolizer, file, server, limits, folder, beside=apart)
+
+
+def _add_file(
+    symbolizer: Symbolizer, file: str, server: str | None, limits: Limits, folder: Path | None, *, beside: bool
+) -> str:
+    data = with_kernel_packs(read_input(file, limits), file, limits, beside=beside)
+    data = with_dwo_files(data, file, limits, folder, beside=beside)
     return _add_bytes(symbolizer, data, "stdin" if file == "-" else file, server)
 
 

@@ -27,6 +27,7 @@ from symd.cli.options import (
     server_option,
 )
 from symd.cli.output import NO, printable
+from symd.cli.progress import working
 from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
 from symd.errors import BadQuery, LimitExceeded
@@ -153,7 +154,14 @@ def _device_addresses(
 def _answering(file: str, server: str | None, limits: Limits, debug: str | None) -> Iterator[Callable[..., Answers]]:
     """What answers: this process, as directly as it can, where it needs neither a daemon nor two files."""
     if server is None and debug is None and module_digest(file) is None:
-        yield (LargeFile(file, limits) if is_large(file, limits) else OneFile(file, limits)).symbolize
+        with working(f"reading {printable(file)}"):
+            opened = LargeFile(file, limits) if is_large(file, limits) else OneFile(file, limits)
+
+        def answers(queries: Sequence[Query], path: str | None, *, as_written: bool) -> Answers:
+            with working(f"reading {printable(file)}"):  # as much of it as these queries need
+                return opened.symbolize(queries, path, as_written=as_written)
+
+        yield answers
         return
     from symd.cli.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
 

@@ -13,7 +13,8 @@ from symd.cli.dwo_files import with_dwo_files
 from symd.cli.input import read_input
 from symd.cli.kernel_packs import with_kernel_packs
 from symd.cli.options import example, file_argument, json_option, limit_option, object_option
-from symd.cli.output import write_json, write_line
+from symd.cli.output import printable, write_json, write_line
+from symd.cli.progress import working
 from symd.config import Limits
 from symd.errors import ObjectNotFound, SymdError
 from symd.verify import Difference, Report, verify
@@ -48,7 +49,8 @@ def command(file: str, limits: Limits, as_json: bool, path: str | None, debug: P
     chosen = [code for code in codes if path is None or code.path == path]
     if path is not None and not chosen:
         raise ObjectNotFound(f"there is no code object {path!r}", where=file, metadata={"object": path})
-    report = verify(chosen)
+    with working(f"reading {printable(file)}"):
+        report = verify(chosen)
     for difference in report.differences:
         if as_json:
             write_json(asdict(difference))
