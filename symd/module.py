@@ -9,16 +9,17 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self, SupportsIndex, TypeAlias, overload
+from typing import TYPE_CHECKING, Self, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from symd.api import Symbolizer
+from symd.cli.input import read_input
 from symd.cli.kernel_names import kernel_names
 from symd.cli.module import add_with_debug, joined_with, open_symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.errors import BadQuery, HashMismatch, InvalidInput
+from symd.errors import BadQuery, HashMismatch, InvalidInput, SymdError
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer, Answers
 from symd.model.arguments import (
@@ -42,6 +43,9 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import KernelSummary, ModuleRecord, ModuleSummary, ObjectSummary
 from symd.model.variables import InScope
+
+if TYPE_CHECKING:
+    from symd.profiles.samples import SampledProfile
 
 AnyModule: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | ModuleSummary | ModuleRecord
 """A file by its path, or file://PATH#offset=N&size=N for a part of one; a module's bytes; with a server also what names one of its
@@ -227,6 +231,24 @@ class Module:
         """What every warp or wave of a GPU core dump was doing; ``modules`` of the same symbolizer answer for code that the dump holds
         without debug data."""
         return self._symbolizer.core(self.sha256, list(modules))
+
+    def profile(
+        self, source: str | os.PathLike[str] | bytes, *, identity: str | None = None, form: str | None = None
+    ) -> SampledProfile:
+        """The samples of a profile, a file or its bytes, with the frames of those that lie in this module. ``identity`` is what the
+        profile calls it (build id, code object id, CRC, file name), where nothing else tells; ``form`` is the profile's format, where
+        its bytes do not."""
+        from symd import profiles  # noqa: PLC0415 - most questions are about no profile
+
+        *_, limits = self._opened
+        label = "the profile" if isinstance(source, bytes) else os.fspath(source)
+        data = source if isinstance(source, bytes) else read_input(label, limits, expand=False)
+        resolver = profiles.Resolver(self._symbolizer, [profiles.NamedModule(self.sha256, self.name, identity)])
+        try:
+            return profiles.symbolized_samples(data, resolver, profiles.Options(limits), form)
+        except SymdError as error:
+            error.where = error.where.replace("the profile", label, 1)
+            raise
 
     def object_data(self, path: str = "") -> bytes:
         """The bytes of the code object at nesting path ``path``."""

@@ -42,6 +42,7 @@ __all__ = (
     "identify",
     "samples",
     "symbolize",
+    "symbolized_samples",
 )
 
 FORMATS: tuple[ProfileFormat, ...] = (
@@ -124,6 +125,16 @@ def samples(data: bytes, options: Options | None = None, name: str | None = None
     options = options or Options()
     plain = gzipped.expand(data, options.limits) if gzipped.compressed(data) else data
     return _samples(plain, _chosen(plain, name), options)
+
+
+def symbolized_samples(
+    data: bytes, resolver: Resolver, options: Options | None = None, name: str | None = None
+) -> SampledProfile:
+    """What a profile holds, symbolized. Raises what ``symbolize`` raises, and Unsupported where the format has no samples."""
+    options = options or Options()
+    plain = gzipped.expand(data, options.limits) if gzipped.compressed(data) else data
+    module = _chosen(plain, name)
+    return _samples(module.symbolize(plain, resolver, options).data, module, options)
 
 
 def _samples(data: bytes, module: ProfileFormat, options: Options) -> SampledProfile:

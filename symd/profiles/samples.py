@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from symd.model.answers import Frame
+
+if TYPE_CHECKING:
+    from symd.model.data_frames import ArrowTable, DataFrame
 
 Value = int | float
 
@@ -60,7 +63,7 @@ class Sample(NamedTuple):
     labels: tuple[tuple[str, str | int], ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class SampledProfile:
     """A whole profile. ``start`` is nanoseconds since 1970, None where nobody says; ``notes`` are sentences about what the
     profile does not carry."""
@@ -77,6 +80,25 @@ class SampledProfile:
         """The sum of each column of values."""
         columns: Iterable[tuple[Value, ...]] = zip(*(sample.values for sample in self.samples), strict=True)
         return tuple(map(sum, columns)) or (0,) * len(self.value_types)
+
+    def to_pandas(self, *, frames: bool = False) -> DataFrame:
+        """A table with a sample a row, or with ``frames`` a frame a row (``symd.profiles.tables``). Raises ToolMissing where pandas is not
+        installed."""
+        from symd.model import data_frames  # noqa: PLC0415 - few make tables
+        from symd.profiles import tables  # noqa: PLC0415
+
+        return data_frames.to_pandas(tables.of_profile(self, frames=frames))
+
+    def to_arrow(self, *, frames: bool = False) -> ArrowTable:
+        """The same as a table of Apache Arrow. Raises ToolMissing where pyarrow is not installed."""
+        from symd.model import data_frames  # noqa: PLC0415 - few make tables
+        from symd.profiles import tables  # noqa: PLC0415
+
+        return data_frames.to_arrow(tables.of_profile(self, frames=frames))
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{total:,} {kind.name}" for kind, total in zip(self.value_types, self.totals(), strict=True))
+        return f"<SampledProfile: {len(self.samples):,} samples, {kinds}>"
 
 
 def joined(profiles: Sequence[SampledProfile]) -> SampledProfile:
