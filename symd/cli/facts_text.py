@@ -17,6 +17,8 @@ def _value(name: str, value: Any) -> str:
     records = isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value)
     if name == "arguments" and records:
         return f"({', '.join(map(_argument, value))})"
+    if value == []:
+        return "none"
     if records:
         return str(len(value))
     if isinstance(value, Mapping) and all(not isinstance(one, (Mapping, list)) for one in value.values()):

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from symd.model.data_frames import ArrowTable, DataFrame
 
 Value = int | float
+ADDRESSES = 1 << 64
+PROCESSES = 1 << 31
+TIMES = 1 << 63
+"""Limits of what a profile may call an address, a process, a time or a count."""
 
 
 class ValueType(NamedTuple):
@@ -128,14 +132,21 @@ def joined(profiles: Sequence[SampledProfile]) -> SampledProfile:
     return whole
 
 
+def within(number: object, limit: int) -> int | None:
+    """The integer, where it is one from 0 to below ``limit``: JSON has others too."""
+    return number if type(number) is int and 0 <= number < limit else None
+
+
 class AddressTable:
-    """Addresses of a profile while it is read: equal ones get one number."""
+    """Addresses of a profile while it is read: equal ones get one number. What is no 64-bit number is no address."""
 
     def __init__(self, addresses: list[SampledAddress]) -> None:
         self._addresses = addresses
         self._numbers: dict[SampledAddress, int] = {}
 
     def number(self, address: SampledAddress) -> int:
+        if address.address is not None and within(address.address, ADDRESSES) is None:
+            address = address._replace(address=None)
         found = self._numbers.get(address)
         if found is None:
             found = self._numbers[address] = len(self._addresses)

@@ -11,11 +11,12 @@ def test_records_are_counted_and_tables_are_read_without_braces():
         "arguments": [{"type": "int", "name": "n"}, {"size": 8}],
         "attributes": [{"id": 55, "value": [130]}, {"id": 23, "value": [0]}],
         "max_threads": [64, 1, 1],
+        "aliases": [],
         "language": "OpenCL C",
     }
     assert facts_text(facts) == (
         "registers 20, constant_banks (0: 552, 3: 8), arguments (int n, 8 bytes), attributes 2, max_threads [64, 1, 1], "
-        "language OpenCL C"
+        "aliases none, language OpenCL C"
     )
 
 

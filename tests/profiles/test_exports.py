@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from symd import profiles
 from symd.config import Limits
 from symd.engine import Engine
-from symd.errors import BadQuery, LimitExceeded, Unsupported
+from symd.errors import BadQuery, LimitExceeded, SymdError, Unsupported
 from symd.model.answers import Frame
 from symd.profiles import Options, exports
 from symd.profiles.exports import EXPORTS
@@ -175,6 +176,10 @@ def test_times_are_kept_or_their_absence_is_told(resolver, sample):
     for to in ("perfetto", "firefox"):
         untimed = profiles.convert(sample("stalls.csv"), resolver, to)
         assert "has no times" in " ".join(untimed.notes)
+    trace = packets(profiles.convert(sample("stalls.csv"), resolver, "perfetto").data)
+    assert [(one.HasField("timestamp"), one.timestamp) for one in trace.packet[1:]] == [
+        (True, 1000 * at) for at in range(6)
+    ]
 
 
 def test_a_profile_in_the_wanted_format_is_symbolized_in_place(resolver, sample):
@@ -360,6 +365,48 @@ def test_the_firefox_profiler_opens_it(resolver, sample, tmp_path, name):
     largest, total = max(READ["firefox"](path.read_bytes()).items(), key=lambda item: item[1])
     assert f"self: {100 * total / TOTALS[name]:.1f}%]" in tree
     assert f"{largest[-1][0]} [total: " in tree
+
+
+ODD_NUMBERS = (
+    b"-1",
+    b"0",
+    b"1.5",
+    b"18446744073709551616",
+    b"1" + b"0" * 40,
+    b"9" * 5000,
+    b"1e999",
+    b"NaN",
+    b"-Infinity",
+)
+
+
+@pytest.mark.parametrize("name", NAMED)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_mutilated_profile_is_converted_or_refused(resolver, name, data):
+    """Bytes are flipped, cut out and doubled, and numbers become odd ones: an error of symd's own, or a profile that its reader takes."""
+    sample = (SAMPLES / name).read_bytes()
+    text = bytearray(gzip.decompress(sample) if name.endswith(".gz") else sample)
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        kind = data.draw(st.sampled_from(["flip", "cut", "double", "number"]))
+        digits = re.compile(rb"[0-9]+").search(text, at) if kind == "number" else None
+        if digits:
+            text[digits.start() : digits.end()] = data.draw(st.sampled_from(ODD_NUMBERS))
+        elif kind == "flip":
+            text[at] = data.draw(st.integers(0, 255))
+        elif kind == "cut" and len(text) > 40:
+            del text[at : at + data.draw(st.integers(1, 20))]
+        else:
+            text[at:at] = text[at : at + 10]
+    form = profiles.identify(sample if not name.endswith(".gz") else gzip.decompress(sample))
+    to = data.draw(st.sampled_from(ALL))
+    try:
+        converted = profiles.convert(bytes(text), resolver, to, name=form.NAME)
+    except SymdError:
+        return
+    if to != form.NAME:
+        READ[to](converted.data)
 
 
 def test_the_samples_are_those_of_the_folder():

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from symd.profiles.exports.export import Exported
 from symd.profiles.folded import frame_text
-from symd.profiles.json_text import encode
 from symd.profiles.samples import SampledProfile, Value, shown_frames
 from symd.profiles.spending import Spending
 
@@ -26,7 +25,7 @@ def export(profile: SampledProfile, spending: Spending) -> Exported:
             spending.written(len(line))
             lines.append(line)
     notes = list(_left_out(profile))
-    return Exported(encode("".join(lines)), tuple(notes))
+    return Exported("".join(lines).encode("utf-8", "backslashreplace"), tuple(notes))
 
 
 def _address_text(profile: SampledProfile, number: int) -> str:

@@ -49,7 +49,7 @@ def export(profile: SampledProfile, spending: Spending) -> Exported:
 
 
 def _packet(content: bytes, time: int, flags: int = NEEDS_STATE) -> bytes:
-    head = number_field(TIMESTAMP, time) + number_field(SEQUENCE, 1) + number_field(FLAGS, flags)
+    head = _always(TIMESTAMP, time) + number_field(SEQUENCE, 1) + number_field(FLAGS, flags)
     return length_field(PACKET, head + content)
 
 

@@ -9,7 +9,16 @@ from symd.profiles import json_text
 from symd.profiles.att import ADDRESS, COLUMNS, OBJECT, SEPARATOR, SOURCE
 from symd.profiles.att import read as read_rows
 from symd.profiles.sampled.places import frames_of_json
-from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledModule, SampledProfile, ValueType
+from symd.profiles.samples import (
+    TIMES,
+    AddressTable,
+    Sample,
+    SampledAddress,
+    SampledModule,
+    SampledProfile,
+    ValueType,
+    within,
+)
 from symd.profiles.spending import Spending
 
 VALUES = (
@@ -39,7 +48,7 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
         label = f"code object {owner}+{address:#x}" if owner else f"{address:#x}"
         place = addresses.number(SampledAddress(label, frames, address, modules.get(owner)))
         cells = [row.cells[at] if at < len(row.cells) else 0 for at in _CELLS]
-        found.samples.append(Sample((place,), tuple(cell if type(cell) is int else 0 for cell in cells)))
+        found.samples.append(Sample((place,), tuple(within(cell, TIMES) or 0 for cell in cells)))
     found.notes.append("code.json sums over the trace and has no times")
     return found
 

@@ -8,7 +8,17 @@ from typing import Any
 from symd.profiles import json_text
 from symd.profiles.cupti import FRAMES, each_record
 from symd.profiles.sampled.places import frames_of_json
-from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledModule, SampledProfile, ValueType
+from symd.profiles.samples import (
+    ADDRESSES,
+    TIMES,
+    AddressTable,
+    Sample,
+    SampledAddress,
+    SampledModule,
+    SampledProfile,
+    ValueType,
+    within,
+)
 from symd.profiles.spending import Spending
 
 STALL_REASON, CORRELATION = "stall_reason", "correlation_id"
@@ -22,8 +32,9 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
     for _, record in each_record(json_text.decode(data), spending):
         if not isinstance(record, dict):
             continue
-        crc, name, offset = (record.get(key) for key in ("cubinCrc", "functionName", "pcOffset"))
-        if type(crc) is not int or not isinstance(name, str) or type(offset) is not int:
+        crc = within(record.get("cubinCrc"), ADDRESSES)
+        name, offset = record.get("functionName"), record.get("pcOffset")
+        if crc is None or not isinstance(name, str) or type(offset) is not int:
             continue
         if crc not in modules:
             modules[crc] = len(found.modules)
@@ -37,15 +48,12 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
 
 def _samples(number: int, record: dict[str, Any]) -> list[Sample]:
     reasons = record.get("stallReason")
-    correlation = record.get("correlationId")
-    shared: tuple[tuple[str, str | int], ...] = ()
-    if type(correlation) is int and correlation:
-        shared = ((CORRELATION, correlation),)
+    correlation = within(record.get("correlationId"), TIMES)
+    shared: tuple[tuple[str, str | int], ...] = ((CORRELATION, correlation),) if correlation else ()
     found = []
     for item in reasons if isinstance(reasons, list) else []:
-        reason, count = (
-            (item.get("pcSamplingStallReasonIndex"), item.get("samples")) if isinstance(item, dict) else (0, 0)
-        )
-        if type(reason) is int and type(count) is int:
+        known = item if isinstance(item, dict) else {}
+        reason, count = within(known.get("pcSamplingStallReasonIndex"), TIMES), within(known.get("samples"), TIMES)
+        if reason is not None and count is not None:
             found.append(Sample((number,), (count,), labels=((STALL_REASON, reason), *shared)))
     return found or [Sample((number,), (0,), labels=shared)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles import json_text
 from symd.profiles.sampled.places import frame_of_text
@@ -11,6 +12,8 @@ from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledP
 from symd.profiles.spending import Spending
 
 INLINED = "_[i]"
+MOST_DIGITS = 18
+"""Of a count, so that it has 64 bits."""
 _LINE = re.compile(r"([^\r\n]*?)[ \t]+([0-9]+(?:\.[0-9]+)?)[ \t]*\r?$", re.MULTILINE)
 _ADDRESS = re.compile(r"\[?[^;\[\]]+\+0x([0-9a-fA-F]{1,16})\]?")
 
@@ -27,6 +30,8 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
         stack, count = matched.groups()
         parts = [part for part in stack.split(";") if part]
         spending.read(1 + len(parts))
+        if len(count) > MOST_DIGITS:
+            raise Malformed(f"a count has {len(count)} digits", where=json_text.WHERE)
         value: Value = float(count) if "." in count else int(count)
         numbers = [addresses.number(one) for one in _addresses(parts)]
         found.samples.append(Sample(tuple(reversed(numbers)), (value,)))

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from symd.model.answers import Frame
+from symd.profiles.samples import TIMES, within
 
 _INLINED = "_[i]"
 _POSITION = re.compile(r"(.*) \((?:no line|(.*?):([0-9]{1,18})(?::([0-9]{1,18}))?)\)", re.DOTALL)
@@ -36,10 +37,10 @@ def frame_of_json(item: Any, *, inlined: bool) -> Frame | None:
     line, column = item.get("line"), item.get("column")
     if any(text is not None and not isinstance(text, str) for text in texts):
         return None
-    if not isinstance(line, int) or not isinstance(column, int) or min(line, column) < 0:
+    if within(line, TIMES) is None or within(column, TIMES) is None:
         return None
     function, linkage, file = texts
-    return Frame(function, linkage, file, line, column, inlined=bool(item.get("inlined", inlined)))
+    return Frame(function, linkage, file, int(line or 0), int(column or 0), inlined=bool(item.get("inlined", inlined)))
 
 
 def frames_of_json(items: Any) -> tuple[Frame, ...]:

@@ -9,7 +9,7 @@ from symd.errors import Malformed
 from symd.profiles import json_text
 from symd.profiles.json_text import JsonCursor
 from symd.profiles.proton import frame_of_name
-from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledProfile, Value, ValueType
+from symd.profiles.samples import TIMES, AddressTable, Sample, SampledAddress, SampledProfile, Value, ValueType
 from symd.profiles.spending import Spending
 
 ROOT = "ROOT"
@@ -61,8 +61,14 @@ def _values(metrics: dict[str, Any], columns: dict[str, int]) -> dict[int, Value
     return {
         columns.setdefault(name, len(columns)): value
         for name, value in metrics.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and name not in DEVICES
+        if _is_number(value) and name not in DEVICES
     }
+
+
+def _is_number(value: Any) -> bool:
+    """One that other formats have: finite, and within 64 bits."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and -TIMES < value < TIMES  # which is false of NaN too
 
 
 def _value_type(name: str) -> ValueType:

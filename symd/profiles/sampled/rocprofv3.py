@@ -12,6 +12,9 @@ from symd.profiles.json_text import JsonCursor
 from symd.profiles.rocprofv3 import INDEX, ROOT, SAMPLES, TABLE
 from symd.profiles.sampled.places import frames_of_json, place_in_file
 from symd.profiles.samples import (
+    ADDRESSES,
+    PROCESSES,
+    TIMES,
     AddressTable,
     Sample,
     SampledAddress,
@@ -19,6 +22,7 @@ from symd.profiles.samples import (
     SampledProfile,
     Task,
     ValueType,
+    within,
 )
 from symd.profiles.spending import Spending
 
@@ -46,14 +50,15 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
 
 def _process(process: dict[str, Any], found: SampledProfile, addresses: AddressTable) -> None:
     pid = _member(process, "metadata").get("pid")
-    found.tasks.append(Task(pid if type(pid) is int else 0))
+    found.tasks.append(Task(within(pid, PROCESSES) or 0))
     modules: dict[Any, int] = {}
     for item in _list(process.get("code_objects")):
         number, uri = item.get("code_object_id"), item.get("uri")
         base, size = item.get("load_base"), item.get("load_size")
-        if type(number) is int and type(base) is int and type(size) is int:
+        base, end = within(base, ADDRESSES), within(base + size if type(base) is type(size) is int else None, ADDRESSES)
+        if type(number) is int and base is not None and end is not None:
             modules[number] = len(found.modules)
-            found.modules.append(SampledModule(uri if isinstance(uri, str) else "", "", base, base + size))
+            found.modules.append(SampledModule(uri if isinstance(uri, str) else "", "", base, end))
     table = _member(process, "strings").get(TABLE)
     stacks = [frames_of_json(frames) for frames in table] if isinstance(table, list) else []
     records = _member(process, "buffer_records")
@@ -77,7 +82,7 @@ def _sample(
     start = found.modules[module].start if module is not None else 0
     label = place_in_file(name or (f"code object {owner}" if owner else ""), offset)
     number = addresses.number(SampledAddress(label, frames, start + offset, module))
-    at = time if type(time) is int else None
+    at = within(time, TIMES)
     found.samples.append(Sample((number,), (1,), at, len(found.tasks) - 1, tuple(_labels(record))))
 
 
@@ -91,7 +96,7 @@ def _labels(record: dict[str, Any]) -> list[tuple[str, str | int]]:
     for key, value in named.items():
         if isinstance(value, str):
             labels.append((key, _PREFIX.sub("", value)))
-        elif type(value) is int:
+        elif isinstance(value, int) and within(value, TIMES) is not None:
             labels.append((key, value))
     return labels
 

@@ -15,6 +15,7 @@ from symd.profiles.spending import Spending
 from symd.profiles.unitrace import ADDED, each_row
 
 _COUNTER = re.compile(r"(.*)\[(.*)\]")
+_COUNT = re.compile(r"[0-9]{1,18}")
 STACK = "Stack"
 
 
@@ -36,7 +37,7 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
         values = {}
         for name, cell in list(named.items())[2:]:
             kind = _value_type(name)
-            if kind is not None and cell.isdecimal():
+            if kind is not None and _COUNT.fullmatch(cell):
                 values[types.setdefault(kind, len(types))] = int(cell)
         rows.append((addresses.number(_address(cells, named)), values, ""))
     found.value_types = tuple(types) or (ValueType("samples", "count"),)
