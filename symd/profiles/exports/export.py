@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from symd.model.answers import Frame
-from symd.profiles.samples import SampledProfile, Task, Value, ValueType, shown_frames
+from symd.profiles.samples import SampledProfile, Task, Value, ValueType
 from symd.profiles.spending import Spending
 
 NANOSECONDS = {"nanoseconds": 1, "ns": 1, "microseconds": 10**3, "us": 10**3, "milliseconds": 10**6, "ms": 10**6} | {
@@ -48,14 +47,6 @@ class Numbering:
 
     def __len__(self) -> int:
         return len(self._numbers)
-
-
-def root_first(profile: SampledProfile, stack: tuple[int, ...]) -> Iterator[tuple[int, int, Frame]]:
-    """(number of the address, depth of inlining there, frame) of a whole stack, outermost first."""
-    for number in reversed(stack):
-        frames = shown_frames(profile.addresses[number])
-        for depth, frame in enumerate(reversed(frames)):
-            yield number, depth, frame
 
 
 def columns_with_values(profile: SampledProfile) -> list[int]:

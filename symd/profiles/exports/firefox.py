@@ -19,10 +19,9 @@ from symd.profiles.exports.export import (
     Exported,
     Numbering,
     columns_with_values,
-    root_first,
     series_name,
 )
-from symd.profiles.samples import Sample, SampledModule, SampledProfile, Value, shown_name
+from symd.profiles.samples import Sample, SampledModule, SampledProfile, Value, shown_frames, shown_name
 from symd.profiles.spending import Spending
 
 NAME = "firefox"
@@ -84,15 +83,23 @@ class _Tables:
             "string": [], "source": [], "resource": [], "func": [], "frame": [], "stack": [],
         }  # fmt: skip
         self._known: dict[tuple[int, ...], int | None] = {}
+        self._frames_of: dict[int, list[int]] = {}
 
     def stack(self, stack: tuple[int, ...]) -> int | None:
         """The number of the stack's innermost node; None for an empty one."""
         if stack not in self._known:
             node: int | None = None
-            for number, depth, frame in root_first(self._profile, stack):
-                node = self._row("stack", self._stacks, (self._frame(number, depth, frame), node))
+            for frame in (frame for number in reversed(stack) for frame in self._address(number)):
+                node = self._row("stack", self._stacks, (frame, node))
             self._known[stack] = node
         return self._known[stack]
+
+    def _address(self, number: int) -> list[int]:
+        """The numbers of the frames of an address, outermost first."""
+        if number not in self._frames_of:
+            frames = reversed(shown_frames(self._profile.addresses[number]))
+            self._frames_of[number] = [self._frame(number, depth, frame) for depth, frame in enumerate(frames)]
+        return self._frames_of[number]
 
     def _row(self, table: str, numbers: Numbering, row: tuple[Any, ...]) -> int:
         number = numbers.number(row)

@@ -11,9 +11,9 @@ first. Mapping: iid 1, build_id 2, start_offset 3, start 4, end 5, path_string_i
 from __future__ import annotations
 
 from symd.model.answers import Frame
-from symd.profiles.exports.export import Exported, Numbering, root_first, rounding_notes, whole
+from symd.profiles.exports.export import Exported, Numbering, rounding_notes, whole
 from symd.profiles.protobuf_wire import length_field, number_field, packed_field, text_field
-from symd.profiles.samples import Sample, SampledProfile, Task, ValueType, shown_name
+from symd.profiles.samples import Sample, SampledProfile, Task, ValueType, shown_frames, shown_name
 from symd.profiles.spending import Spending
 
 NAME = "perfetto"
@@ -75,6 +75,7 @@ class _Writer:
             number: Numbering() for number in (FUNCTION_NAMES, FRAMES, CALLSTACKS, BUILD_IDS, PATHS, SOURCES, MAPPINGS)
         }
         self._new: list[bytes] = []
+        self._frames: dict[int, tuple[int, ...]] = {}
 
     def head(self) -> bytes:
         """The first packet: what the counters are called."""
@@ -85,7 +86,7 @@ class _Writer:
     def sample(self, sample: Sample) -> bytes:
         """The content of a sample's packet, with what it interns."""
         self._new = []
-        frames = tuple(self._frame(number, frame) for number, _, frame in root_first(self._profile, sample.stack))
+        frames = tuple(frame for number in reversed(sample.stack) for frame in self._address(number))
         task = self._profile.tasks[sample.task]
         context = number_field(2, task.process) + number_field(3, task.thread)
         written = [length_field(1, context)] if context else []
@@ -109,6 +110,13 @@ class _Writer:
 
     def _string(self, table: int, data: bytes) -> int:
         return self._interned(table, data, length_field(2, data))
+
+    def _address(self, number: int) -> tuple[int, ...]:
+        """The numbers of the frames of an address, outermost first."""
+        if number not in self._frames:
+            frames = reversed(shown_frames(self._profile.addresses[number]))
+            self._frames[number] = tuple(self._frame(number, frame) for frame in frames)
+        return self._frames[number]
 
     def _frame(self, number: int, frame: Frame) -> int:
         """A frame with a name; where the address has no frames also its mapping, so that symbols can be added later."""

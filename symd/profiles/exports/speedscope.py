@@ -13,10 +13,9 @@ from symd.profiles.exports.export import (
     Exported,
     Numbering,
     columns_with_values,
-    root_first,
     series_name,
 )
-from symd.profiles.samples import SampledProfile, ValueType, shown_name
+from symd.profiles.samples import SampledProfile, ValueType, shown_frames, shown_name
 from symd.profiles.spending import Spending
 
 NAME = "speedscope"
@@ -32,10 +31,11 @@ def export(profile: SampledProfile, spending: Spending) -> Exported:
     """Every value type that is not all 0. Frames keep file, line and column."""
     frames = Numbering()
     table: list[dict[str, Any]] = []
+    addresses = [_address(profile, number, frames, table) for number in range(len(profile.addresses))]
     stacks: dict[tuple[int, ...], list[int]] = {}
     for sample in profile.samples:
         if sample.stack not in stacks:
-            stacks[sample.stack] = _stack(profile, sample.stack, frames, table)
+            stacks[sample.stack] = [at for number in reversed(sample.stack) for at in addresses[number]]
         spending.written(NUMBERS_A_BYTE * len(stacks[sample.stack]))
     several = len(profile.tasks) > 1
     profiles = [
@@ -56,17 +56,15 @@ def export(profile: SampledProfile, spending: Spending) -> Exported:
     return Exported(json.dumps(document, ensure_ascii=True).encode(), notes)
 
 
-def _stack(
-    profile: SampledProfile, stack: tuple[int, ...], frames: Numbering, table: list[dict[str, Any]]
-) -> list[int]:
+def _address(profile: SampledProfile, number: int, frames: Numbering, table: list[dict[str, Any]]) -> list[int]:
+    """The numbers of the frames of an address, outermost first; new ones go to the table."""
     numbers = []
-    for _, _, frame in root_first(profile, stack):
+    for frame in reversed(shown_frames(profile.addresses[number])):
         key = (shown_name(frame), frame.file, frame.line, frame.column)
-        number = frames.number(key)
-        if number == len(table):
+        numbers.append(frames.number(key))
+        if numbers[-1] == len(table):
             fields = {"name": key[0], "file": frame.file, "line": frame.line, "col": frame.column}
             table.append({name: value for name, value in fields.items() if value})
-        numbers.append(number)
     return numbers
 
 

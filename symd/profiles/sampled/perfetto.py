@@ -74,7 +74,7 @@ class _Reader:
         return found
 
     def _inside(self, packet: Packet, item: Field) -> list[Field]:
-        return fields(packet.data, item.value, item.end, WHERE, self._spending)
+        return fields(packet.data, item.value, item.end, WHERE)
 
     def _read_defaults(self, packet: Packet) -> None:
         for item in packet.messages(DEFAULTS):
@@ -123,7 +123,7 @@ class _Reader:
 
     def _add(self, packet: Packet, stack: list[int], row: dict[int, int], task: Task) -> None:
         number = self._tasks.setdefault(task, len(self._tasks))
-        self._spending.read(1 + len(stack))
+        self._spending.read()
         self._rows.append((Sample(tuple(reversed(stack)), (), packet.number(TIMESTAMP), number), row))
 
     def _inline(self, data: bytes) -> list[int]:
