@@ -112,7 +112,7 @@ def test_a_link_leads_back_to_the_place(shown, browser, url):
     page = shown.page
     instruction(page, 0x10).click()
     shown.settle()
-    address = page.url
+    address = page.evaluate("location.href")
     assert "at=0x10" in address
     with opened(browser) as other:
         again = other.go(address)
@@ -144,7 +144,7 @@ def test_heat_is_the_profile_s(shown):
     instruction(page, 0x480).locator("u:text-is('66.7')").wait_for()
     page.locator("#metric").select_option("1")
     assert page.locator("#side .hot em").all_inner_texts() == ["92.3 %", "7.7 %"]
-    assert "metric=1" in page.url
+    assert "metric=1" in page.evaluate("location.hash")
 
 
 def test_the_flame_graph_has_what_was_inlined(shown):
@@ -157,6 +157,19 @@ def test_the_flame_graph_has_what_was_inlined(shown):
     bars.nth(1).click()
     shown.settle()
     assert offsets(page, ".chosen") == [0x440]
+
+
+def test_the_level_between_is_a_column_of_its_own(browser, plain_url):
+    """Line 6 of raycast.cl in SPIR-V, by the line table of the SPIR-V: its lines are lit with the machine's instructions."""
+    with opened(browser) as it:
+        page = it.go(f"{plain_url}#kernel=raycast&at=0x438")
+        assert page.locator("#level").is_hidden()
+        page.get_by_role("button", name="SPIR-V").first.click()
+        page.locator("#level .row.lit:not([hidden])").first.wait_for()
+        texts = page.locator("#level .row.lit:not([hidden]) code").all_inner_texts()
+        assert any("OpFMul" in text or "OpCompositeExtract" in text or "OpExtInst" in text for text in texts)
+        page.keyboard.press("b")
+        assert page.locator("#level").is_hidden()
 
 
 def test_without_a_profile_the_flame_graph_counts_bytes(browser, plain_url):

@@ -80,7 +80,8 @@ def test_a_report_works_as_a_file(tmp_path, browser):
         assert page.locator(".frames .frame b").all_inner_texts() == ["length_squared", "raycast"]
         page.locator(".variables tbody tr").first.wait_for()
         assert page.locator("#source .row.lit code").inner_text().strip().startswith("return v.x * v.x")
-        assert page.locator("#level .row.lit").count() > 0
+        page.keyboard.press("b")
+        page.locator("#level .row.lit:not([hidden])").first.wait_for()
         page.keyboard.press("h")
         page.locator(".place-name span:text-is('raycast+0x480')").wait_for()
         page.keyboard.press("/")

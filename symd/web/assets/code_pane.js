@@ -14,7 +14,8 @@ export class CodePane {
     this.rowOf = new Int32Array(0);
     this.by = element("small", {});
     const fold = element("button", { class: "quiet", title: "Fold or unfold inlined calls (f)", onclick: () => app.fold() }, "Fold calls");
-    parent.append(element("div", { class: "head" }, element("b", {}, "Instructions"), this.by, fold));
+    this.between = element("button", { class: "quiet wide-only", "aria-pressed": "false", title: "Show or hide the level between (b)", hidden: true, onclick: () => app.toggleLevel() });
+    parent.append(element("div", { class: "head" }, element("b", {}, "Instructions"), this.by, element("span", { class: "tools" }, this.between, fold)));
     this.rows = new Rows(parent, {
       label: "Instructions",
       height: HEIGHT,
@@ -113,6 +114,7 @@ export class CodePane {
 
   #heading(row, line) {
     row.className = "row heading";
+    row.title = line.heading;
     const section = this.listing.sections[this.listing.section[line.at]];
     row.replaceChildren(element("span", {}, line.heading || "code of no known function"), element("small", {}, section.section ?? `section ${section.section_index}`));
     row.setAttribute("aria-selected", "false");
@@ -129,7 +131,7 @@ export class CodePane {
       const heat = this.app.heat;
       let sum = 0;
       for (let at = line.first; at < line.first + line.length; at += 1) sum += heat.values[at];
-      parts.push(element("small", { class: "sum" }, `${count(line.length, "instruction")}${heat.isThere ? `, ${percent(sum / heat.total) || 0} %` : ""}`));
+      parts.push(element("small", { class: "sum" }, `${count(line.length, "instruction")}${heat.isThere ? `, ${sum && sum / heat.total < 0.0005 ? "<0.1" : percent(sum / heat.total) || 0} %` : ""}`));
     }
     row.title = folded ? "Show the inlined instructions" : "Fold the inlined instructions";
     row.setAttribute("aria-selected", "false");
@@ -143,7 +145,7 @@ export class CodePane {
     const { guard, opcode, pieces } = instruction(listing.text[at]);
     const state = app.stateOf(at);
     row.className = `row code${state}`;
-    row.title = "";
+    row.title = listing.text[at].slice(0, 500);
     row.setAttribute("aria-selected", String(state.includes("chosen")));
     const offset = listing.kernelOffset(at);
     const parts = [element("b", {}, offset < 0 ? `-${hex(-offset)}` : hex(offset, 5))];

@@ -70,7 +70,7 @@ export class LevelPane {
 
   #render(row, number) {
     const own = this.ofLine.get(number) ?? [];
-    const chosen = this.app.lit.some((at) => own.includes(at));
+    const chosen = own.some((at) => this.app.isLit(at));
     row.className = `row lvl${own.length ? "" : " bare"}${chosen ? " lit" : ""}`;
     row.setAttribute("aria-selected", String(chosen));
     row.replaceChildren(element("b", {}, String(number + 1)), element("code", {}, ...levelLine(this.lines[number])));

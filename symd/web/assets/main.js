@@ -17,6 +17,8 @@ import { SourcePane } from "./source_pane.js";
 
 const SPIRV = /^spirv/;
 const ALL = -1;
+const WIDE = 1600;
+const NARROW = 820;
 
 class App {
   constructor() {
@@ -253,11 +255,30 @@ class App {
     const level = await ask(`api/modules/${this.digest}/level`, { object: kernel.object, kernel: kernel.name }).catch(() => null);
     this.level.setLevel(level?.level ? level : null, this.listing);
     const there = Boolean(level?.level);
-    byId("level").hidden = !there;
-    document.querySelector('.grip[data-pane="level"]').hidden = !there;
+    this.levelName = there ? level.level : "";
+    this.showsLevel ??= innerWidth >= WIDE || !this.listing.text.some(Boolean);
+    this.#placeLevel();
     const tab = byId("tabs").querySelector('[data-pane="level"]');
     tab.hidden = !there;
     tab.textContent = level?.level ?? "";
+  }
+
+  #placeLevel() {
+    const shown = Boolean(this.levelName) && (this.showsLevel || innerWidth <= NARROW);
+    byId("level").hidden = !shown;
+    document.querySelector('.grip[data-pane="level"]').hidden = !shown;
+    this.code.between.hidden = !this.levelName;
+    this.code.between.textContent = this.levelName;
+    this.code.between.setAttribute("aria-pressed", String(shown));
+  }
+
+  toggleLevel() {
+    if (!this.levelName) return say("The module carries no PTX and no SPIR-V of this kernel.");
+    this.showsLevel = !this.showsLevel;
+    this.#placeLevel();
+    this.again();
+    if (this.chosen?.at !== undefined) this.level.show(this.chosen.at);
+    return undefined;
   }
 
   // The texts of the kernel's further files, for search and for hot lines.
@@ -356,13 +377,13 @@ class App {
 
   stateOf(at) {
     let state = this.chosen?.at === at ? " chosen" : "";
-    if (this.#isLit(at)) state += " lit";
+    if (this.isLit(at)) state += " lit";
     const line = this.hoveredLine;
     if (line && this.listing.framesAt(at).some((frame, depth) => frame.line === line.line && frame.file === line.file && (depth === 0 || this.hovered.at === undefined))) state += " near";
     return state;
   }
 
-  #isLit(at) {
+  isLit(at) {
     if (this.litFrom !== this.lit) {
       this.litFrom = this.lit;
       this.litSet = new Set(this.lit);

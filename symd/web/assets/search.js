@@ -39,6 +39,7 @@ export class Search {
   async #look() {
     const text = this.field.value.trim();
     this.asked += 1;
+    this.looked = text;
     const mine = this.asked;
     if (!text) return this.close();
     this.#draw([...this.#places(text), ...this.#kernels(text), ...this.#functions(text), ...this.#source(text), ...this.#code(text)]);
@@ -142,7 +143,10 @@ export class Search {
     } else if (event.key === "Enter") {
       event.preventDefault();
       clearTimeout(this.waiting);
-      if (this.list.hidden) this.#look();
+      if (this.list.hidden || this.looked !== this.field.value.trim()) {
+        this.current = 0;
+        this.#look();
+      }
       this.#take(this.current);
     } else if (event.key === "Escape") {
       this.close();

@@ -69,6 +69,7 @@ export class SourcePane {
     const known = app.listing?.lines.get(this.file)?.get(line);
     const state = app.stateOfLine(this.file, line);
     row.className = `row src${known ? "" : " bare"}${state}`;
+    row.title = this.text[number].trim().slice(0, 500);
     row.setAttribute("aria-selected", String(state.includes("chosen")));
     const parts = [element("b", {}, String(line))];
     if (app.heat.isThere) {
