@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from symd.config import Limits
 from symd.elf.constants import MAGIC
-from symd.errors import DataLoss, DeadlineExceeded, Malformed, NotFound, SymdError, WorkerDied
+from symd.errors import DataLoss, DeadlineExceeded, Malformed, SymdError, WorkerDied
 from symd.index import VERSION, Index
 from symd.index.summary import unpack
 from symd.model.addresses import ByKernel, Query
@@ -211,11 +211,9 @@ class Indexes:
 
     def _check_there(self, digest: str) -> None:
         """A module that another process removed while its index was opened is not kept open: nobody else would say so."""
-        try:
-            self._store.record(digest)
-        except NotFound:
+        if not self._store.is_catalogued(digest):
             self._cache.forget(digest)
-            raise
+            self._store.record(digest)  # says why, or that it has come back
 
     def _readable(self, digest: str, stored: memoryview | None) -> Index | None:
         """An index file opened; None when there is none, or it is damaged or another module's, which a new one mends."""

@@ -133,6 +133,12 @@ class Stored:
     def keys(self) -> Iterable[str]:
         return self.described().keys()
 
+    def largest(self, name: str) -> int:
+        """The largest number of a column that has entries."""
+        dtype, offset, _, stored = self._described(name)
+        found: int = np.maximum.reduce(np.frombuffer(self._buffer, dtype, stored, offset)).item()
+        return found
+
     def numbers(self, name: str) -> memoryview[int]:
         """A column for who asks for one number at a time."""
         dtype, offset, entries, stored = self._described(name)
@@ -159,11 +165,14 @@ class Stored:
         return dtype
 
     def described(self) -> dict[str, tuple[int, int]]:
-        """(bytes of an entry, entries) of every column, by name. Raises DataLoss as a look at each would."""
+        """(bytes of an entry, entries) of every column, by name. Raises DataLoss as a look at each would, and for one that is there
+        twice."""
         found = {}
         for raw, *described in _COLUMN.iter_unpack(self._table):
             name = raw.rstrip(b"\0").decode("ascii", "replace")
             found[name] = self._sound(name, *described).itemsize, described[2]
+        if len(found) * _COLUMN.size != len(self._table):
+            raise DataLoss("has a column twice", where="index file")
         return found
 
 

@@ -157,21 +157,22 @@ class Columns:
         self._check_numbers(counts)
         _check_ends("string", self.string_ends, self.string_data)
         _check_ends("page", self.page_end, self.page_data)
-        if (
-            np.any(self.written_range[1:] <= self.written_range[:-1])
-            or not np.isin(self.written_reason, _REASONS).all()
-        ):
-            raise DataLoss("has ranges read otherwise in no order, or for no reason", where="index file")
-        if len(self.written_range) and int(self.written_range[-1]) >= int(self.range_count.item(0)):
-            raise DataLoss("has more ranges read otherwise than ranges", where="index file")
+        if counts[Columns.written_range.entries]:
+            self._check_written()
         if np.any(self.owner_parent > np.maximum(np.arange(len(self.owner_parent)) - 1, 0)):
             raise DataLoss("has an owner around itself", where="index file")
+
+    def _check_written(self) -> None:
+        ranges = self.written_range
+        if np.any(ranges[1:] <= ranges[:-1]) or not np.isin(self.written_reason, _REASONS).all():
+            raise DataLoss("has ranges read otherwise in no order, or for no reason", where="index file")
+        if int(ranges[-1]) >= int(self.range_count.item(0)):
+            raise DataLoss("has more ranges read otherwise than ranges", where="index file")
 
     def _check_numbers(self, counts: Mapping[str, int]) -> None:
         """Whether there is a thing for every number of one; ``counts`` says how many there are."""
         for spec in _NUMBERS:
-            column: Column = getattr(self, spec.name)
-            if len(column) and int(column.max()) >= counts[spec.number_of]:
+            if counts[spec.entries] and self.stored.largest(spec.name) >= counts[spec.number_of]:
                 raise DataLoss(
                     f"has a number in column {spec.name!r} for which there is no {spec.number_of}", where="index file"
                 )

@@ -406,6 +406,10 @@ class Catalogue:
         with self.reading() as connection:
             return [digest_of_row(value) for (value,) in connection.execute(_OUTDATED, {"version": version})]
 
+    def has(self, digest: Digest) -> bool:
+        with self.reading() as connection:
+            return connection.execute("SELECT 1 FROM modules WHERE sha256 = ?", (digest,)).fetchone() is not None
+
     def record(self, digest: Digest) -> ModuleRecord | None:
         with self.reading() as connection:
             row = connection.execute(_ONE, (digest,)).fetchone()

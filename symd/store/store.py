@@ -413,6 +413,10 @@ class Store:
             damaged = sum(1 for _ in self._paths.damaged.glob("*"))
             return Figures(modules, module_bytes, index_bytes, self.disk_room.free(), damaged)
 
+    def is_catalogued(self, digest: str) -> bool:
+        """Whether the catalogue has the module, damaged or not: the least that can be asked of it."""
+        return self._catalogue.has(checked_digest(digest))
+
     def record(self, digest: str) -> ModuleRecord:
         """The module's line of the catalogue. Raises ``ModuleNotFound``."""
         record = self._catalogue.record(checked_digest(digest))

@@ -66,6 +66,22 @@ def test_no_column_is_named_from_pieces() -> None:
     assert not [hit for text in sources for hit in re.findall(r"(?:columns|numbers)\w*[\[(]f\"[^\"]*\"", text)]
 
 
+class _Twice(dict[str, np.ndarray]):
+    """Columns, one of them once more at the end, with nothing in it."""
+
+    def __len__(self) -> int:
+        return super().__len__() + 1
+
+    def items(self):
+        return [*super().items(), ("frame_owner", np.zeros(0, np.uint8))]
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    """What is checked by name would be one, and what is read the other."""
+    with pytest.raises(DataLoss, match="twice"):
+        Index.checked(encode(_Twice(decode(built(SAMPLES[0])))))
+
+
 def test_columns_that_are_missing_or_unknown_are_refused() -> None:
     for names in (set(SCHEMA) - {"row_data"}, {*SCHEMA, "row_colour"}):
         with pytest.raises(DataLoss, match="row_"):
