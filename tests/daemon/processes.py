@@ -42,6 +42,14 @@ def children(process: int) -> set[int]:
     return {int(number) for path in lists for number in path.read_text().split()}
 
 
+def has_ended(process: int) -> bool:
+    """Whether it is gone, or waits to be asked how it ended (proc(5))."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def most_memory(process: int) -> int:
     """The most bytes that the process ever had in memory (proc(5))."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()

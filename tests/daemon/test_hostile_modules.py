@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddres
 from symd.model.breakpoints import Breakpoint, SourceLine, Watching
 from symd.model.listings import ListingPart
 from tests.daemon.conftest import Daemon
-from tests.daemon.processes import children, kill, most_memory, serving
+from tests.daemon.processes import children, has_ended, kill, most_memory, serving
 from tests.hostile.bombs import MIB, directories_times_files, expanding_strings, noise
 from tests.hostile.wrappers import WRAPPERS
 
@@ -114,12 +114,16 @@ def test_as_many_processes_read_modules_as_the_operator_says(tmp_path: Path) -> 
 
 
 def test_workers_that_are_killed_are_told_of_and_replaced(tmp_path: Path) -> None:
+    killed: set[int] = set()
     with serving(tmp_path) as daemon, daemon.client() as client:
         client.add(GOOD)
         for _ in range(3):
             for worker in children(daemon.process.pid):
-                os.kill(worker, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has ended before
+                    os.kill(worker, signal.SIGKILL)
+                killed.add(worker)
             assert refusal(client.variables, DIGEST, QUERY) in (None, "WORKER_DIED")
+        wait_for(lambda: all(map(has_ended, killed)))  # a process that was killed lives until it has its turn
         assert client.variables(DIGEST, QUERY).visible.variables
 
 
