@@ -252,6 +252,27 @@ def test_what_a_program_brings_along_is_told_by_its_place_in_the_file(
     assert len(data) >= len(file.read_bytes().rstrip(b"\0"))
 
 
+@pytest.mark.parametrize("registered", [False, True], ids=["by-a-linked-runtime", "by-the-shared-one"])
+def test_what_a_program_carries_is_told_once_however_it_is_registered(
+    built: Path, run: Run, tmp_path: Path, *, registered: bool
+) -> None:
+    """nvcc links its runtime into programs as a rule: nobody sees it register, but it looks the driver's functions up."""
+    program = tmp_path / "program"
+    compiled(
+        "-o", program, PROGRAMS / "registering.c", "-DCUDA", "-DCARRIED", f'-DFILE_NAME="{FATBIN}"', "-ldl",
+        *(["-DREGISTERED", "-Wl,--no-as-needed", built / CUDA.file] if registered else []), f"-Wl,-rpath,{built}",
+    )  # fmt: skip
+    bare = subprocess.run([program], capture_output=True, text=True, check=True)
+    environment = {"SYMD_CAPTURE": str(run.folder), **preloaded(CUDA_PRELOAD)}
+    done = subprocess.run([program], capture_output=True, text=True, env=environment, check=True)
+    assert (done.stdout, done.stderr) == (bare.stdout, bare.stderr) == ("done\n", "")
+    (record,) = run.records()
+    assert record.kind == FOUND
+    data = read_part(uri.parse(record.fields[SOURCE].decode()), Limits())
+    assert is_device_code(data)
+    assert FATBIN.read_bytes().startswith(data)
+
+
 @EACH
 def test_what_a_program_brought_along_in_a_file_that_is_gone_is_told_by_its_bytes(
     built: Path, run: Run, tmp_path: Path, runtime: Runtime
@@ -301,11 +322,12 @@ NVCC = shutil.which("nvcc")
 
 
 @pytest.mark.skipif(not NVCC, reason="nvcc is not installed")
-def test_a_program_of_nvccs_with_the_shared_runtime_tells_its_fat_binary(built: Path, run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("linkage", ["shared", "static"])
+def test_a_program_of_nvccs_tells_its_fat_binary(built: Path, run: Run, tmp_path: Path, linkage: str) -> None:
     (tmp_path / "k.cu").write_text(
         "__global__ void k(int *p) { *p += 1; }\nint main() { k<<<1, 1>>>(nullptr); return 0; }\n"
     )
-    command = [NVCC, "-lineinfo", "-arch=sm_90", "-cudart", "shared", "-o", str(tmp_path / "k"), str(tmp_path / "k.cu")]
+    command = [NVCC, "-lineinfo", "-arch=sm_90", "-cudart", linkage, "-o", str(tmp_path / "k"), str(tmp_path / "k.cu")]
     subprocess.run([str(each) for each in command], check=True, capture_output=True)
     needed = subprocess.run(["ldd", tmp_path / "k"], capture_output=True, text=True, check=True).stdout
     folders = re.findall(r"libcudart\S+ => (/\S+)/", needed) or [

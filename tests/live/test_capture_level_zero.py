@@ -7,7 +7,8 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -129,19 +130,25 @@ def test_a_python_program_that_calls_by_ctypes(host: Host) -> None:
     assert [event.kernels for event in captured.loaded] == [("raycast",)]
 
 
+@pytest.fixture
+def for_all() -> Iterator[Path]:
+    """A folder in which every user works. Those of pytest are its user's alone, and are made so again when another pytest starts."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
 @pytest.mark.live
-def test_a_program_with_more_rights_than_its_caller(program: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_program_with_more_rights_than_its_caller(program: Callable[..., Path], for_all: Path) -> None:
     """Nothing is preloaded into it: symd takes the wrapper driver by itself."""
+    tmp_path = for_all
     host = Host(Target("dg2", None), "level-zero", tmp_path)
     demand(host.target, "level-zero")
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("takes root and setpriv")
-    privileged = program().with_name("privileged")
+    privileged = tmp_path / "privileged"
     shutil.copy(program(), privileged)
     privileged.chmod(privileged.stat().st_mode | stat.S_ISUID)
-    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
-        folder.chmod(folder.stat().st_mode | 0o711)
-    tmp_path.chmod(0o777)
     out = tmp_path / "out"
     command = [
         "setpriv",

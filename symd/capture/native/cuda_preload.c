@@ -1,10 +1,11 @@
-/* Preloaded into a program (LD_PRELOAD): sees what it loads through CUDA's driver, and what it registers with the shared runtime.
+/* Preloaded into a program (LD_PRELOAD): sees what it loads through CUDA's driver, and what it registers with the runtime.
  *
- * Signatures are those of cuda.h, which need not be installed. What a runtime that is linked into the program registers is not seen: it
- * calls itself, and the driver through private tables. `symd attach` and the program's own file have it.
+ * Signatures are those of cuda.h, which need not be installed. A runtime that is linked into the program is not seen registering, because it
+ * calls itself; what it registered is found in the section where nvcc puts the wrappers, once it looks the driver's functions up.
  */
 #define API CUDA
 #define RUNTIME "libcuda.so"
+#define WRAPPER_SECTION ".nvFatBinSegment"
 #define CURRENT_DEVICE "cuCtxGetDevice"
 #define DEVICE_NAME "cuDeviceGetName"
 #include "runtime_functions.h"

@@ -48,6 +48,8 @@ static struct watched *watched_by_name(const char *name)
     return NULL;
 }
 
+static void tell_carried(void);
+
 /* The replacement of a function that was found, which is kept as the original; NULL where it is not watched, or is the replacement. */
 static void *replaced(const char *name, void *found)
 {
@@ -68,6 +70,8 @@ HIDDEN void *symd_choose(void *handle, const char *name)
         return NULL;
     int error = errno;
     void *answer = replaced(name, symd_real_dlsym(handle, name));
+    if (answer)
+        tell_carried();
     errno = error;
     return answer;
 }
@@ -299,6 +303,25 @@ static int add_source(struct record *record, const struct place *place, size_t s
     return 1;
 }
 
+enum { WRAPPERS = 4096 };
+
+/* Whether a wrapper is heard of for the first time; all those beyond so many are. */
+static int is_new(const void *wrapper)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static const void *known[WRAPPERS];
+    static unsigned count;
+    unsigned index = 0;
+    pthread_mutex_lock(&lock);
+    while (index < count && known[index] != wrapper)
+        index++;
+    int new = index == count;
+    if (new && count < WRAPPERS)
+        known[count++] = wrapper;
+    pthread_mutex_unlock(&lock);
+    return new;
+}
+
 /* Code that a program brings along and the runtime loads when it is needed. It lies in a file as a rule, and only its place is told: a
  * program may bring gigabytes. Where that file is gone the bytes are told. */
 static void tell_registered(const void *wrapper)
@@ -308,7 +331,7 @@ static void tell_registered(const void *wrapper)
     const void *image = wrapper ? unwrapped(wrapper) : NULL;
     size_t size = image ? image_size(image) : 0;
     struct place place = {.address = image};
-    if (size) {
+    if (size && is_new(wrapper)) {
         begin_record(&record, FOUND, API, PRELOAD, NULL, 0);
         if (!dl_iterate_phdr(find_place, &place) || !add_source(&record, &place, size))
             add_field(&record, DATA, NATIVE_BINARY, 0, image, size);
@@ -316,5 +339,66 @@ static void tell_registered(const void *wrapper)
     }
     errno = error;
 }
+
+#ifdef WRAPPER_SECTION
+enum { MOST_NAMES = 1 << 20, WRAPPER_BYTES = 24 };
+
+/* `size` bytes of a file; NULL where it does not have them. */
+static void *part_of_file(int file, uint64_t offset, size_t size)
+{
+    char *bytes = malloc(size + 1);
+    if (bytes && pread(file, bytes, size, (off_t)offset) == (ssize_t)size) {
+        bytes[size] = 0;
+        return bytes;
+    }
+    free(bytes);
+    return NULL;
+}
+
+static void tell_section(const struct dl_phdr_info *object, const Elf64_Shdr *section)
+{
+    for (int index = 0; index < object->dlpi_phnum; index++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[index];
+        if (segment->p_type != PT_LOAD || section->sh_addr < segment->p_vaddr ||
+            section->sh_addr + section->sh_size > segment->p_vaddr + segment->p_filesz)
+            continue;
+        const char *at = (const char *)object->dlpi_addr + section->sh_addr, *end = at + section->sh_size;
+        for (; at + WRAPPER_BYTES <= end; at += WRAPPER_BYTES)
+            if (unwrapped(at) != at)
+                tell_registered(at);
+    }
+}
+
+/* The section table is not loaded, so that the object's file is asked where the wrappers are. */
+static int look_into(struct dl_phdr_info *object, size_t unused, void *argument)
+{
+    Elf64_Ehdr head;
+    int file = open(object->dlpi_name && *object->dlpi_name ? object->dlpi_name : "/proc/self/exe", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    (void)unused, (void)argument;
+    if (file < 0)
+        return 0;
+    Elf64_Shdr *sections = NULL;
+    char *names = NULL;
+    if (pread(file, &head, sizeof head, 0) == sizeof head && !memcmp(head.e_ident, ELFMAG, SELFMAG) &&
+        head.e_ident[EI_CLASS] == ELFCLASS64 && head.e_shentsize == sizeof *sections && head.e_shstrndx < head.e_shnum)
+        sections = part_of_file(file, head.e_shoff, head.e_shnum * sizeof *sections);
+    size_t size = sections ? sections[head.e_shstrndx].sh_size : 0;
+    if (size && size < MOST_NAMES)
+        names = part_of_file(file, sections[head.e_shstrndx].sh_offset, size);
+    for (unsigned index = 0; names && index < head.e_shnum; index++)
+        if (sections[index].sh_name < size && !strcmp(names + sections[index].sh_name, WRAPPER_SECTION) &&
+            (sections[index].sh_flags & SHF_ALLOC) && sections[index].sh_type == SHT_PROGBITS)
+            tell_section(object, &sections[index]);
+    free(names);
+    free(sections);
+    close(file);
+    return 0;
+}
+
+/* A runtime that is linked into a program registers what that carries with itself, and then looks the driver's functions up. */
+static void tell_carried(void) { dl_iterate_phdr(look_into, NULL); }
+#else
+static void tell_carried(void) {}
+#endif
 
 #endif

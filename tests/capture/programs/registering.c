@@ -1,5 +1,8 @@
 /* Brings device code along in its file, as compilers put it there, and registers it with the runtime when it starts. REMOVED: its file is
- * gone by then. */
+ * gone by then. CARRIED: it is a program of nvcc's, whose wrapper lies in a section of its own, and which looks the driver's functions up; a
+ * runtime that is linked into it registers with itself, so that REGISTERED says whether anybody sees that. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -13,7 +16,13 @@
 extern void **REGISTER(void *);
 __asm__(".section .device_code, \"a\"\n.balign 16\n.globl code\ncode:\n.incbin \"" FILE_NAME "\"\n.byte 0\n.text\n");
 extern const char code[];
-static struct { unsigned magic, version; const void *data; void *rest; } wrapper = {MAGIC, 1, code, NULL};
+#ifdef CARRIED
+#define PLACE __attribute__((section(".nvFatBinSegment"), aligned(8)))
+#else
+#define PLACE
+#define REGISTERED
+#endif
+static struct { unsigned magic, version; const void *data; void *rest; } wrapper PLACE = {MAGIC, 1, code, NULL};
 
 __attribute__((constructor)) static void start(void)
 {
@@ -22,6 +31,16 @@ __attribute__((constructor)) static void start(void)
     if (readlink("/proc/self/exe", path, sizeof path - 1) < 0 || unlink(path))
         _exit(66);
 #endif
+#ifdef REGISTERED
     REGISTER(&wrapper);
+#endif
 }
-int main(void) { return puts("done") < 0; }
+int main(void)
+{
+#ifdef CARRIED
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (wrapper.magic != MAGIC || !driver || !dlsym(driver, "cuGetProcAddress") || !dlsym(driver, "cuGetProcAddress_v2"))
+        return 67;
+#endif
+    return puts("done") < 0;
+}
