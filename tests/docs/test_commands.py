@@ -166,6 +166,7 @@ OTHERS = {
     "--workers",
 } | {
     "--plain",
+    "--grown",
     "--kills",
     "--interval",
     "--calm",

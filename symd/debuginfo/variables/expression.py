@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from symd.debuginfo.variables.machine import WHERE, ExpressionContext, Machine, Piece
-from symd.debuginfo.variables.operations import INTEL_OPERATIONS, OPERATIONS
+from symd.debuginfo.variables.operations import AMD_OPERATIONS, INTEL_OPERATIONS, OPERATIONS
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.variable_constants import Op
 from symd.errors import Malformed, Unsupported
@@ -25,6 +25,9 @@ _CONSTANT_SIZES: Mapping[int, int] = {
     **{Op.DW_OP_const1u + at: 1 + (1 << at // 2) for at in range(8)},
 }
 """Bytes of the operations that push a number, without those that push one in LEB128."""
+
+
+_BY_VENDOR = {Vendor.INTEL: INTEL_OPERATIONS, Vendor.AMD: AMD_OPERATIONS}
 
 
 class LaneLocation(NamedTuple):
@@ -54,7 +57,7 @@ def is_one_constant(expression: bytes) -> bool:
 
 
 def _one(expression: bytes, context: ExpressionContext, lane: int) -> tuple[LaneLocation, bool]:
-    operations = INTEL_OPERATIONS if context.vendor is Vendor.INTEL else OPERATIONS
+    operations = _BY_VENDOR.get(context.vendor, OPERATIONS)
     machine = Machine(context, operations, Cursor(expression, WHERE, 0, len(expression)), lane)
     why = ""
     try:

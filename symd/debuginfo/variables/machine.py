@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from symd.debuginfo.variables.terms import Bits, Constant, Deref, Implicit, Register, StackValue, Term, bare, wrapped
+from symd.debuginfo.variables.terms import (
+    Bits,
+    Constant,
+    Deref,
+    HeterogeneousPlace,
+    Implicit,
+    Nowhere,
+    Place,
+    Register,
+    RegisterPart,
+    StackValue,
+    Term,
+    bare,
+    wrapped,
+)
 from symd.dwarf.cursor import Cursor
 from symd.dwarf.forms import Widths
 from symd.errors import Malformed, Unsupported
@@ -18,6 +32,8 @@ MOST_ENTRIES = 256
 MOST_NESTED = 8
 """Expressions inside expressions."""
 WHERE = "location expression"
+_UNIT_BITS = 32
+"""Bits of a scalar register of AMD's, and of a vector register in each lane."""
 
 
 @dataclass(slots=True)
@@ -123,7 +139,16 @@ class Machine:
         return self.stack[-1 - index]
 
     def pop(self) -> Term:
-        """The top entry as an operand."""
+        """The top entry as an operand. A place of global memory counts as its address; another one is no number."""
+        top = self.pop_place()
+        if isinstance(top, Place) and not top.space:
+            return top.address
+        if isinstance(top, HeterogeneousPlace):
+            raise Unsupported("computes with a place", where=WHERE)
+        return top
+
+    def pop_place(self) -> Term:
+        """The top entry, which may be a place."""
         top = self.peek()
         self.stack.pop()
         return bare(top)
@@ -139,6 +164,12 @@ class Machine:
         """What is at an address; of a register it is the content."""
         if isinstance(address, Register) and space is None:
             return Bits(address.number, 0, 8 * (size or self.size))
+        if isinstance(address, RegisterPart):
+            return Bits(address.number, address.start, 8 * (size or self.size))
+        if isinstance(address, Place):
+            return Deref(address.address, size or self.size, address.space or None)
+        if isinstance(address, Nowhere):
+            raise Unsupported("what is nowhere has no content", where=WHERE)
         return Deref(address, size, space)
 
     def take_piece(self, size: int, offset: int | None = None) -> None:
@@ -149,12 +180,14 @@ class Machine:
         self.stack.clear()
         self.pieces.append(Piece(place, size, offset))
 
-    def place(self, term: Term) -> Term:
+    def place(self, term: Term) -> Term | None:
         """A stack entry as the place of a variable. ``Load`` stands for memory at its address. LLVM writes memory of an
         address space as a load from it; and bits wider than an address are none, they are the value. Space 1 of AMD's code is private
         memory, in which nothing has a fixed address, and since LLVM 22 any memory."""
         if isinstance(term, (Register, Implicit, StackValue)):
             return term
+        if isinstance(term, HeterogeneousPlace):
+            return _place_of(term)
         if isinstance(term, Bits) and term.size > 8 * self.size:
             return StackValue(term)
         if isinstance(term, Deref) and term.space is not None and term.size is None:
@@ -168,6 +201,14 @@ class Machine:
         if self.context.vendor is Vendor.INTEL and not self.pieces:
             return [Piece(self.place(term)) for term in self.stack]
         return [Piece(self.place(self.stack[-1]))] if self.stack else []
+
+
+def _place_of(term: HeterogeneousPlace) -> Term | None:
+    if isinstance(term, Place):
+        return Deref(term.address, None, term.space or None)
+    if isinstance(term, RegisterPart):
+        return StackValue(Bits(term.number, term.start, _UNIT_BITS - term.start % _UNIT_BITS))
+    return None
 
 
 Execute = Callable[[Machine], None]

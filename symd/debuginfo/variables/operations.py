@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from symd.debuginfo.variables.heterogeneous_operations import OLD_NUMBERS, user
 from symd.debuginfo.variables.machine import WHERE, Execute, Machine
 from symd.debuginfo.variables.terms import (
     Bits,
     Constant,
+    HeterogeneousPlace,
     Implicit,
     Operation,
+    Place,
     Register,
     StackValue,
     Symbol,
@@ -59,18 +62,18 @@ def _indexed(machine: Machine) -> None:
 
 
 def _deref(machine: Machine) -> None:
-    machine.push(machine.load(machine.pop(), None))
+    machine.push(machine.load(machine.pop_place(), None))
 
 
 def _deref_size(machine: Machine) -> None:
     size = machine.cursor.unsigned(1)
-    machine.push(machine.load(machine.pop(), size))
+    machine.push(machine.load(machine.pop_place(), size))
 
 
 def _deref_type(machine: Machine) -> None:
     size = machine.cursor.unsigned(1)
     machine.cursor.uleb()
-    machine.push(machine.load(machine.pop(), size))
+    machine.push(machine.load(machine.pop_place(), size))
 
 
 def _xderef(machine: Machine) -> None:
@@ -142,14 +145,17 @@ def _nothing(machine: Machine) -> None:
 def _fbreg(machine: Machine) -> None:
     offset = Constant(machine.cursor.sleb() & _mask(machine), machine.size)
     expression = machine.context.frame_base()
-    base = _nested(machine, expression) if expression is not None else None
-    machine.push(add(base or Symbol("frame base"), offset, machine.size))
+    base = (_nested(machine, expression) if expression is not None else None) or Symbol("frame base")
+    if isinstance(base, Place):
+        machine.push(Place(add(base.address, offset, machine.size), base.space))
+    else:
+        machine.push(add(base, offset, machine.size))
 
 
 def _nested(machine: Machine, expression: bytes) -> Term | None:
-    """What another expression computes, with a stack of its own."""
+    """What another expression computes, with a stack of its own; it may be a place."""
     inner = machine.inner(expression)
-    return inner.pop() if inner.stack else None
+    return inner.pop_place() if inner.stack else None
 
 
 def _call(size: int, machine: Machine) -> None:
@@ -166,6 +172,8 @@ def _entry_value(machine: Machine) -> None:
     size = machine.cursor.uleb()
     start = machine.cursor.skip(size)
     inner = _nested(machine, machine.cursor.data[start : machine.cursor.at])
+    if isinstance(inner, HeterogeneousPlace):
+        raise Unsupported("computes with a place", where=WHERE)
     machine.push(Operation("entry value of", (inner,)) if inner is not None else Symbol("an empty entry value"))
 
 
@@ -324,6 +332,7 @@ OPERATIONS: Mapping[int, Execute] = {
     Op.DW_OP_deref_type: _deref_type,
     Op.DW_OP_convert: _convert,
     Op.DW_OP_reinterpret: _convert,
+    Op.DW_OP_LLVM_user: user,
     Op.DW_OP_GNU_push_tls_address: lambda machine: machine.push(Operation("thread-local", (machine.pop(),))),
     Op.DW_OP_GNU_uninit: _nothing,
     Op.DW_OP_GNU_implicit_pointer: _implicit_pointer,
@@ -338,6 +347,8 @@ OPERATIONS: Mapping[int, Execute] = {
     Op.DW_OP_GNU_const_index: _indexed,
 }
 """What every vendor's code may use."""
+AMD_OPERATIONS: Mapping[int, Execute] = {**OPERATIONS, **OLD_NUMBERS}
+"""The same with the operations of older compilers of ROCm."""
 INTEL_OPERATIONS: Mapping[int, Execute] = {
     **OPERATIONS,
     Op.DW_OP_INTEL_regs: _intel_register,

@@ -83,7 +83,32 @@ class StackValue:
     term: Term
 
 
-Term: TypeAlias = Constant | Register | Bits | Symbol | Sum | Operation | Deref | Implicit | StackValue
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Memory at ``address`` of address space ``space``, as a place: not what stands there."""
+
+    address: Term
+    space: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterPart:
+    """A register from bit ``start`` on, as a place."""
+
+    number: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nowhere:
+    """The place of what is not there."""
+
+
+HeterogeneousPlace: TypeAlias = Place | RegisterPart | Nowhere
+"""Places that are no numbers, as operands (``Place`` in space 0 is one)."""
+Term: TypeAlias = (
+    Constant | Register | Bits | Symbol | Sum | Operation | Deref | Implicit | StackValue | HeterogeneousPlace
+)
 
 
 def bare(term: Term) -> Term:
