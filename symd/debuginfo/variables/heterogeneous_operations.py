@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from functools import partial
 
 from symd.debuginfo.variables.machine import WHERE, Execute, Machine
-from symd.debuginfo.variables.terms import Constant, Nowhere, Operation, Place, Register, RegisterPart, Term, add
+from symd.debuginfo.variables.terms import (
+    Constant,
+    MemoryLocation,
+    Nowhere,
+    Operation,
+    Register,
+    RegisterPart,
+    Term,
+    add,
+)
 from symd.dwarf.variable_constants import LlvmOp, Op
 from symd.errors import Unsupported
 
@@ -30,14 +39,14 @@ def _nothing(machine: Machine) -> None:
 def _form_address(machine: Machine) -> None:
     """Pops an address space and an address."""
     space = machine.pop_number()
-    machine.push(Place(machine.pop(), space))
+    machine.push(MemoryLocation(machine.pop(), space))
 
 
 def _based_address(machine: Machine) -> None:
     """Pops an address space; register and offset are operands."""
     number, offset = machine.cursor.uleb(), machine.cursor.sleb()
     space = machine.pop_number()
-    machine.push(Place(_counted(Register(number), offset, machine), space))
+    machine.push(MemoryLocation(_counted(Register(number), offset, machine), space))
 
 
 def _counted(term: Term, offset: int, machine: Machine) -> Term:
@@ -52,8 +61,8 @@ def _lane(machine: Machine) -> None:
 def _offset(machine: Machine) -> None:
     """Pops a number of bytes and a place."""
     by, place = machine.pop(), machine.pop_place()
-    if isinstance(place, Place):
-        machine.push(Place(add(place.address, by, machine.size), place.space))
+    if isinstance(place, MemoryLocation):
+        machine.push(MemoryLocation(add(place.address, by, machine.size), place.space))
     elif isinstance(place, Register | RegisterPart):
         machine.push(_bits_from(place, 8 * _number(by)))
     else:

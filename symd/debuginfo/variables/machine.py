@@ -9,10 +9,10 @@ from symd.debuginfo.variables.terms import (
     Bits,
     Constant,
     Deref,
-    HeterogeneousPlace,
+    HeterogeneousLocation,
     Implicit,
+    MemoryLocation,
     Nowhere,
-    Place,
     Register,
     RegisterPart,
     StackValue,
@@ -141,9 +141,9 @@ class Machine:
     def pop(self) -> Term:
         """The top entry as an operand. A place of global memory counts as its address; another one is no number."""
         top = self.pop_place()
-        if isinstance(top, Place) and not top.space:
+        if isinstance(top, MemoryLocation) and not top.space:
             return top.address
-        if isinstance(top, HeterogeneousPlace):
+        if isinstance(top, HeterogeneousLocation):
             raise Unsupported("computes with a place", where=WHERE)
         return top
 
@@ -166,7 +166,7 @@ class Machine:
             return Bits(address.number, 0, 8 * (size or self.size))
         if isinstance(address, RegisterPart):
             return Bits(address.number, address.start, 8 * (size or self.size))
-        if isinstance(address, Place):
+        if isinstance(address, MemoryLocation):
             return Deref(address.address, size or self.size, address.space or None)
         if isinstance(address, Nowhere):
             raise Unsupported("what is nowhere has no content", where=WHERE)
@@ -186,7 +186,7 @@ class Machine:
         memory, in which nothing has a fixed address, and since LLVM 22 any memory."""
         if isinstance(term, (Register, Implicit, StackValue)):
             return term
-        if isinstance(term, HeterogeneousPlace):
+        if isinstance(term, HeterogeneousLocation):
             return _place_of(term)
         if isinstance(term, Bits) and term.size > 8 * self.size:
             return StackValue(term)
@@ -203,8 +203,8 @@ class Machine:
         return [Piece(self.place(self.stack[-1]))] if self.stack else []
 
 
-def _place_of(term: HeterogeneousPlace) -> Term | None:
-    if isinstance(term, Place):
+def _place_of(term: HeterogeneousLocation) -> Term | None:
+    if isinstance(term, MemoryLocation):
         return Deref(term.address, None, term.space or None)
     if isinstance(term, RegisterPart):
         return StackValue(Bits(term.number, term.start, _UNIT_BITS - term.start % _UNIT_BITS))

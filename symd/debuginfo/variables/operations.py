@@ -10,10 +10,10 @@ from symd.debuginfo.variables.machine import WHERE, Execute, Machine
 from symd.debuginfo.variables.terms import (
     Bits,
     Constant,
-    HeterogeneousPlace,
+    HeterogeneousLocation,
     Implicit,
+    MemoryLocation,
     Operation,
-    Place,
     Register,
     StackValue,
     Symbol,
@@ -146,8 +146,8 @@ def _fbreg(machine: Machine) -> None:
     offset = Constant(machine.cursor.sleb() & _mask(machine), machine.size)
     expression = machine.context.frame_base()
     base = (_nested(machine, expression) if expression is not None else None) or Symbol("frame base")
-    if isinstance(base, Place):
-        machine.push(Place(add(base.address, offset, machine.size), base.space))
+    if isinstance(base, MemoryLocation):
+        machine.push(MemoryLocation(add(base.address, offset, machine.size), base.space))
     else:
         machine.push(add(base, offset, machine.size))
 
@@ -172,7 +172,7 @@ def _entry_value(machine: Machine) -> None:
     size = machine.cursor.uleb()
     start = machine.cursor.skip(size)
     inner = _nested(machine, machine.cursor.data[start : machine.cursor.at])
-    if isinstance(inner, HeterogeneousPlace):
+    if isinstance(inner, HeterogeneousLocation):
         raise Unsupported("computes with a place", where=WHERE)
     machine.push(Operation("entry value of", (inner,)) if inner is not None else Symbol("an empty entry value"))
 

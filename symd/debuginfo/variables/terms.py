@@ -84,7 +84,7 @@ class StackValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryLocation:
     """Memory at ``address`` of address space ``space``, as a place: not what stands there."""
 
     address: Term
@@ -104,10 +104,10 @@ class Nowhere:
     """The place of what is not there."""
 
 
-HeterogeneousPlace: TypeAlias = Place | RegisterPart | Nowhere
-"""Places that are no numbers, as operands (``Place`` in space 0 is one)."""
+HeterogeneousLocation: TypeAlias = MemoryLocation | RegisterPart | Nowhere
+"""Places that are no numbers, as operands (``MemoryLocation`` in space 0 is one)."""
 Term: TypeAlias = (
-    Constant | Register | Bits | Symbol | Sum | Operation | Deref | Implicit | StackValue | HeterogeneousPlace
+    Constant | Register | Bits | Symbol | Sum | Operation | Deref | Implicit | StackValue | HeterogeneousLocation
 )
 
 
