@@ -12,6 +12,7 @@ from symd.model.rights import Right
 from symd.service.reflection import REFLECTION
 
 _BY_SERVICE: Final[Mapping[str, Mapping[Right, tuple[str, ...]]]] = {
+    "debuginfo.v1alpha1.DebuginfoService": {Right.WRITE: ("Upload",)},
     "parca.debuginfo.v1alpha1.DebuginfoService": {
         Right.READ: ("ShouldInitiateUpload",),
         Right.WRITE: ("InitiateUpload", "MarkUploadFinished", "Upload"),

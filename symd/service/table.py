@@ -34,6 +34,7 @@ from symd.v1 import (
     module_service_pb2,
     name_service_pb2,
     parca_debuginfo_pb2,
+    pyroscope_debuginfo_pb2,
     server_service_pb2,
     symbol_service_pb2,
     variable_service_pb2,
@@ -51,10 +52,15 @@ FILES: tuple[FileDescriptor, ...] = (
     module_service_pb2.DESCRIPTOR,
     name_service_pb2.DESCRIPTOR,
     parca_debuginfo_pb2.DESCRIPTOR,
+    pyroscope_debuginfo_pb2.DESCRIPTOR,
     server_service_pb2.DESCRIPTOR,
     symbol_service_pb2.DESCRIPTOR,
     variable_service_pb2.DESCRIPTOR,
 )
+
+
+OTHER_NAMES: Mapping[str, str] = {"debuginfo.v1alpha1.DebuginfoService.Upload": "pyroscope_upload"}
+"""Modules of methods that are called like another one, in the services of other tools."""
 
 
 def services() -> Iterator[ServiceDescriptor]:
@@ -69,7 +75,7 @@ def module_name(method: str) -> str:
 
 
 def _method(method: MethodDescriptor) -> Method:
-    module = import_module(f"symd.service.rpc.{module_name(method.name)}")
+    module = import_module(f"symd.service.rpc.{OTHER_NAMES.get(method.full_name) or module_name(method.name)}")
     many = method.client_streaming, method.server_streaming
     work = getattr(module, "WORK", Work.STREAM if any(many) else Work.QUESTION)
     request = GetMessageClass(method.input_type)

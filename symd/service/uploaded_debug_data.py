@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable, Sequence
+
 from symd.api import Host
 from symd.debug_ids import ALIAS_KIND, LONGEST
-from symd.errors import BadQuery
+from symd.errors import BadQuery, LimitExceeded
 from symd.model.contexts import Alias
 from symd.model.identities import Digest
+from symd.service.call import Call
+from symd.service.guard import check_deadline
+from symd.service.service_context import ServiceContext
 
 LONGEST_NAME = 4096
 """Characters of a build ID; Go's are no hexadecimal digits."""
@@ -29,3 +35,26 @@ def is_known(engine: Host, build_id: str) -> bool:
 def tell(engine: Host, build_id: str, digest: Digest) -> None:
     """Let the build ID name the module from now on."""
     engine.aliases.add([Alias(ALIAS_KIND, checked_build_id(build_id), digest)])
+
+
+def received(service: ServiceContext, chunks: Iterable[bytes], build_ids: Sequence[str], call: Call) -> int:
+    """Keep what comes, once it is whole and was indexed, and let the build IDs name it; the number of its bytes. Raises what indexing it raises."""
+    largest = service.config.limits.module_size
+    digest = hashlib.sha256()
+    with service.engine.receive(f"build-id {build_ids[0][:200]}") as arriving:
+        for chunk in chunks:
+            if arriving.size + len(chunk) > largest:
+                raise LimitExceeded(
+                    f"the debug data has more than {largest} bytes",
+                    hint="raise module_size where the daemon is started",
+                    metadata={"limit": "module_size", "value": str(largest)},
+                )
+            digest.update(chunk)
+            arriving.write(chunk)
+        check_deadline(call)
+        service.check_running()
+        size = arriving.size
+        module = arriving.commit(digest.hexdigest())
+    for build_id in build_ids:
+        tell(service.engine, build_id, module.sha256)
+    return size

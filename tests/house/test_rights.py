@@ -22,9 +22,14 @@ def test_every_rpc_takes_a_right() -> None:
 def test_no_rpc_stands_in_the_table_twice() -> None:
     """Else the right that comes last would count, whichever that is."""
     tree = ast.parse(Path(rights.__file__).read_text())
-    names = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    methods = {name.rpartition(".")[2] for name in RIGHTS}
-    assert sorted(name for name in names if name in methods) == sorted(methods)
+    tables = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+    for table in tables:
+        keys = [ast.unparse(key) for key in table.keys if key is not None]
+        assert len(set(keys)) == len(keys)
+        inside = [node for value in table.values if not isinstance(value, ast.Dict) for node in ast.walk(value)]
+        methods = [node.value for node in inside if isinstance(node, ast.Constant)]
+        assert len(set(methods)) == len(methods)
+    assert sum(len(table.keys) for table in tables) > len({name.rpartition(".")[0] for name in RIGHTS})
 
 
 def test_what_changes_something_is_not_for_readers() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -147,3 +148,40 @@ def test_an_upload_begins_with_its_info_and_has_it_once(agent: Agent) -> None:
         with pytest.raises(grpc.RpcError) as refused:
             call(iter(messages), timeout=PATIENCE)
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+PYROSCOPE = "/debuginfo.v1alpha1.DebuginfoService/Upload"
+
+
+def pyroscope(agent: Agent, file: bytes, chunks: list[bytes]) -> list[dict[int, object]]:
+    """What the server answers to a client of Pyroscope's: the file's metadata, then chunks where they are wanted."""
+    answered: queue.Queue[bool] = queue.Queue()
+
+    def messages() -> Iterator[bytes]:
+        yield length_field(1, length_field(1, file))
+        if answered.get(timeout=PATIENCE):
+            yield from (length_field(2, length_field(1, chunk)) for chunk in chunks)
+
+    answers = []
+    for message in agent.channel.stream_stream(PYROSCOPE)(messages(), timeout=PATIENCE):
+        answers.append(values(values(message)[1]))
+        answered.put(bool(answers[0].get(1, 0)))
+    return answers
+
+
+def test_pyroscopes_profilers_upload_in_one_stream(daemon: Web, agent: Agent, tmp_path: Path) -> None:
+    data = (SAMPLES / "cuda" / "bin" / "tonemap.sm_75.lines.cubin").read_bytes()
+    file = length_field(1, b"77" * 20) + length_field(3, b"88" * 16) + length_field(4, b"tonemap")
+    [first] = pyroscope(agent, file, pieces(data))
+    assert first[1] == 1
+    assert found(tmp_path, daemon.url, "executable", "77" * 20) == data
+    assert found(tmp_path, daemon.url, "executable", "88" * 16) == data
+    [again] = pyroscope(agent, file, pieces(data))
+    assert (again.get(1, 0), again[2]) == (0, b"it is there already")
+
+
+@pytest.mark.parametrize(("file", "chunks"), [(b"", []), (length_field(1, b"99" * 20), [b"no module"])])
+def test_what_pyroscopes_profilers_cannot_have_kept(agent: Agent, file: bytes, chunks: list[bytes]) -> None:
+    with pytest.raises(grpc.RpcError) as refused:
+        pyroscope(agent, file, chunks)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT

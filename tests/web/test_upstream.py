@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -142,13 +142,17 @@ def test_what_one_lacks_the_next_may_have() -> None:
 
 
 def test_who_sends_for_ever_is_left() -> None:
-    def slowly(handler: http.server.BaseHTTPRequestHandler) -> None:
+    """However fast: the time that one file may take is over at some point, or the bytes are too many."""
+
+    def for_ever(handler: http.server.BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
         handler.end_headers()
-        handler.wfile.write(b"x")
+        with suppress(OSError):  # the client has gone
+            while True:
+                handler.wfile.write(b"x")
 
-    with server(slowly) as (url, _), pytest.raises(ServerUnavailable):
-        Upstream([url], Limits(), seconds=1e-9).executable(ID)
+    with server(for_ever) as (url, _), pytest.raises(ServerUnavailable, match="too slowly"):
+        Upstream([url], Limits(module_size=1 << 40), seconds=0.5).executable(ID)
 
 
 def test_an_id_or_a_path_leads_nowhere_else() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
-from symd.errors import LimitExceeded
 from symd.service.call import Call
-from symd.service.guard import check_deadline
 from symd.service.lanes import Work
 from symd.service.service_context import ServiceContext
-from symd.service.uploaded_debug_data import checked_build_id, tell
+from symd.service.uploaded_debug_data import checked_build_id, received
 from symd.v1.parca_debuginfo_pb2 import UploadRequest, UploadResponse
 from symd.wire.fields import wrong_field
 
@@ -20,26 +17,14 @@ WORK = Work.UPLOAD
 def handle(service: ServiceContext, requests: Iterator[UploadRequest], call: Call) -> UploadResponse:
     build_id = _build_id(requests)
     call.subject = f"build-id/{build_id}"
-    largest = service.config.limits.module_size
-    digest = hashlib.sha256()
-    with service.engine.receive(f"build-id {build_id[:200]}") as arriving:
-        for request in requests:
-            if request.WhichOneof("data") != "chunk_data":
-                raise wrong_field("chunk_data", "after its info an upload has chunk_data only")
-            if arriving.size + len(request.chunk_data) > largest:
-                raise LimitExceeded(
-                    f"the debug data has more than {largest} bytes",
-                    hint="raise module_size where the daemon is started",
-                    metadata={"limit": "module_size", "value": str(largest)},
-                )
-            digest.update(request.chunk_data)
-            arriving.write(request.chunk_data)
-        check_deadline(call)
-        service.check_running()
-        size = arriving.size
-        module = arriving.commit(digest.hexdigest())
-    tell(service.engine, build_id, module.sha256)
+    size = received(service, (_chunk(request) for request in requests), [build_id], call)
     return UploadResponse(build_id=build_id, size=size)
+
+
+def _chunk(request: UploadRequest) -> bytes:
+    if request.WhichOneof("data") != "chunk_data":
+        raise wrong_field("chunk_data", "after its info an upload has chunk_data only")
+    return request.chunk_data
 
 
 def _build_id(requests: Iterator[UploadRequest]) -> str:
