@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from symd.cli.input import read_input
 from symd.cli.listing_sources import allowed_folders, source_texts
 from symd.cli.module import add_module, open_symbolizer
 from symd.cli.options import example, limit_option, rules_option, server_option
@@ -36,7 +37,7 @@ from symd.model.sources import PathRule, SourceText
 def command(server: str | None, roots: tuple[Path, ...], rules: tuple[PathRule, ...], limits: Limits) -> None:
     """Answer an assistant's questions over the Model Context Protocol, on standard input and output, until the input ends.
 
-    Tools: info, symbolize, why_no_answer, locate, variables, names, listing. Every answer is short: lists are cut, and say by
+    Tools: info, symbolize, why_no_answer, locate, variables, names, listing, hot_lines. Every answer is short: lists are cut, and say by
     how much. Modules are read as files by your own rights; nothing is written, and nothing is run but the disassemblers. Needs the extra
     symd[mcp].
     """
@@ -55,7 +56,12 @@ def command(server: str | None, roots: tuple[Path, ...], rules: tuple[PathRule, 
                 raise InvalidInput("standard input carries the protocol", hint="name a file")
             return AskedModule(symbolizer, add_module(symbolizer, file, server, limits))
 
+        def profile(file: str) -> bytes:
+            if file == "-":
+                raise InvalidInput("standard input carries the protocol", hint="name a file")
+            return read_input(file, limits)
+
         def sources(module: AskedModule, files: Sequence[str]) -> Mapping[str, SourceText]:
             return source_texts(module.symbolizer, module.digest, files, allowed, limits)
 
-        serve(Tools(opened, sources))
+        serve(Tools(opened, sources, profile, limits))

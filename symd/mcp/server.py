@@ -13,7 +13,7 @@ from pydantic import Field
 
 from symd import __version__
 from symd.errors import SymdError
-from symd.mcp.tools import INSTRUCTIONS, QUERIES, Tools
+from symd.mcp.tools import INSTRUCTIONS, LISTED_NAMES, QUERIES, Tools
 
 INSTRUCTIONS_TEXT = """symd knows which source line a GPU instruction comes from. A FILE is the path of a module: an Intel zebin or debug
 container, an AMD code object, a CUDA cubin or fat binary, SPIR-V, a GPU core dump, or a program that holds such code. A place is
@@ -107,4 +107,26 @@ def _functions(tools: Tools) -> tuple[Callable[..., dict[str, Any]], ...]:
         """Instructions of a kernel with the source line that each comes from, and the text of these lines where it is known."""
         return tools.listing(file, kernel, line=line, first=first, count=count)
 
-    return info, symbolize, why_no_answer, locate, variables, names, listing
+    def hot_lines(
+        profile: Annotated[
+            str,
+            Field(
+                description="Path of the profile: pprof, OTLP, rocprofv3, unitrace, CUPTI, Perfetto, folded stacks ..."
+            ),
+        ],
+        modules: Annotated[
+            list[str],
+            Field(description="Modules that the profile is about: paths, or ID=PATH by what the profile calls them."),
+        ],
+        value: Annotated[
+            str | None, Field(description="Which of the profile's values counts; the first without.")
+        ] = None,
+        callers: Annotated[
+            bool, Field(description="Count samples of inlined code for the function that it was inlined into.")
+        ] = False,
+        count: Annotated[int, Field(description="How many lines are shown.", ge=1, le=LISTED_NAMES)] = 20,
+    ) -> dict[str, Any]:
+        """Which source lines are slow: those with the most samples of a GPU profile, with their shares and their text."""
+        return tools.hot_lines(profile, modules, value=value, callers=callers, count=count)
+
+    return info, symbolize, why_no_answer, locate, variables, names, listing, hot_lines

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from symd import profiles
 from symd.answers_json.answers import answer_json
 from symd.answers_json.breakpoints import located_json
 from symd.answers_json.names import named_item_json
 from symd.answers_json.variables import variable_json
 from symd.api import Symbolizer
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import BadQuery, LimitExceeded
 from symd.mcp.explanations import explanation
 from symd.model.answers import Answer, Frame, Reason
@@ -21,6 +23,9 @@ from symd.model.listings import Listing, ListingPart
 from symd.model.names import Match, NameQuery
 from symd.model.sources import SourceText
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
+from symd.profiles.hot_lines import HotPlace, hot_lines
+from symd.profiles.resolver import NamedModule, Resolver
+from symd.profiles.samples import SampledProfile
 from symd.query.breakpoints import parse_source_line
 from symd.query.syntax import parse_query
 
@@ -50,14 +55,24 @@ OpenModule = Callable[[str], AskedModule]
 """The module that a file's path, or ``modules/SHA256``, names. Raises SymdError."""
 ReadSources = Callable[[AskedModule, Sequence[str]], Mapping[str, SourceText]]
 """The texts of source files, by the name that the debug data gives them."""
+ReadProfile = Callable[[str], bytes]
+"""The bytes of a profile, by its path. Raises SymdError."""
 
 
 class Tools:
     """The tools, without the protocol. Every method gives a dict that JSON can write and raises ``SymdError``."""
 
-    def __init__(self, open_module: OpenModule, read_sources: ReadSources) -> None:
+    def __init__(
+        self,
+        open_module: OpenModule,
+        read_sources: ReadSources,
+        read_profile: ReadProfile,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
         self._open = open_module
         self._read_sources = read_sources
+        self._read_profile = read_profile
+        self._limits = limits
 
     def info(self, file: str) -> dict[str, Any]:
         """What is inside a module: code objects, their debug data, kernels."""
@@ -133,6 +148,67 @@ class Tools:
         ]
         return {"objects": objects}
 
+    def hot_lines(
+        self, profile: str, modules: Sequence[str], *, value: str | None = None, callers: bool = False, count: int = 20
+    ) -> dict[str, Any]:
+        """The source lines with the most samples, or the most of another value of the profile. ``modules`` are files, or ID=FILE where the
+        profile calls them by an ID. ``callers``: samples of inlined code count for the line of the function that it was inlined into."""
+        _bound("count", count, LISTED_NAMES)
+        _bound("modules", len(modules), LISTED_OBJECTS)
+        if not modules:
+            raise BadQuery("no module is named", hint="name the modules that the profile is about")
+        opened = [self._named(text) for text in modules]
+        resolver = Resolver(opened[0][0].symbolizer, [named for _, named in opened])
+        options = profiles.Options(self._limits)
+        done = profiles.symbolize(self._read_profile(profile), resolver, options)
+        sampled = profiles.samples(done.data, options)
+        column = _column(sampled, value)
+        totals = hot_lines(sampled, column, callers=callers)
+        hottest = sorted(
+            ((place, total) for place, total in totals.items() if place is not None), key=lambda each: -each[1]
+        )
+        everything = sum(totals.values())
+        texts = self._texts([module for module, _ in opened], [place.file for place, _ in hottest[:count]])
+        return {
+            "value": sampled.value_types[column].name,
+            "unit": sampled.value_types[column].unit,
+            "other_values": [kind.name for at, kind in enumerate(sampled.value_types) if at != column],
+            "total": everything,
+            "without_line": totals.get(None, 0),
+            "lines": [
+                {
+                    "line": f"{place.file}:{place.line}",
+                    "function": _cut(place.function),
+                    "value": total,
+                    "share": round(total / everything, 4) if everything else 0.0,
+                    **_text_of(place, texts),
+                }
+                for place, total in hottest[:count]
+            ],
+            **_omitted("lines", hottest, count),
+            "resolved": done.report.resolved + done.report.already,
+            "unresolved": {reason.name: number for reason, number in done.report.unresolved.items()},
+            "notes": [_cut(note) for note in done.report.notes[:LISTED_NAMES]],
+        }
+
+    def _named(self, text: str) -> tuple[AskedModule, NamedModule]:
+        """``FILE`` or ``ID=FILE``; a path has the first "=" behind its first "/"."""
+        identity, equals, file = text.partition("=")
+        if not equals or "/" in identity:
+            identity, file = "", text
+        module = self._open(file)
+        return module, NamedModule(module.digest, file, identity or None)
+
+    def _texts(self, modules: Sequence[AskedModule], files: Sequence[str]) -> dict[str, list[str]]:
+        """The lines of each file, from the first module that has it."""
+        wanted = list(dict.fromkeys(files))
+        found: dict[str, list[str]] = {}
+        for module in modules:
+            for file, source in self._read_sources(module, [each for each in wanted if each not in found]).items():
+                if source.text is not None:
+                    found[file] = source.text.splitlines()
+        return found
+
     def _listed(
         self,
         module: AskedModule,
@@ -169,6 +245,19 @@ class Tools:
             ],
             "source": dict(_source_lines(answers, texts)),
         }
+
+
+def _column(sampled: SampledProfile, value: str | None) -> int:
+    """The number of the values of that name; of the first without one. Raises BadQuery."""
+    names = [kind.name for kind in sampled.value_types]
+    if not names or (value is not None and value not in names):
+        raise BadQuery(f"the profile has no values called {_cut(value or '')!r}", hint=f"it has {', '.join(names)}")
+    return names.index(value) if value is not None else 0
+
+
+def _text_of(place: HotPlace, texts: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    lines = texts.get(place.file, ())
+    return {"source": _cut(lines[place.line - 1])} if 0 < place.line <= len(lines) else {}
 
 
 def _object(item: ObjectSummary) -> dict[str, Any]:

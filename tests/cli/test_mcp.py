@@ -20,7 +20,7 @@ from symd.model.answers import Answer, Candidate, Frame, Reason
 from symd.model.sources import Origin, SourceText
 from symd.store import Store
 from tests.cli.conftest import ROOT, Run
-from tests.tools import require
+from tests.tools import output, require
 
 pytest.importorskip("mcp", reason="the extra symd[mcp] is not installed")
 
@@ -60,7 +60,7 @@ def test_the_reference_client_lists_the_tools_and_asks(mode: str) -> None:
         [("tools/list", {}), ("symbolize", {"file": str(VADD), "places": ["vadd+0x1b0", "nothing+0"]})], mode=mode
     )
     assert {tool.name for tool in listed} >= {
-        "info", "symbolize", "why_no_answer", "locate", "variables", "names", "listing",
+        "info", "symbolize", "why_no_answer", "locate", "variables", "names", "listing", "hot_lines",
     }  # fmt: skip
     for tool in listed:
         assert tool.description
@@ -139,7 +139,11 @@ def here():
         def opened(file: str) -> AskedModule:
             return AskedModule(engine, engine.add(Path(file).read_bytes(), file).sha256)
 
-        yield Tools(opened, lambda module, files: {file: SourceText(file, "x\n" * 99, Origin.DISK) for file in files})
+        yield Tools(
+            opened,
+            lambda module, files: {file: SourceText(file, "x\n" * 99, Origin.DISK) for file in files},
+            lambda file: Path(file).read_bytes(),
+        )
 
 
 def test_lists_are_cut_and_say_by_how_much(here: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,3 +203,51 @@ def test_what_to_do_depends_on_who_compiled(here: Tools, sample: str, place: str
 def test_a_candidate_is_named_by_a_query() -> None:
     assert explanations.query_of(Candidate("", ".text.a", 3, 16, "a")) == "(.text.a)+0x10"
     assert explanations.query_of(Candidate("x/y", None, 3, 16, None)) == "(#3)+0x10 in the code object x/y"
+
+
+def llvm_lines(*addresses: int) -> list[list[tuple[str, str]]]:
+    """(FILE:LINE, function) of each address in the sample, innermost first, by llvm-symbolizer."""
+    words = ["--obj", str(SHADE), "--output-style=GNU", "-f", "-i", "-p", *map(hex, addresses)]
+    found: list[list[tuple[str, str]]] = []
+    for line in output(require("llvm-symbolizer"), *words).splitlines():
+        name, _, place = line.removeprefix(" (inlined by) ").partition(" at ")
+        if not line.startswith(" (inlined by)"):
+            found.append([])
+        found[-1].append((place, name))
+    return found
+
+
+def test_hot_lines_are_those_of_the_samples(tmp_path: Path) -> None:
+    """Offsets count from the kernel's address, 0x1900."""
+    (tmp_path / "stacks.folded").write_text("a;[shade+0x98] 5\na;[shade+0x40] 7\nb;[shade+0x40] 1\nc;on the host 3\n")
+    arguments = {"profile": str(tmp_path / "stacks.folded"), "modules": [str(SHADE)]}
+    hot, callers, one, none, unknown = asked(
+        [
+            ("hot_lines", arguments),
+            ("hot_lines", {**arguments, "callers": True}),
+            ("hot_lines", {**arguments, "count": 1}),
+            ("hot_lines", {**arguments, "modules": []}),
+            ("hot_lines", {**arguments, "value": "no such value"}),
+        ]
+    )
+    inlined, plain = llvm_lines(0x1998, 0x1940)
+    assert len(inlined) > 1
+    shown = [(each["line"], each["function"], each["value"]) for each in hot["lines"]]
+    assert shown == [(*plain[0], 8), (*inlined[0], 5)]
+    assert (hot["total"], hot["without_line"]) == (16, 3)
+    assert [each["share"] for each in hot["lines"]] == [0.5, 0.3125]
+    assert [(each["line"], each["function"], each["value"]) for each in callers["lines"]] == [
+        (*plain[-1], 8),
+        (*inlined[-1], 5),
+    ]
+    assert (len(one["lines"]), one["lines_omitted"]) == (1, 1)
+    assert "no module is named" in none
+    assert "BAD_QUERY" in unknown
+
+
+def test_a_module_may_be_called_as_the_profile_does(here: Tools, tmp_path: Path) -> None:
+    profile = tmp_path / "stacks.folded"
+    profile.write_text("kernel.co+0x1940 4\n")
+    assert here.hot_lines(str(profile), [str(SHADE)])["lines"] == []
+    [line] = here.hot_lines(str(profile), [f"kernel.co={SHADE}"])["lines"]
+    assert (line["value"], line["share"], line["source"]) == (4, 1.0, "x")

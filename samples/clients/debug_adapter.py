@@ -1,0 +1,293 @@
+"""The part of a debug adapter that symd answers: a GPU kernel that stopped somewhere, in the Debug Adapter Protocol on standard input and output.
+
+A real adapter gets the stop and the values of registers from its debugger's backend; here the stop is an argument of ``attach``, and a variable's value is
+where it lives. Everything else an editor shows is symd's: frames through inlined calls, lines that can have breakpoints, breakpoints' addresses,
+source text, instructions, variables in scope with their types.
+
+    {"type": "symd", "request": "attach", "module": "kernel.dbg", "place": "vadd+0x1b0", "server": null}
+
+Messages: https://microsoft.github.io/debug-adapter-protocol/specification
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from symd import Client
+from symd.api import Symbolizer
+from symd.config import Limits
+from symd.disasm import disassemble
+from symd.engine import Engine
+from symd.errors import SymdError
+from symd.model.addresses import ByAddress, ObjectAddress
+from symd.model.answers import Answer, Frame
+from symd.model.breakpoints import SourceLine
+from symd.model.listings import ListingPart
+from symd.model.variables import Variable
+from symd.query.syntax import parse_query
+from symd.store import Store
+
+LARGEST_MESSAGE = 16 << 20
+LARGEST_HEADER = 4096
+MOST_LINES = 500
+"""Lines that one breakpointLocations request is about."""
+MOST_INSTRUCTIONS = 10_000
+THREAD = 1
+
+
+class Ended(Exception):
+    """The editor has gone, or said so."""
+
+
+class Wire:
+    """Messages with their lengths in front."""
+
+    def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
+        self._reading, self._writing = reading, writing
+        self._number = 0
+
+    def receive(self) -> dict[str, Any]:
+        """Raises Ended, also for what is no message: nobody knows where the next begins."""
+        size = None
+        while header := self._reading.readline(LARGEST_HEADER).strip():
+            name, _, value = header.partition(b":")
+            if name.lower() == b"content-length" and value.strip().isdigit():
+                size = int(value)
+        if size is None or size > LARGEST_MESSAGE:
+            raise Ended
+        data = self._reading.read(size)
+        try:
+            message = json.loads(data) if len(data) == size else None
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            raise Ended
+        return message
+
+    def send(self, kind: str, **members: Any) -> None:
+        self._number += 1
+        data = json.dumps({"seq": self._number, "type": kind, **members}).encode()
+        self._writing.write(b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
+        self._writing.flush()
+
+
+class Adapter:
+    """One session. Each request is answered by the method of its name."""
+
+    def __init__(self, wire: Wire, resources: ExitStack) -> None:
+        self._wire, self._resources = wire, resources
+        self._sources: list[str] = []
+
+    def serve(self) -> None:
+        while True:
+            message = self._wire.receive()
+            command = message.get("command", "")
+            answer = {"request_seq": message.get("seq", 0), "command": command}
+            handler = getattr(self, f"on_{command}", _unknown)
+            try:
+                body = handler(message.get("arguments") or {})
+                self._wire.send("response", **answer, success=True, body=body or {})
+            except (SymdError, KeyError, AttributeError, TypeError, ValueError) as error:
+                said = str(error) if isinstance(error, SymdError) else f"a request that cannot be understood: {error}"
+                self._wire.send("response", **answer, success=False, message=said)
+                continue
+            if command == "initialize":
+                self._wire.send("event", event="initialized")
+            elif command == "attach":
+                self._wire.send(
+                    "event", event="stopped", body={"reason": "pause", "threadId": THREAD, "allThreadsStopped": True}
+                )
+            elif command == "disconnect":
+                raise Ended
+
+    def on_initialize(self, _arguments: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "supportsConfigurationDoneRequest": True,
+            "supportsBreakpointLocationsRequest": True,
+            "supportsDisassembleRequest": True,
+        }
+
+    def on_configurationDone(self, _arguments: dict[str, Any]) -> None:
+        """Nothing waits for it."""
+
+    def on_disconnect(self, _arguments: dict[str, Any]) -> None:
+        """``serve`` ends after it."""
+
+    def on_attach(self, arguments: dict[str, Any]) -> None:
+        file = Path(arguments["module"])
+        server = arguments.get("server")
+        limits = Limits()
+        opened = Client(server) if server else Engine(Store.temporary(limits), limits, disassemble=disassemble)
+        self.symd: Symbolizer = self._resources.enter_context(opened)
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise ValueError(f"{file}: {error.strerror}") from error
+        self.digest = self.symd.add(data, file.name).sha256
+        self.stop = self.symd.symbolize_one(self.digest, parse_query(arguments["place"]), arguments.get("object"))
+        if self.stop.address is None:
+            raise ValueError(f"{arguments['place']}: {self.stop.reason.name}")
+
+    def on_threads(self, _arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"threads": [{"id": THREAD, "name": self.stop.kernel or "GPU"}]}
+
+    def on_stackTrace(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        first, most = arguments.get("startFrame") or 0, arguments.get("levels") or len(self.stop.frames)
+        shown = list(enumerate(self.stop.frames))[first : first + most]
+        return {"stackFrames": [self._stack_frame(*each) for each in shown], "totalFrames": len(self.stop.frames)}
+
+    def _stack_frame(self, number: int, frame: Frame) -> dict[str, Any]:
+        shown = {
+            "id": number + 1,
+            "name": (frame.function or frame.linkage_name or "(unnamed)") + (" (inlined)" if frame.inlined else ""),
+            "line": frame.line,
+            "column": frame.column,
+            "instructionPointerReference": reference(self.stop),
+        }
+        return {**shown, "source": self._source(frame.file)} if frame.file else shown
+
+    def _source(self, file: str) -> dict[str, Any]:
+        """With a reference where the text comes from symd; else the editor reads the path itself."""
+        (found,) = self.symd.sources(self.digest, [file])
+        source = {"name": file.rpartition("/")[2], "path": file}
+        if found.text is None:
+            return source
+        if file not in self._sources:
+            self._sources.append(file)
+        return {**source, "sourceReference": self._sources.index(file) + 1}
+
+    def on_source(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        number = (arguments.get("source") or {}).get("sourceReference") or arguments["sourceReference"]
+        if not 0 < number <= len(self._sources):
+            raise ValueError(f"there is no source {number}")
+        (found,) = self.symd.sources(self.digest, [self._sources[number - 1]])
+        if found.text is None:
+            raise ValueError(found.problem)
+        return {"content": found.text}
+
+    def on_breakpointLocations(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        file, first = arguments["source"]["path"], arguments["line"]
+        last = min(arguments.get("endLine") or first, first + MOST_LINES)
+        found = {
+            (place.line, place.column)
+            for line in range(first, last + 1)
+            for place in self.symd.locate(self.digest, SourceLine(file, line), every_address=True).locations
+        }
+        return {
+            "breakpoints": [{"line": line, **({"column": column} if column else {})} for line, column in sorted(found)]
+        }
+
+    def on_setBreakpoints(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        source = arguments["source"]
+        return {"breakpoints": [self._breakpoint(source, each["line"]) for each in arguments.get("breakpoints") or ()]}
+
+    def _breakpoint(self, source: dict[str, Any], line: int) -> dict[str, Any]:
+        located = self.symd.locate(self.digest, SourceLine(source["path"], line))
+        if not located.locations:
+            refusal = located.refusal.name if located.refusal is not None else "NO_CODE_AT_LINE"
+            return {"verified": False, "line": line, "source": source, "message": refusal}
+        first = located.locations[0]
+        more = len(located.locations) - 1
+        return {
+            "verified": True,
+            "line": first.line,
+            "source": source,
+            "instructionReference": hex(first.address),
+            **({"message": f"and {more} more places"} if more else {}),
+        }
+
+    def on_scopes(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        frame = arguments["frameId"]
+        if not 0 < frame <= len(self.stop.frames):
+            raise ValueError(f"there is no frame {frame}")
+        return {
+            "scopes": [
+                {"name": name, "variablesReference": frame * 3 + number, "expensive": False, "presentationHint": hint}
+                for number, (name, hint) in enumerate(
+                    (("Arguments", "arguments"), ("Locals", "locals"), ("Globals", "globals"))
+                )
+            ]
+        }
+
+    def on_variables(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        frame, kind = divmod(arguments["variablesReference"], 3)
+        if not 0 < frame <= len(self.stop.frames):
+            raise ValueError("there are no such variables")
+        wanted = ("parameter", "local", "global")[kind]
+        shown = [
+            each for each in self._visible() if each.kind == wanted and self._is_of(each, self.stop.frames[frame - 1])
+        ]
+        return {
+            "variables": [
+                {
+                    "name": each.name or "(unnamed)",
+                    "type": each.type,
+                    "value": each.location or "<optimized out>",
+                    "variablesReference": 0,
+                }
+                for each in shown
+            ]
+        }
+
+    def _visible(self) -> Iterator[Variable]:
+        place = ByAddress(ObjectAddress(self.stop.address or 0))
+        yield from self.symd.variables(self.digest, place, self.stop.path).visible.variables
+
+    def _is_of(self, variable: Variable, frame: Frame) -> bool:
+        return variable.kind == "global" or (variable.function, variable.inlined) == (frame.function, frame.inlined)
+
+    def on_disassemble(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Exactly as many instructions as are wanted: what lies outside of the code is said to be invalid."""
+        count = arguments["instructionCount"]
+        if not 0 <= count <= MOST_INSTRUCTIONS:
+            raise ValueError(f"at most {MOST_INSTRUCTIONS} instructions")
+        address = int(arguments["memoryReference"], 0) + (arguments.get("offset") or 0)
+        place = self.symd.symbolize_one(self.digest, ByAddress(ObjectAddress(address)), self.stop.path)
+        part = ListingPart(place.path, place.kernel)
+        listed = [
+            (answer, text)
+            for listing in self.symd.listing(self.digest, part)
+            for answer, text in zip(listing.answers, listing.text, strict=True)
+            if answer.section_index == place.section_index
+        ]
+        at = next(
+            (number for number, (answer, _) in enumerate(listed) if (answer.address or 0) >= address), len(listed)
+        )
+        first = at + (arguments.get("instructionOffset") or 0)
+        numbers = range(first, first + count)
+        return {"instructions": [self._instruction(listed, number) for number in numbers]}
+
+    def _instruction(self, listed: list[tuple[Answer, str]], number: int) -> dict[str, Any]:
+        if not 0 <= number < len(listed):
+            return {"address": "0x0", "instruction": "", "presentationHint": "invalid"}
+        answer, text = listed[number]
+        shown: dict[str, Any] = {"address": reference(answer), "instruction": text, "symbol": answer.kernel or ""}
+        if answer.frames and answer.frames[0].file:
+            shown |= {"line": answer.frames[0].line, "location": {"path": answer.frames[0].file}}
+        return shown
+
+
+def _unknown(_arguments: dict[str, Any]) -> None:
+    raise ValueError("this request is not answered here")
+
+
+def reference(answer: Answer) -> str:
+    """An address as the protocol has it."""
+    return hex(answer.address or 0)
+
+
+def main() -> None:
+    with ExitStack() as resources:
+        try:
+            Adapter(Wire(sys.stdin.buffer, sys.stdout.buffer), resources).serve()
+        except Ended:
+            return
+
+
+if __name__ == "__main__":
+    main()

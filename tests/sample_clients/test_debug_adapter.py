@@ -1,0 +1,213 @@
+"""The sample debug adapter, spoken to as an editor does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tools import require
+
+ROOT = Path(__file__).parents[2]
+SHADE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+PLACE = "shade+0x98"
+PATIENCE = 120
+FILE = "/src/shade.cl"
+
+
+def symd(*words: object) -> list[dict[str, Any]]:
+    """What the command line answers."""
+    command = [sys.executable, "-m", "symd", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+class Editor:
+    """One session with the adapter; ``events`` are those that came while answers were waited for."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process, self.number, self.events = process, 0, []
+
+    def send(self, command: str, arguments: dict[str, Any]) -> int:
+        self.number += 1
+        message = {"seq": self.number, "type": "request", "command": command, "arguments": arguments}
+        data = json.dumps(message).encode()
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
+        self.process.stdin.flush()
+        return self.number
+
+    def receive(self) -> dict[str, Any]:
+        length = self.process.stdout.readline()
+        assert length.startswith(b"Content-Length: "), length
+        assert self.process.stdout.readline() == b"\r\n"
+        return json.loads(self.process.stdout.read(int(length.split()[1])))
+
+    def answer(self, command: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
+        number = self.send(command, arguments or {})
+        while (message := self.receive())["type"] == "event":
+            self.events.append(message["event"])
+        assert (message["type"], message["request_seq"], message["command"]) == ("response", number, command)
+        return message
+
+    def ask(self, command: str, arguments: dict[str, Any] | None = None) -> Any:
+        answer = self.answer(command, arguments)
+        assert answer["success"], answer
+        return answer["body"]
+
+
+@pytest.fixture
+def editor():
+    command = [sys.executable, str(ROOT / "samples" / "clients" / "debug_adapter.py")]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+    ) as process:
+        yield Editor(process)
+        process.stdin.close()
+        process.wait(PATIENCE)
+
+
+@pytest.fixture
+def stopped(editor: Editor) -> Editor:
+    editor.ask("initialize", {"adapterID": "symd"})
+    editor.ask("attach", {"module": str(SHADE), "place": PLACE})
+    editor.ask("configurationDone")
+    return editor
+
+
+def test_a_session_begins_stops_and_ends(editor: Editor) -> None:
+    capabilities = editor.ask("initialize", {"adapterID": "symd"})
+    assert capabilities["supportsBreakpointLocationsRequest"]
+    assert capabilities["supportsDisassembleRequest"]
+    editor.ask("attach", {"module": str(SHADE), "place": PLACE})
+    editor.ask("configurationDone")
+    assert editor.events == ["initialized", "stopped"]
+    assert [each["name"] for each in editor.ask("threads")["threads"]] == ["shade"]
+    editor.ask("disconnect")
+    assert editor.process.wait(PATIENCE) == 0
+
+
+def test_the_stack_goes_through_inlined_calls(stopped: Editor) -> None:
+    [expected] = symd("symbolize", "--json", SHADE, PLACE)
+    trace = stopped.ask("stackTrace", {"threadId": 1})
+    assert len(expected["frames"]) > 1
+    assert trace["totalFrames"] == len(expected["frames"])
+    for shown, frame in zip(trace["stackFrames"], expected["frames"], strict=True):
+        assert shown["name"] == frame["function"] + (" (inlined)" if frame["inlined"] else "")
+        assert (shown["source"]["path"], shown["line"], shown["column"]) == (
+            frame["file"],
+            frame["line"],
+            frame["column"],
+        )
+        assert int(shown["instructionPointerReference"], 16) == expected["address"]
+    [second] = stopped.ask("stackTrace", {"threadId": 1, "startFrame": 1, "levels": 1})["stackFrames"]
+    assert second == trace["stackFrames"][1]
+
+
+def test_lines_that_can_have_breakpoints_are_those_of_the_line_table(stopped: Editor) -> None:
+    found = stopped.ask("breakpointLocations", {"source": {"path": FILE}, "line": 1, "endLine": 40})["breakpoints"]
+    rows = [
+        row
+        for row in symd("lines", "--json", SHADE)
+        if row["file"] == FILE and row["is_stmt"] and not row["end_sequence"]
+    ]
+    assert {each["line"] for each in found} == {row["line"] for row in rows if row["line"]}
+
+
+def test_breakpoints_are_set_where_symd_locates_them(stopped: Editor) -> None:
+    lines = [13, 18, 24, 500]
+    set_ = stopped.ask("setBreakpoints", {"source": {"path": FILE}, "breakpoints": [{"line": line} for line in lines]})
+    for line, shown in zip(lines, set_["breakpoints"], strict=True):
+        located = symd("locate", "--json", SHADE, f"{FILE}:{line}")
+        if "reason" in located[0]:
+            assert (shown["verified"], shown["message"]) == (False, located[0]["reason"])
+        else:
+            assert (shown["verified"], shown["line"]) == (True, located[0]["line"])
+            assert int(shown["instructionReference"], 16) == located[0]["address"]
+    assert [shown["verified"] for shown in set_["breakpoints"]][-1] is False
+
+
+def test_variables_are_those_of_each_frame(stopped: Editor) -> None:
+    expected = symd("variables", "--json", SHADE, PLACE)
+    frames = stopped.ask("stackTrace", {"threadId": 1})["stackFrames"]
+    shown = set()
+    for frame in frames:
+        for scope in stopped.ask("scopes", {"frameId": frame["id"]})["scopes"]:
+            if scope["name"] == "Globals" and frame is not frames[-1]:
+                continue
+            for each in stopped.ask("variables", {"variablesReference": scope["variablesReference"]})["variables"]:
+                shown.add((frame["name"], each["name"], each["type"], each["value"]))
+    wanted = {
+        (
+            each["function"] + (" (inlined)" if each["inlined"] else ""),
+            each["name"],
+            each["type"],
+            each["location"] or "<optimized out>",
+        )
+        for each in expected
+    }
+    assert shown == wanted
+    assert len({name for name, *_ in shown}) > 1
+
+
+def test_instructions_are_exactly_as_many_as_wanted(stopped: Editor) -> None:
+    require("llvm-objdump")
+    listed = [row for row in symd("listing", "--json", "--kernel", "shade", SHADE) if "address" in row]
+    [place] = symd("symbolize", "--json", SHADE, PLACE)
+    at = next(number for number, row in enumerate(listed) if row["address"] >= place["address"])
+    wanted = {"memoryReference": hex(place["address"]), "instructionOffset": -3, "instructionCount": 8}
+    found = stopped.ask("disassemble", wanted)["instructions"]
+    assert [(int(each["address"], 16), each["instruction"]) for each in found] == [
+        (row["address"], row["text"]) for row in listed[at - 3 : at + 5]
+    ]
+    outside = stopped.ask("disassemble", {**wanted, "instructionOffset": -at - 2, "instructionCount": 4})[
+        "instructions"
+    ]
+    assert [each.get("presentationHint") for each in outside] == ["invalid", "invalid", None, None]
+
+
+def test_source_that_a_module_carries_is_given(editor: Editor) -> None:
+    waves = ROOT / "samples" / "spirv" / "bin" / "waves.gVS.spv"
+    row = next(row for row in symd("lines", "--json", waves) if row["line"])
+    editor.ask("initialize")
+    editor.ask("attach", {"module": str(waves), "place": str(row["address"])})
+    source = editor.ask("stackTrace", {"threadId": 1})["stackFrames"][0]["source"]
+    text = editor.ask("source", {"source": source, "sourceReference": source["sourceReference"]})["content"]
+    assert text.splitlines() == (ROOT / "samples" / "spirv" / "waves.comp").read_text().splitlines()
+    assert editor.answer("source", {"sourceReference": 99})["success"] is False
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("attach", {"module": "/nowhere", "place": "0"}),
+        ("attach", {"module": str(SHADE), "place": "no place"}),
+        ("attach", {"module": str(SHADE), "place": "nothing+0"}),
+        ("attach", {"module": str(ROOT / "README.md"), "place": "0"}),
+        ("attach", {}),
+        ("fly", {}),
+        ("stackTrace", {}),
+    ],
+)
+def test_what_cannot_be_answered_is_said_and_the_session_goes_on(
+    editor: Editor, command: str, arguments: dict[str, Any]
+) -> None:
+    editor.ask("initialize")
+    answer = editor.answer(command, arguments)
+    assert answer["success"] is False
+    assert answer["message"]
+    editor.ask("attach", {"module": str(SHADE), "place": PLACE})
+
+
+def test_what_is_no_message_ends_the_session(editor: Editor) -> None:
+    editor.process.stdin.write(b"Content-Length: 3\r\n\r\nabc")
+    editor.process.stdin.close()
+    assert editor.process.wait(PATIENCE) == 0
