@@ -194,6 +194,34 @@ def test_each_line_is_answered_before_the_next_is_asked() -> None:
         process.stdin.close()
 
 
+def test_the_shim_is_asked_as_perfetto_asks_it(tmp_path: Path, run: Run) -> None:
+    """trace_processor runs ``llvm-symbolizer --output-style=JSON`` from PATH, writes a quoted path and an address, and reads one
+    line before it writes the next (google/perfetto, util/symbolizer/local_symbolizer.cc)."""
+    assert run("install-shim", tmp_path / "shims").code == 0
+    path = BIN / "v4-gfx900.co"
+    places = ("0x1900", "0x1904", "0x10")
+    lines = "".join(f'"{path}" {place}\n' for place in places)
+    theirs = said([require("llvm-symbolizer-14"), "--output-style=JSON"], lines).splitlines()
+    variables = {**os.environ, "PATH": f"{tmp_path / 'shims'}:{os.environ['PATH']}"}
+    command = ["llvm-symbolizer", "--output-style=JSON"]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=variables,
+        executable=tmp_path / "shims" / command[0],
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line, expected in zip(lines.splitlines(), theirs, strict=True):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            assert without_beginnings(f"[{answer}]") == without_beginnings(f"[{expected}]")
+        process.stdin.close()
+
+
 @pytest.mark.parametrize("style", ["llvm", "gnu"])
 def test_styles_of_symbolize(style: str, run: Run) -> None:
     path = BIN / "v4-gfx900.co"
