@@ -21,7 +21,6 @@ DOCUMENTS = [
 VERBS = GROUP.list_commands(click.Context(GROUP))
 IN_DEBUGGERS = {"frames", "context", "settings"}
 """Commands that the scripts for gdb and LLDB add to these."""
-TO_COME = {"report"} - set(VERBS)
 ELSEWHERE = re.compile(r"[|;&<]|\s\d?>|\s#\s")
 """What ends a call in a line of the shell."""
 
@@ -40,7 +39,7 @@ def calls(text: str) -> Iterator[str]:
 
 def refusal(call: str) -> str:
     """Why symd does not take the call; "" where it does. What stands for something left out ends it."""
-    if call.split()[1] in IN_DEBUGGERS | TO_COME:
+    if call.split()[1] in IN_DEBUGGERS:
         return ""
     call = re.sub(r"\[(-[^\]]*)\]", r"\1", call)
     words = shlex.split(ELSEWHERE.split(re.split(r"\s(?:…|\.\.\.)", call)[0])[0])[1:]

@@ -170,6 +170,8 @@ OTHERS = {
     "--kills",
     "--interval",
     "--calm",
+    "--damaged",
+    "--grown",
     "--offline",
     "--name",
     "--rm",
