@@ -60,8 +60,30 @@ VERBS: tuple[tuple[str, str], ...] = (
     ("man", "Write the manual pages."),
     ("doctor", "Say which drivers, devices and tools are here, and what to install."),
 )
-"""Verb and summary, in the order of the help. The verb's module, of the same name with "_" for "-", has a click command of the
+"""Verb and summary. The verb's module, of the same name with "_" for "-", has a click command of the
 name ``command``."""
+
+SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "Ask about a file",
+        ("info", "symbolize", "lines", "locate", "variables", "names", "listing", "view", "report", "extract"),
+    ),
+    ("Profiles, logs, dumps", ("profile", "annotate", "core")),
+    ("Get modules", ("run", "collect", "attach", "grab")),
+    ("Check and change", ("check", "verify", "slim")),
+    ("A daemon", ("serve", "status", "modules", "rm", "contexts", "watch", "record", "health", "token", "store")),
+    ("For other tools", ("addr2line", "llvm-symbolizer", "install-shim", "gdb-script", "lldb-script", "mcp")),
+    ("Help", ("samples", "doctor", "completion", "man")),
+)
+"""Headings of the help with their verbs; what stands under none comes last."""
+
+
+def verb_sections() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Each heading with its verbs and their summaries."""
+    left = dict(VERBS)
+    found = [(heading, [(verb, left.pop(verb)) for verb in verbs if verb in left]) for heading, verbs in SECTIONS]
+    return [*found, ("More", list(left.items()))] if left else found
+
 
 MISUSED = 2
 """Exit code: the call or the input is wrong."""
@@ -101,8 +123,9 @@ class Verbs(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Verbs"):
-            formatter.write_dl(VERBS)
+        for heading, verbs in verb_sections():
+            with formatter.section(heading):
+                formatter.write_dl(verbs)
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

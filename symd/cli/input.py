@@ -17,7 +17,9 @@ GZIP_SUFFIX = ".gz"
 _GZIP = b"\x1f\x8b"
 _HEAD = 64
 """Bytes from which a format may be known."""
-_MODULE_NAME = "to name a module of a daemon write modules/ with 64 lower-case hexadecimal digits, and --server ADDRESS"
+_MODULE_NAME = (
+    "to name a module of a daemon write modules/ with its SHA-256 or the beginning of it, and --server ADDRESS"
+)
 
 
 def module_digest(file: str) -> str | None:

@@ -78,9 +78,7 @@ def _lines(command: click.Command, name: str) -> Iterator[str]:
     yield ".SH DESCRIPTION"
     yield from _paragraphs(command.help or "")
     if isinstance(command, click.Group):
-        yield ".SH VERBS" if name == "symd" else ".SH COMMANDS"
-        for each in command.list_commands(context):
-            yield from _item(each, dict(VERBS)[each] if name == "symd" else _first_sentence(command, context, each))
+        yield from _verbs() if name == "symd" else _commands(command, context)
     yield from _options(command, context)
     yield from _epilog(command.epilog or "")
     yield ".SH EXIT STATUS"
@@ -91,6 +89,22 @@ def _lines(command: click.Command, name: str) -> Iterator[str]:
         yield from _item(variables, meaning)
     yield ".SH SEE ALSO"
     yield ", ".join(rf"\fB{_text(f'symd-{verb}')}\fR(1)" for verb, _ in VERBS) if name == "symd" else r"\fBsymd\fR(1)"
+
+
+def _verbs() -> Iterator[str]:
+    from symd.cli import verb_sections  # noqa: PLC0415 - see above
+
+    yield ".SH VERBS"
+    for heading, verbs in verb_sections():
+        yield f".SS {_text(heading)}"
+        for verb, summary in verbs:
+            yield from _item(verb, summary)
+
+
+def _commands(group: click.Group, context: click.Context) -> Iterator[str]:
+    yield ".SH COMMANDS"
+    for each in group.list_commands(context):
+        yield from _item(each, _first_sentence(group, context, each))
 
 
 def _first_sentence(group: click.Group, context: click.Context, name: str) -> str:

@@ -26,6 +26,7 @@ FILE_VERBS = {
     "names": ["FILE", "*"],
     "listing": ["FILE"],
     "view": ["--no-browser", "FILE"],
+    "report": ["-o", "OUT", "FILE"],
     "core": ["FILE"],
     "check": ["FILE"],
     "profile": ["FILE", "OUT"],

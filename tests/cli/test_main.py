@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli import VERBS
+from symd.cli import SECTIONS, VERBS
 from symd.errors import DataLoss, KernelNotFound, LimitExceeded, SymdError
 from tests.cli.conftest import ROOT, SYMD, Run
 from tests.cli.fake import FakeSymbolizer
@@ -30,11 +30,16 @@ def test_every_verb_explains_itself_with_an_example(run: Run, verb: str):
     assert import_module(f"symd.cli.{verb.replace('-', '_')}").command.name == verb
 
 
-def test_help_lists_the_verbs_in_the_order_of_the_table(run: Run):
+def test_help_lists_every_verb_once_under_its_heading(run: Run):
     outcome = run("--help")
-    positions = [outcome.out.index(f"\n  {verb} ") for verb, _ in VERBS]
-    assert positions == sorted(positions)
     assert outcome.code == 0
+    verbs = outcome.out.partition(f"\n{SECTIONS[0][0]}:\n")[2]
+    assert sorted(re.findall(r"^  ([a-z][\w-]*) ", verbs, re.MULTILINE)) == sorted(verb for verb, _ in VERBS)
+    listed = [verb for _, verbs in SECTIONS for verb in verbs]
+    assert len(listed) == len(set(listed))
+    assert set(listed) <= {verb for verb, _ in VERBS}
+    positions = [outcome.out.index(f"\n{heading}:\n") for heading, _ in SECTIONS]
+    assert positions == sorted(positions)
 
 
 def test_help_and_version_import_no_heavy_package():

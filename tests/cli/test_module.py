@@ -106,4 +106,4 @@ def test_a_daemon_gets_the_named_part_alone(symd: Run, server: str, program: Pat
 def test_a_name_that_is_nearly_a_modules_says_what_one_is(run: Run):
     outcome = run("info", "modules/abc")
     assert outcome.code == 2
-    assert "modules/ with 64 lower-case hexadecimal digits, and --server ADDRESS" in outcome.err
+    assert "modules/ with its SHA-256 or the beginning of it, and --server ADDRESS" in outcome.err
