@@ -69,7 +69,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("info", "symbolize", "lines", "locate", "variables", "names", "listing", "view", "report", "extract"),
     ),
     ("Profiles, logs, dumps", ("profile", "annotate", "core")),
-    ("Get modules", ("run", "collect", "attach", "grab")),
+    ("Get modules", ("run", "collect", "attach", "grab", "fetch")),
     ("Check and change", ("check", "verify", "slim")),
     ("A daemon", ("serve", "status", "modules", "rm", "contexts", "watch", "record", "health", "token", "store")),
     ("For other tools", ("addr2line", "llvm-symbolizer", "install-shim", "gdb-script", "lldb-script", "mcp")),

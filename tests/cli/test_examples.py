@@ -65,6 +65,8 @@ NOT_TYPED = {
     "symd grab": "needs a driver; tests/live grabs",
     "symd run --out captures --debug-lines": "needs the driver's loader to be of use; tests/capture runs programs",
     "symd collect --caches": "runs until it is interrupted",
+    "symd collect --once captures": "needs captures and a daemon; tests/cli/test_collect.py",
+    "symd fetch": "asks servers of the network; the tests of debuginfod",
     "symd attach": "needs a process that has modules; tests/capture attaches",
     "symd symbolize --context": "needs a context; tests/cli/test_contexts.py has some",
     "symd contexts 3f2a": "likewise",
