@@ -178,7 +178,9 @@ class Printer:
         colour = is_coloured(out)
         self._out = out
         self._console = (
-            Console(file=out, force_terminal=True, highlight=False, markup=False, emoji=False) if colour else None
+            Console(file=out, force_terminal=True, color_system="standard", highlight=False, markup=False, emoji=False)
+            if colour
+            else None
         )
         self._plain: list[str] = []
 

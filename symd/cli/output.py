@@ -56,6 +56,7 @@ def write_rich(what: RenderableType) -> None:
         width=None if sys.stdout.isatty() else PLAIN_COLUMNS,
         force_terminal=coloured,
         no_color=not coloured,
+        color_system="standard" if coloured else None,  # whatever $TERM says: who asks for colours gets them
         highlight=False,
         markup=False,
         emoji=False,

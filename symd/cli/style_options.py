@@ -68,7 +68,15 @@ def style_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """FILE as an argument or as --obj, and the options of ``Styled``, as ``styled``: None without --style."""
 
     @click.argument("file", required=False, shell_complete=complete_files)
-    @click.option("-e", "--obj", "--exe", "obj", metavar="FILE", help="FILE, in llvm-symbolizer's and addr2line's way.")
+    @click.option(
+        "-e",
+        "--obj",
+        "--exe",
+        "obj",
+        metavar="FILE",
+        shell_complete=complete_files,
+        help="FILE, in llvm-symbolizer's and addr2line's way.",
+    )
     @click.option("--style", type=click.Choice(STYLES), help="Write as llvm-symbolizer does, with its --output-style.")
     @click.option("-s", "--basenames", is_flag=True, help="With --style: leave folders out of file names.")
     @click.option("-p", "--pretty-print", "pretty", is_flag=True, help="With --style: one line a frame.")
