@@ -21,6 +21,7 @@ from tests.live.test_drivers_errors import DOUBLES
 
 KERNELS = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
 RAYCAST, VADD = (str(KERNELS / name / "opt.spv") for name in ("raycast", "vadd"))
+TRIPLES = "kernel void triples(global int *x) { x[get_global_id(0)] *= 3; }\n"
 NO_BINARY = "/bin/true"
 """An ELF image that is no code for a GPU."""
 WRAPPER = ["--way", "wrapper-driver"]
@@ -69,6 +70,50 @@ def test_modules_arrive_with_their_lines(
     if host.target.root is not None:
         assert [set(event.addresses) for event in captured.loaded] == [set(event.kernels) for event in captured.loaded]
     assert len({event.data for event in captured.loaded}) == 2  # a module's file is the same for each load
+
+
+def test_five_hundred_modules(host: Host, program: Callable[..., Path], write: Callable[[str, str], Path]) -> None:
+    """Binaries, which a driver loads at once: so many follow each other as fast as they may."""
+    (host.folder / "binary").mkdir()
+    binary = host.target.compile(write("triples.cl", TRIPLES), host.folder / "binary").binary
+    (host.folder / "triples.bin").write_bytes(binary)
+    captured = both(host, program(), "plain", "500", str(host.folder / "triples.bin"))
+    assert captured.output.count("created 0 ") == 500
+    assert [event.kernels for event in captured.loaded] == [("triples",)] * 500
+    assert len(captured.named("ModuleUnloaded")) == 500
+    assert captured.summary.startswith("symd: 500 modules of 500 builds, through the preloaded library; in ")
+
+
+def test_nothing_is_left_behind(host: Host, program: Callable[..., Path], tmp_path: Path) -> None:
+    """No file beside the captures and symd's own cache of libraries, no process, no socket."""
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    place = {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")}
+    command = [sys.executable, "-m", "symd", "run", "--out", str(tmp_path / "out"), "--"]
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="t") as short:  # a socket's path is not long
+        ended = subprocess.run(
+            [*command, *host.command(program(), "plain", "2", RAYCAST)],
+            check=False, capture_output=True, text=True, cwd=work, timeout=300,
+            env=host.variables | place | {"TMPDIR": short, "PYTHONDONTWRITEBYTECODE": "1"},
+        )  # fmt: skip
+        assert ended.returncode == 7, ended.stderr
+        assert list(Path(short).iterdir()) == []
+        assert short not in Path("/proc/net/unix").read_text()
+        assert not [
+            each for each in Path("/proc").glob("[0-9]*") if f"SYMD_CAPTURE={short}".encode() in environ_of(each)
+        ]
+    left = {path.relative_to(home).parts[:3] for path in home.rglob("*") if path.is_file()}
+    assert left == {(".cache", "symd", "native")}
+    assert list(work.iterdir()) == []
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"captures.jsonl", "modules"}
+
+
+def environ_of(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:
+        return b""
 
 
 def test_threads_that_build_at_once(host: Host, program: Callable[..., Path]) -> None:
