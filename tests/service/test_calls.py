@@ -531,7 +531,7 @@ def test_the_daemon_tells_its_limits(channel):
     assert {"zebin", "amdgpu", "cubin", "spirv"} <= {*info.formats}
     assert list(info.apis) == [m.DRIVER_API_LEVEL_ZERO, m.DRIVER_API_OPENCL]
     assert {"skl", "dg2", "bmg"} <= {*info.simulated_products}
-    assert [each.name for each in info.disassemblers] == ["IGA", "LLVM", "nvdisasm"]
+    assert [each.name for each in info.disassemblers] == ["IGA", "LLVM", "nvdisasm", "SPIRV-Tools"]
     limits = {each.name: each for each in info.limits}
     assert {*limits} == {each.name for each in fields(LIMITS)} | {"streams", "watches"}
     assert limits["module_size"].amount == LIMITS.module_size
