@@ -171,7 +171,6 @@ OTHERS = {
     "--interval",
     "--calm",
     "--damaged",
-    "--grown",
     "--offline",
     "--name",
     "--rm",
