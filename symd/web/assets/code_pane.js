@@ -20,6 +20,10 @@ export class CodePane {
       label: "Instructions",
       height: HEIGHT,
       render: (row, number) => this.#render(row, number),
+      restate: (row, number) => {
+        const line = this.lines[number];
+        if (line.heading === undefined && !line.call) this.#state(row, line.at);
+      },
       choose: (number, event) => this.#choose(number, event),
       hover: (number) => app.hover(this.#selection(number)),
     });
@@ -138,15 +142,19 @@ export class CodePane {
     row.replaceChildren(...parts);
   }
 
+  #state(row, at) {
+    const state = this.app.stateOf(at);
+    row.className = `row code${state}`;
+    row.setAttribute("aria-selected", String(state.includes("chosen")));
+  }
+
   #instruction(row, at) {
     const { listing, app } = this;
     const frames = listing.framesAt(at);
     const inner = frames[0];
     const { guard, opcode, pieces } = instruction(listing.text[at]);
-    const state = app.stateOf(at);
-    row.className = `row code${state}`;
+    this.#state(row, at);
     row.title = listing.text[at].slice(0, 500);
-    row.setAttribute("aria-selected", String(state.includes("chosen")));
     const offset = listing.kernelOffset(at);
     const parts = [element("b", {}, offset < 0 ? `-${hex(-offset)}` : hex(offset, 5))];
     if (app.heat.isThere) parts.push(...heatCells(app.heat.share(at), app.heat.level(at)));

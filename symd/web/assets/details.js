@@ -4,6 +4,7 @@ import { ask } from "./asking.js";
 import { count, element, hex, lastPart, percent } from "./elements.js";
 
 const MOST_PLACES = 60;
+const PAUSE = 80;
 
 export class Details {
   constructor(parent, app) {
@@ -52,6 +53,8 @@ export class Details {
     const { app } = this;
     this.asked += 1;
     const mine = this.asked;
+    await new Promise((done) => setTimeout(done, PAUSE));
+    if (mine !== this.asked) return;
     let lines;
     try {
       const place = await ask(`api/modules/${app.digest}/place`, { query: name, object: app.object });

@@ -17,6 +17,7 @@ export class LevelPane {
       label: "The level between",
       height: HEIGHT,
       render: (row, number) => this.#render(row, number),
+      restate: (row, number) => this.#state(row, number),
       choose: (number) => this.#choose(number),
       hover: () => {},
     });
@@ -68,11 +69,15 @@ export class LevelPane {
     if (numbers?.length) this.app.select({ at: numbers[0] });
   }
 
-  #render(row, number) {
+  #state(row, number) {
     const own = this.ofLine.get(number) ?? [];
     const chosen = own.some((at) => this.app.isLit(at));
     row.className = `row lvl${own.length ? "" : " bare"}${chosen ? " lit" : ""}`;
     row.setAttribute("aria-selected", String(chosen));
+  }
+
+  #render(row, number) {
+    this.#state(row, number);
     row.replaceChildren(element("b", {}, String(number + 1)), element("code", {}, ...levelLine(this.lines[number])));
   }
 

@@ -323,7 +323,7 @@ class App {
   }
 
   // chosen: {at} with what else is lit, or {file, line}.
-  async select(place, { silent = false } = {}) {
+  async select(place, { silent = false, replace = false } = {}) {
     this.chosen = place;
     this.hovered = null;
     if (place.at !== undefined) {
@@ -332,7 +332,7 @@ class App {
       this.details.showInstruction(place.at);
       this.code.show(place.at);
       this.level.show(place.at);
-      this.again();
+      this.relight();
       if (inner?.file && inner.line) {
         await this.openFile(inner.file);
         this.source.show(inner.line);
@@ -348,8 +348,9 @@ class App {
       }
     }
     if (place.at !== undefined) this.active = "code";
-    this.again();
-    if (!silent) this.#remember();
+    this.relight();
+    if (replace) this.#rememberSoon();
+    else if (!silent) this.#remember();
   }
 
   async showLine(file, line, how) {
@@ -372,7 +373,7 @@ class App {
     this.hovered = place;
     const inner = place?.at !== undefined ? this.listing.framesAt(place.at)[0] : place;
     this.hoveredLine = inner?.line ? inner : null;
-    this.again();
+    this.relight();
   }
 
   stateOf(at) {
@@ -403,18 +404,33 @@ class App {
     return state;
   }
 
+  // In the next frame: rows say something else, or (relight) other rows are lit.
   again() {
+    this.sayNew = true;
+    this.relight();
+  }
+
+  relight() {
     if (this.waiting) return;
     this.waiting = requestAnimationFrame(() => {
       this.waiting = 0;
-      this.source.rows.again();
-      this.code.rows.again();
-      this.level.rows.again();
+      for (const pane of [this.source, this.code, this.level]) {
+        if (this.sayNew) pane.rows.again();
+        else pane.rows.relight();
+      }
+      this.sayNew = false;
       this.minimap.draw();
     });
   }
 
+  // Steps by key come fast, and browsers write addresses slowly.
+  #rememberSoon() {
+    clearTimeout(this.remembering);
+    this.remembering = setTimeout(() => this.#remember(true), 150);
+  }
+
   #remember(replace = false) {
+    clearTimeout(this.remembering);
     const { chosen } = this;
     const place = { module: this.modules.length > 1 ? this.digest.slice(0, 12) : null, kernel: this.kernelName };
     if (this.object && this.kernels.filter((each) => each.name === this.kernelName).length > 1) place.object = this.object;
@@ -455,12 +471,12 @@ class App {
       const line = this.source.step(by);
       if (line > 0) {
         this.source.show(line);
-        this.select({ file: this.source.file, line });
+        this.select({ file: this.source.file, line }, { replace: true });
       }
       return;
     }
     const at = this.code.step(by);
-    if (at >= 0) this.select({ at });
+    if (at >= 0) this.select({ at }, { replace: true });
   }
 
   crossOver() {
@@ -517,7 +533,7 @@ class App {
     this.chosen = null;
     this.lit = [];
     this.details.clear();
-    this.again();
+    this.relight();
     return this.#remember();
   }
 

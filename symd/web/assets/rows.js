@@ -5,10 +5,12 @@ import { element } from "./elements.js";
 const AHEAD = 8;
 
 export class Rows {
-  // render(row element, number) fills a row; choose(number, event) is told of clicks, hover(number or -1) of the pointer.
-  constructor(parent, { label, height, render, choose, hover }) {
+  // render(row element, number) fills a row, restate(row element, number) changes what is lit in it; choose(number, event) is told of clicks,
+  // hover(number or -1) of the pointer.
+  constructor(parent, { label, height, render, restate, choose, hover }) {
     this.height = height;
     this.render = render;
+    this.restate = restate;
     this.count = 0;
     this.pool = [];
     this.current = -1;
@@ -41,6 +43,11 @@ export class Rows {
   again() {
     for (const row of this.pool) row.dataset.number = "-1";
     this.show();
+  }
+
+  // What is lit has changed, not what rows say.
+  relight() {
+    for (const row of this.pool) if (!row.hidden && row.dataset.number !== "-1") this.restate(row, Number(row.dataset.number));
   }
 
   show() {

@@ -22,6 +22,7 @@ export class SourcePane {
       label: "Source",
       height: HEIGHT,
       render: (row, number) => this.#render(row, number),
+      restate: (row, number) => this.#state(row, this.lineOf(number)),
       choose: (number) => app.select({ file: this.file, line: this.lineOf(number) }),
       hover: (number) => app.hover(number < 0 ? null : { file: this.file, line: this.lineOf(number) }),
     });
@@ -63,14 +64,18 @@ export class SourcePane {
     return this.numbers ? (this.lineRows.get(line) ?? -1) : line <= this.text.length ? line - 1 : -1;
   }
 
+  #state(row, line) {
+    const state = this.app.stateOfLine(this.file, line);
+    row.className = `row src${this.app.listing?.lines.get(this.file)?.has(line) ? "" : " bare"}${state}`;
+    row.setAttribute("aria-selected", String(state.includes("chosen")));
+  }
+
   #render(row, number) {
     const { app } = this;
     const line = this.lineOf(number);
     const known = app.listing?.lines.get(this.file)?.get(line);
-    const state = app.stateOfLine(this.file, line);
-    row.className = `row src${known ? "" : " bare"}${state}`;
+    this.#state(row, line);
     row.title = this.text[number].trim().slice(0, 500);
-    row.setAttribute("aria-selected", String(state.includes("chosen")));
     const parts = [element("b", {}, String(line))];
     if (app.heat.isThere) {
       const { sums, highest } = app.heat.lines(this.file, app.withCalled);
