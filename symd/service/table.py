@@ -69,13 +69,13 @@ def services() -> Iterator[ServiceDescriptor]:
         yield from file.services_by_name.values()
 
 
-def module_name(method: str) -> str:
+def module_name(method: MethodDescriptor) -> str:
     """The module of ``service/rpc`` that answers a method: "ListModules" is answered by ``list_modules``."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", method).lower()
+    return OTHER_NAMES.get(method.full_name) or re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
 
 
 def _method(method: MethodDescriptor) -> Method:
-    module = import_module(f"symd.service.rpc.{OTHER_NAMES.get(method.full_name) or module_name(method.name)}")
+    module = import_module(f"symd.service.rpc.{module_name(method)}")
     many = method.client_streaming, method.server_streaming
     work = getattr(module, "WORK", Work.STREAM if any(many) else Work.QUESTION)
     request = GetMessageClass(method.input_type)

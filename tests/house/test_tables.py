@@ -74,4 +74,6 @@ def test_every_relocation_scheme_is_in_the_table_and_every_module_has_one() -> N
 
 def test_every_module_of_an_rpc_answers_a_method_of_the_protos() -> None:
     found = {info.name for info in pkgutil.iter_modules(rpc.__path__)}
-    assert found == {module_name(method.name) for service in services() for method in service.methods}
+    methods = [method for service in services() for method in service.methods]
+    assert len({module_name(method) for method in methods}) == len(methods)
+    assert found == {module_name(method) for method in methods}
