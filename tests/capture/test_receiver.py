@@ -229,7 +229,8 @@ def test_a_large_record_is_copied_once(folder: RunFolder, kept: Kept) -> None:
             descriptor = os.memfd_create("record", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
             fields = struct.pack("<IIQQ", DATA, NATIVE_BINARY, 0, size)
             os.write(descriptor, record(fields=fields, process=os.getpid(), size=len(fields) + size))
-            os.ftruncate(descriptor, 64 + len(fields) + size)
+            for _ in range(size >> 20):
+                os.write(descriptor, bytes(1 << 20))
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
             send_file(connected, descriptor)
             counts = receiver.finish()
