@@ -115,7 +115,8 @@ def breakpoint_rows() -> Iterator[Row]:
 def fired(folder: Path, program: Sequence[str], root: str | None) -> list[float]:
     """Milliseconds from each module's creation to the event of its breakpoint, with the load; the first module is left out, for a
     daemon that begins. [] where there is no driver."""
-    kernels = sorted(path.parent.name for path in SPIRV.parents[1].glob("*/opt.spv"))
+    built_of_c = (path.parent.name for path in SPIRV.parents[1].glob("*/opt.spv"))
+    kernels = sorted(name for name in built_of_c if (ROOT / "samples" / "kernels" / f"{name}.cl").exists())
     files = [str(SPIRV.parents[1] / kernel / "opt.spv") for kernel in kernels]
     address = f"unix:{folder}/socket"
     serve = [sys.executable, "-m", "symd", "serve", "--address", address, "--store", f"{folder}/store"]
