@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
 from symd.dwarf.cursor import Cursor
-from symd.dwarf.variable_constants import LlvmOp, Op
+from symd.dwarf.variable_constants import ROCM_5_OPERATIONS, LlvmOp, Op
 
 MOST_STEPS = 1000
 """Operations of one expression."""
@@ -280,14 +280,6 @@ _LLVM_OPERATIONS: Mapping[int, _Execute] = {
     LlvmOp.DW_OP_LLVM_piece_end: _piece_end,
     LlvmOp.DW_OP_LLVM_select_bit_piece: _select,
 }
-_OLD_NUMBERS: Mapping[int, LlvmOp] = {
-    0xE1: LlvmOp.DW_OP_LLVM_form_aspace_address,
-    0xE3: LlvmOp.DW_OP_LLVM_offset,
-    0xE4: LlvmOp.DW_OP_LLVM_offset_uconst,
-    0xE6: LlvmOp.DW_OP_LLVM_call_frame_entry_reg,
-    0xEA: LlvmOp.DW_OP_LLVM_piece_end,
-    0xEC: LlvmOp.DW_OP_LLVM_select_bit_piece,
-}
 _OPERATIONS: Mapping[int, _Execute] = {
     **{Op.DW_OP_lit0 + number: partial(_number, number) for number in range(32)},
     **{Op.DW_OP_reg0 + number: partial(_register, number) for number in range(32)},
@@ -314,5 +306,5 @@ _OPERATIONS: Mapping[int, _Execute] = {
     Op.DW_OP_stack_value: _nothing,
     Op.DW_OP_piece: _piece,
     Op.DW_OP_bit_piece: _bit_piece,
-    **{code: _LLVM_OPERATIONS[number] for code, number in _OLD_NUMBERS.items()},
+    **{code: _LLVM_OPERATIONS[each] for code, each in ROCM_5_OPERATIONS.items() if each in _LLVM_OPERATIONS},
 }

@@ -7,6 +7,7 @@ binutils' dwarf2.def for DW_*_GNU_*; LLVM's Dwarf.def for DW_OP_LLVM_*; IGC's DI
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 
@@ -215,6 +216,21 @@ class LlvmOp(IntEnum):
     DW_OP_LLVM_piece_end = 0x0A
     DW_OP_LLVM_extend = 0x0B
     DW_OP_LLVM_select_bit_piece = 0x0C
+
+
+ROCM_5_OPERATIONS: Mapping[int, LlvmOp] = {
+    0xE1: LlvmOp.DW_OP_LLVM_form_aspace_address,
+    0xE2: LlvmOp.DW_OP_LLVM_push_lane,
+    0xE3: LlvmOp.DW_OP_LLVM_offset,
+    0xE4: LlvmOp.DW_OP_LLVM_offset_uconst,
+    0xE5: LlvmOp.DW_OP_LLVM_bit_offset,
+    0xE6: LlvmOp.DW_OP_LLVM_call_frame_entry_reg,
+    0xE7: LlvmOp.DW_OP_LLVM_undefined,
+    0xE8: LlvmOp.DW_OP_LLVM_aspace_bregx,
+    0xEA: LlvmOp.DW_OP_LLVM_piece_end,
+    0xEC: LlvmOp.DW_OP_LLVM_select_bit_piece,
+}
+"""The numbers that ROCm's compilers before version 6 gave these operations, without DW_OP_LLVM_user before them."""
 
 
 class Lle(IntEnum):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools import UNDER_CI, require
+from tests.tools import require
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "samples"
@@ -48,8 +48,6 @@ def symd_script(folder: Path) -> Path:
     return script
 
 
-def missing(reason: str) -> None:
-    """What this machine lacks: a test is skipped, and under CI it fails."""
-    if UNDER_CI:
-        pytest.fail(reason)
-    pytest.skip(reason)
+def untraceable(said: str) -> None:
+    """Skips a test where the system lets no program be traced, or has no pseudo-terminals, as many containers have it."""
+    pytest.skip(f"programs cannot be traced here: {said[-300:]}")

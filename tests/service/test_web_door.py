@@ -113,11 +113,10 @@ def test_tls_with_certificates_of_clients(tmp_path):
     doors = {"tls_certificate": certificate, "tls_key": key, "tls_client_ca": ours.certificate}
     with served(tmp_path, **doors) as page:
         trusting = ssl.create_default_context(cafile=ours.certificate)
-        url = page.url.replace("127.0.0.1", "localhost")
         with pytest.raises((ssl.SSLError, ConnectionError)):
-            asked(url, MODULES, tls=trusting)
+            asked(page.url, MODULES, tls=trusting)
         trusting.load_cert_chain(*client)
-        assert asked(url, MODULES, tls=trusting)[0] == 200
+        assert asked(page.url, MODULES, tls=trusting)[0] == 200
 
 
 @pytest.mark.parametrize("with_access", [False, True])

@@ -19,7 +19,7 @@ from symd.debuginfo.variables.terms import (
     Term,
     add,
 )
-from symd.dwarf.variable_constants import LlvmOp, Op
+from symd.dwarf.variable_constants import ROCM_5_OPERATIONS, LlvmOp, Op
 from symd.errors import Unsupported
 
 
@@ -124,15 +124,5 @@ _OPERATIONS: Mapping[int, Execute] = {
     LlvmOp.DW_OP_LLVM_extend: partial(_not_followed, "DW_OP_LLVM_extend"),
     LlvmOp.DW_OP_LLVM_select_bit_piece: partial(_not_followed, "DW_OP_LLVM_select_bit_piece"),
 }
-OLD_NUMBERS: Mapping[int, Execute] = {
-    0xE1: _form_address,
-    0xE2: _lane,
-    0xE3: _offset,
-    0xE4: _offset_constant,
-    0xE5: _bit_offset,
-    0xE6: _entry_register,
-    0xE7: _OPERATIONS[LlvmOp.DW_OP_LLVM_undefined],
-    0xE8: _based_address,
-    0xEA: _piece_end,
-}
-"""Of ROCm before 6."""
+ROCM_5: Mapping[int, Execute] = {code: _OPERATIONS[operation] for code, operation in ROCM_5_OPERATIONS.items()}
+"""By the numbers of ROCm before 6."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from symd.debuginfo.variables.heterogeneous_operations import OLD_NUMBERS, user
+from symd.debuginfo.variables.heterogeneous_operations import ROCM_5, user
 from symd.debuginfo.variables.machine import WHERE, Execute, Machine
 from symd.debuginfo.variables.terms import (
     Bits,
@@ -347,7 +347,7 @@ OPERATIONS: Mapping[int, Execute] = {
     Op.DW_OP_GNU_const_index: _indexed,
 }
 """What every vendor's code may use."""
-AMD_OPERATIONS: Mapping[int, Execute] = {**OPERATIONS, **OLD_NUMBERS}
+AMD_OPERATIONS: Mapping[int, Execute] = {**OPERATIONS, **ROCM_5}
 """The same with the operations of older compilers of ROCm."""
 INTEL_OPERATIONS: Mapping[int, Execute] = {
     **OPERATIONS,

@@ -356,9 +356,13 @@ def test_an_unknown_operation_is_shown_by_number(operation: int) -> None:
     assert where(b"\x53\x93\x04" + bytes([operation])) == f"reg3[0:32], unknown operation {operation:#04x}"
 
 
-@pytest.mark.parametrize("operation", [0xEB, 0xEC, 0xED, 0xEE, 0xEF, 0xFE])
+@pytest.mark.parametrize("operation", [0xEB, 0xED, 0xEE, 0xEF, 0xFE])
 def test_intels_operations_mean_nothing_in_other_vendors_code(operation: int) -> None:
     assert where(bytes([operation, 0, 0]), AMD) == f"unknown operation {operation:#04x}"
+
+
+def test_what_is_intels_number_is_another_operation_of_rocm_5() -> None:
+    assert where(bytes([0xEC, 0, 0]), AMD) == "DW_OP_LLVM_select_bit_piece is not followed"
 
 
 @pytest.mark.parametrize(
