@@ -32,7 +32,8 @@ class Connection:
         self.socket.connect(address.removeprefix("unix:"))
         self.next_stream = 1
         self.received = b""
-        self.window = {}
+        self.initial_window = 65535
+        self.window = {0: 65535}
         self.ending = None
         if speak:
             self.socket.sendall(PREFACE)
@@ -63,7 +64,7 @@ class Connection:
 
     def push(self, stream, data):
         """Send as fast as the daemon's windows allow (RFC 9113, section 6.9), until it ends the call; how many bytes it took."""
-        self.window = {0: 65535, stream: 65535}
+        self.window.setdefault(stream, self.initial_window)
         sent = 0
         while sent < len(data):
             room = min(self.window[0], self.window[stream], FRAME, len(data) - sent)
@@ -79,12 +80,13 @@ class Connection:
                 break
             kind, flags, where, payload = frame
             if kind == WINDOW_UPDATE:
-                self.window[where] += int.from_bytes(payload, "big")
+                self.window[where] = self.window.get(where, self.initial_window) + int.from_bytes(payload, "big")
             elif kind == SETTINGS and not flags & ACK:
                 for at in range(0, len(payload), 6):
                     name, value = struct.unpack_from(">HI", payload, at)
                     if name == INITIAL_WINDOW_SIZE:
-                        self.window[stream] += value - 65535
+                        self.window[stream] += value - self.initial_window
+                        self.initial_window = value
         return sent
 
     def read_frame(self, seconds=10):
