@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from symd.api import Host
 from symd.child import folders
@@ -24,12 +25,14 @@ from symd.service.handed_sockets import handed_sockets
 from symd.service.memory import giving_back
 from symd.service.metrics import Metrics
 from symd.service.metrics_page import telling
-from symd.service.server import build_daemon
+from symd.service.server import Daemon, build_daemon
 from symd.service.service_manager import READY, STOPPING, notify, watched
 from symd.service.tracing import tracing
-from symd.service.web_door import Page, web_served
 from symd.service.workers import Told, Workers
 from symd.store import Store
+
+if TYPE_CHECKING:
+    from symd.service.web_door import Page
 
 log = logging.getLogger("symd.service")
 
@@ -70,7 +73,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors, handed)) for address in wanted]
         handed.all_taken()
         web = stack.enter_context(ExitStack())
-        shown = web.enter_context(web_served(daemon, config)) if config.http else None
+        shown = _page_served(daemon, config, web) if config.http else None
         signals.started()
         daemon.server.start()
         stack.enter_context(giving_back())
@@ -89,6 +92,12 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         log.info("stopping; running calls have %g s", config.grace)
         web.close()
         daemon.stop(config.grace)
+
+
+def _page_served(daemon: Daemon, config: Config, stack: ExitStack) -> Page:
+    from symd.service.web_door import web_served  # noqa: PLC0415 - a daemon without --http starts without the web server
+
+    return stack.enter_context(web_served(daemon, config))
 
 
 class _EndedEarly(BaseException):

@@ -98,6 +98,14 @@ def brought(extra: str) -> set[str]:
     return names(PROJECT["optional-dependencies"][extra])
 
 
+def test_a_daemon_without_the_page_starts_without_a_web_server() -> None:
+    program = "import sys, symd.cli.serve, symd.service; print(*{'starlette', 'uvicorn', 'pygments'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, cwd=ROOT.parent, timeout=60, capture_output=True, text=True
+    )
+    assert done.stdout == "\n"
+
+
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_what_an_extra_brings_is_imported_by_one_module_that_is_imported_late(extra: str) -> None:
     importing = {path for path in ROOT.rglob("*.py") if brought(extra) & distributions_named(path)}
