@@ -12,6 +12,7 @@ from symd import debuginfo, elf
 from symd.budget import Budget, DebugBudget
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import GZIP_SUFFIX
+from symd.cli.one_file import OneFile
 from symd.config import Limits
 from symd.containers import Opening, host_elf
 from symd.containers.amd import amdgpu, kpack_reference
@@ -35,6 +36,11 @@ _HASHING = 2
 """Threads that hash: the file, and its code objects."""
 _LATER = Digest("")
 """Stands for the digest of a code object that is still being hashed."""
+
+
+def opened_file(file: str, limits: Limits) -> LargeFile | OneFile:
+    """What answers questions about one file, by its size. Raises what opening it raises."""
+    return LargeFile(file, limits) if is_large(file, limits) else OneFile(file, limits)
 
 
 def is_large(file: str, limits: Limits) -> bool:

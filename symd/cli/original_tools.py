@@ -8,8 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, cast
 
-from symd.cli.large_file import LargeFile, is_large
-from symd.cli.one_file import OneFile
+from symd.cli.large_file import opened_file
 from symd.config import Limits
 from symd.containers import host_elf
 from symd.disasm.installed import chosen_folders, programs
@@ -29,7 +28,7 @@ def gpu_module(file: str, limits: Limits) -> Symbolize | None:
     if _is_host_program(file):
         return None
     try:
-        return (LargeFile(file, limits) if is_large(file, limits) else OneFile(file, limits)).symbolize
+        return opened_file(file, limits).symbolize
     except (Unsupported, UnknownFormat):
         return None
 

@@ -15,8 +15,7 @@ import click
 from symd.cli.answer_text import answer_text, names_nothing
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import module_digest
-from symd.cli.large_file import LargeFile, is_large
-from symd.cli.one_file import OneFile
+from symd.cli.large_file import opened_file
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -155,7 +154,7 @@ def _answering(file: str, server: str | None, limits: Limits, debug: str | None)
     """What answers: this process, as directly as it can, where it needs neither a daemon nor two files."""
     if server is None and debug is None and module_digest(file) is None:
         with working(f"reading {printable(file)}"):
-            opened = LargeFile(file, limits) if is_large(file, limits) else OneFile(file, limits)
+            opened = opened_file(file, limits)
 
         def answers(queries: Sequence[Query], path: str | None, *, as_written: bool) -> Answers:
             with working(f"reading {printable(file)}"):  # as much of it as these queries need
