@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles.otlp_json import binary_documents
-from symd.profiles.protobuf_wire import FIXED64, LENGTH, VARINT, Field, each_field, fields, fixed, packed, signed
+from symd.profiles.protobuf_wire import FIXED64, LENGTH, VARINT, Field, each_field, fixed, packed, signed
 from symd.profiles.sampled.places import place_in_file
+from symd.profiles.sampled.string_table import StringTableReader
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType, joined
 from symd.profiles.spending import Spending
 
@@ -46,10 +47,9 @@ class _Columns:
         return self.types.setdefault(one, len(self.types))
 
 
-class _Reader:
+class _Reader(StringTableReader):
     def __init__(self, data: bytes, spending: Spending) -> None:
-        self._data = data
-        self._spending = spending
+        super().__init__(data, WHERE, spending)
         self._top = list(each_field(data, where=WHERE, spending=spending))
         self._tables: dict[int, list[Field]] = {}
         for whole in self._top:
@@ -61,17 +61,6 @@ class _Reader:
         self._functions = [self._numbers(item) for item in self._tables.get(FUNCTION, ())]
         self._attributes = [self._attribute(item) for item in self._tables.get(ATTRIBUTE, ())]
         self._stacks = [self._stack(item) for item in self._tables.get(STACK, ())]
-
-    def _inside(self, item: Field) -> list[Field]:
-        return fields(self._data, item.value, item.end, WHERE, self._spending)
-
-    def _numbers(self, item: Field) -> dict[int, int]:
-        return {one.number: one.value for one in self._inside(item) if one.wire == VARINT}
-
-    def _string(self, number: int) -> str:
-        if number >= len(self._strings):
-            raise Malformed(f"string {number} is named, and there are {len(self._strings)}", where=WHERE)
-        return self._strings[number]
 
     def profile(self) -> SampledProfile:
         found = SampledProfile(())

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from symd.errors import Malformed
 from symd.model.answers import Frame
-from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, packed, signed
+from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, packed, signed
 from symd.profiles.sampled.places import place_in_file
+from symd.profiles.sampled.string_table import StringTableReader
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType
 from symd.profiles.spending import Spending
 
@@ -21,10 +22,9 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
     return _Reader(data, spending).profile()
 
 
-class _Reader:
+class _Reader(StringTableReader):
     def __init__(self, data: bytes, spending: Spending) -> None:
-        self._data = data
-        self._spending = spending
+        super().__init__(data, WHERE, spending)
         self._top: dict[int, list[Field]] = {}
         for item in each_field(data, where=WHERE, spending=spending):
             self._top.setdefault(item.number, []).append(item)
@@ -40,17 +40,6 @@ class _Reader:
 
     def _messages(self, number: int) -> list[Field]:
         return [item for item in self._top.get(number, ()) if item.wire == LENGTH]
-
-    def _inside(self, item: Field) -> list[Field]:
-        return fields(self._data, item.value, item.end, WHERE, self._spending)
-
-    def _numbers(self, item: Field) -> dict[int, int]:
-        return {one.number: one.value for one in self._inside(item) if one.wire == VARINT}
-
-    def _string(self, number: int) -> str:
-        if number >= len(self._strings):
-            raise Malformed(f"string {number} is named, and there are {len(self._strings)}", where=WHERE)
-        return self._strings[number]
 
     def profile(self) -> SampledProfile:
         types = [self._numbers(item) for item in self._messages(SAMPLE_TYPE)]
