@@ -13,7 +13,15 @@ from symd.cli.demangle import Demangler
 from symd.cli.listing_sources import allowed_folders, source_texts
 from symd.cli.listing_text import Lines, Printer, text_lines
 from symd.cli.module import open_module
-from symd.cli.options import debug_option, demangle_option, example, file_verb, object_option, rules_option
+from symd.cli.options import (
+    debug_option,
+    demangle_option,
+    example,
+    file_verb,
+    object_option,
+    rules_option,
+    source_root_option,
+)
 from symd.cli.output import write_line
 from symd.config import Limits
 from symd.errors import NoDebugData
@@ -46,15 +54,7 @@ disassembled is one line {"object": "", "target": "dg2", "problem": "..."}.
 @debug_option
 @click.option("--kernel", metavar="NAME", help="Only this kernel; NAME as symd symbolize takes it.")
 @click.option("--target", metavar="DEVICE", help="The device, for code that does not say: dg2, gfx90a, sm_90 ...")
-@click.option(
-    "--source-root",
-    "roots",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=(Path(),),
-    show_default="the working directory",
-    help="Source is read below this folder only, and below each TO of --map.",
-)
+@source_root_option
 @rules_option
 @demangle_option
 def command(

@@ -11,7 +11,7 @@ import click
 from symd.cli.input import read_input
 from symd.cli.listing_sources import allowed_folders, source_texts
 from symd.cli.module import add_module, open_symbolizer
-from symd.cli.options import example, limit_option, rules_option, server_option
+from symd.cli.options import example, limit_option, rules_option, server_option, source_root_option
 from symd.config import Limits
 from symd.errors import InvalidInput, ToolMissing
 from symd.mcp.tools import AskedModule, Tools
@@ -23,15 +23,7 @@ from symd.model.sources import PathRule, SourceText
     epilog=example("symd mcp --server unix:/run/symd/symd.sock --source-root ~/src\nclaude mcp add symd -- symd mcp"),
 )
 @server_option
-@click.option(
-    "--source-root",
-    "roots",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=(Path(),),
-    show_default="the working directory",
-    help="Source is read below this folder only, and below each TO of --map.",
-)
+@source_root_option
 @rules_option
 @limit_option
 def command(server: str | None, roots: tuple[Path, ...], rules: tuple[PathRule, ...], limits: Limits) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -98,6 +99,16 @@ rules_option = click.option(
     metavar="FROM=TO",
     callback=parse_rules,
     help="Source paths that begin with FROM begin with TO here; the first rule that fits counts.",
+)
+
+source_root_option = click.option(
+    "--source-root",
+    "roots",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=(Path(),),
+    show_default="the working directory",
+    help="Source is read below this folder only, and below each TO of --map.",
 )
 
 limit_option = click.option(

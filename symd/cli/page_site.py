@@ -13,9 +13,11 @@ import click
 
 from symd.api import Symbolizer
 from symd.cli.input import read_input
+from symd.cli.listing_sources import allowed_folders
 from symd.cli.module import open_module
-from symd.cli.options import complete_files
+from symd.cli.options import complete_files, source_root_option
 from symd.config import Limits
+from symd.errors import NoDebugData
 from symd.model.sources import PathRule, SourceText
 from symd.profiles import NamedModule, Options, Resolver, samples
 from symd.profiles.placed import placed
@@ -56,15 +58,7 @@ def page_options(verb: Verb) -> Verb:
         click.option(
             "--id", "identity", metavar="ID", help="What the profile calls FILE (build id, code object id, CRC)."
         ),
-        click.option(
-            "--source-root",
-            "roots",
-            multiple=True,
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
-            default=(Path(),),
-            show_default="the working directory",
-            help="Source is read below this folder only, and below each TO of --map.",
-        ),
+        source_root_option,
     )
     for option in reversed(options):
         verb = option(verb)
@@ -82,10 +76,11 @@ def shown_module(
     roots: Sequence[Path],
     rules: Sequence[PathRule],
 ) -> Iterator[Shown]:
-    """FILE, opened as other verbs do, and the profile's samples on it."""
-    folders = [*roots, *(Path(rule.replacement) for rule in rules if rule.replacement)]
-    allowed = Allowed(tuple(dict.fromkeys(str(folder.expanduser().absolute()) for folder in folders)), tuple(rules))
+    """FILE, opened as other verbs do, and the profile's samples on it. Raises NoDebugData where it holds no code."""
+    allowed = allowed_folders(roots, rules)
     with open_module(file, server, limits, debug) as module:
+        if not module.symbolizer.module(module.digest).objects:
+            raise NoDebugData("there is no GPU code to show", where=file)
         found = None
         if profile is not None:
             named = [NamedModule(module.digest, file, name) for name in ((identity, None) if identity else (None,))]

@@ -18,7 +18,6 @@ from symd.cli.options import (
 from symd.cli.output_file import write_file_or_stdout
 from symd.cli.page_site import page_options, shown_module
 from symd.config import Limits
-from symd.errors import NoDebugData
 from symd.model.sources import PathRule
 
 VARIABLES = 100
@@ -75,8 +74,6 @@ def command(
     samples are put in, or the first; --kernel names others.
     """
     with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
-        if not shown.symbolizer.module(shown.digest).objects:
-            raise NoDebugData("there is no GPU code to show", where=file)
         from symd.web.report import answers_of, kernels_of, report  # noqa: PLC0415 - the help need not wait for the page
 
         site = shown.site()

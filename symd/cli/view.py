@@ -12,7 +12,6 @@ from symd.cli.options import debug_option, example, file_argument, limit_option,
 from symd.cli.output import write_line
 from symd.cli.page_site import page_options, shown_module
 from symd.config import Limits
-from symd.errors import NoDebugData
 from symd.model.sources import PathRule
 
 WAIT_SECONDS = 3600.0
@@ -62,8 +61,6 @@ def command(
     disassembler of the code's vendor (symd doctor).
     """
     with shown_module(file, server, limits, debug, profile, identity, roots, rules) as shown:
-        if not shown.symbolizer.module(shown.digest).objects:
-            raise NoDebugData("there is no GPU code to show", where=file)
         from symd.web.viewing import viewed  # noqa: PLC0415 - the help need not wait for a server
 
         with viewed(lambda presence: shown.site(presence=presence), address) as view:
