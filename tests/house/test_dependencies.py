@@ -99,7 +99,9 @@ def brought(extra: str) -> set[str]:
 
 
 def test_a_daemon_without_the_page_starts_without_a_web_server() -> None:
-    program = "import sys, symd.cli.serve, symd.service; print(*{'starlette', 'uvicorn', 'pygments'} & set(sys.modules))"
+    program = (
+        "import sys, symd.cli.serve, symd.service; print(*{'starlette', 'uvicorn', 'pygments'} & set(sys.modules))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, cwd=ROOT.parent, timeout=60, capture_output=True, text=True
     )
