@@ -13,7 +13,7 @@ STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compile
 	golang-github-golang-protobuf-1-5-dev golang-google-grpc-dev golang-google-genproto-dev nodejs:node npm:npm
 # What the tests need besides: the tools that every reader is compared with, and the compilers of generated binaries.
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
-	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd $(STUB_PACKAGES)
+	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd postgresql $(STUB_PACKAGES)
 
 .PHONY: demo test check protos samples lock docs dist screenshots bench fuzz soak abuse kill survey live-new clean venv drivers tools help
 
@@ -40,7 +40,7 @@ samples: tools venv  ## build the binaries of samples/ again
 	$(BIN)/python samples/kernels/build.py
 
 lock: venv  ## choose the versions of requirements.lock again
-	$(BIN)/python -m piptools compile --quiet --extra dev --extra otel --extra mcp --extra data --generate-hashes --allow-unsafe --strip-extras --no-header \
+	$(BIN)/python -m piptools compile --quiet --extra dev --extra otel --extra mcp --extra data --extra s3 --extra postgresql --extra ray --generate-hashes --allow-unsafe --strip-extras --no-header \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
 
 docs: venv  ## the pages of the API from the protos, and the documentation as a site, in build/site
