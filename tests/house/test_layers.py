@@ -24,6 +24,7 @@ ORDER = (
     "split_debug",
     "index",
     "store",
+    "shared_store",
     "query",
     "cores",
     "fault_text",

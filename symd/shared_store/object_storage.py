@@ -1,0 +1,59 @@
+"""What holds the bytes of modules and indexes, and what keeps whole files of it on this machine.
+
+A name is a relative path of lower-case letters, digits, dots, dashes and slashes, such as ``modules/ab/<sha256>`` or
+``index/<format version>/ab/<sha256>.idx``. It is made of a digest: whoever puts a name puts what everybody else would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+
+class ObjectStorage(Protocol):
+    """Files by name, outside of this machine. Safe to use from several threads.
+
+    Every method ends within a bounded time, tries again what may do the next time, and raises ``StoreUnavailable``, with the cause and
+    what to do about it, where the storage cannot be reached, refuses or fails.
+    """
+
+    def put(self, name: str, path: Path) -> None:
+        """Keep the file ``path`` under a name: whole or not at all. Where the name is there already the bytes are the same."""
+
+    def fetch(self, name: str, path: Path) -> bool:
+        """Write what has that name to the file ``path``, which is made or replaced; False, and no file, where nothing has the name.
+        After an error the file may hold a part."""
+
+    def size(self, name: str) -> int | None:
+        """Bytes of what has that name; None where nothing has."""
+
+    def remove(self, name: str) -> None:
+        """Forget a name. Harmless where nothing has it."""
+
+    def names(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Every name that begins with ``prefix``, and the bytes of each, in the order of the names."""
+
+
+class FileCache(Protocol):
+    """Whole files of an ``ObjectStorage`` in a folder of this machine, of bounded size: those used longest ago go first. Safe to use
+    from several threads, and by several processes that share the folder. Raises as ``ObjectStorage`` does, and where the disk refuses.
+    """
+
+    def file(self, name: str) -> AbstractContextManager[Path | None]:
+        """Where the file stands, fetched when it is not here; it stays until the context ends. None where nothing has the name.
+        A module's bytes have been compared with its digest when they were fetched."""
+
+    def mapped(self, name: str) -> memoryview | None:
+        """What is in the file, mapped read-only, fetched when it is not here; it stays readable when the file goes. None where nothing
+        has the name."""
+
+    def add(self, name: str, path: Path) -> None:
+        """Keep the file ``path``, whose bytes are right, in the storage and then here. It is not moved, and may be linked to: nobody
+        writes to it any more."""
+
+    def drop(self, name: str) -> None:
+        """Forget the file here alone: its bytes are wrong, and the next who asks fetches it anew. Harmless where it is not here."""
+
+    def remove(self, name: str) -> None:
+        """Forget the file in the storage and here. Harmless where it is in neither."""
