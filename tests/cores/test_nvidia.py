@@ -310,8 +310,8 @@ def test_a_section_that_leaves_the_file_is_left_out() -> None:
     assert "1 sections end past" in found.dump.notes[0]
 
 
-@pytest.mark.parametrize("size", [0, 8, 47])
-def test_a_table_whose_rows_are_too_short_is_left_out(size: int) -> None:
+@pytest.mark.parametrize("size", [0, 8, 47, (1 << 20) + 1, 1 << 31, (1 << 64) - 1])
+def test_a_table_whose_rows_cannot_have_that_size_is_left_out(size: int) -> None:
     dump = Dump()
     dump.lane(dump.one_warp(existing=1), pc=KERNEL)
     found = read(_with_entry_size(dump.build(), LANES, size), Budget(Limits())).dump

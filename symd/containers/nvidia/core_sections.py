@@ -33,6 +33,8 @@ _HEADER = {
 }
 """Fields of an Elf64_Shdr, and where they stand."""
 _HEADER_SIZE = 64
+_LONGEST_ROW = 2**20
+"""Bytes; no driver's rows are a thousandth of this."""
 _OVERLAP = 8
 """Times the size of the file that all sections together may have."""
 _USER = 0x80000000
@@ -229,10 +231,12 @@ class CoreSections:
         """Every row of a kind of table. Raises LimitExceeded."""
         sections = self.of_kind(layout.kind)
         sizes = self._headers["entry_size"][sections].astype(np.int64)
-        damaged = int((sizes < layout.least).sum())
+        sound = (sizes >= layout.least) & (sizes <= _LONGEST_ROW)
+        damaged = len(sound) - int(sound.sum())
         if damaged:
-            self.notes.append(f"{damaged} {layout.name} tables have rows of fewer than {layout.least} bytes; left out")
-        sections, sizes = sections[sizes >= layout.least], sizes[sizes >= layout.least]
+            allowed = f"fewer than {layout.least} bytes or more than {_LONGEST_ROW}"
+            self.notes.append(f"{damaged} {layout.name} tables have rows of {allowed}; left out")
+        sections, sizes = sections[sound], sizes[sound]
         order = np.argsort(sizes, kind="stable")
         sections, sizes = sections[order], sizes[order]
         counts = self._headers["size"][sections].astype(np.int64) // np.maximum(sizes, 1)
