@@ -37,9 +37,19 @@ def interpreter() -> Iterator[tuple[str, Access]]:
     from pathlib import Path  # noqa: PLC0415 - a process that only confines others starts sooner without it
 
     package = Path(__file__).resolve().parent.parent
-    modules = (path for path in sys.path if Path(path).name in _OF_PYTHON)
+    modules = [path for path in sys.path if Path(path).name in _OF_PYTHON]
     library = Path(os.__file__).parent.parent  # with the libraries that came with it, beside its modules
-    for path in (str(library), str(package), *modules, *LIBRARIES, "/proc/self"):
+    for path in (str(library), str(package), *modules, *_linked(modules), *LIBRARIES, "/proc/self"):
         yield path, READ
     for path in ("/dev/null", "/dev/urandom"):
         yield path, USE_DEVICE
+
+
+def _linked(folders: Iterable[str]) -> Iterator[str]:
+    """Where the packages lie that are links in ``folders``: Landlock asks about the file, not about the way to it."""
+    for folder in folders:
+        try:
+            with os.scandir(folder) as entries:
+                yield from (os.path.realpath(each.path) for each in entries if each.is_symlink())
+        except OSError:  # not there, or not ours to see: nothing is imported from it
+            continue

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from symd.budget import Budget
+from symd.cli.daemon_objects import daemon_object, fetching_server_option, is_of_daemon
 from symd.cli.input import read_input
 from symd.cli.options import complete_files, example, json_option, limit_option
 from symd.cli.output import write_json, write_line
@@ -30,26 +31,27 @@ from symd.split_debug.slim import Slimmed, slim
     metavar="FILE",
     help="Where to put the debug data.  [default: OUT.debug]",
 )
+@fetching_server_option
 @limit_option
 @json_option
-def command(file: str, output: Path, debug_out: Path | None, limits: Limits, as_json: bool) -> None:
+def command(file: str, output: Path, debug_out: Path | None, server: str | None, limits: Limits, as_json: bool) -> None:
     """Write the AMD code object IN to OUT without what the runtime does not need.
 
     Sections and program headers that the runtime does not read are dropped and the file is packed; code, kernel
     descriptors and every address stay as they are. Debug data goes to a file of its own, which symbolize and lines take
-    with --debug. IN may be "-" for standard input; files that are there already are replaced.
+    with --debug. IN may be "-" for standard input, or with --server modules/SHA256; files that are there already are replaced.
     """
     debug_path = debug_out or output.with_name(f"{output.name}.debug")
     _check_apart(file, output, debug_path)
-    result = _slimmed(file, limits)
+    result = _slimmed(file, server, limits)
     if result.debug:
         write_file(debug_path, result.debug, hint="choose another name")
     write_file(output, result.data, hint="choose another name")
     _report(file, output, debug_path if result.debug else None, result, as_json)
 
 
-def _slimmed(file: str, limits: Limits) -> Slimmed:
-    data = read_input(file, limits)
+def _slimmed(file: str, server: str | None, limits: Limits) -> Slimmed:
+    data = daemon_object(file, server, limits) if is_of_daemon(file, server) else read_input(file, limits)
     try:
         if not amdgpu.claims(data):
             raise _refusal(data)

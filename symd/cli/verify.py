@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from symd import containers
+from symd.cli.daemon_objects import daemon_objects, fetching_server_option, is_of_daemon
 from symd.cli.dwo_files import with_dwo_files
 from symd.cli.input import read_input
 from symd.cli.kernel_packs import with_kernel_packs
@@ -17,6 +18,7 @@ from symd.cli.output import printable, write_json, write_line
 from symd.cli.progress import working
 from symd.config import Limits
 from symd.errors import ObjectNotFound, SymdError
+from symd.model.code import CodeObject
 from symd.verify import Difference, Report, verify
 
 DIFFERENT = 1
@@ -24,6 +26,7 @@ DIFFERENT = 1
 
 @click.command("verify", epilog=example("symd verify program.bin\nsymd verify --json kernel.cubin"))
 @file_argument
+@fetching_server_option
 @limit_option
 @json_option
 @object_option
@@ -33,19 +36,15 @@ DIFFERENT = 1
     metavar="FOLDER",
     help="A folder of .dwo files or packages; those beside FILE are found by themselves.",
 )
-def command(file: str, limits: Limits, as_json: bool, path: str | None, debug: Path | None) -> int:
+def command(file: str, server: str | None, limits: Limits, as_json: bool, path: str | None, debug: Path | None) -> int:
     """Read the debug data of FILE a second time, with pyelftools, and report every difference.
 
     Line tables, functions and inlined calls, and variables of each code object are compared. The last line says how much
     was compared, and of what there was nothing to compare. Exit code 1: there is a difference. FILE may be "-" for
-    standard input.
+    standard input, or with --server modules/SHA256: its code objects are taken from the daemon, and both readings are made here.
     """
-    data = with_kernel_packs(read_input(file, limits), file, limits)
-    data = with_dwo_files(data, file, limits, debug)
-    try:
-        codes = containers.unpack(data, limits).objects
-    except SymdError as error:
-        raise error.prefix_where("standard input" if file == "-" else file) from None
+    of_daemon = is_of_daemon(file, server)
+    codes = tuple(daemon_objects(file, server, limits)) if of_daemon else _codes(file, limits, debug)
     chosen = [code for code in codes if path is None or code.path == path]
     if path is not None and not chosen:
         raise ObjectNotFound(f"there is no code object {path!r}", where=file, metadata={"object": path})
@@ -62,6 +61,15 @@ def command(file: str, limits: Limits, as_json: bool, path: str | None, debug: P
         for line in summary_lines(file, report):
             write_line(line)
     return DIFFERENT if report.differences else 0
+
+
+def _codes(file: str, limits: Limits, debug: Path | None) -> tuple[CodeObject, ...]:
+    data = with_kernel_packs(read_input(file, limits), file, limits)
+    data = with_dwo_files(data, file, limits, debug)
+    try:
+        return containers.unpack(data, limits).objects
+    except SymdError as error:
+        raise error.prefix_where("standard input" if file == "-" else file) from None
 
 
 def difference_text(difference: Difference) -> str:

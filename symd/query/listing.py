@@ -25,15 +25,34 @@ Disassemble = Callable[[Sequence[CodeObject], str | None, Limits], list[Instruct
 
 def with_kernel_name(index: Index, part: ListingPart, effort: Effort | None = None) -> ListingPart:
     """``part`` with the kernel's name as its symbol has it, for one that ``symbolize`` takes. Raises BadQuery where several
-    kernels are called so, and what ``effort`` raises; a name that no kernel has stays."""
+    kernels are called so, KernelNotFound where none is, ObjectNotFound, and what ``effort`` raises."""
     if part.kernel is None or index.kernels_named(part.kernel):
         return part
+    if part.path is not None and not index.has_object(part.path):
+        raise ObjectNotFound.at(part.path)
+    effort = effort or Effort()
     places = function_names.starts(index, part.kernel, part.path, effort)
     kernels = {name: place for place in places if (name := index.candidate(*place).kernel)}
     names = sorted(name for name, place in kernels.items() if place in _beginnings(index, name))
     if len(names) > 1:
         raise BadQuery(f"several kernels are called {part.kernel!r}", hint=f"write one of {', '.join(names[:8])}")
-    return replace(part, kernel=names[0]) if names else part
+    if not names:
+        raise _no_kernel(index, part.kernel, part.path, sorted(kernels), effort)
+    return replace(part, kernel=names[0])
+
+
+def _no_kernel(index: Index, name: str, path: str | None, around: Sequence[str], effort: Effort) -> KernelNotFound:
+    """``around`` are the kernels in whose code a function of that name stands."""
+    if around:
+        return KernelNotFound(
+            f"{name!r} is a function, not a kernel", hint=f"its code stands in {', '.join(around[:8])}"
+        )
+    from symd.query.similar_names import suggestions  # noqa: PLC0415 - a name that does not exist
+
+    (like,) = suggestions(index, [name], path, effort)
+    kernels = list(dict.fromkeys(each.kernel for each in like if each.kernel))
+    hint = f"did you mean {' or '.join(kernels)}?" if kernels else "symd names FILE --kind kernel '*' lists them"
+    return KernelNotFound(f"there is no kernel {name!r}", hint=hint)
 
 
 def _beginnings(index: Index, kernel: str) -> set[function_names.Start]:

@@ -275,6 +275,8 @@ def _file(question: MakeIndex | WriteObject) -> Iterator[BinaryIO]:
             file.truncate()  # an attempt that was ended may have begun to write
             yield file
     except OSError as error:
+        if isinstance(error.filename, str) and error.filename != into:
+            raise  # of another file: a module that is imported late
         metadata = {"file": into, "errno": errno.errorcode.get(error.errno or 0, "")}
         raise StoreUnavailable(f"the disk refused: {error.strerror}", where=into, metadata=metadata) from error
 

@@ -168,3 +168,22 @@ def test_a_daemon_joins_the_two_files_as_well(symd: Run, slim: Path, server: str
     here, there = symd("symbolize", *arguments), symd("symbolize", "--server", server, *arguments)
     assert (here.code, json.loads(here.out.splitlines()[0])["reason"]) == (0, "EXACT")
     assert (there.code, there.out) == (here.code, here.out)
+
+
+def test_a_module_of_a_daemon_is_slimmed_as_its_file_is(server: str, symd: Run, slim: Path, tmp_path: Path):
+    assert symd("info", "--server", server, SHADE).code == 0
+    (module,) = symd("modules", "--json", "--server", server).json
+    assert symd("slim", "--server", server, f"modules/{module['sha256'][:8]}", tmp_path / "fetched.co").code == 0
+    assert (tmp_path / "fetched.co").read_bytes() == slim.read_bytes()
+
+
+def test_a_module_of_several_code_objects_is_not_slimmed_and_says_how_they_come_out(
+    server: str, symd: Run, tmp_path: Path
+):
+    several = ROOT / "samples" / "kernels" / "bin" / "particles" / "skl-opt.bin"
+    assert symd("info", "--server", server, several).code == 0
+    (module,) = symd("modules", "--json", "--server", server).json
+    refused = symd("slim", "--server", server, f"modules/{module['sha256']}", tmp_path / "out.co")
+    assert refused.code == 1
+    assert "symd extract modules/" in refused.err
+    assert not (tmp_path / "out.co").exists()

@@ -10,6 +10,7 @@ import pytest
 from symd.cli.verify import command
 from symd.errors import ObjectNotFound
 from symd.verify import own_reading
+from tests.cli.conftest import Run
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 VADD = str(SAMPLES / "kernels" / "bin" / "vadd" / "dg2-opt.zebin")
@@ -121,3 +122,22 @@ def test_what_pyelftools_does_not_read_of_split_units_is_said(
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["scopes"], found["differences"]) == (42, 0, 0)
     assert "DW_FORM_GNU_addr_index" in found["not_compared"][0]["reason"]
+
+
+@pytest.mark.parametrize("sample", ["kernels/bin/particles/skl-opt.bin", "amdgpu/bin/v4-gfx900.co"])
+def test_a_module_of_a_daemon_is_verified_as_its_file_is(server: str, symd: Run, sample: str) -> None:
+    file = SAMPLES / sample
+    assert symd("info", "--server", server, file).code == 0
+    (module,) = symd("modules", "--json", "--server", server).json
+    of_file, of_daemon = (
+        symd("verify", "--json", "--server", server, each) for each in (file, f"modules/{module['sha256'][:8]}")
+    )
+    assert (of_daemon.code, of_daemon.json) == (of_file.code, of_file.json)
+    assert of_file.json[-1]["rows"] > 10
+
+
+def test_with_a_daemon_named_files_are_read_here(symd: Run, tmp_path: Path) -> None:
+    nobody = f"unix:{tmp_path}/nobody.sock"
+    assert symd("verify", "--server", nobody, VADD).code == 0
+    refused = symd("verify", "--server", nobody, "modules/0123")
+    assert (refused.code, "no daemon answers" in refused.err) == (3, True)

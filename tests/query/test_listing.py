@@ -110,3 +110,27 @@ def test_code_without_debug_information_is_listed_with_the_names_of_its_symbols(
     first = listing.answers[0]
     assert first.reason is Reason.NO_DEBUG_INFO or first.frames[0].function == "march"
     assert {answer.kernel for answer in listing.answers} >= {"shade", "clear"}
+
+
+@pytest.mark.parametrize(
+    ("file", "asked", "said"),
+    [
+        ("amdgpu/bin/v4-gfx900.co", "shad", "there is no kernel 'shad' (did you mean shade?)"),
+        ("kernels/bin/filters/igc2-dg2-opt.zebin", "smoth", "there is no kernel 'smoth' (did you mean smooth?)"),
+        ("cuda/bin/raycast.sm_90.debug.cubin", "raycst", "(did you mean _Z7raycastPfi6float3?)"),
+        ("amdgpu/bin/v4-gfx900.co", "qqqq", "there is no kernel 'qqqq' (symd names FILE --kind kernel '*' lists them)"),
+    ],
+)
+def test_a_kernel_that_is_not_there_is_told_with_those_like_it(
+    engine: Engine, file: str, asked: str, said: str
+) -> None:
+    digest = engine.add((SAMPLES / file).read_bytes()).sha256
+    with pytest.raises(KernelNotFound) as refused:
+        engine.listing(digest, ListingPart(kernel=asked))
+    assert said in str(refused.value)
+
+
+def test_a_code_object_that_is_not_there_is_told_before_its_kernel(engine: Engine) -> None:
+    digest = engine.add((SAMPLES / "cuda/bin/raycast.sm_90.debug.cubin").read_bytes()).sha256
+    with pytest.raises(ObjectNotFound, match="there is no code object 'nowhere'"):
+        engine.listing(digest, ListingPart(path="nowhere", kernel="squared"))

@@ -1,0 +1,46 @@
+"""Code objects of a module that a daemon has, brought here for verbs that work on bytes themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from symd import containers
+from symd.cli.input import module_beginning, module_digest
+from symd.cli.options import server_option_that
+from symd.config import Limits
+from symd.errors import ObjectNotFound
+from symd.model.code import CodeObject
+
+fetching_server_option = server_option_that(
+    "Where modules/SHA256, or the beginning of it, is taken from: the daemon at unix:PATH, HOST:PORT or tls:HOST:PORT."
+    ' Everything else is read here. "default" is the daemon that runs here, "none" is none.'
+)
+
+
+def is_of_daemon(file: str, server: str | None) -> bool:
+    """Whether ``file`` is a name of a module that the daemon at ``server`` has, not of a file."""
+    return server is not None and bool(module_digest(file) or module_beginning(file))
+
+
+def daemon_object(file: str, server: str | None, limits: Limits) -> bytes:
+    """The bytes of a module that is one code object. Raises ``ObjectNotFound`` where it holds several, ``ModuleNotFound``."""
+    from symd.cli.module import open_module  # noqa: PLC0415 - a file takes no engine
+
+    with open_module(file, server, limits) as module:
+        try:
+            return module.symbolizer.object_data(module.digest, "")
+        except ObjectNotFound:
+            hint = f"symd extract {file} DIR writes them as files of their own"
+            raise ObjectNotFound("the module is not one code object: it holds some", where=file, hint=hint) from None
+
+
+def daemon_objects(file: str, server: str | None, limits: Limits) -> Iterator[CodeObject]:
+    """Every code object of a module, each at its nesting path, read here. Raises ``ModuleNotFound``."""
+    from symd.cli.module import open_module  # noqa: PLC0415 - a file takes no engine
+
+    with open_module(file, server, limits) as module:
+        for each in module.summary().objects:
+            data = module.symbolizer.object_data(module.digest, each.path)
+            (code,) = containers.Opening(data, limits, "")
+            yield replace(code, path=each.path)
