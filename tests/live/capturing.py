@@ -20,19 +20,32 @@ from tests.live.conftest import Target, missing
 from tests.tools import require
 
 PROGRAMS = Path(__file__).parent / "programs"
-_HEADERS = {"opencl_host": "/usr/include/CL/cl.h", "level_zero_host": "/usr/include/level_zero/ze_api.h"}
-_LINKED = {"opencl_host": "-l:libOpenCL.so.1", "level_zero_host": "-l:libze_loader.so.1"}
+_OPENCL, _LEVEL_ZERO = "/usr/include/CL/cl.h", "/usr/include/level_zero/ze_api.h"
+_HEADERS = {
+    "opencl_host.c": (_OPENCL,),
+    "level_zero_host.c": (_LEVEL_ZERO,),
+    "sycl_like_host.cpp": (_OPENCL, _LEVEL_ZERO),
+}
+_LINKED = {
+    "opencl_host.c": "-l:libOpenCL.so.1",
+    "level_zero_host.c": "-l:libze_loader.so.1",
+    "sycl_like_host.cpp": "-ldl",
+}
+_COMPILERS = {".c": "cc", ".cpp": "c++"}
 SUMMARY = re.compile(r"symd: .*\n")
 
 
 @cache
 def built(folder: Path, name: str, *flags: str) -> Path:
-    """A program of ``programs/``, linked with its loader unless the flags say that it opens it."""
-    if not Path(_HEADERS[name]).exists():
-        missing(f"{_HEADERS[name]} is not here")
-    program = folder / "-".join((name, *(flag.strip("-").replace("=", "-") for flag in flags)))
+    """The program of ``programs/`` that the file ``name`` is, linked with its loader unless the flags say that it opens it."""
+    source = PROGRAMS / name
+    for header in _HEADERS[name]:
+        if not Path(header).exists():
+            missing(f"{header} is not here")
+    program = folder / "-".join((source.stem, *(flag.strip("-").replace("=", "-") for flag in flags)))
     link = () if "-DBY_NAME" in flags else (_LINKED[name],)
-    words = [require("cc"), "-O1", "-pthread", *flags, "-o", str(program), str(PROGRAMS / f"{name}.c"), *link]
+    compiler = require(_COMPILERS[source.suffix])
+    words = [compiler, "-O1", "-pthread", *flags, "-o", str(program), str(source), *link]
     subprocess.run(words, check=True)
     return program
 

@@ -108,7 +108,7 @@ def run(
         pytest.skip("SYMD_LIVE_NEW_ROOT is not set; `make live-new` sets the newer drivers up")
     demand(request.param, "opencl")
     host = Host(request.param, "opencl", tmp_path)
-    return Run(host, built(tmp_path_factory.mktemp("programs"), "opencl_host"), daemon)
+    return Run(host, built(tmp_path_factory.mktemp("programs"), "opencl_host.c"), daemon)
 
 
 def until(happened: Callable[[], bool]) -> None:

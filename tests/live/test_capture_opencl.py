@@ -37,7 +37,7 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
 def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     folder = tmp_path_factory.mktemp("programs")
     folder.chmod(0o755)
-    return lambda *flags: built(folder, "opencl_host", *flags)
+    return lambda *flags: built(folder, "opencl_host.c", *flags)
 
 
 def both(host: Host, program: Path, *arguments: str, **options: object) -> Outcome:

@@ -36,7 +36,7 @@ def test_a_breakpoint_set_before_the_program_starts_fires_when_its_module_loads(
     if request.node.get_closest_marker("live_new") and NEWER_ROOT is None:
         pytest.skip("SYMD_LIVE_NEW_ROOT is not set; `make live-new` sets the newer drivers up")
     demand(target, "opencl")
-    host, program = Host(target, "opencl", tmp_path), built(tmp_path, "opencl_host")
+    host, program = Host(target, "opencl", tmp_path), built(tmp_path, "opencl_host.c")
     kernels = [f"scale_{number}" for number in range(MODULES)]
     with serving(tmp_path) as daemon, daemon.client() as client, client.watch_modules() as modules:
         begin = next(modules).position
