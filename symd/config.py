@@ -79,6 +79,10 @@ class Limits:
     """Free bytes of the store's disk below which health says NOT_SERVING of the services that write."""
     lock_seconds: float = 60.0
     """The longest a start waits for the lock of a store's catalogue, which another process holds while it makes, mends or changes it."""
+    catalogue_seconds: float = 20.0
+    """The longest that a catalogue in PostgreSQL may take to connect, to answer one statement, and to let a transaction begin."""
+    catalogue_connections: int = 8
+    """Connections to it that a daemon uses at a time, beside two of its own."""
     label_length: int = 1024
     """Characters of a module's label."""
     alias_kind_length: int = 64

@@ -72,7 +72,7 @@ from symd.reading.questions import (
     WriteObject,
 )
 from symd.reading.reader import InProcessReader, Reader
-from symd.store import Store, Upload
+from symd.store import ModuleStore, Upload
 
 
 class Grabber(Protocol):
@@ -94,7 +94,7 @@ class Engine:
 
     def __init__(
         self,
-        store: Store,
+        store: ModuleStore,
         limits: Limits | None = None,
         grab: Grabber | None = None,
         disassemble: Disassemble | None = None,

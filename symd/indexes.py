@@ -54,7 +54,7 @@ from symd.reading.questions import IndexFor, MakeIndex, Outline, Question
 from symd.reading.reader import Reader
 
 if TYPE_CHECKING:
-    from symd.store import Store, Upload
+    from symd.store import ModuleStore, Upload
 
 T = TypeVar("T")
 MAX_ATTEMPTS = 3
@@ -80,7 +80,7 @@ class Indexes:
     """The indexes of the modules in a store. Safe to use from several threads; a module that several ask for at once is
     indexed once. ``reader`` reads modules' bytes."""
 
-    def __init__(self, store: Store, limits: Limits, reader: Reader) -> None:
+    def __init__(self, store: ModuleStore, limits: Limits, reader: Reader) -> None:
         from symd.index.cache import IndexCache  # noqa: PLC0415 - whoever reads one file needs none
 
         self._store = store

@@ -6,6 +6,8 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ("tests.shared_store.fixtures",)
+
 # How long an example takes says how busy the machine is.
 settings.register_profile("symd", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("symd")

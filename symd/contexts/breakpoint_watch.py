@@ -14,7 +14,7 @@ from symd.model.contexts import LoadInContext
 from symd.model.identities import Digest
 from symd.model.module_events import CaughtUp, LoadBegan, ModuleAdded, ModuleEvent
 from symd.query.watched import resolved
-from symd.store import Store
+from symd.store import ModuleStore
 from symd.store.module_log import Position
 
 _SILENT = 1000
@@ -24,7 +24,7 @@ _SILENT = 1000
 def breakpoint_events(
     breakpoints: Sequence[Breakpoint],
     happenings: Iterator[ModuleEvent],
-    store: Store,
+    store: ModuleStore,
     opener: Callable[[str], Index],
     *,
     resumed: bool = False,
@@ -51,7 +51,7 @@ def breakpoint_events(
 
 
 def _answers(
-    happening: ModuleEvent, breakpoints: Sequence[Breakpoint], store: Store, opener: Callable[[str], Index]
+    happening: ModuleEvent, breakpoints: Sequence[Breakpoint], store: ModuleStore, opener: Callable[[str], Index]
 ) -> Iterator[Resolved]:
     match happening:
         case ModuleAdded(position, digest):
@@ -63,7 +63,7 @@ def _answers(
                 yield from _loaded(breakpoints, loaded, opener)
 
 
-def _told_before(store: Store, digest: Digest, position: str) -> Iterator[LoadInContext]:
+def _told_before(store: ModuleStore, digest: Digest, position: str) -> Iterator[LoadInContext]:
     """The loads of a module that were told before it was added, and live."""
     if position:
         for number in store.context_log.living_of(digest, Position.parsed(position).sequence):
@@ -72,7 +72,7 @@ def _told_before(store: Store, digest: Digest, position: str) -> Iterator[LoadIn
                 yield loaded
 
 
-def _comes_later(store: Store, digest: Digest, position: str) -> bool:
+def _comes_later(store: ModuleStore, digest: Digest, position: str) -> bool:
     """Whether the module of a load was added after that, or is not there yet: the load is told again when it is. A module that is
     being added has bytes that can be asked already, and no format until it is told."""
     if not position:

@@ -14,7 +14,7 @@ from symd.model.contexts import LoadInContext
 from symd.model.identities import Digest
 from symd.model.module_events import CaughtUp, LoadBegan, LoadEnded, ModuleAdded, ModuleEvent, ModuleRemoved
 from symd.model.summaries import ModuleRecord
-from symd.store import Store
+from symd.store import ModuleStore
 from symd.store.module_log import LOADED, REMOVED, Bell, LogEntry, Position
 
 PAGE = 1000
@@ -26,7 +26,9 @@ class ModuleWatcher:
     """Makes the events of one watch. ``contexts`` are the ids of those whose loads alone are told, ``apis`` those through which alone a
     module was loaded; empty: everything is."""
 
-    def __init__(self, store: Store, bell: Bell, contexts: Container[str] = (), apis: Container[str] = ()) -> None:
+    def __init__(
+        self, store: ModuleStore, bell: Bell, contexts: Container[str] = (), apis: Container[str] = ()
+    ) -> None:
         self._store = store
         self._bell = bell
         self._contexts, self._apis = contexts, apis

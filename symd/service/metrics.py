@@ -18,7 +18,7 @@ from symd.service.store_metrics import StoreMetrics
 if TYPE_CHECKING:
     from symd.config import Limits
     from symd.service.server import Daemon
-    from symd.store import Store
+    from symd.store import ModuleStore
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """The upper bounds of the histograms' buckets."""
@@ -73,7 +73,7 @@ class Metrics:
         """Tell what this daemon holds, too."""
         self._registry.register(_Now(daemon))
 
-    def watch_store(self, store: Store, limits: Limits) -> None:
+    def watch_store(self, store: ModuleStore, limits: Limits) -> None:
         """Tell what is in the store, too."""
         self._registry.register(StoreMetrics(store, limits))
 

@@ -9,13 +9,13 @@ from prometheus_client.registry import Collector
 
 from symd.config import Limits
 from symd.errors import SymdError
-from symd.store import Store
+from symd.store import ModuleStore
 
 
 class StoreMetrics(Collector):
     """Asked for when the page is: the catalogue knows the sums."""
 
-    def __init__(self, store: Store, limits: Limits) -> None:
+    def __init__(self, store: ModuleStore, limits: Limits) -> None:
         self._store = store
         self._limits = limits
 

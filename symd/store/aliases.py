@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from types import NoneType
 from typing import Any
@@ -11,10 +10,9 @@ from symd.config import Limits
 from symd.errors import AliasNotFound
 from symd.model.contexts import Alias
 from symd.model.identities import checked_digest
-from symd.store import budgets
-from symd.store import catalogue as rows
-from symd.store.catalogue import Catalogue
+from symd.store import budgets, rows
 from symd.store.paths import not_found
+from symd.store.rows import CatalogueQueries, Connection
 
 _COLUMNS = "SELECT kind, key, sha256, object, context FROM aliases "
 _REMOVE = "DELETE FROM aliases WHERE context = ? AND kind = ? AND key = ?"
@@ -29,7 +27,7 @@ _PAGE = _COLUMNS + "WHERE sha256 = ? AND (context, kind, key) > (?, ?, ?) ORDER 
 class Aliases:
     """The aliases in one catalogue. Safe to use from several threads."""
 
-    def __init__(self, catalogue: Catalogue, limits: Limits) -> None:
+    def __init__(self, catalogue: CatalogueQueries, limits: Limits) -> None:
         self._catalogue = catalogue
         self._limits = limits
 
@@ -72,7 +70,7 @@ def _alias(row: Sequence[Any]) -> Alias:
     return Alias(kind, key, rows.digest_of_row(digest), path, context)
 
 
-def _add(connection: sqlite3.Connection, alias: Alias) -> None:
+def _add(connection: Connection, alias: Alias) -> None:
     if not rows.exists(connection, checked_digest(alias.module)):
         raise not_found(alias.module)
     values = (alias.context, alias.kind, alias.key, alias.module, alias.path)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import NamedTuple
 
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.model.contexts import Alias
-from symd.store.catalogue import typed
+from symd.store.rows import Connection, typed
 
 _OF_MODULE = "SELECT count(*) FROM aliases WHERE sha256 = ?"
 
@@ -21,7 +20,7 @@ class Totals(NamedTuple):
     contexts: int
 
 
-def totals(connection: sqlite3.Connection) -> Totals:
+def totals(connection: Connection) -> Totals:
     """Kept by triggers: nothing is counted to know them."""
     row = connection.execute("SELECT bytes, aliases, contexts FROM totals").fetchone()
     return Totals._make(typed(row or (None,) * len(Totals._fields), int, int, int))
@@ -44,7 +43,7 @@ def check_alias(alias: Alias, limits: Limits) -> None:
     _check_length(alias.key, "alias_key_length", "an alias's key", limits)
 
 
-def check_alias_counts(connection: sqlite3.Connection, digests: set[str], limits: Limits) -> None:
+def check_alias_counts(connection: Connection, digests: set[str], limits: Limits) -> None:
     """Raises ``LimitExceeded`` when the store, or one of the modules, has more aliases than it may."""
     if totals(connection).aliases > limits.aliases:
         what = f"the store would have more than {limits.aliases} aliases"
@@ -55,7 +54,7 @@ def check_alias_counts(connection: sqlite3.Connection, digests: set[str], limits
             raise exceeded(limits, "module_aliases", what, "delete some of them")
 
 
-def check_contexts(connection: sqlite3.Connection, limits: Limits) -> None:
+def check_contexts(connection: Connection, limits: Limits) -> None:
     """Raises ``LimitExceeded`` when the store has more contexts than it may."""
     if totals(connection).contexts > limits.contexts:
         what = f"the store would have more than {limits.contexts} contexts"

@@ -9,16 +9,15 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
-from symd.model.identities import Digest, is_digest
-from symd.model.summaries import ModuleRecord
+from symd.model.identities import Digest
 from symd.store.files import FILE_MODE, disk, locked
+from symd.store.rows import CatalogueQueries
 
 MIGRATIONS: tuple[str, ...] = (
     # 1: modules, failures, aliases
@@ -191,29 +190,6 @@ BUSY_SECONDS = 30.0
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH")
 """How the names of SQLite's errors begin that say that a file's bytes are wrong, or that its tables are not those that were made."""
 NO_TEXT = "Could not decode to UTF-8"
-MAX_FAILURES = 100_000
-"""So many of the youngest failures are remembered: whoever sends malformed modules for ever cannot fill the disk."""
-MAX_EVICTIONS = 10_000
-"""So many of the youngest evictions are remembered."""
-_RECORD = """
-    SELECT sha256, size, format, label, added,
-           coalesce((SELECT reason FROM failures WHERE failures.sha256 = modules.sha256
-                     ORDER BY version DESC LIMIT 1), '')
-    FROM modules
-"""
-_ONE = _RECORD + "WHERE sha256 = ?"
-_PAGE = _RECORD + "WHERE (added, sha256) > (?, ?) ORDER BY added, sha256 LIMIT ?"
-_OUTDATED = """
-    SELECT sha256 FROM modules AS m
-    WHERE EXISTS (SELECT 1 FROM indexes AS i WHERE i.sha256 = m.sha256 AND i.version < :version)
-      AND NOT EXISTS (SELECT 1 FROM indexes AS i WHERE i.sha256 = m.sha256 AND i.version >= :version)
-      AND NOT EXISTS (SELECT 1 FROM failures AS f WHERE f.sha256 = m.sha256 AND f.version = :version)
-    ORDER BY used
-"""
-_OLDER = """
-    SELECT sha256, version FROM indexes WHERE sha256 = :sha256 AND version < :version
-    AND EXISTS (SELECT 1 FROM indexes WHERE sha256 = :sha256 AND version = :version)
-"""
 _SIZES = "SELECT sha256, size FROM modules WHERE sha256 IN (SELECT value FROM json_each(?))"
 
 
@@ -246,18 +222,10 @@ def _numbered(root: Path, number: int) -> Path:
     return root / ("catalogue.sqlite" if number == 1 else f"catalogue-{number}.sqlite")
 
 
-class Eviction(NamedTuple):
-    """A module that was removed to make room: the bytes of its file and its indexes, when it was used last and when it went, in
-    seconds since the epoch."""
-
-    digest: Digest
-    size: int
-    used: float
-    time: float
-
-
-class Catalogue:
+class Catalogue(CatalogueQueries):
     """Connections to the newest catalogue in the folder ``root``; safe to use from several threads."""
+
+    LAST_ENTRY = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changes'"
 
     def __init__(self, root: Path, *, durable: bool = True, lock_seconds: float | None = None) -> None:
         self.path = newest(root)
@@ -306,6 +274,16 @@ class Catalogue:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def reading_at_once(self) -> Iterator[sqlite3.Connection]:
+        """One state of the catalogue for several queries."""
+        with self.reading() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("COMMIT")
 
     @contextmanager
     def _not_replaced(self) -> Iterator[None]:
@@ -378,65 +356,6 @@ class Catalogue:
         with self.reading() as connection:
             return dict(connection.execute(_SIZES, (json.dumps(list(digests)),)))
 
-    def all_sizes(self) -> dict[Digest, int]:
-        """Catalogued size of every module."""
-        with self.reading() as connection:
-            return {
-                digest_of_row(value): size for value, size in connection.execute("SELECT sha256, size FROM modules")
-            }
-
-    def digests(self) -> set[Digest]:
-        with self.reading() as connection:
-            return {digest_of_row(value) for (value,) in connection.execute("SELECT sha256 FROM modules")}
-
-    def indexes(self) -> set[tuple[Digest, int]]:
-        """Digest and format version of every index."""
-        with self.reading() as connection:
-            found = connection.execute("SELECT sha256, version FROM indexes")
-            return {(digest_of_row(value), version) for value, version in found}
-
-    def index_sizes(self) -> dict[tuple[Digest, int], int]:
-        """Bytes of every index, by digest and format version."""
-        with self.reading() as connection:
-            found = connection.execute("SELECT sha256, version, size FROM indexes")
-            return {(digest_of_row(value), version): size for value, version, size in found}
-
-    def outdated(self, version: int) -> list[Digest]:
-        """Modules that have an index older than ``version`` and neither an index nor a failure of it, by use."""
-        with self.reading() as connection:
-            return [digest_of_row(value) for (value,) in connection.execute(_OUTDATED, {"version": version})]
-
-    def has(self, digest: Digest) -> bool:
-        with self.reading() as connection:
-            return connection.execute("SELECT 1 FROM modules WHERE sha256 = ?", (digest,)).fetchone() is not None
-
-    def record(self, digest: Digest) -> ModuleRecord | None:
-        with self.reading() as connection:
-            row = connection.execute(_ONE, (digest,)).fetchone()
-            return _record(row) if row else None
-
-    def records(self, after: tuple[float, str], limit: int) -> list[ModuleRecord]:
-        """Up to ``limit`` records whose (added, sha256) comes after ``after``, in that order."""
-        with self.reading() as connection:
-            return [_record(row) for row in connection.execute(_PAGE, (*after, limit))]
-
-    def eviction(self, digest: str) -> Eviction | None:
-        """How the module was evicted, where that is remembered."""
-        query = "SELECT sha256, size, used, evicted FROM evictions WHERE sha256 = ?"
-        with self.reading() as connection:
-            row = connection.execute(query, (digest,)).fetchone()
-            return Eviction(*typed(row, str, int, (float, int), (float, int))) if row else None
-
-    def failure(self, digest: Digest, version: int) -> str | None:
-        query = "SELECT error FROM failures WHERE sha256 = ? AND version = ?"
-        with self.reading() as connection:
-            row = connection.execute(query, (digest, version)).fetchone()
-            return str(typed(row, str)[0]) if row else None
-
-
-def _record(row: Sequence[Any]) -> ModuleRecord:
-    return ModuleRecord(digest_of_row(row[0]), *typed(row[1:], int, str, str, (float, int), str))
-
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
@@ -477,27 +396,6 @@ def damage(path: Path, name: str, fault: str) -> DataLoss:
     )
 
 
-class WrongValue(sqlite3.DatabaseError):
-    """A value that symd did not write."""
-
-    sqlite_errorname = "SQLITE_CORRUPT_VALUE"
-
-
-def typed(row: Sequence[Any], *types: type | tuple[type, ...]) -> Sequence[Any]:
-    """The row, where its values have these types. Raises ``WrongValue``: SQLite keeps any value in any column."""
-    for value, allowed in zip(row, types, strict=True):
-        if not isinstance(value, allowed):
-            raise WrongValue(f"a value {ascii(value)[:40]} is where another belongs")
-    return row
-
-
-def digest_of_row(value: object) -> Digest:
-    """The digest in a row. Raises ``WrongValue``."""
-    if isinstance(value, str) and is_digest(value):
-        return value
-    raise WrongValue(f"{ascii(value)[:40]} is no module's digest")
-
-
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Take a catalogue to the newest schema. Raises ``FailedPrecondition`` for one that is newer, ``DataLoss``."""
     schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -514,116 +412,3 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             if error.sqlite_errorname == "SQLITE_ERROR":  # a table is there already, or not: the file lies about itself
                 raise damage(path, error.sqlite_errorname, str(error)) from error
             raise
-
-
-def insert(connection: sqlite3.Connection, record: ModuleRecord) -> None:
-    """Add a module's row; one that is there already stays as it is, but for a size that was wrong."""
-    connection.execute(
-        "INSERT INTO modules (sha256, size, format, label, added, used) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (sha256) DO UPDATE SET size = excluded.size",
-        (record.sha256, record.size, record.format, record.label, record.create_time, record.create_time),
-    )
-
-
-def delete(connection: sqlite3.Connection, digests: Iterable[Digest]) -> None:
-    """Drop modules with their failures, aliases and the rows of their indexes; other processes are told (``changes``)."""
-    keys = [(digest,) for digest in digests]
-    connection.executemany("DELETE FROM modules WHERE sha256 = ?", keys)
-    connection.executemany("DELETE FROM failures WHERE sha256 = ?", keys)
-
-
-def exists(connection: sqlite3.Connection, digest: str) -> bool:
-    return connection.execute("SELECT 1 FROM modules WHERE sha256 = ?", (digest,)).fetchone() is not None
-
-
-def keep_index(connection: sqlite3.Connection, digest: Digest, version: int, size: int) -> None:
-    """Note an index file of ``size`` bytes; failures and attempts remembered up to ``version`` are forgotten."""
-    connection.execute(
-        "INSERT INTO indexes (sha256, version, size) VALUES (?, ?, ?)"
-        " ON CONFLICT (sha256, version) DO UPDATE SET size = excluded.size",
-        (digest, version, size),
-    )
-    connection.execute("DELETE FROM failures WHERE sha256 = ? AND version <= ?", (digest, version))
-    forget_attempts(connection, digest, version)
-
-
-def forget_indexes(connection: sqlite3.Connection, which: Iterable[tuple[Digest, int]]) -> None:
-    """Drop the rows of index files that are gone."""
-    connection.executemany("DELETE FROM indexes WHERE sha256 = ? AND version = ?", which)
-
-
-def older_indexes(connection: sqlite3.Connection, digest: Digest, version: int) -> list[tuple[Digest, int]]:
-    """A module's indexes older than ``version``; none where it has no index of that version."""
-    return connection.execute(_OLDER, {"sha256": digest, "version": version}).fetchall()
-
-
-def index_size(connection: sqlite3.Connection, digest: Digest, version: int) -> int:
-    """Bytes of an index file, 0 where there is none."""
-    query = "SELECT size FROM indexes WHERE sha256 = ? AND version = ?"
-    row = connection.execute(query, (digest, version)).fetchone()
-    return int(typed(row, int)[0]) if row else 0
-
-
-def note_eviction(connection: sqlite3.Connection, eviction: Eviction) -> None:
-    """Keep what was evicted, the youngest ``MAX_EVICTIONS``, until it is added again."""
-    query = "INSERT OR REPLACE INTO evictions (sha256, size, used, evicted) VALUES (?, ?, ?, ?)"
-    connection.execute(query, (eviction.digest, eviction.size, eviction.used, eviction.time))
-    connection.execute("DELETE FROM evictions WHERE sequence <= last_insert_rowid() - ?", (MAX_EVICTIONS,))
-
-
-def touch(connection: sqlite3.Connection, times: Mapping[str, float]) -> None:
-    """Note when modules were used last; times only ever advance."""
-    update = "UPDATE modules SET used = max(used, ?) WHERE sha256 = ?"
-    connection.executemany(update, [(at, digest) for digest, at in times.items()])
-
-
-def tell(connection: sqlite3.Connection, entries: Iterable[tuple[str, str, int | None, int | None]]) -> None:
-    """Write what happened to modules into their log (``module_log``): kind, digest, load and time of each. A removal is written by the
-    row's trigger."""
-    connection.executemany("INSERT INTO changes (kind, sha256, writer, load, time) VALUES (?, ?, '', ?, ?)", entries)
-
-
-def trim_log(connection: sqlite3.Connection, kept: int) -> None:
-    """Forget all but the last ``kept`` entries of the log of modules."""
-    connection.execute("DELETE FROM changes WHERE sequence <= (SELECT max(sequence) FROM changes) - ?", (kept,))
-
-
-def remember(connection: sqlite3.Connection, digest: Digest, version: int, reason: str, error: str) -> None:
-    """Keep one failure a digest and version; the oldest beyond ``MAX_FAILURES`` go."""
-    values = (digest, version, reason, error)
-    connection.execute("INSERT OR REPLACE INTO failures (sha256, version, reason, error) VALUES (?, ?, ?, ?)", values)
-    connection.execute("DELETE FROM failures WHERE sequence <= last_insert_rowid() - ?", (MAX_FAILURES,))
-
-
-def count_attempt(connection: sqlite3.Connection, digest: Digest, version: int) -> tuple[int, str]:
-    """Count one more attempt at a digest and version, where the module is there; how many there were before, and how the last
-    one ended."""
-    keys = digest, version
-    query = "SELECT count, ending FROM attempts WHERE sha256 = ? AND version = ?"
-    before = typed(connection.execute(query, keys).fetchone() or (0, ""), int, str)
-    connection.execute(
-        "INSERT INTO attempts (sha256, version, count, ending)"
-        " SELECT sha256, ?2, 1, '' FROM modules WHERE sha256 = ?1"
-        " ON CONFLICT (sha256, version) DO UPDATE SET count = count + 1, ending = ''",
-        keys,
-    )
-    newest = "(SELECT max(sequence) FROM attempts)"
-    connection.execute(f"DELETE FROM attempts WHERE sequence <= {newest} - ?", (MAX_FAILURES,))  # noqa: S608 - a constant
-    return before[0], before[1]
-
-
-def forget_attempts_of_nothing(connection: sqlite3.Connection) -> None:
-    """The counts of modules that were taken out because whoever read them died (``Store.refuse``) outlive no start."""
-    connection.execute("DELETE FROM attempts WHERE sha256 NOT IN (SELECT sha256 FROM modules)")
-
-
-def forget_attempts(connection: sqlite3.Connection, digest: Digest, version: int) -> None:
-    """The last attempt has ended: with an answer, an error, or for a reason that is not the module's."""
-    connection.execute("DELETE FROM attempts WHERE sha256 = ? AND version <= ?", (digest, version))
-
-
-def forget_outcomes(connection: sqlite3.Connection, digest: Digest) -> bool:
-    """Forget failures and attempts of every version; whether there were any."""
-    failed = connection.execute("DELETE FROM failures WHERE sha256 = ?", (digest,)).rowcount
-    attempted = connection.execute("DELETE FROM attempts WHERE sha256 = ?", (digest,)).rowcount
-    return failed + attempted > 0

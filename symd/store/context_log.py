@@ -8,10 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from types import NoneType
 from typing import Any, NamedTuple
@@ -31,29 +29,31 @@ from symd.model.addresses import (
 from symd.model.contexts import Context, ContextRecord, Load, LoadInContext, Segment, Unload
 from symd.model.identities import Digest, ObjectPath
 from symd.store import budgets
-from symd.store.catalogue import Catalogue, WrongValue, tell, trim_log, typed
 from symd.store.module_log import LOADED, UNLOADED
+from symd.store.rows import CatalogueQueries, Connection, WrongValue, tell, trim_log, typed
 
 PAGE = 50_000
 """Loads that are read together."""
 _RECORDS = "SELECT id, description, added FROM contexts "
 _LATER = "SELECT min(at) FROM (SELECT min(loaded) AS at FROM loads WHERE context = :c AND key = :k AND loaded > :t \
-UNION ALL SELECT min(time) FROM unloads WHERE context = :c AND key = :k AND time > :t)"
+UNION ALL SELECT min(time) FROM unloads WHERE context = :c AND key = :k AND time > :t) AS later"
 _CLOSE = "UPDATE loads SET unloaded = :t, revision = :r WHERE context = :c AND key = :k AND loaded = \
 (SELECT max(loaded) FROM loads WHERE context = :c AND key = :k AND loaded < :t) AND (unloaded IS NULL OR unloaded > :t) \
 RETURNING sequence, module"
-_NEW = "INSERT OR IGNORE INTO loads (context, event, revision, key, module, loaded, unloaded) \
-VALUES (:c, :event, :r, :k, :module, :t, :until)"
+_NEW = "INSERT INTO loads (context, event, revision, key, module, loaded, unloaded) \
+VALUES (:c, :event, :r, :k, :module, :t, :until) ON CONFLICT (context, event) DO NOTHING RETURNING sequence"
+_ENDS = "INSERT INTO unloads (context, key, time) VALUES (:c, :k, :t) ON CONFLICT DO NOTHING"
 _UNTIL = "SELECT max(sequence) FROM (SELECT sequence FROM loads WHERE context = ? AND sequence > ? \
-ORDER BY sequence LIMIT ?)"
-_SEGMENTS = "SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, offset \
-FROM loads CROSS JOIN segments ON load = sequence WHERE context = ? AND sequence > ? AND sequence <= ? \
-ORDER BY sequence, segments.rowid"
-_LOADS = "SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, offset \
+ORDER BY sequence LIMIT ?) AS page"
+_SEGMENTS = 'SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, "offset" \
+FROM loads CROSS JOIN segments WHERE load = sequence AND context = ? AND sequence > ? AND sequence <= ? \
+ORDER BY sequence, segments.rowid'
+_LOADS = 'SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, "offset" \
 FROM loads LEFT JOIN segments ON load = sequence WHERE context = ? AND sequence > ? AND sequence <= ? \
-ORDER BY sequence, segments.rowid"
-_LOAD = "SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, offset \
-FROM loads LEFT JOIN segments ON load = sequence WHERE sequence = ? ORDER BY segments.rowid"
+ORDER BY sequence, segments.rowid'
+_LOAD = 'SELECT sequence, key, module, loaded, unloaded, address, size, object, kernel, section, "offset" \
+FROM loads LEFT JOIN segments ON load = sequence WHERE sequence = ? ORDER BY segments.rowid'
+_PLACED = 'INSERT INTO segments (load, address, size, object, kernel, section, "offset") VALUES (?, ?, ?, ?, ?, ?, ?)'
 _OF_LOAD = "SELECT id, description, added FROM contexts WHERE number = (SELECT context FROM loads WHERE sequence = ?)"
 _LIVING = "SELECT sequence FROM loads WHERE unloaded IS NULL AND sequence > ? AND sequence NOT IN \
 (SELECT load FROM changes WHERE sequence > ? AND kind = 'loaded') ORDER BY sequence LIMIT ?"
@@ -110,7 +110,7 @@ class ContextLog:
     """The contexts in one catalogue. Safe to use from several threads. Methods that take a context's id raise
     ``ContextNotFound``. ``told`` is called after loads and unloads were written, which stand in the log of modules too."""
 
-    def __init__(self, catalogue: Catalogue, limits: Limits, told: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, catalogue: CatalogueQueries, limits: Limits, told: Callable[[], None] = lambda: None) -> None:
         self._catalogue = catalogue
         self._limits = limits
         self._told = told
@@ -122,7 +122,8 @@ class ContextLog:
         name = hashlib.sha256(description.encode()).hexdigest()[:32]
         with self._catalogue.writing() as connection:
             connection.execute(
-                "INSERT OR IGNORE INTO contexts (id, description, added, revision, segments) VALUES (?, ?, ?, 0, 0)",
+                "INSERT INTO contexts (id, description, added, revision, segments) VALUES (?, ?, ?, 0, 0)"
+                " ON CONFLICT (id) DO NOTHING",
                 (name, description, time.time()),
             )
             budgets.check_contexts(connection, self._limits)
@@ -140,7 +141,7 @@ class ContextLog:
     def contexts(self, after: str = "", limit: int = 1000) -> list[ContextRecord]:
         """One page of contexts, oldest first: those after the one with the id ``after``, which must be there still."""
         query = _RECORDS + "WHERE number > ? ORDER BY number LIMIT ?"
-        with self._reading_at_once() as connection:
+        with self._catalogue.reading_at_once() as connection:
             number = _number(connection, after)[0] if after else 0
             return [_record(row) for row in connection.execute(query, (number, limit))]
 
@@ -159,7 +160,7 @@ class ContextLog:
         """
         with self._catalogue.writing() as connection:
             number, revision, segments, told = _number(connection, name)
-            writer = _Writer(connection, number, revision + 1)
+            writer = _Writer(connection, number, revision + 1, self._catalogue.section)
             keys = [writer.unload(event) if isinstance(event, Unload) else writer.load(event) for event in events]
             segments, told = segments + writer.segments, told + writer.events
             budgets.check_context(segments, told, self._limits)
@@ -180,7 +181,7 @@ class ContextLog:
             number, now, *_ = _number(connection, name)
         if (number, now) == (last.number, last.revision) and last.whole:
             return Changes(number, now, last.sequence)
-        with self._reading_at_once() as connection:
+        with self._catalogue.reading_at_once() as connection:
             number, now, *_ = _number(connection, name)
             revision, sequence = (last.revision, last.sequence) if number == last.number else (0, 0)
             ended = connection.execute(_ENDED, (number, revision, sequence)).fetchall()
@@ -191,14 +192,14 @@ class ContextLog:
 
     def loads(self, name: str, after: int = 0, limit: int = 1000) -> list[tuple[int, Load]]:
         """One page of loads in the order they were told, each with its number: those after number ``after``."""
-        with self._reading_at_once() as connection:
+        with self._catalogue.reading_at_once() as connection:
             number = _number(connection, name)[0]
             until = connection.execute(_UNTIL, (number, after, limit)).fetchone()[0] or after
             return list(_loads(connection.execute(_LOADS, (number, after, until)).fetchall()))
 
     def load(self, number: int) -> LoadInContext | None:
         """The load with that number; None when its context was forgotten."""
-        with self._reading_at_once() as connection:
+        with self._catalogue.reading_at_once() as connection:
             context = connection.execute(_OF_LOAD, (number,)).fetchone()
             found = list(_loads(connection.execute(_LOAD, (number,)).fetchall()))
             return LoadInContext(_record(context), *found[0]) if context is not None and found else None
@@ -214,22 +215,19 @@ class ContextLog:
         with self._catalogue.reading() as connection:
             return _numbers(connection.execute(_LIVING_OF, (module, before, limit)).fetchall())
 
-    @contextmanager
-    def _reading_at_once(self) -> Iterator[sqlite3.Connection]:
-        """One state of the catalogue for several queries."""
-        with self._catalogue.reading() as connection:
-            connection.execute("BEGIN")
-            try:
-                yield connection
-            finally:
-                connection.execute("COMMIT")
-
 
 class _Writer:
     """One transaction's events; they share a revision."""
 
-    def __init__(self, connection: sqlite3.Connection, context: int, revision: int) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        context: int,
+        revision: int,
+        section: Callable[[str | int | None], str | int | None],
+    ) -> None:
         self._connection = connection
+        self._section = section
         self._context = context
         self._revision = revision
         self.segments = 0
@@ -244,9 +242,8 @@ class _Writer:
         key = load.key or event.hex()
         at = {"c": self._context, "k": key, "t": load.time, "r": self._revision}
         until = self._connection.execute(_LATER, at).fetchone()[0]
-        row = self._connection.execute(_NEW, {**at, "event": event, "module": load.module, "until": until})
-        if row.rowcount:
-            number = row.lastrowid or 0
+        found = self._connection.execute(_NEW, {**at, "event": event, "module": load.module, "until": until}).fetchall()
+        for (number,) in found:
             self.events += 1
             self._close(at)
             self._add_segments(number, load.segments)
@@ -259,7 +256,7 @@ class _Writer:
 
     def unload(self, unload: Unload) -> str:
         at = {"c": self._context, "k": unload.key, "t": unload.time, "r": self._revision}
-        row = self._connection.execute("INSERT OR IGNORE INTO unloads VALUES (:c, :k, :t)", at)
+        row = self._connection.execute(_ENDS, at)
         self.events += row.rowcount
         self._close(at)
         return unload.key
@@ -270,8 +267,12 @@ class _Writer:
             self.entries.append((UNLOADED, module, number, at["t"]))
 
     def _add_segments(self, load: int, segments: Sequence[Segment]) -> None:
-        values = [(load, _signed(each.address), each.size, each.path, *_columns(each.start)) for each in segments]
-        self._connection.executemany("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        values = []
+        for each in segments:
+            kernel, section, offset = _columns(each.start)
+            place = kernel, self._section(section), offset
+            values.append((load, _signed(each.address), each.size, each.path, *place))
+        self._connection.executemany(_PLACED, values)
         self.segments += len(values)
 
 
@@ -300,7 +301,7 @@ def _record(row: tuple[str, str, float]) -> ContextRecord:
         raise WrongValue(f"what context {name[:32]} was told of itself: {error}") from error
 
 
-def _number(connection: sqlite3.Connection, name: str) -> tuple[int, int, int, int]:
+def _number(connection: Connection, name: str) -> tuple[int, int, int, int]:
     """(number, revision, segments, loads and unloads) of a context."""
     query = "SELECT number, revision, segments, events FROM contexts WHERE id = ?"
     _check_id(name)

@@ -8,7 +8,6 @@ moment is never removed. Where all that does not make room, nothing goes and wha
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,11 +16,11 @@ from itertools import chain
 
 from symd.config import Limits
 from symd.model.identities import Digest
-from symd.store import catalogue as rows
+from symd.store import rows
 from symd.store.budgets import exceeded, totals
-from symd.store.catalogue import Eviction
 from symd.store.files import remove, sync_folder
 from symd.store.paths import StorePaths
+from symd.store.rows import Connection, Eviction
 from symd.store.usage import Usage
 
 _REPLACED = """
@@ -53,12 +52,21 @@ NOTHING = Evicted()
 
 
 def make_room(
-    connection: sqlite3.Connection, paths: StorePaths, usage: Usage, limits: Limits, needed: int, kept: str = ""
+    connection: Connection, paths: StorePaths, usage: Usage, limits: Limits, needed: int, kept: str = ""
 ) -> Evicted:
     """Within a transaction, remove what must go so that ``needed`` more bytes fit, but not the module ``kept``. Files go
-    before their rows: a kill between leaves rows without a file, which the next start drops.
+    before their rows: a kill between leaves rows without a file, which the next start drops. Raises as ``chosen``."""
+    evicted = chosen(connection, usage, limits, needed, kept)
+    remove_indexes(connection, paths, evicted.indexes)
+    remove_modules(connection, paths, evicted.modules)
+    note_evictions(connection, evicted)
+    return evicted
 
-    Raises ``LimitExceeded``, and removes nothing, where that many bytes cannot be had.
+
+def chosen(connection: Connection, usage: Usage, limits: Limits, needed: int, kept: str = "") -> Evicted:
+    """Within a transaction, what must go so that ``needed`` more bytes fit, and not the module ``kept``.
+
+    Raises ``LimitExceeded`` where that many bytes cannot be had.
     """
     excess = totals(connection).bytes + needed - limits.store_size
     if excess <= 0:
@@ -68,29 +76,29 @@ def make_room(
     if evicted is None:
         what = f"the store may have {limits.store_size} bytes, and what is in use leaves no room for {needed} more"
         raise exceeded(limits, "store_size", what, "try again later")
-    remove_indexes(connection, paths, evicted.indexes)
-    remove_modules(connection, paths, evicted.modules)
-    for eviction in evicted.evictions:
-        rows.forget_outcomes(connection, eviction.digest)  # a kill may have left the count of an attempt
-        rows.note_eviction(connection, eviction)
     return replace(evicted, needed=needed)
 
 
-def replaced_indexes(connection: sqlite3.Connection) -> list[tuple[Digest, int]]:
+def note_evictions(connection: Connection, evicted: Evicted) -> None:
+    """Remember which modules went, and nothing else of them."""
+    for eviction in evicted.evictions:
+        rows.forget_outcomes(connection, eviction.digest)  # a kill may have left the count of an attempt
+        rows.note_eviction(connection, eviction)
+
+
+def replaced_indexes(connection: Connection) -> list[tuple[Digest, int]]:
     """The indexes of formats that a newer one has replaced."""
     return [(digest, version) for digest, version, _ in connection.execute(_REPLACED)]
 
 
-def remove_indexes(connection: sqlite3.Connection, paths: StorePaths, which: Sequence[tuple[Digest, int]]) -> None:
+def remove_indexes(connection: Connection, paths: StorePaths, which: Sequence[tuple[Digest, int]]) -> None:
     """Index files, then their rows."""
     for digest, version in which:
         paths.index(digest, version).unlink(missing_ok=True)
     rows.forget_indexes(connection, which)
 
 
-def remove_modules(
-    connection: sqlite3.Connection, paths: StorePaths, which: Sequence[Digest], *, durable: bool = True
-) -> None:
+def remove_modules(connection: Connection, paths: StorePaths, which: Sequence[Digest], *, durable: bool = True) -> None:
     """Module files with their indexes, then their rows."""
     for digest in which:
         for index in paths.indexes(digest):
@@ -104,7 +112,7 @@ def remove_modules(
     rows.delete(connection, which)
 
 
-def _chosen(connection: sqlite3.Connection, usage: Usage, excess: int, kept: str) -> Evicted | None:
+def _chosen(connection: Connection, usage: Usage, excess: int, kept: str) -> Evicted | None:
     """What makes ``excess`` bytes free; None where all that may go does not."""
     indexes: list[tuple[Digest, int]] = []
     freed: Counter[str] = Counter()
@@ -125,7 +133,7 @@ def _chosen(connection: sqlite3.Connection, usage: Usage, excess: int, kept: str
     return Evicted(modules, indexes) if excess <= 0 else None
 
 
-def _candidates(connection: sqlite3.Connection, usage: Usage, kept: str, *, named: bool) -> Iterator[Eviction]:
+def _candidates(connection: Connection, usage: Usage, kept: str, *, named: bool) -> Iterator[Eviction]:
     """Modules that may go, in the order in which they go."""
     closed_last: list[Eviction] = []
     now = time.time()

@@ -12,8 +12,7 @@ from contextlib import closing
 
 from symd.config import Limits
 from symd.errors import SymdError, Unavailable
-from symd.store import catalogue as rows
-from symd.store import soundness
+from symd.store import rows, soundness
 from symd.store.catalogue import Catalogue, existing, newest
 from symd.store.changes import Changes
 from symd.store.departures import Departures

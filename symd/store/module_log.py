@@ -7,7 +7,7 @@ anew begins another log, in which positions of the one before mean nothing."""
 from __future__ import annotations
 
 import re
-import sqlite3
+import secrets
 import threading
 import weakref
 from typing import Any, NamedTuple
@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 from symd.config import Limits
 from symd.errors import BadQuery, PositionLost
 from symd.model.identities import Digest
-from symd.store.catalogue import Catalogue, WrongValue, digest_of_row, typed
+from symd.store.rows import CatalogueQueries, Connection, WrongValue, digest_of_row, typed
 
 ADDED, REMOVED, LOADED, UNLOADED = "added", "removed", "loaded", "unloaded"
 KINDS = (ADDED, REMOVED, LOADED, UNLOADED)
 _ID = "SELECT id FROM module_log"
-_LAST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'changes'"
 _FIRST = "SELECT min(sequence) FROM changes"
 _AFTER = "SELECT sequence, kind, sha256, load, time FROM changes WHERE sequence > ? ORDER BY sequence LIMIT ?"
 _ADDED = f"SELECT sha256 FROM changes WHERE sequence > ? AND kind = '{ADDED}'"  # noqa: S608 - a constant
@@ -61,7 +60,7 @@ class LogEntry(NamedTuple):
 class ModuleLog:
     """The log in one catalogue. Safe to use from several threads."""
 
-    def __init__(self, catalogue: Catalogue, limits: Limits) -> None:
+    def __init__(self, catalogue: CatalogueQueries, limits: Limits) -> None:
         self._catalogue = catalogue
         self._limits = limits
         self._lock = threading.Lock()
@@ -70,17 +69,13 @@ class ModuleLog:
     def end(self) -> Position:
         """The position after everything that has happened."""
         with self._catalogue.reading() as connection:
-            return Position(_id(connection), _last(connection))
+            return Position(_id(connection), self._last(connection))
 
     def after(self, position: Position, limit: int) -> list[LogEntry]:
         """Up to ``limit`` entries that come after ``position``. Raises ``PositionLost`` where some of them are forgotten."""
-        with self._catalogue.reading() as connection:
-            connection.execute("BEGIN")
-            try:
-                self._check(connection, position)
-                return [_entry(row) for row in connection.execute(_AFTER, (position.sequence, limit)).fetchall()]
-            finally:
-                connection.execute("COMMIT")
+        with self._catalogue.reading_at_once() as connection:
+            self._check(connection, position)
+            return [_entry(row) for row in connection.execute(_AFTER, (position.sequence, limit)).fetchall()]
 
     def added_after(self, position: Position) -> set[Digest]:
         """The modules that were added after ``position``, as far as that is remembered."""
@@ -95,7 +90,7 @@ class ModuleLog:
     def begin_anew(self) -> None:
         """Give the log another id: from here on other things happen than in the store that this one is a copy of."""
         with self._catalogue.writing() as connection:
-            connection.execute("UPDATE module_log SET id = lower(hex(randomblob(8)))")
+            connection.execute("UPDATE module_log SET id = ?", (secrets.token_hex(8),))
 
     def listen(self) -> Bell:
         """A bell that rings at everything that is told from now on, until it is closed."""
@@ -118,10 +113,13 @@ class ModuleLog:
         with self._lock:
             return tuple(self._bells)
 
-    def _check(self, connection: sqlite3.Connection, position: Position) -> None:
+    def _last(self, connection: Connection) -> int:
+        return int(typed(connection.execute(self._catalogue.LAST_ENTRY).fetchone() or (None,), int)[0])
+
+    def _check(self, connection: Connection, position: Position) -> None:
         metadata = {"position": str(position)}
         hint = "watch again without a position: what is there now is told first"
-        last = _last(connection)
+        last = self._last(connection)
         if position.log != _id(connection) or position.sequence > last:
             raise PositionLost(
                 "the position is of another store, or of this one before it was made anew", hint=hint, metadata=metadata
@@ -161,12 +159,8 @@ class Bell:
         self._rung.set()
 
 
-def _id(connection: sqlite3.Connection) -> str:
+def _id(connection: Connection) -> str:
     return str(typed(connection.execute(_ID).fetchone() or (None,), str)[0])
-
-
-def _last(connection: sqlite3.Connection) -> int:
-    return int(typed(connection.execute(_LAST).fetchone(), int)[0])
 
 
 def _entry(row: tuple[Any, ...]) -> LogEntry:

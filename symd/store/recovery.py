@@ -14,7 +14,7 @@ from pathlib import Path
 from symd.config import Limits
 from symd.model.identities import Digest, is_digest
 from symd.model.summaries import ModuleRecord
-from symd.store import catalogue as rows
+from symd.store import rows
 from symd.store.catalogue import Catalogue
 from symd.store.files import is_hollow, make_folder, set_aside, sha256_of, size_of, sweep
 from symd.store.paths import StorePaths

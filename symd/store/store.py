@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import sqlite3
 import tempfile
 import time
 import weakref
@@ -13,21 +12,21 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 from symd.config import Limits
-from symd.errors import DataLoss, LimitExceeded, ModuleNotFound, SymdError
+from symd.errors import DataLoss, LimitExceeded, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
-from symd.store import catalogue as rows
-from symd.store import failures, soundness
+from symd.store import rows, soundness
 from symd.store.aliases import Aliases
-from symd.store.budgets import check_label, check_size
+from symd.store.budgets import check_size
 from symd.store.catalogue import Catalogue, damage
+from symd.store.catalogued import Attempts, CataloguedModules, Figures
 from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
 from symd.store.eviction import Evicted, make_room, remove_indexes, remove_modules
-from symd.store.evictions import Evictions, moment
+from symd.store.evictions import Evictions
 from symd.store.files import (
     IncomingFile,
     disk,
@@ -40,53 +39,20 @@ from symd.store.files import (
     turn,
 )
 from symd.store.housekeeping import Housekeeping
-from symd.store.module_log import ADDED, ModuleLog
+from symd.store.module_log import ModuleLog
 from symd.store.ownership import check_private
 from symd.store.paths import StorePaths, digest_of, not_found
 from symd.store.rebuild import Rebuilt, finish, rebuild
 from symd.store.recovery import Recovery, adopt, prepared, recover
 from symd.store.room import DiskRoom
+from symd.store.rows import Connection
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 
 log = logging.getLogger("symd.store")
 
-_SUMS = (
-    "SELECT (SELECT count(*) FROM modules), (SELECT coalesce(sum(size), 0) FROM modules),"
-    " (SELECT coalesce(sum(size), 0) FROM indexes)"
-)
-OLDEST = (float("-inf"), "")
 
-
-class ModuleState(NamedTuple):
-    """What is known of a module before its bytes are looked at."""
-
-    present: bool
-    failure: SymdError | None
-    """What indexing it ends with, where that is remembered."""
-
-
-class Figures(NamedTuple):
-    """How many modules there are, the bytes of their files and of their indexes, free bytes of the disk, and what was set aside in
-    ``damaged/``."""
-
-    modules: int
-    module_bytes: int
-    index_bytes: int
-    free: int
-    damaged: int
-
-
-class Attempts(NamedTuple):
-    """``begun`` attempts to index a module that have no answer; ``ending`` says of the last one how it ended ("": with
-    its process). ``waited``: another one was under way until now, and may have left an answer."""
-
-    begun: int
-    ending: str
-    waited: bool
-
-
-class Store:
+class Store(CataloguedModules):
     """Modules by digest in the folder ``root``, made when it is not there.
 
     Safe to use from several threads, and several processes may share a folder; connections do not survive ``fork``.
@@ -111,20 +77,15 @@ class Store:
         self.aliases = Aliases(self._catalogue, self._limits)
         """Other names of modules."""
         self.module_log = ModuleLog(self._catalogue, self._limits)
-        """What happens to modules, here or by another process, for those who follow it."""
         self.context_log = ContextLog(self._catalogue, self._limits, self.module_log.ring)
         """Contexts, and what was loaded in them when."""
         self.departures = Departures()
-        """Word of modules that are removed, here or by another process."""
         self.evictions = Evictions(self._limits)
-        """Word of modules that this process evicts."""
         self.usage = Usage()
         """When modules were used, and which are in use."""
         self.disk_room = DiskRoom(self._paths, self._limits)
         """Whether the disk has room for what is written."""
         self._catalogue.refused = self.disk_room.refused
-        self.given_up = 0
-        """Modules that were given up since this process began, because attempts to index them had no end."""
         self._housekeeping: Housekeeping | None = None
         if durable:
             self._keep_house()
@@ -140,6 +101,7 @@ class Store:
         store._removed_at_close = True
         return store
 
+    _catalogue: Catalogue
     _removed_at_close = False
 
     @property
@@ -207,10 +169,6 @@ class Store:
         for digest in set(checked).difference(missing):
             self.usage.note(digest)  # who asks will count on it
         return missing
-
-    def state(self, digest: str, version: int) -> ModuleState:
-        """Whether the module is in the store, and how indexing it under ``version`` failed."""
-        return ModuleState(not self.missing([digest]), self.failure(digest, version))
 
     def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
         """Store a module and return its digest. One that is there already keeps its label and format."""
@@ -342,11 +300,6 @@ class Store:
         with disk(self._paths.root), self._catalogue.writing() as connection:
             remove_indexes(connection, self._paths, [(checked_digest(digest), version)])
 
-    def outdated(self, version: int) -> list[Digest]:
-        """The modules that have indexes of formats older than ``version`` only, the least recently used first: so the order
-        of their uses stays. Those that cannot be indexed under ``version`` are left out."""
-        return self._catalogue.outdated(version)
-
     def drop_older_indexes(self, digest: str, version: int) -> None:
         """Remove a module's indexes of formats older than ``version``, where it has one of that."""
         with disk(self._paths.root), self._catalogue.writing() as connection:
@@ -375,94 +328,14 @@ class Store:
                 before = rows.count_attempt(connection, checked_digest(digest), version)
             yield Attempts(*before, waited)
 
-    def note_attempt(self, digest: str, version: int, ending: str) -> None:
-        """Say how an attempt ended that had no answer."""
-        with self._catalogue.writing(survives_power_cut=False) as connection:
-            query = "UPDATE attempts SET ending = ? WHERE sha256 = ? AND version = ?"
-            connection.execute(query, (ending, checked_digest(digest), version))
-
-    def forget_attempts(self, digest: str, version: int) -> None:
-        """Forget the count: what ended the attempt is no fault of the module's."""
-        with self._catalogue.writing(survives_power_cut=False) as connection:
-            rows.forget_attempts(connection, checked_digest(digest), version)
-
-    def failure(self, digest: str, version: int) -> SymdError | None:
-        """The error that indexing this module under ``version`` ends with, if one is remembered."""
-        text = self._catalogue.failure(checked_digest(digest), version)
-        error = failures.decode(text) if text else None
-        if text and error is None:
-            log.warning("what was remembered of indexing %s cannot be read: it is found out anew", digest)
-        return error
-
-    def remember_failure(self, digest: str, version: int, error: SymdError) -> bool:
-        """Keep ``error`` as the outcome of indexing; False when it is of a kind that may not last (``failures``).
-        The module itself need not be in the store: what was refused is known when it is sent again."""
-        if not failures.lasts(error):
-            return False
-        with self._catalogue.writing() as connection:
-            rows.remember(connection, checked_digest(digest), version, error.reason, failures.encode(error))
-            rows.forget_attempts(connection, checked_digest(digest), version)
-        if "attempts" in error.metadata:
-            self.given_up += 1
-        return True
-
     def figures(self) -> Figures:
         """How much there is, now."""
-        with disk(self.root), self._catalogue.reading() as connection:
-            modules, module_bytes, index_bytes = connection.execute(_SUMS).fetchone()
+        with disk(self.root):
+            modules, module_bytes, index_bytes = self._catalogue.sums()
             damaged = sum(1 for _ in self._paths.damaged.glob("*"))
             return Figures(modules, module_bytes, index_bytes, self.disk_room.free(), damaged)
 
-    def is_catalogued(self, digest: str) -> bool:
-        """Whether the catalogue has the module, damaged or not: the least that can be asked of it."""
-        return self._catalogue.has(checked_digest(digest))
-
-    def record(self, digest: str) -> ModuleRecord:
-        """The module's line of the catalogue. Raises ``ModuleNotFound``."""
-        record = self._catalogue.record(checked_digest(digest))
-        if record is None:
-            raise self._not_found(digest)
-        return record
-
-    def records(self, after: tuple[float, str] = OLDEST, limit: int = 1000) -> list[ModuleRecord]:
-        """One page of the catalogue, oldest first: up to ``limit`` records that come after ``after``, which is
-        (added, sha256) of the last one seen and need not be in the store any more."""
-        return self._catalogue.records(after, limit)
-
-    def admit(self, digest: str, format: str, *, tell: bool) -> None:  # noqa: A002 - the word of ModuleRecord
-        """Record the outermost format of a module that could be opened; ``tell`` those who listen that it is there."""
-        with self._changing(digest) as connection:
-            connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
-            if tell:
-                rows.tell(connection, [(ADDED, digest, None, None)])
-                rows.trim_log(connection, self._limits.module_events)
-        if tell:
-            self.module_log.ring()
-
-    def refuse(self, digest: str, version: int, error: SymdError) -> None:
-        """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""
-        with self._changing(digest) as connection:
-            self._take_out(connection, checked_digest(digest))
-        self._tell_departures([digest])
-        self.remember_failure(digest, version, error)
-
-    def relabel(self, digest: str, label: str) -> None:
-        """Give the module another label. Raises ``ModuleNotFound``, and ``LimitExceeded`` for one that is too long."""
-        check_label(label, self._limits)
-        with self._changing(digest) as connection:
-            connection.execute("UPDATE modules SET label = ? WHERE sha256 = ?", (label, digest))
-
-    def remove(self, digest: str) -> None:
-        """Remove a module with its indexes and aliases, and forget how reading it failed, also of one that was refused.
-        Raises ``ModuleNotFound`` where nothing is known of it."""
-        with self._catalogue.writing() as connection:
-            remembered = rows.forget_outcomes(connection, checked_digest(digest))
-            if not remembered and not rows.exists(connection, digest):
-                raise self._not_found(digest)
-            self._take_out(connection, checked_digest(digest))
-        self._tell_departures([digest])
-
-    def _take_out(self, connection: sqlite3.Connection, digest: Digest) -> None:
+    def _take_out(self, connection: Connection, digest: Digest) -> None:
         with disk(self._paths.module(digest)):
             remove_modules(connection, self._paths, [digest], durable=self._durable)
 
@@ -499,8 +372,8 @@ class Store:
 
     @contextmanager
     def _adding(
-        self, digest: Digest, needed: Callable[[sqlite3.Connection], int], *, survives_power_cut: bool = True
-    ) -> Iterator[sqlite3.Connection]:
+        self, digest: Digest, needed: Callable[[Connection], int], *, survives_power_cut: bool = True
+    ) -> Iterator[Connection]:
         """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where there
         can be none."""
         with self._catalogue.writing(survives_power_cut=survives_power_cut) as connection:
@@ -508,42 +381,13 @@ class Store:
             yield connection
         self._told(evicted)
 
-    def _told(self, evicted: Evicted) -> None:
-        self._tell_departures(evicted.modules)
-        self.evictions.tell(evicted)
 
-    def _tell_departures(self, digests: Sequence[str]) -> None:
-        self.departures.tell(digests)
-        self.module_log.ring()
-
-    def _not_found(self, digest: str) -> ModuleNotFound:
-        """The error for a module that is not there, with what is remembered of how it went."""
-        eviction = self._catalogue.eviction(digest)
-        if eviction is None:
-            return not_found(digest)
-        return ModuleNotFound(
-            f"module {digest} was evicted at {moment(eviction.time)}, because the store was full; it was used last at"
-            f" {moment(eviction.used)}",
-            hint="add it again; the daemon's operator may raise the limit store_size",
-            metadata={"module": f"modules/{digest}", "evicted": moment(eviction.time)},
-        )
-
-    @contextmanager
-    def _changing(self, digest: str) -> Iterator[sqlite3.Connection]:
-        """A transaction about one module, which must be there."""
-        checked_digest(digest)
-        with self._catalogue.writing() as connection:
-            if not rows.exists(connection, digest):
-                raise self._not_found(digest)
-            yield connection
-
-
-def _new_bytes(connection: sqlite3.Connection, digest: Digest, size: int) -> int:
+def _new_bytes(connection: Connection, digest: Digest, size: int) -> int:
     """What a module's file adds to the store."""
     return 0 if rows.exists(connection, digest) else size
 
 
-def _further_bytes(connection: sqlite3.Connection, digest: Digest, version: int, size: int) -> int:
+def _further_bytes(connection: Connection, digest: Digest, version: int, size: int) -> int:
     """What an index file adds to the store. Raises ``ModuleNotFound``."""
     if not rows.exists(connection, digest):
         raise not_found(digest)

@@ -15,7 +15,12 @@ import pytest
 from tests.house.test_layers import ROOT
 
 PROJECT = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
-EXTRAS = {"otel": "service/spans.py", "mcp": "mcp/server.py", "data": "model/data_frames.py"}
+EXTRAS = {
+    "otel": "service/spans.py",
+    "mcp": "mcp/server.py",
+    "data": "model/data_frames.py",
+    "postgresql": "shared_store/postgresql.py",
+}
 """The extra's name, and the one module that imports what it brings."""
 NAMESPACES = {
     "google.protobuf": "protobuf",

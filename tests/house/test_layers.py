@@ -81,6 +81,7 @@ ONLY_IN = {
     "click": {"cli"},
     "pandas": {"model"},
     "pyarrow": {"model"},
+    "psycopg": {"shared_store"},
     "rich": {"cli"},
 }
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.store import Store
-from symd.store import catalogue as rows
+from symd.store import Store, rows
 
 ANOTHER = """
 import sys

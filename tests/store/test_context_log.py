@@ -18,9 +18,10 @@ from symd.config import Limits
 from symd.errors import BadQuery, ContextNotFound, LimitExceeded, ModuleNotFound
 from symd.model.addresses import ByAddress, ByKernel, BySection
 from symd.model.contexts import Alias, Context, Load, Segment, Unload
-from symd.store import Store
+from symd.store import ModuleStore, Store
 from symd.store import catalogue as schema
 from symd.store.context_log import Changes
+from tests.shared_store.fixtures import shared_store
 
 MODULE = "ab" * 32
 PLACES = (ByAddress(1 << 63), ByKernel("k", 8), BySection(".text", 0), BySection(3, (1 << 64) - 1))
@@ -60,10 +61,16 @@ event = st.one_of(
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    with Store(tmp_path_factory.mktemp("quick"), durable=False) as store:
-        yield store
+@pytest.fixture(scope="module", params=["folder", "shared"])
+def quick(request, tmp_path_factory):
+    """One store for all examples."""
+    folder = tmp_path_factory.mktemp("quick")
+    if request.param == "folder":
+        with Store(folder, durable=False) as store:
+            yield store
+    else:
+        with shared_store(request.getfixturevalue("postgresql").database(), folder) as store:
+            yield store
 
 
 numbers = itertools.count()
@@ -86,13 +93,13 @@ def test_ends_do_not_depend_on_the_order_of_events(quick, batches):
     assert {row[:3]: row[3] for row in followed.values()} == ends(events)
 
 
-def test_a_load_comes_back_as_it_was_told(store: Store):
+def test_a_load_comes_back_as_it_was_told(store: ModuleStore):
     name = store.context_log.add(Context("host", 7, "gpu 0", "boottime", 48, {"start": "12"}))
     store.context_log.record(name, [load(5, "k", address=(1 << 64) - 4096)])
     assert [each for _, each in store.context_log.loads(name)] == [load(5, "k", address=(1 << 64) - 4096)]
 
 
-def test_a_context_is_known_by_what_it_says(store: Store):
+def test_a_context_is_known_by_what_it_says(store: ModuleStore):
     one = Context("host", 7, "gpu 0", "boottime", 48, {"b": "1", "a": "2"})
     name = store.context_log.add(one)
     assert store.context_log.add(Context("host", 7, "gpu 0", "boottime", 48, {"a": "2", "b": "1"})) == name
@@ -103,7 +110,7 @@ def test_a_context_is_known_by_what_it_says(store: Store):
     assert {each.id for each in store.context_log.contexts(after=name)} == others
 
 
-def test_events_told_twice_are_told_once(store: Store):
+def test_events_told_twice_are_told_once(store: ModuleStore):
     name = store.context_log.add(Context())
     keys = store.context_log.record(name, [load(1), load(1), load(2), Unload("x", 5), load(1, until=9)])
     assert keys[0] == keys[1] == keys[4] != keys[2]
@@ -111,7 +118,7 @@ def test_events_told_twice_are_told_once(store: Store):
     assert kept(store, name)[0][keys[0], 1, MODULE] == 9
 
 
-def test_a_context_that_is_forgotten_takes_everything_with_it(store: Store):
+def test_a_context_that_is_forgotten_takes_everything_with_it(store: ModuleStore):
     name = store.context_log.add(Context())
     module = store.put(b"a module")
     store.context_log.record(name, [load(1, "k"), Unload("k", 2)])
@@ -130,29 +137,29 @@ def test_a_context_that_is_forgotten_takes_everything_with_it(store: Store):
     assert store.context_log.add(Context()) == name
     again = store.context_log.changes(name, before)
     assert (again.rows, again.number != before.number) == ([], True)
-    with closing(sqlite3.connect(store.root / "catalogue.sqlite")) as connection:
+    with store._catalogue.reading() as connection:
         left = connection.execute("SELECT sequence FROM loads UNION ALL SELECT load FROM segments").fetchall()
         left += connection.execute("SELECT key FROM unloads").fetchall()
     assert not left
 
 
-def test_more_segments_than_the_limit_are_refused_and_nothing_is_kept(tmp_path):
-    with Store(tmp_path, Limits(mappings=10)) as store:
-        name = store.context_log.add(Context())
-        store.context_log.record(name, [load(1), load(2)])
-        with pytest.raises(LimitExceeded, match="mappings"):
-            store.context_log.record(name, [Unload("k", 5), load(3)])
-        store.context_log.record(name, [load(1)])
-        assert len(store.context_log.loads(name)) == 2
+def test_more_segments_than_the_limit_are_refused_and_nothing_is_kept(open_store):
+    store = open_store(Limits(mappings=10))
+    name = store.context_log.add(Context())
+    store.context_log.record(name, [load(1), load(2)])
+    with pytest.raises(LimitExceeded, match="mappings"):
+        store.context_log.record(name, [Unload("k", 5), load(3)])
+    store.context_log.record(name, [load(1)])
+    assert len(store.context_log.loads(name)) == 2
 
 
-def test_what_is_no_id_is_said_so(store: Store):
+def test_what_is_no_id_is_said_so(store: ModuleStore):
     for wrong in ("", "x" * 32, "0" * 33, "0" * 31 + "\n"):
         with pytest.raises(BadQuery):
             store.context_log.context(wrong)
 
 
-def test_pages_of_changes_are_whole_loads(store: Store, monkeypatch):
+def test_pages_of_changes_are_whole_loads(store: ModuleStore, monkeypatch):
     monkeypatch.setattr("symd.store.context_log.PAGE", 3)
     name = store.context_log.add(Context())
     store.context_log.record(name, [load(at, "k") for at in range(10)])
@@ -164,7 +171,7 @@ def test_pages_of_changes_are_whole_loads(store: Store, monkeypatch):
     assert not store.context_log.changes(name, last).rows
 
 
-def test_names_of_modules_resolve_in_both_directions(store: Store):
+def test_names_of_modules_resolve_in_both_directions(store: ModuleStore):
     one, other = store.put(b"one"), store.put(b"other")
     name = store.context_log.add(Context())
     everywhere = Alias("amd-uri", "file:///a#offset=1&size=2", one, "gfx90a")

@@ -9,27 +9,27 @@ from symd.config import Limits
 from symd.errors import LimitExceeded, ModuleNotFound
 from symd.model.addresses import ByKernel
 from symd.model.contexts import Alias, Context, Load, Segment
-from symd.store import Store, catalogue
+from symd.store import ModuleStore, Store, rows
+from tests.store.conftest import Opened
 
 SIZE = 1000
 
 
 @pytest.fixture
-def store(root: Path):
-    with Store(root, Limits(store_size=4 * SIZE)) as opened:
-        yield opened
+def store(open_store: Opened) -> ModuleStore:
+    return open_store(Limits(store_size=4 * SIZE))
 
 
-def put(store: Store, name: str, size: int = SIZE) -> str:
+def put(store: ModuleStore, name: str, size: int = SIZE) -> str:
     """A module of that many bytes; each comes a moment after the one before."""
     return store.put(name.encode() * size)
 
 
-def there(store: Store) -> list[str]:
+def there(store: ModuleStore) -> list[str]:
     return [record.sha256 for record in store.records()]
 
 
-def test_the_least_recently_used_go_and_no_more_than_needed(store: Store, root: Path):
+def test_the_least_recently_used_go_and_no_more_than_needed(store: ModuleStore):
     a, b, c, d = (put(store, name) for name in "abcd")
     store.data(a)
     store.missing([b])
@@ -37,32 +37,39 @@ def test_the_least_recently_used_go_and_no_more_than_needed(store: Store, root: 
     assert there(store) == [a, b, d, e]
     f = put(store, "f", 2 * SIZE)
     assert there(store) == [b, e, f]
-    assert {path.name for path in (root / "modules").glob("??/*")} == set(there(store))
     with pytest.raises(ModuleNotFound):
         store.data(c)
 
 
-def test_a_use_outlives_a_restart(root: Path):
+def test_what_goes_goes_from_the_disk(root: Path):
+    with Store(root, Limits(store_size=2 * SIZE)) as store:
+        for name in "abc":
+            put(store, name)
+        assert {path.name for path in (root / "modules").glob("??/*")} == set(there(store))
+
+
+def test_a_use_outlives_a_restart(open_store: Opened):
     limits = Limits(store_size=2 * SIZE)
-    with Store(root, limits) as store:
-        a, b = put(store, "a"), put(store, "b")
-        store.data(a)
-    with Store(root, limits) as store:
-        c = put(store, "c")
-        assert there(store) == [a, c]
-        assert b not in there(store)
+    store = open_store(limits)
+    a, b = put(store, "a"), put(store, "b")
+    store.data(a)
+    store.close()
+    store = open_store(limits)
+    c = put(store, "c")
+    assert there(store) == [a, c]
+    assert b not in there(store)
 
 
-def test_indexes_count_and_go_with_their_module(store: Store, root: Path):
+def test_indexes_count_and_go_with_their_module(store: ModuleStore):
     a = put(store, "a")
     assert store.put_index(a, 1, bytes(2 * SIZE)) is not None
     b = put(store, "b")
     c = put(store, "c")
     assert there(store) == [b, c]
-    assert not list((root / "index").rglob("*.idx"))
+    assert store.index(a, 1) is None
 
 
-def test_an_index_that_finds_no_room_is_not_kept_and_nothing_goes(store: Store):
+def test_an_index_that_finds_no_room_is_not_kept_and_nothing_goes(store: ModuleStore):
     a, b = put(store, "a"), put(store, "b")
     assert store.put_index(a, 1, bytes(4 * SIZE)) is None
     assert there(store) == [a, b]
@@ -70,14 +77,14 @@ def test_an_index_that_finds_no_room_is_not_kept_and_nothing_goes(store: Store):
     assert there(store) == [a]
 
 
-def test_an_index_written_again_counts_once(store: Store):
+def test_an_index_written_again_counts_once(store: ModuleStore):
     a, b = put(store, "a"), put(store, "b")
     for _ in range(5):
         assert store.put_index(a, 1, bytes(2 * SIZE)) is not None
     assert there(store) == [a, b]
 
 
-def test_indexes_of_replaced_formats_go_first(store: Store):
+def test_indexes_of_replaced_formats_go_first(store: ModuleStore):
     a, b = put(store, "a"), put(store, "b")
     store.put_index(a, 1, bytes(SIZE))
     store.put_index(b, 2, bytes(SIZE // 2))
@@ -87,16 +94,15 @@ def test_indexes_of_replaced_formats_go_first(store: Store):
     assert store.index(b, 2) is not None
 
 
-def test_a_module_that_could_never_fit_is_refused_and_nothing_goes(store: Store, root: Path):
+def test_a_module_that_could_never_fit_is_refused_and_nothing_goes(store: ModuleStore):
     a = put(store, "a")
     with pytest.raises(LimitExceeded, match="raise the limit store_size") as caught:
         put(store, "b", 4 * SIZE + 1)
     assert caught.value.metadata == {"limit": "store_size", "value": "4000"}
     assert there(store) == [a]
-    assert not list((root / "incoming").iterdir())
 
 
-def test_what_is_in_use_stays_and_the_newcomer_is_refused(store: Store):
+def test_what_is_in_use_stays_and_the_newcomer_is_refused(store: ModuleStore):
     held = [put(store, name) for name in "abcd"]
     with store.usage.held(held[0]), store.usage.held(held[1]), store.usage.held(held[2]):
         e = put(store, "e")
@@ -106,18 +112,18 @@ def test_what_is_in_use_stays_and_the_newcomer_is_refused(store: Store):
     put(store, "f")
 
 
-def test_what_is_open_goes_after_what_is_not_and_is_closed(store: Store):
+def test_what_is_open_goes_after_what_is_not_and_is_closed(store: ModuleStore):
     forgotten: list[str] = []
     a, b, c, d = (put(store, name) for name in "abcd")
     store.usage.follow(list, {a, b}.__contains__)
     store.departures.listen(lambda digests: forgotten.extend(digests or ()))
     e = put(store, "e", 2 * SIZE)
-    assert (there(store), forgotten) == ([a, b, e], [c, d])
+    assert (there(store), set(forgotten)) == ([a, b, e], {c, d})
     put(store, "f", 3 * SIZE)
-    assert forgotten == [c, d, e, a]
+    assert set(forgotten) == {c, d, e, a}
 
 
-def test_what_aliases_and_contexts_name_goes_last(store: Store):
+def test_what_aliases_and_contexts_name_goes_last(store: ModuleStore):
     a, b, *_ = (put(store, name) for name in "abcd")
     store.aliases.add([Alias("build-id", "1", a)])
     context = store.context_log.add(Context())
@@ -131,7 +137,7 @@ def test_what_aliases_and_contexts_name_goes_last(store: Store):
     assert [load.module for _, load in store.context_log.loads(context)] == [b], "it is found again when it comes again"
 
 
-def test_a_question_about_an_open_index_writes_nothing_and_counts(store: Store):
+def test_a_question_about_an_open_index_writes_nothing_and_counts(store: ModuleStore):
     a, b = put(store, "a"), put(store, "b")
     asked = [a]
     store.usage.follow(lambda: asked, lambda _: False)
@@ -140,27 +146,27 @@ def test_a_question_about_an_open_index_writes_nothing_and_counts(store: Store):
     assert b not in there(store)
 
 
-def test_uploads_at_the_same_time_never_pass_the_limit(root: Path):
+def test_uploads_at_the_same_time_never_pass_the_limit(open_store: Opened):
     limits = Limits(store_size=10 * SIZE)
-    with Store(root, limits) as store:
-        over = []
+    store = open_store(limits)
+    over = []
 
-        def work(first: int) -> None:
-            for number in range(first, first + 10):
-                store.put(b"%04d" % number * (SIZE // 4))
-                over.append(sum(record.size for record in store.records()) > limits.store_size)
+    def work(first: int) -> None:
+        for number in range(first, first + 10):
+            store.put(b"%04d" % number * (SIZE // 4))
+            over.append(sum(record.size for record in store.records()) > limits.store_size)
 
-        threads = [threading.Thread(target=work, args=(10 * number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(over) == 40
-        assert not any(over)
-        assert len(there(store)) == 10
+    threads = [threading.Thread(target=work, args=(10 * number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(over) == 40
+    assert not any(over)
+    assert len(there(store)) == 10
 
 
-def test_uses_outlive_an_upload_that_is_refused(store: Store):
+def test_uses_outlive_an_upload_that_is_refused(store: ModuleStore):
     a, b, *_ = (put(store, name) for name in "abcd")
     store.data(a)
     with pytest.raises(LimitExceeded, match="store_size"):
@@ -170,7 +176,7 @@ def test_uses_outlive_an_upload_that_is_refused(store: Store):
     assert b not in there(store)
 
 
-def test_an_eviction_is_told_with_its_size_its_last_use_and_why(store: Store, caplog: pytest.LogCaptureFixture):
+def test_an_eviction_is_told_with_its_size_its_last_use_and_why(store: ModuleStore, caplog: pytest.LogCaptureFixture):
     told: list[tuple[str, int]] = []
     store.evictions.listen(lambda eviction: told.append((eviction.digest, eviction.size)))
     a = put(store, "a")
@@ -185,7 +191,7 @@ def test_an_eviction_is_told_with_its_size_its_last_use_and_why(store: Store, ca
     assert lines[0].endswith(f"; {SIZE} bytes were to come in, and store_size is {4 * SIZE}")
 
 
-def test_who_asks_for_an_evicted_module_hears_when_it_went_until_it_comes_again(store: Store, root: Path):
+def test_who_asks_for_an_evicted_module_hears_when_it_went_until_it_comes_again(store: ModuleStore, open_store: Opened):
     a = put(store, "a")
     put(store, "b", 4 * SIZE)
     asks = (store.data, store.record, store.remove, lambda digest: store.relabel(digest, "x"))
@@ -194,23 +200,23 @@ def test_who_asks_for_an_evicted_module_hears_when_it_went_until_it_comes_again(
             ModuleNotFound, match=r"was evicted at 20.* UTC, because the store was full; .*add it again"
         ):
             ask(a)
-    with Store(root) as other, pytest.raises(ModuleNotFound, match="was evicted"):
-        other.data(a)
+    with pytest.raises(ModuleNotFound, match="was evicted"):
+        open_store().data(a)
     assert put(store, "a") == a
     store.remove(a)
     with pytest.raises(ModuleNotFound, match="no module"):
         store.data(a)
 
 
-def test_so_many_evictions_are_remembered(store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(catalogue, "MAX_EVICTIONS", 2)
+def test_so_many_evictions_are_remembered(store: ModuleStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rows, "MAX_EVICTIONS", 2)
     digests = [put(store, name, 4 * SIZE) for name in "abcd"]
     for digest, words in zip(digests[:3], ("no module", "was evicted", "was evicted"), strict=True):
         with pytest.raises(ModuleNotFound, match=words):
             store.data(digest)
 
 
-def test_figures_are_what_is_there(store: Store, root: Path):
+def test_figures_are_what_is_there(store: ModuleStore, root: Path):
     a, b = put(store, "a"), put(store, "b")
     store.put_index(a, 1, bytes(30))
     (root / "modules" / b[:2] / b).write_bytes(b"x" * SIZE)

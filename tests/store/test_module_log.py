@@ -14,17 +14,18 @@ from symd.config import Limits
 from symd.errors import BadQuery, DataLoss, PositionLost
 from symd.model.addresses import ByKernel
 from symd.model.contexts import Context, Load, Segment, Unload
-from symd.store import Store
+from symd.store import ModuleStore, Store
 from symd.store import catalogue as schema
 from symd.store.copying import copy
 from symd.store.module_log import Position
+from tests.store.conftest import Opened
 
 MODULE, OTHER = "ab" * 32, "cd" * 32
 LONG = 30.0
 """Seconds after which a word that does not come is given up."""
 
 
-def told(store: Store, position: Position) -> list[tuple[str, str, int | None, int | None]]:
+def told(store: ModuleStore, position: Position) -> list[tuple[str, str, int | None, int | None]]:
     return [entry[1:] for entry in store.module_log.after(position, 1000)]
 
 
@@ -32,7 +33,7 @@ def placed(time: int, key: str, module: str = MODULE, until: int | None = None) 
     return Load(module, time, (Segment(0x1000, 16, ByKernel("k", 0)),), key=key, unload_time=until)
 
 
-def test_what_happens_is_told_in_its_order(store: Store) -> None:
+def test_what_happens_is_told_in_its_order(store: ModuleStore) -> None:
     begin = store.module_log.end()
     digest = store.put(b"abc")
     store.admit(digest, "format", tell=True)
@@ -49,7 +50,7 @@ def test_what_happens_is_told_in_its_order(store: Store) -> None:
     assert store.module_log.after(store.module_log.end(), 10) == []
 
 
-def test_telling_an_event_twice_tells_it_once(store: Store) -> None:
+def test_telling_an_event_twice_tells_it_once(store: ModuleStore) -> None:
     name = store.context_log.add(Context(process=1))
     events = [placed(10, "a", until=20), Unload("b", 5)]
     store.context_log.record(name, events)
@@ -58,7 +59,7 @@ def test_telling_an_event_twice_tells_it_once(store: Store) -> None:
     assert told(store, position) == []
 
 
-def test_a_module_that_moves_goes_and_comes(store: Store) -> None:
+def test_a_module_that_moves_goes_and_comes(store: ModuleStore) -> None:
     """A key that is loaded again ends what it named; an end that turns out to be earlier is told again."""
     name = store.context_log.add(Context(process=1))
     position = store.module_log.end()
@@ -74,7 +75,7 @@ def test_a_module_that_moves_goes_and_comes(store: Store) -> None:
     ]
 
 
-def test_a_load_that_is_told_after_its_end_is_told_with_it(store: Store) -> None:
+def test_a_load_that_is_told_after_its_end_is_told_with_it(store: ModuleStore) -> None:
     name = store.context_log.add(Context(process=1))
     store.context_log.record(name, [Unload("a", 20)])
     position = store.module_log.end()
@@ -82,35 +83,36 @@ def test_a_load_that_is_told_after_its_end_is_told_with_it(store: Store) -> None
     assert [(kind, time) for kind, _, _, time in told(store, position)] == [("loaded", None), ("unloaded", 20)]
 
 
-def test_a_position_goes_on_in_another_process_over_the_same_store(root: Path) -> None:
-    with Store(root) as first:
-        digests = [first.put(text) for text in (b"one", b"two", b"three")]
-        position = first.module_log.end()
-        for digest in digests:
-            first.admit(digest, "format", tell=True)
-    with Store(root) as second:
-        (one, *_), text = second.module_log.after(position, 1), str(position)
-        assert one.digest == digests[0]
-        assert [each.digest for each in second.module_log.after(Position.parsed(text), 10)] == digests
-        assert [
-            each.digest for each in second.module_log.after(position._replace(sequence=one.sequence), 10)
-        ] == digests[1:]
+def test_a_position_goes_on_in_another_process_over_the_same_store(open_store: Opened) -> None:
+    first = open_store()
+    digests = [first.put(text) for text in (b"one", b"two", b"three")]
+    position = first.module_log.end()
+    for digest in digests:
+        first.admit(digest, "format", tell=True)
+    first.close()
+    second = open_store()
+    (one, *_), text = second.module_log.after(position, 1), str(position)
+    assert one.digest == digests[0]
+    assert [each.digest for each in second.module_log.after(Position.parsed(text), 10)] == digests
+    assert [each.digest for each in second.module_log.after(position._replace(sequence=one.sequence), 10)] == digests[
+        1:
+    ]
 
 
-def test_a_position_that_is_too_old_is_refused_by_name(root: Path) -> None:
-    with Store(root, Limits(module_events=5)) as store:
-        begin = store.module_log.end()
-        for number in range(5):
-            store.admit(store.put(bytes([number])), "format", tell=True)
-        assert len(store.module_log.after(begin, 100)) == 5
-        store.admit(store.put(b"sixth"), "format", tell=True)
-        with pytest.raises(PositionLost, match="more than 5 modules") as refused:
-            store.module_log.after(begin, 100)
-        assert refused.value.metadata == {"position": str(begin), "limit": "module_events", "value": "5"}
+def test_a_position_that_is_too_old_is_refused_by_name(open_store: Opened) -> None:
+    store = open_store(Limits(module_events=5))
+    begin = store.module_log.end()
+    for number in range(5):
+        store.admit(store.put(bytes([number])), "format", tell=True)
+    assert len(store.module_log.after(begin, 100)) == 5
+    store.admit(store.put(b"sixth"), "format", tell=True)
+    with pytest.raises(PositionLost, match="more than 5 modules") as refused:
+        store.module_log.after(begin, 100)
+    assert refused.value.metadata == {"position": str(begin), "limit": "module_events", "value": "5"}
 
 
 @pytest.mark.parametrize("text", ["0" * 16 + "-0", "future"])
-def test_a_position_of_another_store_is_refused_by_name(store: Store, text: str) -> None:
+def test_a_position_of_another_store_is_refused_by_name(store: ModuleStore, text: str) -> None:
     position = store.module_log.end()
     other = position._replace(sequence=1) if text == "future" else Position.parsed(text)
     with pytest.raises(PositionLost, match="another store"):
@@ -134,7 +136,7 @@ def test_what_is_no_position_is_refused(text: str) -> None:
         Position.parsed(text)
 
 
-def test_an_entry_that_symd_did_not_write_is_damage(store: Store) -> None:
+def test_an_entry_that_symd_did_not_write_is_damage(store: ModuleStore) -> None:
     begin = store.module_log.end()
     with store._catalogue.writing() as connection:
         connection.execute("INSERT INTO changes (kind, sha256) VALUES ('eaten', ?)", (MODULE,))
@@ -142,24 +144,24 @@ def test_an_entry_that_symd_did_not_write_is_damage(store: Store) -> None:
         store.module_log.after(begin, 1)
 
 
-def test_a_bell_rings_for_this_process_and_for_others(root: Path) -> None:
-    with Store(root) as mine, Store(root) as theirs:
-        bell = mine.module_log.listen()
-        position = mine.module_log.end()
-        for store in (mine, theirs):
-            name = store.context_log.add(Context(process=id(store)))
-            act = threading.Timer(0.01, store.context_log.record, (name, [placed(1, "a")]))
-            act.start()
-            giving_up = threading.Timer(LONG, bell.close)
-            giving_up.start()
-            while not (entries := mine.module_log.after(position, 10)):
-                assert bell.wait()
-            giving_up.cancel()
-            act.join()
-            position = position._replace(sequence=entries[-1].sequence)
+def test_a_bell_rings_for_this_process_and_for_others(open_store: Opened) -> None:
+    mine, theirs = open_store(), open_store()
+    bell = mine.module_log.listen()
+    position = mine.module_log.end()
+    for store in (mine, theirs):
+        name = store.context_log.add(Context(process=id(store)))
+        act = threading.Timer(0.01, store.context_log.record, (name, [placed(1, "a")]))
+        act.start()
+        giving_up = threading.Timer(LONG, bell.close)
+        giving_up.start()
+        while not (entries := mine.module_log.after(position, 10)):
+            assert bell.wait()
+        giving_up.cancel()
+        act.join()
+        position = position._replace(sequence=entries[-1].sequence)
 
 
-def test_closing_wakes_whoever_waits(store: Store) -> None:
+def test_closing_wakes_whoever_waits(store: ModuleStore) -> None:
     bell = store.module_log.listen()
     heard: list[bool] = []
     waiting = threading.Thread(target=lambda: heard.append(bell.wait()))
@@ -169,7 +171,7 @@ def test_closing_wakes_whoever_waits(store: Store) -> None:
     assert heard == [False]
 
 
-def test_a_bell_that_is_dropped_is_forgotten(store: Store) -> None:
+def test_a_bell_that_is_dropped_is_forgotten(store: ModuleStore) -> None:
     store.module_log.listen()
     gc.collect()
     assert not list(store.module_log._bells)
@@ -193,7 +195,7 @@ def test_a_catalogue_of_the_schema_before_keeps_its_log(root: Path) -> None:
         ]  # fmt: skip
 
 
-def test_loads_that_live_are_those_told_before_an_entry(store: Store) -> None:
+def test_loads_that_live_are_those_told_before_an_entry(store: ModuleStore) -> None:
     name = store.context_log.add(Context(process=1))
     store.context_log.record(name, [placed(1, "a"), placed(2, "b"), Unload("b", 3)])
     position = store.module_log.end()
@@ -205,7 +207,7 @@ def test_loads_that_live_are_those_told_before_an_entry(store: Store) -> None:
     assert store.context_log.living(numbers["a"], store.module_log.end().sequence) == [numbers["c"]]
 
 
-def test_a_load_of_which_nobody_knows_the_place_is_kept_and_listed(store: Store) -> None:
+def test_a_load_of_which_nobody_knows_the_place_is_kept_and_listed(store: ModuleStore) -> None:
     name = store.context_log.add(Context(process=1))
     load = Load(MODULE, 10, key="a")
     store.context_log.record(name, [load, placed(11, "b")])

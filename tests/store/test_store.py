@@ -25,7 +25,8 @@ from symd.errors import (
     Unsupported,
 )
 from symd.model.contexts import Alias
-from symd.store import Store
+from symd.store import ModuleStore, Store
+from tests.store.conftest import Opened
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
 ABSENT = "0" * 64
@@ -36,22 +37,22 @@ def files(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.parent != root}
 
 
-def test_a_module_is_named_by_its_sha256_and_lies_where_the_layout_says(store: Store, root: Path):
+def test_a_module_is_named_by_its_sha256_and_lies_where_the_layout_says(store: ModuleStore, root: Path):
     assert store.put(b"abc") == ABC
     assert (root / "modules" / "ba" / ABC).read_bytes() == b"abc"
 
 
-def test_data_comes_back_mapped_and_read_only(store: Store):
+def test_data_comes_back_mapped_and_read_only(store: ModuleStore):
     view = store.data(store.put(b"abc"))
     assert view == b"abc"
     assert view.readonly
 
 
-def test_an_empty_module_is_a_module(store: Store):
+def test_an_empty_module_is_a_module(store: ModuleStore):
     assert store.data(store.put(b"")) == b""
 
 
-def test_adding_again_changes_nothing(store: Store):
+def test_adding_again_changes_nothing(store: ModuleStore):
     store.put(b"abc", "first", "spirv")
     before = store.records()
     store.put(b"abc", "second", "zebin")
@@ -59,26 +60,26 @@ def test_adding_again_changes_nothing(store: Store):
     assert (before[0].label, before[0].format, before[0].size) == ("first", "spirv", 3)
 
 
-def test_missing_keeps_the_order_and_the_repetitions_of_the_question(store: Store):
+def test_missing_keeps_the_order_and_the_repetitions_of_the_question(store: ModuleStore):
     store.put(b"abc")
     assert store.missing(["f" * 64, ABC, ABSENT, "f" * 64]) == ["f" * 64, ABSENT, "f" * 64]
     assert store.missing([]) == []
 
 
-def test_missing_takes_more_digests_than_sqlite_has_variables(store: Store):
+def test_missing_takes_more_digests_than_sqlite_has_variables(store: ModuleStore):
     store.put(b"abc")
     many = [hashlib.sha256(b"%d" % number).hexdigest() for number in range(40_000)]
     assert store.missing([*many, ABC]) == many
 
 
 @pytest.mark.parametrize("digest", ["", "abc", ABC.upper(), "../" * 20 + "etcpasswd", ABC + "\n", "é" * 64])
-def test_what_is_not_a_digest_is_a_bad_query(store: Store, digest: str):
+def test_what_is_not_a_digest_is_a_bad_query(store: ModuleStore, digest: str):
     for ask in (store.data, store.record, store.remove, lambda text: store.missing([text])):
         with pytest.raises(BadQuery):
             ask(digest)
 
 
-def test_an_absent_module_is_not_found_by_any_method(store: Store):
+def test_an_absent_module_is_not_found_by_any_method(store: ModuleStore):
     asks = [
         store.data,
         store.record,
@@ -95,7 +96,7 @@ def test_an_absent_module_is_not_found_by_any_method(store: Store):
     assert store.failure(ABSENT, 1) is None
 
 
-def test_an_upload_in_pieces_equals_a_put(store: Store):
+def test_an_upload_in_pieces_equals_a_put(store: ModuleStore):
     with store.writer() as upload:
         for piece in (b"a", memoryview(b"b"), bytearray(b"c")):
             upload.write(piece)
@@ -104,7 +105,7 @@ def test_an_upload_in_pieces_equals_a_put(store: Store):
     assert store.record(ABC).label == "label"
 
 
-def test_an_upload_with_another_hash_leaves_the_store_as_before(store: Store, root: Path):
+def test_an_upload_with_another_hash_leaves_the_store_as_before(store: ModuleStore, root: Path):
     store.put(b"there")
     before = files(root), store.records()
     with store.writer() as upload:
@@ -115,7 +116,7 @@ def test_an_upload_with_another_hash_leaves_the_store_as_before(store: Store, ro
     assert (files(root), store.records()) == before
 
 
-def test_an_upload_that_is_left_or_aborted_leaves_nothing(store: Store, root: Path):
+def test_an_upload_that_is_left_or_aborted_leaves_nothing(store: ModuleStore, root: Path):
     with store.writer() as upload:
         upload.write(b"abc")
     other = store.writer()
@@ -126,28 +127,33 @@ def test_an_upload_that_is_left_or_aborted_leaves_nothing(store: Store, root: Pa
     assert store.missing([ABC]) == [ABC]
 
 
-def test_an_upload_stops_at_the_limit_and_names_it(root: Path):
-    with Store(root, Limits(module_size=10)) as store:
-        upload = store.writer()
-        upload.write(bytes(10))
-        with pytest.raises(LimitExceeded) as caught:
-            upload.write(b"x")
-        upload.abort()
-        with pytest.raises(LimitExceeded):
-            store.put(bytes(11))
-        assert store.put(bytes(10))
+def test_an_upload_stops_at_the_limit_and_names_it(open_store: Opened):
+    store = open_store(Limits(module_size=10))
+    upload = store.writer()
+    upload.write(bytes(10))
+    with pytest.raises(LimitExceeded) as caught:
+        upload.write(b"x")
+    upload.abort()
+    with pytest.raises(LimitExceeded):
+        store.put(bytes(11))
+    assert store.put(bytes(10))
     assert caught.value.metadata["limit"] == "module_size"
 
 
-def test_an_index_belongs_to_one_format_version(store: Store, root: Path):
+def test_an_index_belongs_to_one_format_version(store: ModuleStore):
     store.put(b"abc")
     store.put_index(ABC, 7, b"seven")
     assert store.index(ABC, 7) == b"seven"
     assert store.index(ABC, 8) is None
+
+
+def test_an_index_lies_where_the_layout_says(store: ModuleStore, root: Path):
+    store.put(b"abc")
+    store.put_index(ABC, 7, b"seven")
     assert (root / "index" / "7" / "ba" / f"{ABC}.idx").read_bytes() == b"seven"
 
 
-def test_a_replaced_index_leaves_readers_what_they_mapped(store: Store):
+def test_a_replaced_index_leaves_readers_what_they_mapped(store: ModuleStore):
     store.put(b"abc")
     store.put_index(ABC, 1, b"old")
     old = store.index(ABC, 1)
@@ -165,40 +171,41 @@ def test_a_replaced_index_leaves_readers_what_they_mapped(store: Store):
         BuildFailed("refused", build_log="1:1: error: no\n"),
     ],
 )
-def test_a_lasting_failure_comes_back_as_itself_after_a_restart(root: Path, error: SymdError):
-    with Store(root) as store:
-        store.put(b"abc")
-        assert store.remember_failure(ABC, 3, error)
-    with Store(root) as store:
-        back = store.failure(ABC, 3)
-        assert type(back) is type(error)
-        assert vars(back) == vars(error)
-        assert store.failure(ABC, 4) is None
-        assert store.record(ABC).failure == error.reason
+def test_a_lasting_failure_comes_back_as_itself_after_a_restart(open_store: Opened, error: SymdError):
+    store = open_store()
+    store.put(b"abc")
+    assert store.remember_failure(ABC, 3, error)
+    store.close()
+    store = open_store()
+    back = store.failure(ABC, 3)
+    assert type(back) is type(error)
+    assert vars(back) == vars(error)
+    assert store.failure(ABC, 4) is None
+    assert store.record(ABC).failure == error.reason
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("full"), DeadlineExceeded("late"), SymdError("defect")])
-def test_a_passing_failure_is_not_remembered(store: Store, error: SymdError):
+def test_a_passing_failure_is_not_remembered(store: ModuleStore, error: SymdError):
     store.put(b"abc")
     assert not store.remember_failure(ABC, 1, error)
     assert store.failure(ABC, 1) is None
 
 
-def test_the_failure_of_a_module_that_was_not_kept_is_remembered(store: Store):
+def test_the_failure_of_a_module_that_was_not_kept_is_remembered(store: ModuleStore):
     store.remember_failure(ABSENT, 1, Malformed("bad"))
     assert isinstance(store.failure(ABSENT, 1), Malformed)
     assert store.records() == []
 
 
-def test_the_oldest_failures_go_when_there_are_too_many(store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("symd.store.catalogue.MAX_FAILURES", 10)
+def test_the_oldest_failures_go_when_there_are_too_many(store: ModuleStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("symd.store.rows.MAX_FAILURES", 10)
     digests = [f"{number:064x}" for number in range(15)]
     for digest in digests:
         store.remember_failure(digest, 1, Malformed("bad"))
     assert [digest for digest in digests if store.failure(digest, 1)] == digests[5:]
 
 
-def test_success_ends_the_failures_up_to_its_version(store: Store):
+def test_success_ends_the_failures_up_to_its_version(store: ModuleStore):
     store.put(b"abc")
     for version in (1, 2, 3):
         store.remember_failure(ABC, version, Malformed("bad"))
@@ -209,7 +216,7 @@ def test_success_ends_the_failures_up_to_its_version(store: Store):
     assert store.record(ABC).failure == ""
 
 
-def test_pages_are_oldest_first_without_gap_or_repetition_while_modules_come_and_go(store: Store):
+def test_pages_are_oldest_first_without_gap_or_repetition_while_modules_come_and_go(store: ModuleStore):
     digests = [store.put(b"%d" % number) for number in range(25)]
     seen, page = [], store.records(limit=4)
     for _ in range(6):
@@ -222,7 +229,7 @@ def test_pages_are_oldest_first_without_gap_or_repetition_while_modules_come_and
     assert page[0].sha256 == digests[24]
 
 
-def test_aliases_resolve_until_the_module_is_removed(store: Store):
+def test_aliases_resolve_until_the_module_is_removed(store: ModuleStore):
     store.put(b"abc")
     named = Alias("build-id", "01", ABC)
     store.aliases.add([named])
@@ -232,7 +239,7 @@ def test_aliases_resolve_until_the_module_is_removed(store: Store):
     assert store.aliases.resolve("build-id", "01") is None
 
 
-def test_the_last_alias_told_wins(store: Store):
+def test_the_last_alias_told_wins(store: ModuleStore):
     store.put(b"abc")
     other = store.put(b"other")
     store.aliases.add([Alias("build-id", "01", ABC)])
@@ -240,7 +247,7 @@ def test_the_last_alias_told_wins(store: Store):
     assert store.aliases.resolve("build-id", "01") == Alias("build-id", "01", other)
 
 
-def test_remove_takes_everything_and_mapped_bytes_stay(store: Store, root: Path):
+def test_remove_takes_everything_and_mapped_bytes_stay(store: ModuleStore, root: Path):
     store.put(b"abc")
     store.put_index(ABC, 1, b"index")
     view = store.data(ABC)
@@ -250,7 +257,7 @@ def test_remove_takes_everything_and_mapped_bytes_stay(store: Store, root: Path)
     assert store.records() == []
 
 
-def test_everything_is_private_to_its_owner(store: Store, root: Path):
+def test_everything_is_private_to_its_owner(store: ModuleStore, root: Path):
     store.put(b"abc")
     store.put_index(ABC, 1, b"index")
     modes = {path.is_dir(): set() for path in (root, root / "catalogue.sqlite")}
@@ -259,7 +266,7 @@ def test_everything_is_private_to_its_owner(store: Store, root: Path):
     assert modes == {True: {0o700}, False: {0o600}}
 
 
-def test_a_file_cut_on_disk_is_data_loss(store: Store, root: Path):
+def test_a_file_cut_on_disk_is_data_loss(store: ModuleStore, root: Path):
     store.put(b"abc")
     path = root / "modules" / "ba" / ABC
     path.write_bytes(b"ab")
@@ -270,7 +277,7 @@ def test_a_file_cut_on_disk_is_data_loss(store: Store, root: Path):
     assert store.data(ABC) == b"abc"
 
 
-def test_threads_share_a_store(store: Store):
+def test_threads_share_a_store(store: ModuleStore):
     failed = []
 
     def work(first: int) -> None:

@@ -1,0 +1,141 @@
+"""The catalogue in PostgreSQL, for daemons on several machines: the tables and statements of ``symd.store``, and what only this server has.
+
+Writers take turns, as SQLite's do: each transaction begins with one lock for the whole catalogue, so that budgets are counted right and
+the log of modules has the order in which things were committed. Readers never wait for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from symd.errors import FailedPrecondition, SymdError
+from symd.model.identities import Digest
+from symd.shared_store.postgresql import Connection, Server
+from symd.shared_store.schema import MIGRATIONS
+from symd.store.rows import CatalogueQueries, digest_of_row, typed
+
+WRITING: Final = 0x73796D64_00000001
+"""The advisory lock of whoever writes ("symd", 1)."""
+_OLDEST_SERVER: Final = 130000
+"""PostgreSQL 13: gen_random_uuid."""
+_BEGIN: Final = "BEGIN; SELECT pg_advisory_xact_lock({})"
+_SIZES: Final = "SELECT sha256, size FROM modules WHERE sha256 = ANY(?)"
+_UNWANTED: Final = "SELECT name, sha256 FROM unwanted_objects ORDER BY name LIMIT ?"
+_IS_UNWANTED: Final = "SELECT 1 FROM unwanted_objects WHERE name = ?"
+_DAMAGED: Final = "SELECT count(*) FROM modules WHERE damaged"
+
+
+class PostgresCatalogue(CatalogueQueries):
+    """The catalogue in the database of a server, made when it is not there. Safe to use from several threads. Raises
+    ``StoreUnavailable`` where the server cannot be reached or refuses, ``DataLoss`` for tables that symd did not make."""
+
+    LAST_ENTRY = "SELECT last FROM module_log"
+
+    def __init__(self, server: Server) -> None:
+        """Raises ``FailedPrecondition`` for a server or a catalogue that this symd does not know."""
+        self._server = server
+        self._migrate()
+
+    def close(self) -> None:
+        self._server.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with self._server.connection() as connection:
+            yield connection
+
+    @contextmanager
+    def reading_at_once(self) -> Iterator[Connection]:
+        with self._transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self, *, survives_power_cut: bool = True) -> Iterator[Connection]:
+        relaxed = "" if survives_power_cut else "; SET LOCAL synchronous_commit = off"
+        with self._transaction(f"{_BEGIN.format(WRITING)}{relaxed}") as connection:
+            yield connection
+
+    def section(self, named: str | int | None) -> str | int | None:
+        """The column is JSON."""
+        return None if named is None else json.dumps(named)
+
+    def sizes(self, digests: Sequence[Digest]) -> dict[str, int]:
+        with self.reading() as connection:
+            return dict(connection.execute(_SIZES, (list(digests),)))
+
+    def whole_sizes(self, digests: Sequence[Digest]) -> dict[str, int]:
+        """The same of those whose bytes are not known to be damaged."""
+        with self.reading() as connection:
+            return dict(connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),)))
+
+    def index_size(self, digest: Digest, version: int) -> int | None:
+        """Bytes of an index, None where there is none."""
+        query = "SELECT size FROM indexes WHERE sha256 = ? AND version = ?"
+        with self.reading() as connection:
+            row = connection.execute(query, (digest, version)).fetchone()
+            return int(typed(row, int)[0]) if row else None
+
+    def damaged(self) -> int:
+        """How many modules have bytes that are known to be damaged."""
+        with self.reading() as connection:
+            return int(connection.execute(_DAMAGED).fetchone()[0])
+
+    def unwanted_objects(self, limit: int) -> list[tuple[str, Digest]]:
+        """Names of objects that no row has any more, each with its module."""
+        with self.reading() as connection:
+            return [(name, digest_of_row(digest)) for name, digest in connection.execute(_UNWANTED, (limit,))]
+
+    def is_unwanted(self, name: str) -> bool:
+        """Whether an object still is one of them."""
+        with self.reading() as connection:
+            return connection.execute(_IS_UNWANTED, (name,)).fetchone() is not None
+
+    def forget_unwanted(self, name: str) -> None:
+        """The object is gone."""
+        with self.writing(survives_power_cut=False) as connection:
+            connection.execute("DELETE FROM unwanted_objects WHERE name = ?", (name,))
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Connection]:
+        with self._server.connection() as connection:
+            try:
+                connection.execute(begin)
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                self._roll_back(connection)
+                raise
+
+    def _roll_back(self, connection: Connection) -> None:
+        """Where that fails the connection is not used again, and the server does it when it is closed."""
+        with suppress(SymdError), self._server.translated():
+            connection.execute("ROLLBACK")
+
+    def _migrate(self) -> None:
+        with self._server.connection() as connection:
+            version, encoding = (
+                connection.execute(f"SHOW {name}").fetchone()[0] for name in ("server_version_num", "server_encoding")
+            )
+        if int(version) < _OLDEST_SERVER or encoding != "UTF8":
+            raise FailedPrecondition(
+                f"the server is PostgreSQL {int(version) // 10000}, and the database's encoding is {encoding}",
+                where=self._server.where,
+                hint="symd takes PostgreSQL 13 or newer and a database whose encoding is UTF8",
+            )
+        with self.writing() as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS symd_schema (version BIGINT NOT NULL)")
+            row = connection.execute("SELECT version FROM symd_schema").fetchone()
+            if row is None:
+                connection.execute("INSERT INTO symd_schema VALUES (0)")
+            schema = row[0] if row else 0
+            if schema > len(MIGRATIONS):
+                raise FailedPrecondition(
+                    f"the catalogue has schema {schema}, this symd knows {len(MIGRATIONS)}",
+                    where=self._server.where,
+                    hint="use a newer symd or another database",
+                )
+            for step in MIGRATIONS[schema:]:
+                connection.execute(step)
+            connection.execute("UPDATE symd_schema SET version = ?", (len(MIGRATIONS),))

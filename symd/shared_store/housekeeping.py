@@ -1,0 +1,166 @@
+"""What is done for an open shared store now and then, by one thread: what other daemons do is told to those who listen, the times at
+which modules were used come to the catalogue, unwanted objects are removed, and a catalogue that cannot be reached is told of.
+
+The server wakes the thread (LISTEN); where the connection for that is lost another is made, and all that is open is looked at anew."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from symd.errors import SymdError
+from symd.shared_store.catalogue import PostgresCatalogue
+from symd.shared_store.postgresql import Connection, Server
+from symd.shared_store.schema import CHANNEL
+from symd.shared_store.shared_room import SharedRoom
+from symd.store import rows
+from symd.store.departures import Departures
+from symd.store.module_log import REMOVED, ModuleLog
+from symd.store.rows import digest_of_row
+from symd.store.usage import Usage
+
+log = logging.getLogger("symd.store")
+
+PERIOD: Final = 0.5
+"""Seconds after which the thread looks whether there is something to do, when nobody wakes it."""
+USES_PERIOD: Final = 30.0
+"""Seconds between two writes of when modules were used."""
+UNWANTED_PERIOD: Final = 60.0
+"""Seconds between two looks for unwanted objects that others may have left."""
+RETRY_SECONDS: Final = 1.0
+"""Seconds between two attempts to reach a server that is gone."""
+_ENDS: Final = "SELECT coalesce((SELECT min(sequence) FROM changes), 0), (SELECT last FROM module_log)"
+_REMOVED: Final = f"SELECT DISTINCT sha256 FROM changes WHERE sequence > ? AND kind = '{REMOVED}'"  # noqa: S608 - a constant
+
+
+class Housekeeping:
+    """The thread, and one more for what may take long, from ``begin`` to ``end``."""
+
+    def __init__(
+        self,
+        server: Server,
+        catalogue: PostgresCatalogue,
+        usage: Usage,
+        module_log: ModuleLog,
+        departures: Departures,
+        room: SharedRoom,
+        clean: Callable[[Callable[[], bool]], object],
+    ) -> None:
+        """``clean`` removes unwanted objects until there are none or what it is given says so."""
+        self._server = server
+        self._catalogue = catalogue
+        self._usage = usage
+        self._module_log = module_log
+        self._departures = departures
+        self._room = room
+        self._remove_unwanted = clean
+        self._ended = threading.Event()
+        self._hurried = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="symd-store", daemon=True)
+        self._cleaner = threading.Thread(target=self._clean, name="symd-store-objects", daemon=True)
+        self._listening: Connection | None = None
+        self._last: int | None = None
+        """The last entry of the log that was looked at; None before the first."""
+        self._complaint = ""
+
+    def begin(self) -> None:
+        self._thread.start()
+        self._cleaner.start()
+
+    def hurry(self) -> None:
+        """Something is unwanted now."""
+        self._hurried.set()
+
+    def end(self) -> None:
+        """No more after this; uses are written once more. Harmless when repeated."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        self._hurried.set()
+        for thread in (self._thread, self._cleaner):
+            if thread is not threading.current_thread():
+                thread.join()
+        if self._listening is not None:
+            self._listening.close()
+        with suppress(SymdError):
+            self._write_uses()
+
+    def _run(self) -> None:
+        written = time.monotonic()
+        while not self._ended.is_set():
+            trouble = self._attempt(self._listen)
+            if not trouble and time.monotonic() - written >= USES_PERIOD:
+                trouble = self._attempt(self._write_uses)
+                written = time.monotonic()
+            with suppress(OSError):
+                self._room.look(trouble)
+            if trouble:
+                self._ended.wait(RETRY_SECONDS)
+
+    def _clean(self) -> None:
+        while not self._ended.is_set():
+            self._attempt(lambda: self._remove_unwanted(self._ended.is_set))
+            self._hurried.wait(UNWANTED_PERIOD)
+            self._hurried.clear()
+
+    def _attempt(self, work: Callable[[], object]) -> str:
+        """Do it, or log once why not: the next time may do. Why it could not be done, "" where it could."""
+        try:
+            work()
+        except SymdError as error:
+            if str(error) != self._complaint and not self._ended.is_set():
+                log.warning("looking after the store: %s", error)
+            self._complaint = str(error)
+            return error.message
+        self._complaint = ""
+        return ""
+
+    def _listen(self) -> None:
+        """Wait a while for the server's word, and tell what has happened."""
+        anew = self._listening is None
+        try:
+            if self._listening is None:
+                self._listening = self._server.own_connection()
+                with self._server.translated():
+                    self._listening.execute(f"LISTEN {CHANNEL}")
+            with self._server.translated():
+                told = anew or self._listening.notified(PERIOD)
+            if told:
+                self._tell(lost=anew and self._last is not None)
+        except SymdError:
+            self._hang_up()
+            raise
+
+    def _hang_up(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    def _tell(self, *, lost: bool) -> None:
+        with self._catalogue.reading_at_once() as connection:
+            first, last = connection.execute(_ENDS).fetchone()
+            since = last if self._last is None else self._last
+            removed = [digest_of_row(value) for (value,) in connection.execute(_REMOVED, (since,)).fetchall()]
+        forgotten = first > since + 1
+        self._last = last
+        if lost or forgotten:
+            self._departures.tell(None)
+        if removed:
+            there = self._catalogue.sizes(removed)  # one that was added again since is kept open
+            self._departures.tell(sorted(set(removed) - there.keys()))
+        self._module_log.ring()
+
+    def _write_uses(self) -> None:
+        times = self._usage.take()
+        if not times:
+            return
+        try:
+            with self._catalogue.writing(survives_power_cut=False) as connection:
+                rows.touch(connection, times)
+        except BaseException:
+            self._usage.give_back(times)
+            raise

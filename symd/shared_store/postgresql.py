@@ -1,0 +1,227 @@
+"""Connections to PostgreSQL by psycopg: a bounded pool of them, one that listens, and what the server refuses in symd's words."""
+
+from __future__ import annotations
+
+import re
+import select
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any, Final
+
+import psycopg
+from psycopg import pq
+from psycopg.adapt import Loader
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from symd.config import Limits
+from symd.errors import BadQuery, DataLoss, InvalidInput, StoreUnavailable, SymdError
+from symd.store.rows import WrongValue
+
+SCHEMES: Final = ("postgresql://", "postgres://")
+_MILLISECONDS: Final = 1000
+_IDLE_TRANSACTION_SECONDS: Final = 60
+"""A daemon that stops within a transaction holds up all others; after so long the server ends it."""
+_KEEPALIVES: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+"""After 25 seconds the server forgets a daemon whose machine is gone, and with it the daemon's locks."""
+_PARAMETER: Final = re.compile(r"\?|(?<!:):([a-z_0-9]+)")
+_DAMAGE: Final = ("42P01", "42703", "42883", "23")
+"""How codes begin that say that the tables are not those that symd made (postgresql.org/docs/current/errcodes-appendix.html)."""
+_HINTS: Final[tuple[tuple[str, str], ...]] = (
+    ("28", "look at the user and the password: those of the URL, $PGUSER and $PGPASSWORD, or ~/.pgpass"),
+    ("3D000", "make the database first (createdb), or name another"),
+    ("42501", "let this user make and write tables in the database's schema"),
+    ("53300", "raise the server's max_connections, or lower the limit catalogue_connections of each daemon"),
+    ("53100", "the server's disk is full: free some space there"),
+    ("53", "the server has too little of something: look into its log"),
+    ("25006", "this server only reads: name the primary, or several hosts with target_session_attrs=read-write"),
+    ("55P03", "another daemon has written for too long: try again"),
+    ("57014", "the server took too long: try again, or raise the limit catalogue_seconds"),
+    ("57P", "the server stops or starts: try again"),
+    ("40", "try again"),
+)
+_UNREACHABLE: Final = "look whether the server runs and can be reached; symd goes on by itself when it can"
+
+
+class _Integer(Loader):
+    """Sums of BIGINT are NUMERIC to the server."""
+
+    def load(self, data: Any) -> int:
+        return int(bytes(data))
+
+
+class Rows:
+    """What a statement found."""
+
+    def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
+        self._cursor = cursor
+
+    @property
+    def rowcount(self) -> int:
+        return self._cursor.rowcount
+
+    def fetchone(self) -> Any:
+        return self._cursor.fetchone()
+
+    def fetchall(self) -> list[Any]:
+        return self._cursor.fetchall()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._cursor)
+
+
+class Connection:
+    """One connection, for one thread at a time. Each statement is a transaction of its own until BEGIN."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        connection.adapters.register_loader("numeric", _Integer)
+
+    def execute(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> Rows:
+        if not parameters:
+            return Rows(self._connection.execute(query))  # several statements may travel as one
+        return Rows(self._connection.execute(_translated(query), parameters))
+
+    def executemany(self, query: str, parameters: Iterable[Any], /) -> Rows:
+        cursor = self._connection.cursor()
+        cursor.executemany(_translated(query), list(parameters))
+        return Rows(cursor)
+
+    def is_idle(self) -> bool:
+        """Whether it can be used for something else: it is open, and in no transaction."""
+        return self._connection.info.transaction_status is pq.TransactionStatus.IDLE
+
+    def is_silent(self) -> bool:
+        """Whether the server has said nothing since the last statement: where it has, it has gone."""
+        waiting = select.poll()
+        waiting.register(self._connection.fileno(), select.POLLIN)
+        return not waiting.poll(0)
+
+    def notified(self, seconds: float) -> bool:
+        """Wait for a notification, but no longer; whether there was one."""
+        return any(True for _ in self._connection.notifies(timeout=seconds, stop_after=1))
+
+    def close(self) -> None:
+        with suppress(psycopg.Error):
+            self._connection.close()
+
+
+class Server:
+    """The database at a URL, as libpq takes it: ``postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE``. At most
+    ``Limits.catalogue_connections`` connections are lent at a time, and everything ends within about
+    ``Limits.catalogue_seconds``, or raises ``StoreUnavailable``. Safe to use from several threads."""
+
+    def __init__(self, url: str, limits: Limits) -> None:
+        """Raises ``InvalidInput`` for a URL that is none. Nothing is connected yet."""
+        self._seconds = limits.catalogue_seconds
+        self._most = limits.catalogue_connections
+        self._free = threading.BoundedSemaphore(self._most)
+        self._idle: list[Connection] = []
+        self._conninfo, self.where = _conninfo(url, self._seconds)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection from the pool; after an error of its own it is closed instead of reused."""
+        if not self._free.acquire(timeout=self._seconds):
+            raise self._unavailable(
+                f"all {self._most} connections have been busy for {self._seconds:g} s",
+                "raise the limit catalogue_connections",
+                {"limit": "catalogue_connections", "value": str(self._most)},
+            )
+        try:
+            connection = self._borrowed()
+            try:
+                with self.translated():
+                    yield connection
+            finally:
+                self._give_back(connection)
+        finally:
+            self._free.release()
+
+    def own_connection(self) -> Connection:
+        """A connection outside of the pool, to be closed by the caller; what goes wrong with it is ``translated``."""
+        with self.translated():
+            return Connection(psycopg.connect(self._conninfo, autocommit=True))
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """What the server refuses inside becomes an error of symd's."""
+        try:
+            yield
+        except WrongValue as error:
+            raise self._damage(str(error), "") from error
+        except psycopg.Error as error:
+            raise self._refusal(error) from error
+
+    def _borrowed(self) -> Connection:
+        while self._idle:
+            with suppress(IndexError):
+                connection = self._idle.pop()
+                if connection.is_silent():
+                    return connection
+                connection.close()
+        return self.own_connection()
+
+    def _give_back(self, connection: Connection) -> None:
+        if connection.is_idle():
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def _refusal(self, error: psycopg.Error) -> SymdError:
+        code = error.sqlstate or ""
+        words = (error.diag.message_primary or str(error)).strip().replace("\n", "; ")
+        if "NUL (0x00)" in words:
+            return BadQuery("a text has the character NUL, which PostgreSQL keeps in none", hint="leave it out")
+        if code.startswith(_DAMAGE):
+            return self._damage(words, code)
+        hint = next((hint for prefix, hint in _HINTS if code.startswith(prefix)), _UNREACHABLE)
+        return self._unavailable(f"the catalogue refused: {words}", hint, {"sqlstate": code} if code else {})
+
+    def _unavailable(self, what: str, hint: str, metadata: Mapping[str, str]) -> StoreUnavailable:
+        return StoreUnavailable(what, where=self.where, hint=hint, metadata=dict(metadata))
+
+    def _damage(self, fault: str, code: str) -> DataLoss:
+        return DataLoss(
+            f"the catalogue is damaged: {fault}",
+            where=self.where,
+            hint="its tables are not as symd made them: have the database from a backup",
+            metadata={"sqlstate": code, "fault": fault},
+        )
+
+
+@lru_cache(maxsize=256)
+def _translated(query: str) -> str:
+    """A query with parameters as psycopg has them."""
+    return _PARAMETER.sub(lambda match: f"%({match[1]})s" if match[1] else "%s", query)
+
+
+def _conninfo(url: str, seconds: float) -> tuple[str, str]:
+    """What libpq is told, and what people are told of it: no password."""
+    try:
+        known = conninfo_to_dict(url)
+    except psycopg.Error:  # its words may have a password in them
+        raise InvalidInput("it is no URL of a catalogue", hint="write postgresql://USER@HOST:PORT/DATABASE") from None
+    whole = max(1, round(seconds))
+    options = (
+        f"-c statement_timeout={round(seconds * _MILLISECONDS)} -c lock_timeout={round(seconds * _MILLISECONDS)}"
+        f" -c idle_in_transaction_session_timeout={_IDLE_TRANSACTION_SECONDS * _MILLISECONDS} {_KEEPALIVES}"
+    )
+    told: dict[str, Any] = {
+        "application_name": "symd",
+        "client_encoding": "utf8",
+        "connect_timeout": max(2, whole),
+        "keepalives_idle": whole,
+        "keepalives_interval": max(1, whole // 3),
+        "keepalives_count": 3,
+        "tcp_user_timeout": round(seconds * _MILLISECONDS),
+        **known,
+        "options": f"{options} {known.get('options', '')}".strip(),
+    }
+    place = f"{known.get('host', '')}{':' if known.get('port') else ''}{known.get('port', '')}"
+    return make_conninfo(**told), f"postgresql://{place}/{known.get('dbname', '')}"

@@ -1,0 +1,344 @@
+"""The store that daemons on several machines share: it keeps catalogue, object storage and the files of this machine in step.
+
+An object is always there before its row, and goes after it: what no row names any more stands in ``unwanted_objects`` and is removed
+afterwards (``unwanted``). Whoever writes or removes the objects of a module has the turn at it, so that none goes that has come again."""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from symd.config import Limits
+from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError
+from symd.model.identities import Digest, checked_digest
+from symd.model.summaries import ModuleRecord
+from symd.shared_store.catalogue import PostgresCatalogue
+from symd.shared_store.housekeeping import Housekeeping
+from symd.shared_store.object_storage import FileCache
+from symd.shared_store.postgresql import Server
+from symd.shared_store.shared_room import SharedRoom
+from symd.shared_store.turns import BUILDING, STORING, Turns
+from symd.shared_store.unwanted import remove_unwanted
+from symd.store import rows
+from symd.store.aliases import Aliases
+from symd.store.budgets import check_size
+from symd.store.catalogued import Attempts, CataloguedModules, Figures
+from symd.store.context_log import ContextLog
+from symd.store.departures import Departures
+from symd.store.eviction import Evicted, chosen, note_evictions
+from symd.store.evictions import Evictions
+from symd.store.files import IncomingFile, disk, sha256_of, sweep
+from symd.store.module_log import ModuleLog
+from symd.store.paths import digest_of, not_found
+from symd.store.rows import Connection
+from symd.store.upload import Upload
+from symd.store.usage import Usage
+
+log = logging.getLogger("symd.store")
+
+_LOST: Final = "UPDATE modules SET damaged = TRUE WHERE sha256 = ?"
+
+
+def module_object(digest: str) -> str:
+    """The name of a module's bytes in the object storage."""
+    return f"modules/{digest[:2]}/{checked_digest(digest)}"
+
+
+def index_object(digest: str, version: int) -> str:
+    """The name of an index."""
+    return f"index/{version}/{digest[:2]}/{checked_digest(digest)}.idx"
+
+
+class SharedStore(CataloguedModules):
+    """Modules by digest, for every daemon that names the same database and object storage; ``symd.store.Store`` says what each method
+    does. ``incoming`` is a folder of this machine for files being written, which ``files`` may link to.
+
+    Safe to use from several threads. Besides what ``Store`` raises every method raises ``StoreUnavailable`` where the database or the
+    storage cannot be reached, within a bounded time.
+    """
+
+    _catalogue: PostgresCatalogue
+
+    def __init__(self, server: Server, files: FileCache, incoming: Path, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._server = server
+        self._files = files
+        self._incoming_folder = incoming
+        self._catalogue = PostgresCatalogue(server)
+        self._turns = Turns(server)
+        with disk(incoming):
+            incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sweep(incoming)
+        self.aliases = Aliases(self._catalogue, self._limits)
+        self.module_log = ModuleLog(self._catalogue, self._limits)
+        self.context_log = ContextLog(self._catalogue, self._limits, self.module_log.ring)
+        self.departures = Departures()
+        self.evictions = Evictions(self._limits)
+        self.usage = Usage()
+        self.disk_room = SharedRoom(incoming, self._limits)
+        clean = partial(remove_unwanted, self._catalogue, files, self._turns)
+        self._housekeeping = Housekeeping(
+            server, self._catalogue, self.usage, self.module_log, self.departures, self.disk_room, clean
+        )
+        self._housekeeping.begin()
+        weakref.finalize(self, self._housekeeping.end)
+
+    def close(self) -> None:
+        """Give the connections back; who listens hears no more. Harmless when repeated; mapped bytes stay readable."""
+        self.module_log.close()
+        self._housekeeping.end()
+        self._turns.close()
+        self._catalogue.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def adopt(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """An object without a row is nobody's: there is nothing to adopt. What is unwanted goes."""
+        self.remove_unwanted(stop)
+
+    def remove_unwanted(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Remove the objects that no row names any more."""
+        remove_unwanted(self._catalogue, self._files, self._turns, stop)
+
+    def missing(self, digests: Sequence[str]) -> list[str]:
+        checked = [checked_digest(digest) for digest in digests]
+        there = self._catalogue.whole_sizes(sorted(set(checked)))
+        for digest in there:
+            self.usage.note(digest)  # who asks will count on it
+        return [digest for digest in checked if digest not in there]
+
+    def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
+        check_size(memoryview(data).nbytes, self._limits)
+        digest = digest_of(data)
+        if not self.missing([digest]):
+            return digest
+        with self.writer() as upload:
+            upload.write(data)
+            return upload.commit(digest, label, format)
+
+    def writer(self) -> Upload:
+        with self.disk_room.noticing(), disk(self._incoming_folder):
+            return Upload(self._incoming(), self._limits, self._accept, self.disk_room.noticing)
+
+    def data(self, digest: str) -> memoryview:
+        size = self._size(digest)
+        view = self._fetched(digest, lambda: self._files.mapped(module_object(digest)))
+        if view.nbytes != size:
+            raise self._lost(digest, f"the object has {view.nbytes} bytes, the module had {size}")
+        self.usage.note(digest)
+        return view
+
+    @contextmanager
+    def file(self, digest: str) -> Iterator[Path]:
+        size = self._size(digest)
+        with self.usage.held(digest), self._files.file(module_object(digest)) as path:
+            if path is None:
+                raise self._lost(digest, "the object is not in the storage")
+            with disk(path):
+                actual = path.stat().st_size
+            if actual != size:
+                raise self._lost(digest, f"the object has {actual} bytes, the module had {size}")
+            yield path
+
+    def set_aside(self, digest: str) -> bool:
+        """Note that a module's bytes are not those of its digest, after they were fetched anew; it is missing until they are added
+        again. False where they are right, or there are none."""
+        name = module_object(digest)
+        if not self._catalogue.sizes([checked_digest(digest)]):
+            return False
+        self._files.drop(name)
+        try:
+            with self._files.file(name) as path:
+                if path is not None and sha256_of(path) == digest:
+                    return False
+        except DataLoss:
+            log.warning("the storage has other bytes than those of module %s", digest)
+        self._note_lost(digest)
+        return True
+
+    def index(self, digest: str, version: int) -> memoryview | None:
+        if self._catalogue.index_size(checked_digest(digest), version) is None:
+            return None
+        view = self._files.mapped(index_object(digest, version))
+        self.usage.note(digest)
+        return view
+
+    def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None:
+        with self.new_index(digest, version) as file, disk(file.path):
+            file.write(data)
+        return self.index(digest, version)
+
+    @contextmanager
+    def new_index(self, digest: str, version: int) -> Iterator[IncomingFile]:
+        with self.scratch() as file:
+            yield file
+            self._publish_index(file, checked_digest(digest), version)
+
+    @contextmanager
+    def scratch(self) -> Iterator[IncomingFile]:
+        with self.disk_room.noticing():
+            with disk(self._incoming_folder):
+                file = self._incoming()
+            try:
+                yield file
+            finally:
+                with disk(file.path):
+                    file.discard()
+
+    def drop_index(self, digest: str, version: int) -> None:
+        with self._catalogue.writing() as connection:
+            rows.forget_indexes(connection, [(checked_digest(digest), version)])
+        self._files.drop(index_object(digest, version))
+
+    def drop_older_indexes(self, digest: str, version: int) -> None:
+        with self._catalogue.writing() as connection:
+            older = rows.older_indexes(connection, checked_digest(digest), version)
+            rows.forget_indexes(connection, older)
+
+    def collect(self, version: int) -> Evicted:
+        """Remove indexes of formats older than ``version``, what is beyond ``Limits.store_size``, and unwanted objects; what went."""
+        with self._catalogue.writing() as connection:
+            older = [key for key in self._catalogue.indexes() if key[1] < version]
+            rows.forget_indexes(connection, older)
+            evicted = self._make_room(connection, 0)
+        self._told(evicted)
+        self.remove_unwanted()
+        return replace(evicted, indexes=[*older, *evicted.indexes])
+
+    @contextmanager
+    def attempt(self, digest: str, version: int) -> Iterator[Attempts]:
+        """``waited`` also where an index is there by now: it was made between the question for it and the turn."""
+        with self._turns.turn(BUILDING, checked_digest(digest)) as turn:
+            with self._catalogue.writing(survives_power_cut=False) as connection:
+                before = rows.count_attempt(connection, checked_digest(digest), version)
+                made = rows.index_size(connection, checked_digest(digest), version) > 0
+            yield Attempts(*before, turn.waited or made)
+
+    def figures(self) -> Figures:
+        with disk(self._incoming_folder):
+            return Figures(*self._catalogue.sums(), self.disk_room.free(), self._catalogue.damaged())
+
+    def _size(self, digest: str) -> int:
+        size = self._catalogue.sizes([checked_digest(digest)]).get(digest)
+        if size is None:
+            raise self._not_found(digest)
+        return size
+
+    def _fetched(self, digest: str, fetch: Callable[[], memoryview | None]) -> memoryview:
+        view = fetch()
+        if view is None:
+            raise self._lost(digest, "the object is not in the storage")
+        return view
+
+    def _lost(self, digest: str, what: str) -> DataLoss:
+        """The error for a module whose object is gone or has other bytes; from now on it is missing until it is added again."""
+        self._note_lost(digest)
+        self._files.drop(module_object(digest))
+        return DataLoss(
+            what,
+            where=module_object(digest),
+            hint="add the module again",
+            metadata={"module": f"modules/{digest}"},
+        )
+
+    def _note_lost(self, digest: str) -> None:
+        with self._catalogue.writing() as connection:
+            connection.execute(_LOST, (digest,))
+
+    def _take_out(self, connection: Connection, digest: Digest) -> None:
+        rows.delete(connection, [digest])
+
+    def _tell_departures(self, digests: Sequence[str]) -> None:
+        super()._tell_departures(digests)
+        if digests:
+            self._housekeeping.hurry()
+
+    def _incoming(self) -> IncomingFile:
+        return IncomingFile(self._incoming_folder, durable=False)
+
+    def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002
+        """The object, then its row; when the row is refused the object goes again."""
+        with self._turns.turn(STORING, digest) as turn:
+            self._files.add(module_object(digest), file.path)
+            turn.check()
+            try:
+                with self._adding(digest, lambda connection: _new_bytes(connection, digest, size)) as connection:
+                    rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
+                    connection.execute("UPDATE modules SET damaged = FALSE WHERE sha256 = ? AND damaged", (digest,))
+            except StoreUnavailable:
+                raise  # nobody knows whether the row is there
+            except SymdError:
+                self._withdraw(digest, module_object(digest), lambda connection: rows.exists(connection, digest))
+                raise
+        self.usage.note(digest)
+
+    def _withdraw(self, digest: Digest, name: str, has_row: Callable[[Connection], bool]) -> None:
+        """Remove an object whose row was refused, where it has none of before."""
+        with self._catalogue.writing() as connection:
+            if not has_row(connection):
+                query = "INSERT INTO unwanted_objects (name, sha256) VALUES (?, ?) ON CONFLICT DO NOTHING"
+                connection.execute(query, (name, digest))
+        self._housekeeping.hurry()
+
+    def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
+        """Where there is no room the index is not kept."""
+        name, size = index_object(digest, version), file.size
+        if not self.is_catalogued(digest):
+            raise self._not_found(digest)
+        with self._turns.turn(STORING, digest) as turn:
+            self._files.add(name, file.path)
+            turn.check()
+            try:
+                with self._adding(
+                    digest,
+                    lambda connection: _further_bytes(connection, digest, version, size),
+                    survives_power_cut=False,
+                ) as connection:
+                    rows.keep_index(connection, digest, version, size)
+            except LimitExceeded:
+                self._withdraw(digest, name, lambda connection: rows.index_size(connection, digest, version) > 0)
+                self.forget_attempts(digest, version)
+
+    @contextmanager
+    def _adding(
+        self, digest: Digest, needed: Callable[[Connection], int], *, survives_power_cut: bool = True
+    ) -> Iterator[Connection]:
+        """A transaction that adds ``needed`` bytes for a module, with room for them. Raises ``LimitExceeded`` where there
+        can be none."""
+        with self._catalogue.writing(survives_power_cut=survives_power_cut) as connection:
+            evicted = self._make_room(connection, needed(connection), digest)
+            yield connection
+        self._told(evicted)
+
+    def _make_room(self, connection: Connection, needed: int, kept: str = "") -> Evicted:
+        evicted = chosen(connection, self.usage, self._limits, needed, kept)
+        rows.forget_indexes(connection, evicted.indexes)
+        rows.delete(connection, evicted.modules)
+        note_evictions(connection, evicted)
+        return evicted
+
+
+def _new_bytes(connection: Connection, digest: Digest, size: int) -> int:
+    """What a module's object adds to the store."""
+    return 0 if rows.exists(connection, digest) else size
+
+
+def _further_bytes(connection: Connection, digest: Digest, version: int, size: int) -> int:
+    """What an index adds to the store. Raises ``ModuleNotFound``."""
+    if not rows.exists(connection, digest):
+        raise not_found(digest)
+    return size - rows.index_size(connection, digest, version)

@@ -1,0 +1,195 @@
+"""What a store knows of modules by its catalogue alone, whatever keeps the catalogue and the bytes."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from symd.config import Limits
+from symd.errors import ModuleNotFound, SymdError
+from symd.model.identities import Digest, checked_digest
+from symd.model.summaries import ModuleRecord
+from symd.store import failures, rows
+from symd.store.budgets import check_label
+from symd.store.departures import Departures
+from symd.store.eviction import Evicted
+from symd.store.evictions import Evictions, moment
+from symd.store.module_log import ADDED, ModuleLog
+from symd.store.paths import not_found
+from symd.store.rows import CatalogueQueries, Connection
+
+log = logging.getLogger("symd.store")
+
+OLDEST = (float("-inf"), "")
+
+
+class ModuleState(NamedTuple):
+    """What is known of a module before its bytes are looked at."""
+
+    present: bool
+    failure: SymdError | None
+    """What indexing it ends with, where that is remembered."""
+
+
+class Figures(NamedTuple):
+    """How many modules there are, the bytes of their files and of their indexes, free bytes of the disk, and what was set aside in
+    ``damaged/``."""
+
+    modules: int
+    module_bytes: int
+    index_bytes: int
+    free: int
+    damaged: int
+
+
+class Attempts(NamedTuple):
+    """``begun`` attempts to index a module that have no answer; ``ending`` says of the last one how it ended ("": with
+    its process). ``waited``: another one was under way until now, and may have left an answer."""
+
+    begun: int
+    ending: str
+    waited: bool
+
+
+class CataloguedModules(ABC):
+    """A store's verbs that need no bytes. What a store is besides sets the attributes and says how a module is taken out."""
+
+    _catalogue: CatalogueQueries
+    _limits: Limits
+    module_log: ModuleLog
+    """What happens to modules, here or by another process, for those who follow it."""
+    departures: Departures
+    """Word of modules that are removed, here or by another process."""
+    evictions: Evictions
+    """Word of modules that this process evicts."""
+    given_up = 0
+    """Modules that were given up since this process began, because attempts to index them had no end."""
+
+    @abstractmethod
+    def missing(self, digests: Sequence[str]) -> list[str]:
+        """Those of ``digests`` that are not in the store, in the order given."""
+
+    @abstractmethod
+    def _take_out(self, connection: Connection, digest: Digest) -> None:
+        """Within a transaction, remove a module with its indexes."""
+
+    def state(self, digest: str, version: int) -> ModuleState:
+        """Whether the module is in the store, and how indexing it under ``version`` failed."""
+        return ModuleState(not self.missing([digest]), self.failure(digest, version))
+
+    def outdated(self, version: int) -> list[Digest]:
+        """The modules that have indexes of formats older than ``version`` only, the least recently used first: so the order
+        of their uses stays. Those that cannot be indexed under ``version`` are left out."""
+        return self._catalogue.outdated(version)
+
+    def note_attempt(self, digest: str, version: int, ending: str) -> None:
+        """Say how an attempt ended that had no answer."""
+        with self._catalogue.writing(survives_power_cut=False) as connection:
+            query = "UPDATE attempts SET ending = ? WHERE sha256 = ? AND version = ?"
+            connection.execute(query, (ending, checked_digest(digest), version))
+
+    def forget_attempts(self, digest: str, version: int) -> None:
+        """Forget the count: what ended the attempt is no fault of the module's."""
+        with self._catalogue.writing(survives_power_cut=False) as connection:
+            rows.forget_attempts(connection, checked_digest(digest), version)
+
+    def failure(self, digest: str, version: int) -> SymdError | None:
+        """The error that indexing this module under ``version`` ends with, if one is remembered."""
+        text = self._catalogue.failure(checked_digest(digest), version)
+        error = failures.decode(text) if text else None
+        if text and error is None:
+            log.warning("what was remembered of indexing %s cannot be read: it is found out anew", digest)
+        return error
+
+    def remember_failure(self, digest: str, version: int, error: SymdError) -> bool:
+        """Keep ``error`` as the outcome of indexing; False when it is of a kind that may not last (``failures``).
+        The module itself need not be in the store: what was refused is known when it is sent again."""
+        if not failures.lasts(error):
+            return False
+        with self._catalogue.writing() as connection:
+            rows.remember(connection, checked_digest(digest), version, error.reason, failures.encode(error))
+            rows.forget_attempts(connection, checked_digest(digest), version)
+        if "attempts" in error.metadata:
+            self.given_up += 1
+        return True
+
+    def is_catalogued(self, digest: str) -> bool:
+        """Whether the catalogue has the module, damaged or not: the least that can be asked of it."""
+        return self._catalogue.has(checked_digest(digest))
+
+    def record(self, digest: str) -> ModuleRecord:
+        """The module's line of the catalogue. Raises ``ModuleNotFound``."""
+        record = self._catalogue.record(checked_digest(digest))
+        if record is None:
+            raise self._not_found(digest)
+        return record
+
+    def records(self, after: tuple[float, str] = OLDEST, limit: int = 1000) -> list[ModuleRecord]:
+        """One page of the catalogue, oldest first: up to ``limit`` records that come after ``after``, which is
+        (added, sha256) of the last one seen and need not be in the store any more."""
+        return self._catalogue.records(after, limit)
+
+    def admit(self, digest: str, format: str, *, tell: bool) -> None:  # noqa: A002 - the word of ModuleRecord
+        """Record the outermost format of a module that could be opened; ``tell`` those who listen that it is there."""
+        with self._changing(digest) as connection:
+            connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
+            if tell:
+                rows.tell(connection, [(ADDED, digest, None, None)])
+                rows.trim_log(connection, self._limits.module_events)
+        if tell:
+            self.module_log.ring()
+
+    def refuse(self, digest: str, version: int, error: SymdError) -> None:
+        """Remove a module that cannot be indexed, and remember why where that is of a kind that lasts."""
+        with self._changing(digest) as connection:
+            self._take_out(connection, checked_digest(digest))
+        self._tell_departures([digest])
+        self.remember_failure(digest, version, error)
+
+    def relabel(self, digest: str, label: str) -> None:
+        """Give the module another label. Raises ``ModuleNotFound``, and ``LimitExceeded`` for one that is too long."""
+        check_label(label, self._limits)
+        with self._changing(digest) as connection:
+            connection.execute("UPDATE modules SET label = ? WHERE sha256 = ?", (label, digest))
+
+    def remove(self, digest: str) -> None:
+        """Remove a module with its indexes and aliases, and forget how reading it failed, also of one that was refused.
+        Raises ``ModuleNotFound`` where nothing is known of it."""
+        with self._catalogue.writing() as connection:
+            remembered = rows.forget_outcomes(connection, checked_digest(digest))
+            if not remembered and not rows.exists(connection, digest):
+                raise self._not_found(digest)
+            self._take_out(connection, checked_digest(digest))
+        self._tell_departures([digest])
+
+    def _told(self, evicted: Evicted) -> None:
+        self._tell_departures(evicted.modules)
+        self.evictions.tell(evicted)
+
+    def _tell_departures(self, digests: Sequence[str]) -> None:
+        self.departures.tell(digests)
+        self.module_log.ring()
+
+    def _not_found(self, digest: str) -> ModuleNotFound:
+        """The error for a module that is not there, with what is remembered of how it went."""
+        eviction = self._catalogue.eviction(digest)
+        if eviction is None:
+            return not_found(digest)
+        return ModuleNotFound(
+            f"module {digest} was evicted at {moment(eviction.time)}, because the store was full; it was used last at"
+            f" {moment(eviction.used)}",
+            hint="add it again; the daemon's operator may raise the limit store_size",
+            metadata={"module": f"modules/{digest}", "evicted": moment(eviction.time)},
+        )
+
+    @contextmanager
+    def _changing(self, digest: str) -> Iterator[Connection]:
+        """A transaction about one module, which must be there."""
+        checked_digest(digest)
+        with self._catalogue.writing() as connection:
+            if not rows.exists(connection, digest):
+                raise self._not_found(digest)
+            yield connection

@@ -1,0 +1,111 @@
+"""The face of a store: what the engine, the daemon and the watches use, whatever keeps the bytes and the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from symd.errors import StoreUnavailable, SymdError
+from symd.model.identities import Digest
+from symd.model.summaries import ModuleRecord
+from symd.store.aliases import Aliases
+from symd.store.catalogued import OLDEST, Attempts, Figures, ModuleState
+from symd.store.context_log import ContextLog
+from symd.store.departures import Departures
+from symd.store.evictions import Evictions
+from symd.store.files import IncomingFile
+from symd.store.module_log import ModuleLog
+from symd.store.upload import Upload
+from symd.store.usage import Usage
+
+
+class Room(Protocol):
+    """Whether what is written is taken."""
+
+    enough: bool
+    """What the last look found. True before the first."""
+
+    def listen(self, tell: Callable[[bool], None]) -> None:
+        """Call ``tell`` with ``enough`` now, and whenever it changes, from another thread then. It must not raise."""
+
+    def refused(self, error: StoreUnavailable) -> None:
+        """A write ended with this error."""
+
+    def free(self) -> int:
+        """Free bytes of the disk on which files are kept. Raises OSError."""
+
+
+class ModuleStore(Protocol):
+    """Modules by digest, with their indexes, remembered failures, aliases and contexts. ``symd.store.Store`` keeps them in a folder, and
+    its methods say what each does; ``symd.shared_store`` keeps them for several machines. Safe to use from several threads."""
+
+    aliases: Aliases
+    module_log: ModuleLog
+    context_log: ContextLog
+    departures: Departures
+    evictions: Evictions
+    usage: Usage
+    given_up: int
+
+    @property
+    def disk_room(self) -> Room: ...
+
+    def close(self) -> None: ...
+
+    def adopt(self, stop: Callable[[], bool] = ...) -> None: ...
+
+    def missing(self, digests: Sequence[str]) -> list[str]: ...
+
+    def state(self, digest: str, version: int) -> ModuleState: ...
+
+    def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str: ...  # noqa: A002
+
+    def writer(self) -> Upload: ...
+
+    def data(self, digest: str) -> memoryview: ...
+
+    def file(self, digest: str) -> AbstractContextManager[Path]: ...
+
+    def set_aside(self, digest: str) -> bool: ...
+
+    def index(self, digest: str, version: int) -> memoryview | None: ...
+
+    def put_index(self, digest: str, version: int, data: bytes | bytearray | memoryview) -> memoryview | None: ...
+
+    def new_index(self, digest: str, version: int) -> AbstractContextManager[IncomingFile]: ...
+
+    def scratch(self) -> AbstractContextManager[IncomingFile]: ...
+
+    def drop_index(self, digest: str, version: int) -> None: ...
+
+    def outdated(self, version: int) -> list[Digest]: ...
+
+    def drop_older_indexes(self, digest: str, version: int) -> None: ...
+
+    def attempt(self, digest: str, version: int) -> AbstractContextManager[Attempts]: ...
+
+    def note_attempt(self, digest: str, version: int, ending: str) -> None: ...
+
+    def forget_attempts(self, digest: str, version: int) -> None: ...
+
+    def failure(self, digest: str, version: int) -> SymdError | None: ...
+
+    def remember_failure(self, digest: str, version: int, error: SymdError) -> bool: ...
+
+    def figures(self) -> Figures: ...
+
+    def is_catalogued(self, digest: str) -> bool: ...
+
+    def record(self, digest: str) -> ModuleRecord: ...
+
+    def records(self, after: tuple[float, str] = OLDEST, limit: int = 1000) -> list[ModuleRecord]: ...
+
+    def admit(self, digest: str, format: str, *, tell: bool) -> None: ...  # noqa: A002
+
+    def refuse(self, digest: str, version: int, error: SymdError) -> None: ...
+
+    def relabel(self, digest: str, label: str) -> None: ...
+
+    def remove(self, digest: str) -> None: ...
