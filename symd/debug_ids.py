@@ -18,7 +18,7 @@ from typing import NamedTuple
 from symd.api import Symbolizer
 from symd.errors import BadQuery, SymdError
 from symd.model.identities import Digest, ObjectPath
-from symd.model.summaries import ModuleSummary
+from symd.model.summaries import ModuleSummary, ObjectSummary
 
 ALIAS_KIND = "build-id"
 SHORTEST = 16
@@ -127,6 +127,12 @@ def _names(summary: ModuleSummary) -> Iterator[NamedObject]:
     for item in summary.objects:
         if item.sha256 != summary.sha256:
             yield NamedObject(summary.sha256, item.path, item.sha256)
-        build_id = item.facts.get("build_id")
-        if isinstance(build_id, str):
+        build_id = build_id_of(item)
+        if build_id is not None:
             yield NamedObject(summary.sha256, item.path, build_id)
+
+
+def build_id_of(item: ObjectSummary) -> str | None:
+    """The build ID that a code object bears, in lower-case digits."""
+    build_id = item.facts.get("build_id")
+    return build_id if isinstance(build_id, str) else None

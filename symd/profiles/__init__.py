@@ -22,6 +22,7 @@ from symd.profiles import (
     rocprofv3_csv,
     unitrace,
 )
+from symd.profiles.code_ids import by_code_id
 from symd.profiles.format import Options, ProfileFormat, Progress, Report, Symbolized
 from symd.profiles.resolver import NamedModule, Resolver
 from symd.profiles.sampled import READERS
@@ -116,6 +117,8 @@ def convert(
     if to == module.NAME and value is None:
         return Converted(done.data, done.report)
     profile = _samples(done.data, module, options)
+    if to == exports.firefox.NAME:  # its page asks symbol servers, for sources too
+        profile = by_code_id(profile, resolver, options)
     written = exports.export(profile, to, Spending(options.limits, 0), value)
     return Converted(written.data, done.report, (*profile.notes, *written.notes))
 

@@ -24,12 +24,13 @@ _OBJECT: Final = re.compile(r"code object ([0-9]+)\+0x[0-9a-f]+")
 
 
 class InstructionPlace(NamedTuple):
-    """An instruction of a module, by the section of a code object."""
+    """An instruction of a module, by the section of a code object; ``address`` is its object address."""
 
     digest: str
     path: str
     section_index: int
     offset: int
+    address: int
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ def placed(profile: SampledProfile, resolver: Resolver, options: Options | None 
     found = PlacedSamples(
         tuple(columns), by_reason or len({each.unit for each in profile.value_types}) == 1, notes=tuple(profile.notes)
     )
-    places = _Places(profile, resolver, options).all()
+    places = all_places(profile, resolver, options)
     for sample in profile.samples:
         values = _values(sample, profile, columns)
         place = next((place for at in sample.stack if (place := places.get(at)) is not None), Reason.UNKNOWN_MODULE)
@@ -62,6 +63,12 @@ def placed(profile: SampledProfile, resolver: Resolver, options: Options | None 
         for column, value in values.items():
             row[column] += value
     return found
+
+
+def all_places(profile: SampledProfile, resolver: Resolver, options: Options) -> dict[int, InstructionPlace | Reason]:
+    """Where each address of a profile lies, by its number; entries of stacks that are no addresses are missing. Raises what the
+    symbolizer raises."""
+    return _Places(profile, resolver, options).all()
 
 
 def _columns(profile: SampledProfile) -> tuple[dict[ValueType, int], bool]:
@@ -98,7 +105,6 @@ class _Places:
         self._mapped: dict[int, PlacedMapping | Reason] = {}
 
     def all(self) -> dict[int, InstructionPlace | Reason]:
-        """By the address's number; entries of stacks that are no addresses are missing."""
         found: dict[int, InstructionPlace | Reason] = {}
         wanted: dict[LookupTarget, list[tuple[int, int]]] = {}
         for number, address in enumerate(self._profile.addresses):
@@ -119,7 +125,10 @@ class _Places:
         for (number, _), section, offset in zip(entries, sections, offsets, strict=True):
             if section:
                 text = answers.text_sections[section - 1]
-                yield number, InstructionPlace(target.digest, text.path, text.section_index, offset)
+                yield (
+                    number,
+                    InstructionPlace(target.digest, text.path, text.section_index, offset, text.address + offset),
+                )
             else:
                 yield number, Reason.OUTSIDE_TEXT
 

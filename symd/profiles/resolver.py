@@ -78,6 +78,10 @@ class Resolver:
             self._summaries[digest] = self.symbolizer.module(digest)
         return self._summaries[digest]
 
+    def file_name(self, digest: str) -> str:
+        """The last part of the path that the user gave a module by; "" for one that nobody gave."""
+        return next((_file_name(module.name) for module in self._modules if module.digest == digest), "")
+
     def identified(self, *identities: str) -> IdentifiedModule | Reason:
         """The module of the first of these identities that is known: UNKNOWN_MODULE when none is, AMBIGUOUS when one
         was given to several modules. The SHA-256 of any module that the symbolizer has is known."""

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from symd import debug_ids
+from symd import debug_ids, profiles
+from symd.config import Limits
+from symd.engine import Engine
+from symd.profiles import NamedModule, Resolver
+from symd.store import Store
+from tests.profiles import messages
 from tests.tools import output, require
 from tests.web.daemon import SAMPLES, Web, web_daemon
 from tests.web.real_debuginfod import linked
 
 PROFILER = "https://profiler.firefox.com"
 VADD = SAMPLES / "kernels" / "bin" / "vadd" / "igc2-dg2-opt.zebin"
+FILTERS = SAMPLES / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin"
 UNLINKED = SAMPLES / "kernels" / "bin" / "filters" / "dg2-opt.dbg"
 
 
@@ -215,3 +227,126 @@ def test_an_id_that_is_none_is_an_error_of_its_module_alone(daemon: Web, shade) 
     [result] = daemon.json("symbolicate/v5", job)["results"]
     assert result["stacks"][0][1]["function"] == "shade"
     assert result["module_errors"]["a/no id"][0]["name"] == "BAD_QUERY"
+
+
+def firefox_profile(profile: bytes, *modules: Path) -> dict[str, Any]:
+    """The profile as ``symd profile --to firefox`` writes it."""
+    limits = Limits()
+    with Engine(Store.temporary(limits), limits) as engine:
+        named = [NamedModule(engine.add(path.read_bytes(), str(path)).sha256, str(path)) for path in modules]
+        document = json.loads(profiles.convert(profile, Resolver(engine, named), "firefox").data)
+    return dict(document)
+
+
+def asked_as_the_page_asks(document: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+    """The request for the frames of a Firefox profile that have an address, and their numbers."""
+    shared = document["shared"]
+    frames, resources = shared["frameTable"], shared["resourceTable"]
+    numbers = [
+        at
+        for at, (address, depth) in enumerate(zip(frames["address"], frames["inlineDepth"], strict=True))
+        if address >= 0 and not depth
+    ]
+    libraries = [resources["lib"][shared["funcTable"]["resource"][frames["func"][at]]] for at in numbers]
+    memory_map = [[one["debugName"], one["breakpadId"]] for one in document["libs"]]
+    stack = [[library, frames["address"][at]] for library, at in zip(libraries, numbers, strict=True)]
+    return {"memoryMap": memory_map, "stacks": [stack]}, numbers
+
+
+def pprof_profile(
+    addresses: Sequence[int], name: str = "", build_id: str = "", start: int = 0, offset: int = 0
+) -> bytes:
+    """A sample at each address, in one mapping."""
+    strings = ["", "samples", "count", name, build_id]
+    profile = messages.Profile()
+    profile.string_table.extend(text.encode() for text in strings)
+    profile.sample_type.add(type=1, unit=2)
+    profile.mapping.add(
+        id=1, memory_start=start, memory_limit=start + 0x10000, file_offset=offset, filename=3, build_id=4
+    )
+    for number, address in enumerate(addresses, 1):
+        profile.location.add(id=number, mapping_id=1, address=address)
+        profile.sample.add(location_id=[number], value=[number])
+    return bytes(profile.SerializeToString())
+
+
+def test_the_libraries_of_an_exported_firefox_profile_are_known_here(daemon: Web, shade) -> None:
+    """What it shows of a code object is what a symbol server says of the library and the address that it names; the mapping begins at the segment of
+    the code, which readelf says lies elsewhere in the file than in memory."""
+    file, name = shade
+    [(offset, address)] = re.findall(r"LOAD\s+0x(\w+) 0x(\w+) .*R E", output(require("readelf"), "-lW", file))
+    start = 0x7F0000000000
+    addresses = [0x1998, 0x1940, 0x1914, 0x1A08]
+    mapped = [start + each - int(address, 16) for each in addresses]
+    document = firefox_profile(pprof_profile(mapped, "/tmp/shade.co", name, start, int(offset, 16)), file)
+    assert document["meta"]["symbolicated"] is True
+    request, numbers = asked_as_the_page_asks(document)
+    assert sorted(place for _, place in request["stacks"][0]) == sorted(addresses)
+    assert {document["libs"][library]["breakpadId"] for library, _ in request["stacks"][0]} == {breakpad(name)}
+    [stack] = daemon.json("symbolicate/v5", request)["results"][0]["stacks"]
+    shared = document["shared"]
+    strings, functions = shared["stringArray"], shared["funcTable"]
+    for at, frame in zip(numbers, stack, strict=True):
+        function = shared["frameTable"]["func"][at]
+        file_name = strings[shared["sources"]["filename"][functions["source"][function]]]
+        assert (frame["function"], frame["file"]) == (strings[functions["name"][function]], file_name)
+
+
+def test_a_profile_of_kernels_and_offsets_names_libraries_too(daemon: Web) -> None:
+    document = firefox_profile(b"Kernel, IP[Address], Active[Events]\nvadd, 110, 3\n", VADD)
+    request, _ = asked_as_the_page_asks(document)
+    [[frame]] = daemon.json("symbolicate/v5", request)["results"][0]["stacks"]
+    assert (frame["function"], frame["function_offset"]) == ("vadd", "0x110")
+
+
+def test_where_several_kernels_begin_at_0_no_address_is_named(daemon: Web) -> None:
+    """Offsets of such code mean nothing to a symbol server; the frames are in the profile."""
+    document = firefox_profile(b"Kernel, IP[Address], Active[Events]\nsmooth, 290, 3\n", FILTERS)
+    assert asked_as_the_page_asks(document)[1] == []
+    assert "smooth" in document["shared"]["stringArray"]
+
+
+def test_a_profile_without_symbols_asks_for_them(daemon: Web, shade) -> None:
+    """Nobody gave the module, so the page is to ask; where the mapping holds a later part of the file, the file alone tells which address it is."""
+    name, start, addresses = shade[1], 0x7F0000000000, [0x1998, 0x1940]
+    profile = pprof_profile([start + each for each in addresses], "shade.co", name, start)
+    document = firefox_profile(profile)
+    assert document["meta"]["symbolicated"] is False
+    request, _ = asked_as_the_page_asks(document)
+    [stack] = daemon.json("symbolicate/v5", request)["results"][0]["stacks"]
+    assert [(frame["module_offset"], frame["function"]) for frame in stack] == [
+        (hex(address), frames[-1][0])
+        for address, frames in zip(addresses, addr2line(shade[0], *addresses), strict=True)
+    ]
+    later = firefox_profile(pprof_profile([start + 0x940], "shade.co", name, start, 0x1000))
+    assert later["meta"]["symbolicated"] is True
+    assert asked_as_the_page_asks(later)[1] == []
+
+
+def test_the_firefox_profiler_finds_names_and_instructions_here(daemon: Web, shade, tmp_path) -> None:
+    """SYMD_PROFILER_CLI: the Firefox Profiler without a browser, whose own code asks for the names of a profile that has none."""
+    command = os.environ.get("SYMD_PROFILER_CLI")
+    if not command:
+        pytest.skip("SYMD_PROFILER_CLI is not set")
+    require("llvm-objdump")
+    file, name = shade
+    start, addresses = 0x7F0000000000, [0x1998, 0x1940]
+    path = tmp_path / "profile.json"
+    profile = pprof_profile([start + each for each in addresses], "shade.co", name, start)
+    path.write_text(json.dumps(firefox_profile(profile)))
+
+    def run(*words: str) -> str:
+        environment = {**os.environ, "HOME": str(tmp_path)}
+        return subprocess.run(
+            [*command.split(), *words], check=True, capture_output=True, text=True, env=environment
+        ).stdout
+
+    run("load", str(path), "--symbol-server", daemon.url.rstrip("/"))
+    try:
+        functions = run("thread", "functions")
+        code = run("function", "annotate", "f-0", "--mode", "asm")
+    finally:
+        run("stop")
+    expected = {function for frames in addr2line(file, *addresses) for function, _, _ in frames}
+    assert set(re.findall(r"shade\.co!(\w+)", functions)) == expected
+    assert re.search(rf"{addresses[1]:#x} .*s_", code)

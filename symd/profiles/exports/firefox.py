@@ -6,13 +6,16 @@ every later front end upgrades as it loads it. ``shared`` has ``stringArray``, `
 {address, inlineDepth, category, subcategory, func, nativeSymbol, innerWindowID, line, column}, ``funcTable`` {name, isJS,
 relevantForJS, resource, source, lineNumber, columnNumber}, ``resourceTable`` {lib, name, host, type}, ``nativeSymbols`` and
 ``sources`` {uuid, filename}. Inlined frames are frames of one address, inlineDepth 0 outermost. Times are milliseconds after
-``meta.startTime``; addresses count from the start of their library."""
+``meta.startTime``. A library is named by ``breakpadId``, the debug ID of its build ID; addresses count from where its first segment lies at 0, and -1 is none. Where
+``meta.symbolicated`` is false the page asks its symbol server for the names; for a source text it asks by an address of any frame that has the file."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from symd.debug_ids import debug_id
+from symd.errors import BadQuery
 from symd.model.answers import Frame
 from symd.profiles.exports.export import (
     NANOSECONDS,
@@ -58,7 +61,7 @@ def export(profile: SampledProfile, spending: Spending) -> Exported:
                 threads.append(_thread(profile, tables, (column, task, title), sorted(mine, key=lambda one: one[1])))
                 spending.written(WRITTEN_A_ROW * len(mine))
     document = {
-        "meta": _meta(profile, base if timed else 0),
+        "meta": _meta(profile, base if timed else 0, symbolicated=not tables.askable),
         "libs": [_library(module) for module in profile.modules],
         "shared": tables.shared(),
         "threads": threads or [_thread(profile, tables, (0, 0, profile.value_types[0].name), [])],
@@ -84,6 +87,8 @@ class _Tables:
         }  # fmt: skip
         self._known: dict[tuple[int, ...], int | None] = {}
         self._frames_of: dict[int, list[int]] = {}
+        self.askable = False
+        """Whether there is an address without frames that a symbol server may know."""
 
     def stack(self, stack: tuple[int, ...]) -> int | None:
         """The number of the stack's innermost node; None for an empty one."""
@@ -116,7 +121,8 @@ class _Tables:
         address = self._profile.addresses[number]
         library, place = address.module, -1
         if library is not None and address.address is not None:
-            place = max(0, address.address - self._profile.modules[library].start)
+            place = _address_in(self._profile.modules[library], address.address)
+            self.askable |= place >= 0 and not address.frames and bool(_debug_id(self._profile.modules[library]))
         source = self._row("source", self._sources, (self._string(frame.file),)) if frame.file else None
         resource = -1
         if library is not None:
@@ -211,7 +217,7 @@ def _weight(value: Value, unit: int | None) -> Value:
     return value * unit / MILLISECOND if unit else value
 
 
-def _meta(profile: SampledProfile, base: int) -> dict[str, Any]:
+def _meta(profile: SampledProfile, base: int, *, symbolicated: bool) -> dict[str, Any]:
     """``base`` is the time of the first sample; the calendar's where the profile says when it began."""
     start = 0 if profile.start is None else max(base, profile.start) / MILLISECOND
     return {
@@ -223,7 +229,7 @@ def _meta(profile: SampledProfile, base: int) -> dict[str, Any]:
         "stackwalk": 1,
         "version": GECKO_VERSION,
         "preprocessedProfileVersion": VERSION,
-        "symbolicated": True,
+        "symbolicated": symbolicated,
         "categories": list(CATEGORIES),
         "markerSchema": [],
         "usesOnlyOneStackType": True,
@@ -236,6 +242,19 @@ def _file_name(module: SampledModule) -> str:
     return module.name.rpartition("/")[2] or module.build_id or "(unnamed module)"
 
 
+def _address_in(module: SampledModule, address: int) -> int:
+    """The address counted from the start of the library; -1 where the file alone could tell: only a later part of it is mapped, or none."""
+    return address - module.start if not module.offset and module.start <= address < module.limit else -1
+
+
+def _debug_id(module: SampledModule) -> str:
+    """ "" where the profile names no build ID."""
+    try:
+        return debug_id(module.build_id) if module.build_id else ""
+    except BadQuery:
+        return ""
+
+
 def _library(module: SampledModule) -> dict[str, Any]:
     name = _file_name(module)
     return {
@@ -244,6 +263,6 @@ def _library(module: SampledModule) -> dict[str, Any]:
         "path": module.name,
         "debugName": name,
         "debugPath": module.name,
-        "breakpadId": "",
+        "breakpadId": _debug_id(module),
         "codeId": module.build_id or None,
     }
