@@ -75,6 +75,10 @@ class Limits:
     """Indexes kept open together; the least recently used are closed."""
     store_size: int = 65536 * MIB
     """Modules and their indexes in the store, together; beyond it the least recently used are removed (``store.eviction``)."""
+    cache_size: int = 16384 * MIB
+    """Modules and indexes of an object storage that are kept on this machine, together; beyond it the least recently used are removed."""
+    storage_seconds: float = 30.0
+    """The longest a call to an object storage may take; a file gets a second more for each mebibyte."""
     free_disk: int = 64 * MIB
     """Free bytes of the store's disk below which health says NOT_SERVING of the services that write."""
     lock_seconds: float = 60.0

@@ -22,8 +22,8 @@ class ObjectStorage(Protocol):
         """Keep the file ``path`` under a name: whole or not at all. Where the name is there already the bytes are the same."""
 
     def fetch(self, name: str, path: Path) -> bool:
-        """Write what has that name to the file ``path``, which is made or replaced; False, and no file, where nothing has the name.
-        After an error the file may hold a part."""
+        """Write what has that name to the file ``path``, which is made where it is not there, and written anew, not replaced, where it is.
+        False, and nothing is written, where nothing has the name. After an error the file may hold a part."""
 
     def size(self, name: str) -> int | None:
         """Bytes of what has that name; None where nothing has."""

@@ -130,6 +130,11 @@ class IncomingFile:
             sync_folder(path.parent)
         self._close()
 
+    def shared(self) -> int:
+        """A descriptor that holds a shared lock in the place of the writer's, also after the file is published: who has it uses the file."""
+        fcntl.flock(self._handle, fcntl.LOCK_SH)
+        return os.dup(self._handle)
+
     def discard(self) -> None:
         """Remove the file if it was not published. Harmless when repeated."""
         if self._handle >= 0:
@@ -158,9 +163,11 @@ def sweep(folder: Path) -> int:
 
 
 @contextmanager
-def turn(folder: Path, name: str) -> Iterator[bool]:
+def turn(folder: Path, name: str, seconds: float | None = None) -> Iterator[bool]:
     """Hold a turn at something, which has this name, against every other process and thread; whether others had to be waited
-    for. Its file is there as long as somebody holds it or waits, and ``sweep`` removes what the dead leave."""
+    for. Its file is there as long as somebody holds it or waits, and ``sweep`` removes what the dead leave.
+
+    Who gives ``seconds`` waits no longer, and goes on without the turn then."""
     path, waited = folder / f"{_PREFIX}{name}", False
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
@@ -169,7 +176,9 @@ def turn(folder: Path, name: str) -> Iterator[bool]:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 waited = True
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                if not _locked_within(handle, seconds):
+                    yield waited
+                    return
             if os.fstat(handle).st_nlink:  # who held it before has not removed it
                 try:
                     yield waited
@@ -178,6 +187,20 @@ def turn(folder: Path, name: str) -> Iterator[bool]:
                 return
         finally:
             os.close(handle)
+
+
+def _locked_within(handle: int, seconds: float | None) -> bool:
+    """Whether the lock was got; None waits for as long as it takes."""
+    if seconds is None:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        return True
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        time.sleep(_LOCK_POLL)
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    return False
 
 
 def abandoned(path: Path) -> bool:

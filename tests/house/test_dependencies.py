@@ -20,6 +20,7 @@ EXTRAS = {
     "mcp": "mcp/server.py",
     "data": "model/data_frames.py",
     "postgresql": "shared_store/postgresql.py",
+    "s3": "shared_store/s3_storage.py",
 }
 """The extra's name, and the one module that imports what it brings."""
 NAMESPACES = {

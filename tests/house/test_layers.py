@@ -82,6 +82,7 @@ ONLY_IN = {
     "pandas": {"model"},
     "pyarrow": {"model"},
     "psycopg": {"shared_store"},
+    "obstore": {"shared_store"},
     "rich": {"cli"},
 }
 

@@ -1,0 +1,113 @@
+"""Room in a cache of files: what has been used longest ago goes first, and what somebody uses stays."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Final, NamedTuple
+
+from symd.config import Limits
+from symd.store.files import open_file
+
+_LEFT: Final = 0.9
+"""So much of the bound is left full when something has to go, so that the next files need no look at all of them."""
+_NEWS: Final = 16
+"""After a sixteenth of the bound has come from this process it looks what others have put there."""
+
+
+class _Kept(NamedTuple):
+    """A file, in the order in which files go."""
+
+    used: int
+    """Nanoseconds since the epoch."""
+    size: int
+    path: Path
+
+
+class CacheRoom:
+    """Keeps the files below ``folder`` within ``Limits.cache_size``, and ``Limits.free_disk`` bytes of its disk free. Other processes may do
+    the same with the same folder. Safe to use from several threads.
+
+    The bytes there are counted by looking at every file, and then only added to, so that a file costs no look at all others. What other
+    processes add is not seen before the next look.
+    """
+
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        self._folder = folder
+        self._bound = limits.cache_size
+        self._free = limits.free_disk
+        self._lock = Lock()
+        self._bytes: int | None = None
+        """At most so many are there, but for what others add; None: nobody has looked."""
+        self._since = 0
+        """Bytes that came since the last look."""
+
+    def make(self, size: int) -> None:
+        """Remove what must go so that a file of ``size`` bytes fits, which is on the disk already. Raises OSError."""
+        with self._lock:
+            missing = self._missing()
+            news = self._since > self._bound // _NEWS
+            if self._bytes is None or news or missing or self._bytes + size > self._bound:
+                self._bytes = self._fewer(size, missing)
+                self._since = 0
+            self._bytes += size
+            self._since += size
+
+    def give_back(self) -> bool:
+        """Remove half of what is there, for a disk that is full; whether anything went. Raises OSError."""
+        with self._lock:
+            before = sum(each.size for each in _files(self._folder))
+            self._bytes = self._fewer(0, (before + 1) // 2)
+            return self._bytes < before
+
+    def _missing(self) -> int:
+        """Bytes of the disk that should be free and are not."""
+        found = os.statvfs(self._folder)
+        return max(0, self._free - found.f_bavail * found.f_frsize)
+
+    def _fewer(self, coming: int, missing: int) -> int:
+        """Remove files until ``coming`` bytes fit and ``missing`` have gone; the bytes that are left."""
+        kept = sorted(_files(self._folder))
+        total = sum(each.size for each in kept)
+        if total + coming <= self._bound and not missing:
+            return total
+        target = max(0, min(int(self._bound * _LEFT) - coming, total - missing))
+        for each in kept:
+            if total <= target:
+                break
+            if _removed(each.path):
+                total -= each.size
+        return total
+
+
+def _files(folder: Path) -> Iterator[_Kept]:
+    """Every file below a folder."""
+    with suppress(FileNotFoundError), os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(Path(entry.path))
+            else:
+                with suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    yield _Kept(status.st_mtime_ns, status.st_size, Path(entry.path))
+
+
+def _removed(path: Path) -> bool:
+    """Remove a file that nobody uses; whether it is gone."""
+    try:
+        handle = open_file(path)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(handle).st_nlink:  # else another file stands there by now
+            path.unlink(missing_ok=True)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True

@@ -1,0 +1,265 @@
+"""Whole files of an object storage in a folder of this machine.
+
+The folder may be shared by threads, processes and daemons. What keeps them from harm are locks on files (``flock``):
+
+* a file being fetched has its fetcher's turn, so that two who ask fetch once;
+* whoever uses a file holds a shared lock on it, and what goes is locked for that alone: what is open stays.
+
+When a file was used is its time of change. Nothing is synced: what a power cut spoils has not the bytes that it should, and is fetched
+anew."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import logging
+import mmap
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Final, NamedTuple
+
+from symd.config import Limits
+from symd.errors import DataLoss, StoreUnavailable, SymdError, described, from_description
+from symd.shared_store.cache_room import CacheRoom
+from symd.shared_store.object_names import checked_name, promised_digest
+from symd.shared_store.object_storage import ObjectStorage
+from symd.store.files import IncomingFile, disk, make_folder, open_file, sha256_of, size_of, sweep, turn
+from symd.store.ownership import check_private
+
+log = logging.getLogger("symd.store")
+
+_LOOKS: Final = 8
+"""How often a file is looked for that others remove as soon as it is here."""
+_FULL: Final = frozenset({errno.errorcode[errno.ENOSPC], errno.errorcode[errno.EDQUOT]})
+_SEEN: Final = 100_000
+"""Files of which this process remembers that it has compared their bytes."""
+
+
+class _Identity(NamedTuple):
+    """A file is another where its number or its size is."""
+
+    inode: int
+    size: int
+
+
+class _Brought(NamedTuple):
+    """Whether there is such a file; ``handle`` holds its lock where this thread fetched it."""
+
+    found: bool
+    handle: int | None = None
+
+
+class CachedFiles:
+    """A ``FileCache`` of ``storage`` in ``folder``, which is made where it is not there. ``Limits.cache_size`` bounds it: a single process
+    keeps to that, several pass it by a sixteenth for each but the first, and by what is open (``CacheRoom``).
+
+    Bytes with a promised digest are compared with it when they are fetched, and once more when this process uses them first.
+    """
+
+    def __init__(self, folder: Path, storage: ObjectStorage, limits: Limits) -> None:
+        self._storage = storage
+        self._seconds = limits.storage_seconds
+        self._files = folder / "files"
+        self._incoming = folder / "incoming"
+        with disk(folder):
+            check_private(folder)
+            for each in (self._files, self._incoming):
+                make_folder(each, durable=False)
+            sweep(self._incoming)
+        self._room = CacheRoom(self._files, limits)
+        self._lock = Lock()
+        self._fetches: dict[str, Future[bool]] = {}
+        self._compared: dict[str, _Identity] = {}
+
+    @contextmanager
+    def file(self, name: str) -> Iterator[Path | None]:
+        """``FileCache.file``."""
+        handle = self._opened(name)
+        if handle is None:
+            yield None
+            return
+        try:
+            yield self._path(name)
+        finally:
+            os.close(handle)
+
+    def mapped(self, name: str) -> memoryview | None:
+        """``FileCache.mapped``. The mapping holds the file's lock for as long as it lives."""
+        handle = self._opened(name)
+        if handle is None:
+            return None
+        try:
+            size = os.fstat(handle).st_size
+            with disk(self._path(name)):
+                return memoryview(mmap.mmap(handle, size, prot=mmap.PROT_READ) if size else b"")
+        finally:
+            os.close(handle)
+
+    def add(self, name: str, path: Path) -> None:
+        """``FileCache.add``. It is copied: a lock on a link would be one on the file itself, which whoever wrote it may still hold. Where
+        the disk has no room for the copy it is left to the storage."""
+        self._storage.put(name, path)
+        try:
+            with disk(self._incoming):
+                file = IncomingFile(self._incoming, durable=False)
+                try:
+                    shutil.copyfile(path, file.path)
+                    self._room.make(file.size)
+                    file.publish(self._path(name))
+                finally:
+                    file.discard()
+        except StoreUnavailable as error:
+            log.warning("%s is in the object storage and not kept here: %s", name, error)
+
+    def drop(self, name: str) -> None:
+        """``FileCache.drop``."""
+        self._compared.pop(name, None)
+        path = self._path(name)
+        with disk(path):
+            path.unlink(missing_ok=True)
+
+    def remove(self, name: str) -> None:
+        """``FileCache.remove``. Other machines keep their copies until these are the least recently used."""
+        self._storage.remove(name)
+        self.drop(name)
+
+    def _path(self, name: str) -> Path:
+        return self._files / checked_name(name)
+
+    def _opened(self, name: str) -> int | None:
+        """A descriptor that holds the file's lock; None where nothing has the name."""
+        path = self._path(name)
+        for _ in range(_LOOKS):
+            with disk(path):
+                handle = _held(path)
+            if handle is None:
+                brought = self._brought(name)
+                if brought.handle is not None or not brought.found:
+                    return brought.handle
+            elif self._is_right(name, path, handle):
+                return handle
+            else:
+                os.close(handle)
+                log.warning("%s was damaged: it is fetched anew", path)
+                self.drop(name)
+        raise StoreUnavailable(
+            "it was removed again and again before it could be read",
+            where=str(path),
+            hint="raise the limit cache_size, or free some space",
+            metadata={"file": str(path), "limit": "cache_size"},
+        )
+
+    def _is_right(self, name: str, path: Path, handle: int) -> bool:
+        """Whether the bytes are those that the name promises, as far as this process has not seen it already; its use is noted."""
+        with disk(path):
+            status = os.fstat(handle)
+            identity = _Identity(status.st_ino, status.st_size)
+            if promised_digest(name) and self._compared.get(name) != identity:
+                with os.fdopen(os.dup(handle), "rb") as file:
+                    if hashlib.file_digest(file, "sha256").hexdigest() != promised_digest(name):
+                        return False
+                self._note_compared(name, identity)
+            os.utime(handle)
+        return True
+
+    def _note_compared(self, name: str, identity: _Identity) -> None:
+        with self._lock:
+            if len(self._compared) >= _SEEN:
+                self._compared.clear()
+            self._compared[name] = identity
+
+    def _brought(self, name: str) -> _Brought:
+        """Fetch a file, or wait for the thread that does."""
+        with self._lock:
+            under_way = self._fetches.get(name)
+            if under_way is None:
+                mine = self._fetches[name] = Future[bool]()
+        if under_way is not None:
+            return _Brought(_outcome(under_way))
+        try:
+            brought = self._fetched(name)
+        except BaseException as error:
+            mine.set_exception(error)
+            raise
+        else:
+            mine.set_result(brought.found)
+            return brought
+        finally:
+            with self._lock:
+                del self._fetches[name]
+
+    def _fetched(self, name: str) -> _Brought:
+        """Fetch a file, unless another process has done so meanwhile."""
+        path = self._path(name)
+        turn_name = f"turn-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+        with disk(self._incoming), turn(self._incoming, turn_name, self._seconds):
+            if size_of(path) is not None:
+                return _Brought(found=True)
+            try:
+                return self._fetch(name)
+            except StoreUnavailable as error:
+                if error.metadata.get("errno") not in _FULL or not self._room.give_back():
+                    raise
+            return self._fetch(name)
+
+    def _fetch(self, name: str) -> _Brought:
+        file = IncomingFile(self._incoming, durable=False)
+        try:
+            if not self._storage.fetch(name, file.path):
+                return _Brought(found=False)
+            if not _promise_holds(name, file.path) and not self._again(name, file.path):
+                raise DataLoss(
+                    "the object storage has other bytes than the name says",
+                    where=name,
+                    hint="add the module again",
+                    metadata={"module": f"modules/{promised_digest(name)}", "object": name},
+                )
+            self._room.make(file.size)
+            handle = file.shared()
+            try:
+                file.publish(self._path(name))
+            except BaseException:
+                os.close(handle)
+                raise
+        finally:
+            file.discard()
+        status = os.fstat(handle)
+        self._note_compared(name, _Identity(status.st_ino, status.st_size))
+        return _Brought(found=True, handle=handle)
+
+    def _again(self, name: str, path: Path) -> bool:
+        """Whether another attempt brings the right bytes: what spoils some may sit on the way."""
+        return self._storage.fetch(name, path) and _promise_holds(name, path)
+
+
+def _promise_holds(name: str, path: Path) -> bool:
+    """Whether a file has the digest that its name promises, if it does."""
+    digest = promised_digest(name)
+    return digest is None or sha256_of(path) == digest
+
+
+def _held(path: Path) -> int | None:
+    """A descriptor with a shared lock on the file that stands at ``path``; None where there is none. Raises OSError."""
+    while True:
+        try:
+            handle = open_file(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        if os.fstat(handle).st_nlink:
+            return handle
+        os.close(handle)
+
+
+def _outcome(fetch: Future[bool]) -> bool:
+    """What another thread's fetch ended with; an error is raised as one of this thread's own."""
+    error = fetch.exception()
+    if isinstance(error, SymdError):
+        raise from_description(described(error)) or error from error
+    return fetch.result()

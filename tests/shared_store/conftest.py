@@ -1,0 +1,41 @@
+"""A real S3 server for the tests of this folder, and one with a proxy in the way."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from symd.config import Limits
+from symd.shared_store.s3_storage import S3Storage
+from tests.object_server import BUCKET, Proxy, environment, proxy_before, s3_server
+
+
+@pytest.fixture(scope="session")
+def s3_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server with an empty bucket."""
+    with s3_server(tmp_path_factory.mktemp("s3") / "data") as url:
+        yield url
+
+
+@pytest.fixture
+def proxy(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """What stands before that server; clients find it by their environment."""
+    with proxy_before(s3_url) as found:
+        for name, value in environment(found.url).items():
+            monkeypatch.setenv(name, value)
+        yield found
+
+
+@pytest.fixture
+def s3(proxy: Proxy, request: pytest.FixtureRequest) -> S3Storage:
+    """A storage behind the proxy, under a prefix of the test's own, that waits 3 s for a call."""
+    prefix = f"p{abs(hash(request.node.nodeid)):x}/of-a-test"
+    return S3Storage(BUCKET, prefix, Limits(storage_seconds=3.0))
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    """A file that is sent in three parts."""
+    path = tmp_path / "sample"
+    path.write_bytes(bytes(range(251)) * ((12 << 20) // 251))
+    return path
