@@ -15,7 +15,7 @@ from symd.cli.demangle import Demangler
 from symd.cli.llvm_symbolizer import readable
 from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module
-from symd.cli.symbolize import arriving_lines
+from symd.cli.question_lines import arriving_lines
 from symd.cli.symbolizer_styles import Asked, FunctionNames, StyleOptions, binutils_text, written_frames
 from symd.config import DEFAULT_LIMITS
 from symd.model.addresses import ByAddress, BySection, ObjectAddress, Query, SectionOffset

@@ -25,12 +25,12 @@ def _lacks_section(answer: Answer) -> bool:
 
 def answer_text(query: str, answer: Answer) -> str:
     """``query: frame``, callers of inlined code indented below, and the reason wherever it is not EXACT."""
-    reason = "" if answer.reason is Reason.EXACT else f" [{answer.reason.name}]"
+    reason = reason_text(answer.reason)
     head = f"{query}: "
     if _lacks_section(answer):
         return printable(f"{head}{_no_section(query, answer.candidates)}{reason}") + "\n"
     if not answer.frames:
-        lines = [f"{head}{_nothing(answer)}{reason}"]
+        lines = [f"{head}{no_frames_text(answer.kernel)}{reason}"]
     else:
         lines = [f"{head}{frame_text(answer.frames[0])}{reason}"]
         lines += [f"  (inlined by) {frame_text(frame)}" for frame in answer.frames[1:]]
@@ -40,8 +40,14 @@ def answer_text(query: str, answer: Answer) -> str:
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def _nothing(answer: Answer) -> str:
-    return f"in {answer.kernel}" if answer.kernel else "no answer"
+def reason_text(reason: Reason) -> str:
+    """What stands behind the innermost frame."""
+    return "" if reason is Reason.EXACT else f" [{reason.name}]"
+
+
+def no_frames_text(kernel: str | None) -> str:
+    """What stands in the place of frames."""
+    return f"in {kernel}" if kernel else "no answer"
 
 
 def _no_section(query: str, candidates: Sequence[Candidate]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from symd import debuginfo, elf
 from symd.budget import Budget, DebugBudget
+from symd.cli.file_answers import Queries, file_answers
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import GZIP_SUFFIX
 from symd.cli.one_file import OneFile
@@ -21,13 +22,11 @@ from symd.errors import SymdError
 from symd.index.file_index import FileIndex
 from symd.index.module import judged_summary, object_summary, read_now
 from symd.index.module_tables import DecodedObject
-from symd.model.addresses import ByKernel, Query
-from symd.model.answers import Answers
+from symd.model.addresses import ByKernel
+from symd.model.answers import Answer
 from symd.model.code import CodeObject, Vendor
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary, ObjectSummary
-from symd.query.effort import Effort
-from symd.query.symbolize import symbolize
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -135,14 +134,12 @@ class LargeFile:
         self._asked: tuple[frozenset[str] | None, str | None] | None = None
         self._index: FileIndex | None = None
 
-    def symbolize(self, queries: Sequence[Query], path: str | None = None, *, as_written: bool = False) -> Answers:
-        """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them."""
-        names = frozenset(query.kernel for query in queries if isinstance(query, ByKernel))
-        asked = names if path is None and all(isinstance(query, ByKernel) for query in queries) else None
+    def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
+        """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
+        asked = None if path is not None else _functions(questions)
         if self._index is None or self._asked != (asked, path):
             self._index, self._asked = self._opened(asked, path), (asked, path)
-        index = self._index.for_queries(queries).read(as_written=as_written)
-        return symbolize(index, queries, path, Effort(self._limits))
+        return file_answers(self._index, questions, path, self._limits, as_written=as_written)
 
     def _opened(self, names: frozenset[str] | None, path: str | None) -> FileIndex:
         """With ``path``: an index of the objects on the way to it. With ``names``: of those whose symbols have one of these. If no
@@ -163,6 +160,13 @@ class LargeFile:
             if names is not None and found != names:
                 return self._opened(None, None)
             return FileIndex(objects, ModuleSummary(Digest(""), len(data), opening.format), self._limits)
+
+
+def _functions(questions: Queries) -> frozenset[str] | None:
+    """The functions that all questions are about; None where one is about something else."""
+    if not isinstance(questions, Sequence) or not all(isinstance(query, ByKernel) for query in questions):
+        return None
+    return frozenset(query.kernel for query in questions if isinstance(query, ByKernel))
 
 
 def _names(code: CodeObject) -> set[str]:

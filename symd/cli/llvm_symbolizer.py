@@ -15,7 +15,7 @@ from symd.child.dialogue import Dialogue, answer_of
 from symd.cli.demangle import LLVM_PROGRAMS, Demangler
 from symd.cli.options import example
 from symd.cli.original_tools import Symbolize, become, gpu_module, original
-from symd.cli.symbolize import arriving_lines
+from symd.cli.question_lines import arriving_lines
 from symd.cli.symbolizer_styles import (
     Asked,
     FunctionNames,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from symd import containers
 from symd.cli.dwo_files import with_dwo_files
+from symd.cli.file_answers import Queries, file_answers
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import read_input
 from symd.cli.kernel_packs import with_kernel_packs
@@ -14,12 +15,9 @@ from symd.containers.amd import amdgpu
 from symd.errors import SymdError
 from symd.index.file_index import FileIndex
 from symd.index.module import keep_freed_memory
-from symd.model.addresses import Query
-from symd.model.answers import Answers
+from symd.model.answers import Answer
 from symd.model.identities import Digest
 from symd.model.summaries import ModuleSummary
-from symd.query.effort import Effort
-from symd.query.symbolize import symbolize
 
 
 class OneFile:
@@ -37,7 +35,6 @@ class OneFile:
             raise error.prefix_where("standard input" if file == "-" else file) from None
         self._index = FileIndex(unpacked.objects, ModuleSummary(Digest(""), len(data), unpacked.format), limits)
 
-    def symbolize(self, queries: Sequence[Query], path: str | None = None, *, as_written: bool = False) -> Answers:
-        """Frames for each query, in order, as ``Symbolizer.symbolize`` gives them."""
-        index = self._index.for_queries(queries).read(as_written=as_written)
-        return symbolize(index, queries, path, Effort(self._limits))
+    def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
+        """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
+        return file_answers(self._index, questions, path, self._limits, as_written=as_written)

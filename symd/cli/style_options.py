@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import numpy as np
 
 from symd.cli.options import complete_files
 from symd.model.addresses import ByAddress, ObjectAddress, Query
 
 if TYPE_CHECKING:
+    from symd.cli.session import Ask
     from symd.cli.symbolizer_styles import StyleOptions
-    from symd.model.answers import Answer
+    from symd.model.answers import Answer, Answers
+    from symd.model.columns import U64
 
 _ADDRESS = re.compile(r"(0[xX])?(?(1)[0-9a-fA-F]+|[0-9]+)")
 """A query that is a number, as ``model.query_syntax`` reads it."""
@@ -29,19 +32,32 @@ class Styled(NamedTuple):
     adjust: int
     module: str
 
-    def asking(
-        self, ask: Callable[[Sequence[Query]], Sequence[Answer]]
-    ) -> Callable[[Sequence[Query]], Sequence[Answer]]:
+    def asking(self, ask: Ask) -> Ask:
         """``ask`` for addresses from which --adjust-vma is taken off; names come as they were written, as from LLVM's tool."""
         from symd.cli.llvm_symbolizer import CommandLine, demangler, readable  # noqa: PLC0415 - few ask for it
 
         names = demangler(CommandLine(options=self.options))
-        return lambda queries: readable(list(ask([self._adjusted(query) for query in queries])), names)
+        return lambda queries: readable(list(ask(self._adjusted(queries))), names)
 
-    def _adjusted(self, query: Query) -> Query:
-        if isinstance(query, ByAddress) and self.adjust:
-            return ByAddress(ObjectAddress((query.address - self.adjust) % (1 << 64)))
-        return query
+    def _adjusted(self, queries: Sequence[Query] | U64) -> Sequence[Query] | U64:
+        if not self.adjust:
+            return queries
+        if not isinstance(queries, Sequence):
+            return queries - np.uint64(self.adjust % (1 << 64))  # which goes round at 64 bits
+        return [
+            ByAddress(ObjectAddress((query.address - self.adjust) % (1 << 64)))
+            if isinstance(query, ByAddress)
+            else query
+            for query in queries
+        ]
+
+    def answers(self, queries: Sequence[str], answers: Answers) -> Iterator[tuple[str, ...]]:
+        """What is written for each query."""
+        return zip(map(self.answer, queries, answers))
+
+    def refusal(self, query: str, error: str) -> str:  # noqa: ARG002 - LLVM's tool says nothing of it
+        """What is written for a query that cannot be read."""
+        return self.answer(query, None)
 
     def answer(self, text: str, answer: Answer | None) -> str:
         """The answer to a query, which may have none because it cannot be read."""

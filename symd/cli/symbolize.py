@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from symd.cli.answer_text import answer_text, names_nothing
+from symd.cli.answer_lines import AnswerLines, TextLines
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import module_digest
 from symd.cli.large_file import opened_file
@@ -25,20 +24,19 @@ from symd.cli.options import (
     object_option,
     server_option,
 )
-from symd.cli.output import NO, printable
+from symd.cli.output import printable
 from symd.cli.progress import working
+from symd.cli.question_lines import arriving_lines, arriving_pieces
+from symd.cli.session import Session
 from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
-from symd.errors import BadQuery, LimitExceeded
 from symd.model.addresses import Query
-from symd.model.answers import Answer, Answers, Reason
+from symd.model.answers import Answer
+from symd.model.columns import U64
 from symd.model.query_syntax import parse_query
 
 if TYPE_CHECKING:
     from symd.cli.demangle import Demangler
-
-READ_BYTES = MAX_LINE_BYTES = 1 << 16
-MISUSED = 2
 
 
 @click.command(
@@ -108,22 +106,17 @@ def command(
     asked = [] if from_input else [parse_query(text) for text in queries]
     with _answering(file, server, limits, debug) as answers:
         ask = partial(answers, path=path, as_written=as_written or styled is not None)
-        lines = _styled_lines(styled) if styled else _json_lines() if as_json else _text_lines()
         demangler = _demangler(limits) if demangle and not styled else None
+        lines = styled or _lines(demangler, as_json=as_json)
         session = Session(styled.asking(ask) if styled else ask, lines, demangler)
         if asked:
             with gc_frozen():  # the process ends after the answer; a session goes on and collects
                 session.answer(queries, asked)
         else:
-            session.follow(arriving_lines(sys.stdin.fileno()))
+            session.follow(arriving_pieces(sys.stdin.fileno()))
     if session.unlike and not as_json and not styled:
         click.echo(f"symd: nothing is called like that; symd names {quote(file)} '*' shows all names", err=True)
     return session.finish()
-
-
-Ask = Callable[[Sequence[Query]], Sequence[Answer]]
-OutputLines = tuple[Callable[[str, Answer], str], Callable[[str, str], str]]
-"""How the line of an answer is written, and that of a query that cannot be read with its error; both have the query's text first."""
 
 
 def _device_addresses(
@@ -150,13 +143,15 @@ def _device_addresses(
 
 
 @contextmanager
-def _answering(file: str, server: str | None, limits: Limits, debug: str | None) -> Iterator[Callable[..., Answers]]:
+def _answering(
+    file: str, server: str | None, limits: Limits, debug: str | None
+) -> Iterator[Callable[..., Sequence[Answer]]]:
     """What answers: this process, as directly as it can, where it needs neither a daemon nor two files."""
     if server is None and debug is None and module_digest(file) is None:
         with working(f"reading {printable(file)}"):
             opened = opened_file(file, limits)
 
-        def answers(queries: Sequence[Query], path: str | None, *, as_written: bool) -> Answers:
+        def answers(queries: Sequence[Query] | U64, path: str | None, *, as_written: bool) -> Sequence[Answer]:
             with working(f"reading {printable(file)}"):  # as much of it as these queries need
                 return opened.symbolize(queries, path, as_written=as_written)
 
@@ -174,99 +169,10 @@ def _demangler(limits: Limits) -> Demangler:
     return Demangler(limits)
 
 
-def _text_lines() -> OutputLines:
-    return answer_text, lambda query, error: f"{printable(query)}: error: {printable(error)}\n"
+def _lines(demangler: Demangler | None, *, as_json: bool) -> AnswerLines:
+    names = demangler.names if demangler else None
+    if not as_json:
+        return TextLines(names)
+    from symd.answers_json.answer_lines import JsonLines  # noqa: PLC0415 - text needs none of it
 
-
-def _styled_lines(styled: Styled) -> OutputLines:
-    return styled.answer, lambda query, _error: styled.answer(query, None)
-
-
-def _json_lines() -> OutputLines:
-    from symd.answers_json import to_json  # noqa: PLC0415 - text needs none of it
-    from symd.answers_json.answers import answer_json, unreadable_query_json  # noqa: PLC0415
-
-    return (
-        lambda query, answer: to_json(answer_json(query, answer)) + "\n",
-        lambda query, error: to_json(unreadable_query_json(query, error)) + "\n",
-    )
-
-
-class Session:
-    """Answers batches of queries about one module and counts what went wrong."""
-
-    def __init__(self, ask: Ask, lines: OutputLines, demangler: Demangler | None) -> None:
-        self.unanswered = 0
-        self.unreadable = 0
-        self.unlike = False
-        """Whether a name was asked for, and nothing has one like it."""
-        self._ask_module = ask
-        self._answer_line, self._refusal_line = lines
-        self._demangler = demangler
-
-    def follow(self, batches: Iterator[Sequence[str]]) -> None:
-        """Answer lines of text batch by batch; what cannot be read is answered by an error in its place, and an empty line,
-        which is no mistake, too."""
-        for texts in batches:
-            read = [(text, _parsed(text)) for text in texts]
-            good = [query for _, query in read if not isinstance(query, BadQuery)]
-            answers = iter(self._ask(good))
-            for text, query in read:
-                if isinstance(query, BadQuery):
-                    self._refuse(text, query)
-                else:
-                    self._write(text, next(answers))
-            sys.stdout.flush()
-
-    def answer(self, texts: Sequence[str], queries: Sequence[Query]) -> None:
-        for text, answer in zip(texts, self._ask(queries), strict=True):
-            self._write(text, answer)
-
-    def finish(self) -> int:
-        """The exit code: 2 when a query could not be read, 1 when one names what does not exist."""
-        if self.unreadable:
-            click.echo(
-                f"symd: {self.unreadable} of the queries could not be read (see symd symbolize --help)", err=True
-            )
-            return MISUSED
-        return NO if self.unanswered else 0
-
-    def _ask(self, queries: Sequence[Query]) -> Sequence[Answer]:
-        if not queries:
-            return ()
-        answers = list(self._ask_module(queries))
-        return self._demangler.answers(answers) if self._demangler else answers
-
-    def _write(self, text: str, answer: Answer) -> None:
-        self.unlike |= answer.reason is Reason.UNKNOWN_KERNEL and not answer.candidates
-        self.unanswered += names_nothing(answer)
-        sys.stdout.write(self._answer_line(text, answer))
-
-    def _refuse(self, text: str, error: BadQuery) -> None:
-        self.unreadable += bool(text)
-        sys.stdout.write(self._refusal_line(text, str(error) if text else "an empty line"))
-
-
-def _parsed(text: str) -> Query | BadQuery:
-    try:
-        return parse_query(text)
-    except BadQuery as error:
-        return error
-
-
-def arriving_lines(handle: int) -> Iterator[list[str]]:
-    """The lines of each piece that can be read without waiting for more, stripped."""
-    rest = b""
-    while piece := os.read(handle, READ_BYTES):
-        *lines, rest = (rest + piece).split(b"\n")
-        if len(rest) > MAX_LINE_BYTES:
-            raise LimitExceeded(
-                f"a line of more than {MAX_LINE_BYTES} bytes", where="standard input", hint="one query a line"
-            )
-        yield [_text(line) for line in lines]
-    if rest:
-        yield [_text(rest)]
-
-
-def _text(line: bytes) -> str:
-    return line.decode("utf-8", "replace").strip()
+    return JsonLines(names)

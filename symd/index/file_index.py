@@ -15,7 +15,7 @@ from symd.model.code import CodeObject
 from symd.model.summaries import ModuleSummary
 
 MAX_PARTIAL_QUERIES = 64
-"""Queries about one file that a partial index may answer; more need most of the file anyway."""
+"""Queries about one file that partial indexes may answer, all together; more need most of the file anyway."""
 
 
 class FileIndex:
@@ -24,17 +24,20 @@ class FileIndex:
     def __init__(self, objects: Sequence[CodeObject], summary: ModuleSummary, limits: Limits) -> None:
         self._objects, self._limits = objects, limits
         self._summary = summary
+        self._asked = 0
 
     def for_queries(self, queries: Sequence[Query]) -> Index:
         """An index that answers ``queries``."""
-        if "_whole" in vars(self) or len(queries) > MAX_PARTIAL_QUERIES:
-            return self._whole
-        return self._partial.index(queries) or self._whole
+        self._asked += len(queries)
+        if "whole" in vars(self) or self._asked > MAX_PARTIAL_QUERIES:
+            return self.whole
+        return self._partial.index(queries) or self.whole
 
     @cached_property
     def _partial(self) -> PartialIndex:
         return PartialIndex(self._objects, self._summary, units=True, limits=self._limits)
 
     @cached_property
-    def _whole(self) -> Index:
+    def whole(self) -> Index:
+        """The index of all of it."""
         return Index(build(decoded_objects(self._objects, self._limits), self._summary))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from symd.cli.demangle import Demangler
-from symd.cli.symbolize import arriving_lines
+from symd.cli.question_lines import arriving_lines
 from symd.errors import ToolMissing
 from symd.model.answers import Answer, Frame, Reason
 from tests.cli.conftest import ROOT, SYMD, Run

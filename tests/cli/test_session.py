@@ -1,0 +1,197 @@
+"""Sessions write in bulk what ``answer_text`` and ``answer_json`` say of each answer, and answer a line that comes again as before."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from symd.answers_json import to_json
+from symd.answers_json.answer_lines import JsonLines
+from symd.answers_json.answers import answer_json
+from symd.cli import session as sessions
+from symd.cli.answer_lines import AnswerLines, TextLines
+from symd.cli.answer_text import answer_text
+from symd.cli.demangle import Demangler
+from symd.cli.file_answers import Queries
+from symd.cli.one_file import OneFile
+from symd.cli.question_lines import MAX_LINE_BYTES, addresses_in, arriving_pieces
+from symd.cli.session import Session
+from symd.config import Limits
+from symd.errors import BadQuery, LimitExceeded
+from symd.model.addresses import ByAddress
+from symd.model.answers import Answer
+from symd.model.query_syntax import parse_query
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+FILES = {
+    "amdgpu/bin/v4-gfx900.co": range(0x1800, 0x2400, 4),
+    "amdgpu/bin/v4-gfx900.o": range(0, 0x800, 4),
+    "cuda/bin/raycast.sm_90.debug.cubin": range(0, 0x2000, 16),
+    "kernels/bin/raycast/dg2-opt.dbg": range(0, 0xC00, 8),
+    "kernels/bin/filters/driver-l0-igc2-dg2-opt.debug-zebin": range(0xFFFF8000FFBF0000, 0xFFFF8000FFBF1000, 8),
+    "kernels/bin/vadd/opt.spv": range(0, 0x1000, 4),
+}
+"""Linked and unlinked code, with and without kernels of one address, debug data that contradicts itself, and addresses outside."""
+WRITERS: dict[str, tuple[Callable[..., AnswerLines], Callable[[str, Answer], str]]] = {
+    "text": (TextLines, answer_text),
+    "json": (JsonLines, lambda query, answer: to_json(answer_json(query, answer)) + "\n"),
+}
+
+
+def followed(session: Session, batches: Sequence[Sequence[str]], monkeypatch: pytest.MonkeyPatch) -> str:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", out)
+        session.follow(iter([[line.encode() for line in batch] for batch in batches]))
+    assert isinstance(out.buffer, io.BytesIO)
+    return out.buffer.getvalue().decode()
+
+
+def singly(file: OneFile, lines: Sequence[str], write: Callable[[str, Answer], str], names: Demangler | None) -> str:
+    """Each line asked alone, and its answer written as a whole."""
+    answers = [file.symbolize([parse_query(line)])[0] for line in lines]
+    return "".join(map(write, lines, names.answers(answers) if names else answers))
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("readable", [False, True])
+def test_a_batch_is_written_like_each_answer_of_it(
+    file: str, writer: str, readable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if readable and shutil.which("c++filt") is None:
+        pytest.skip("no demangler is installed")
+    names = Demangler() if readable else None
+    one, (lines, write) = OneFile(str(SAMPLES / file), Limits()), WRITERS[writer]
+    asked = [f"{address:#x}" for address in FILES[file]]
+    expected = singly(one, asked, write, names)
+    assert expected.count("/") > 20, "some have files"
+    session = Session(one.symbolize, lines(names.names if names else None), names)
+    assert (
+        followed(session, [asked, asked[:40], asked], monkeypatch)
+        == expected + singly(one, asked[:40], write, names) + expected
+    )
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_lines_of_every_kind_are_answered_in_place(writer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, (lines, write) = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits()), WRITERS[writer]
+    made = lines(None)
+    kinds = [
+        "raycast+0x368",
+        "raycast+872",
+        "raycas+1",
+        "zzz+1",
+        "(.text.raycast)+8",
+        "(.txt)+4",
+        "(#99)+1",
+        "",
+        "what",
+        "0x",
+    ]
+    kinds += ["0x1_0", "0X10", "+1", "0x10000000000000000", " 0x10", "\u2028+1", 'say "it"+1', "ray\u0007+1", "12"]
+    asked = [kinds[number % len(kinds)] for number in range(200)] + [f"raycast+{number}" for number in range(200)]
+    expected = "".join(_expected(one, line.strip(), made, write) for line in asked)
+    session = Session(one.symbolize, made, None)
+    assert (
+        followed(session, [asked[:7], asked[7:], asked], monkeypatch)
+        == "".join(_expected(one, line.strip(), made, write) for line in asked[:7])
+        + "".join(_expected(one, line.strip(), made, write) for line in asked[7:])
+        + expected
+    )
+    assert session.unlike
+    wrong = sum(isinstance(_read(line), BadQuery) and bool(line.strip()) for line in asked)
+    said: list[str] = []
+    monkeypatch.setattr("click.echo", lambda text, err: said.append(text))
+    assert session.finish() == sessions.MISUSED
+    assert said == [f"symd: {2 * wrong} of the queries could not be read (see symd symbolize --help)"]
+
+
+def _read(line: str) -> object:
+    try:
+        return parse_query(line)
+    except BadQuery as error:
+        return error
+
+
+def _expected(file: OneFile, line: str, lines: AnswerLines, write: Callable[[str, Answer], str]) -> str:
+    query = _read(line)
+    if isinstance(query, BadQuery):
+        return lines.refusal(line, str(query) if line else "an empty line")
+    return singly(file, [line], write, None)
+
+
+def test_what_is_kept_is_bounded_and_forgotten_without_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_AT_ONCE", 16)
+    monkeypatch.setattr(sessions, "_FIRST", 16)
+    monkeypatch.setattr("symd.model.written_locations.KEPT_LETTERS", 10)
+    one = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
+    asked = [f"raycast+{number % 50}" for number in range(500)] + ["what"]
+    session = Session(one.symbolize, TextLines(), None)
+    written = followed(session, [asked] * 3, monkeypatch)
+    assert len(session._known) <= 2 * 16
+    assert written == 3 * "".join(_expected(one, line, TextLines(), answer_text) for line in asked)
+
+
+def test_a_line_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, asked = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits()), []
+
+    def ask(questions: Queries) -> Sequence[Answer]:
+        asked.append(len(questions))
+        return one.symbolize(questions)
+
+    lines = [f"raycast+{number % 5}" for number in range(300)]
+    followed(Session(ask, TextLines(), None), [lines, lines], monkeypatch)
+    assert asked == [5]
+
+
+@pytest.mark.parametrize(
+    ("lines", "numbers"),
+    [
+        (["0x0", "0xffffffffffffffff", "0xAbC"], [0, (1 << 64) - 1, 0xABC]),
+        (["0x0", "0x10000000000000000"], None),
+        (["0x0", "10"], None),
+        (["0x"], None),
+        (["0x0", ""], None),
+        (["0x0x0"], None),
+        (["0x1_0"], None),
+        (["x0x1"], None),
+        (["0X1"], None),
+        ([" 0x1"], None),
+        (["-0x1"], None),
+    ],
+)
+def test_addresses_are_read_in_bulk_as_one_by_one(lines: list[str], numbers: list[int] | None) -> None:
+    found = addresses_in([line.encode() for line in lines])
+    assert (found[0], found[1].tolist()) == (lines, numbers) if found else numbers is None
+    if numbers is not None:
+        assert [parse_query(line) for line in lines] == [ByAddress(number) for number in numbers]
+
+
+def pieces_of(*written: bytes) -> Iterator[list[bytes]]:
+    reader, writer = os.pipe()
+    pieces = arriving_pieces(reader)
+    for each in written:
+        os.write(writer, each)
+        yield next(pieces)
+    os.close(writer)
+    yield from pieces
+    os.close(reader)
+
+
+def test_lines_of_a_piece_come_together_and_the_rest_with_the_next() -> None:
+    assert list(pieces_of(b"a\nb\nc", b"d\n", b"e")) == [[b"a", b"b"], [b"cd"], [], [b"e"]]
+
+
+def test_a_line_without_end_is_refused() -> None:
+    with pytest.raises(LimitExceeded, match="a line of more than"):
+        list(pieces_of(b"1" * (MAX_LINE_BYTES // 2 + 1), b"1" * (MAX_LINE_BYTES // 2)))
+    one = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
+    with pytest.raises(LimitExceeded, match="a line of more than"):
+        Session(one.symbolize, TextLines(), None).follow(iter([[b"1" * (MAX_LINE_BYTES + 1)]]))
