@@ -12,7 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import agreement, answers, capture, cold, grpc_path, peers, profile, report, timeline
+from benchmarks import (
+    agreement,
+    answers,
+    capture,
+    cold,
+    grpc_path,
+    known_modules,
+    one_by_one,
+    peers,
+    profile,
+    report,
+    timeline,
+    upload,
+)
 from benchmarks.workloads import amdgpu_many, cuda, igc
 from symd.config import Limits
 from symd.index import Index
@@ -49,6 +62,9 @@ def main(arguments: list[str]) -> int:
                     linked, SMALL.read_bytes(), rounds=rounds, modules=200 if chosen.short else 2000
                 )
             ),
+            (upload.row(linked, rounds) for _ in "1"),
+            one_by_one.rows(linked, rounds),
+            (known_modules.row(SMALL.read_bytes(), *((500, 100) if chosen.short else (10_000, 2_000))) for _ in "1"),
             timeline.rows(rounds),
             capture.breakpoint_rows(),
             capture.rows(20 if chosen.short else 500, rounds),

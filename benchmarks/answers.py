@@ -62,7 +62,7 @@ def _reopened(path: Path, text: Text, folder: Path, rounds: int) -> Iterator[Row
         theirs.append(timed(lambda: peers.llvm(path, [address.address])))
     faster = statistics.median(their / my for my, their in zip(mine, theirs, strict=True))
     yield Row("reopen a stored index and answer the first address, in the daemon, vs llvm-symbolizer on a fresh process",
-              faster, 15, 50, True, f"{_ms(mine)}, llvm-symbolizer {_ms(theirs)}")  # fmt: skip
+              faster, 30, 50, True, f"{_ms(mine)}, llvm-symbolizer {_ms(theirs)}")  # fmt: skip
 
 
 def _command(path: Path, text: Text, rounds: int) -> Iterator[Row]:

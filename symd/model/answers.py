@@ -227,7 +227,7 @@ class Answers(Sequence[Answer]):
     def __getitem__(self, at: slice) -> Sequence[Answer]: ...
     def __getitem__(self, at: int | slice) -> Answer | Sequence[Answer]:
         if isinstance(at, slice):
-            return list(self._at(range(len(self))[at]))
+            return list(self._rows(range(len(self))[at]))
         number = int(self.location[at])
         reason = Reason(int(self.locations.reason[number]))
         kernel = self.locations.strings[self.locations.kernel[number]] or None
@@ -274,50 +274,16 @@ class Answers(Sequence[Answer]):
 
     def __iter__(self) -> Iterator[Answer]:
         """One after the other; answers of one location share their frames."""
-        return self._at(range(len(self)))
+        return self._rows(range(len(self)))
 
-    def _at(self, every: range) -> Iterator[Answer]:
-        make, known, texts = tuple.__new__, _Known(self.locations), self.text_sections
-        for first in range(0, len(every), _PIECE):
-            numbers = every[first : first + _PIECE]
-            part = slice(numbers.start, numbers.stop if numbers.stop >= 0 else None, numbers.step)
-            columns = self.location[part].tolist(), self.text_section[part].tolist(), self.offset[part].tolist()
-            for at, location, section, offset in zip(numbers, *columns, strict=True):
-                reason, kernel, frames = known[location]
-                candidates = self.candidates.get(at, ()) if self.candidates else ()
-                if section:
-                    path, name, index, address = texts[section - 1]
-                    answer = (reason, path, kernel, name, index, offset, address + offset, frames, candidates)
-                else:
-                    answer = (reason, None, kernel, None, None, None, None, frames, candidates)
-                yield make(Answer, answer)
+    def _rows(self, every: range) -> Iterator[Answer]:
+        from symd.model.answer_rows import rows  # noqa: PLC0415 - it imports this
+
+        return rows(self, every)
 
 
 def _spelled(frames: Sequence[Frame]) -> tuple[str, str]:
     return (str(frames[0]) if frames else "", "; ".join(map(str, frames[1:])))
-
-
-_PIECE = 1 << 16
-"""Answers whose columns are Python's numbers at a time."""
-_KEPT_LOCATIONS = 1 << 16
-"""Locations whose frames are kept while answers are gone through."""
-
-
-class _Known(dict[int, tuple[Reason, str | None, tuple[Frame, ...]]]):
-    """(reason, kernel, frames) of each location of a table that was asked for."""
-
-    def __init__(self, locations: Locations) -> None:
-        super().__init__()
-        self._locations = locations
-
-    def __missing__(self, number: int) -> tuple[Reason, str | None, tuple[Frame, ...]]:
-        if len(self) >= _KEPT_LOCATIONS:
-            self.clear()
-        table = self._locations
-        kernel = table.strings[table.kernel[number]] or None
-        frames = table.frames(number) if _has_frames(table, number) else ()
-        self[number] = found = Reason(int(table.reason[number])), kernel, frames
-        return found
 
 
 def _has_frames(locations: Locations, number: int) -> bool:
