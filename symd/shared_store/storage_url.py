@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from symd.config import Limits
-from symd.errors import InvalidInput
+from symd.errors import FailedPrecondition, InvalidInput
 from symd.shared_store.folder_storage import FolderStorage
 from symd.shared_store.object_storage import ObjectStorage
 
@@ -18,6 +19,10 @@ def open_storage(url: str, limits: Limits) -> ObjectStorage:
     if parts.username or parts.password or parts.query or parts.fragment:
         raise _no_storage(url, parts)
     if parts.scheme == "s3" and parts.hostname:
+        if find_spec("obstore") is None:
+            raise FailedPrecondition(
+                "s3:// takes obstore, which is not installed", where=url, hint="pip install 'symd[s3]'"
+            )
         from symd.shared_store.s3_storage import S3Storage  # noqa: PLC0415 - obstore is an extra, and takes 40 ms
 
         storage = S3Storage(parts.netloc, unquote(parts.path).strip("/"), limits)
