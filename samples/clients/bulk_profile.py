@@ -39,7 +39,10 @@ def main() -> None:
     arguments = parser.parse_args()
     with Client(arguments.server) as symd:
         module = symd.add(arguments.module.read_bytes(), arguments.module.name)
-        size = next(k.size for o in module.objects for k in o.kernels if k.name == arguments.kernel)
+        sizes = {kernel.name: kernel.size for each in module.objects for kernel in each.kernels}
+        if arguments.kernel not in sizes:
+            parser.error(f"there is no kernel {arguments.kernel!r}: there are {', '.join(sizes) or 'none'}")
+        size = sizes[arguments.kernel]
         dice = np.random.default_rng(1)
         offsets = (dice.beta(2, 5, arguments.samples) * (size // 8)).astype(np.uint64) * np.uint64(8)
         answers = symd.symbolize_column(module.sha256, offsets, kernel=arguments.kernel)

@@ -75,7 +75,8 @@ def lines_of(data: bytes, begin: int, end: int, files: dict[int, str]) -> Iterat
     for item in fields(data, begin, end):
         if item.number == 4:
             line = {inner.number: inner.value for inner in fields(data, item.value, item.end)}
-            yield f"{files[line[1]]}:{line.get(2, 0)}"
+            file = files[line[1]]
+            yield f"{file}:{line.get(2, 0)}" if file else "(no line)"
 
 
 def symbolizer(server: str | None) -> AbstractContextManager[Symbolizer]:

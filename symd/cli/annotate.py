@@ -15,7 +15,7 @@ from symd.cli.answer_text import answer_text
 from symd.cli.demangle import Demangler
 from symd.cli.input import is_regular_file
 from symd.cli.module import add_module, open_symbolizer
-from symd.cli.options import demangle_option, example, limit_option, module_server_option
+from symd.cli.options import complete_files, demangle_option, example, limit_option, module_server_option
 from symd.cli.output import printable
 from symd.config import Limits
 from symd.containers.uri import parse as parse_uri
@@ -45,6 +45,7 @@ _BASE = re.compile(r"(.+)@(0[xX][0-9a-fA-F]{1,16})", re.ASCII | re.DOTALL)
     "modules",
     multiple=True,
     metavar="MODULE[@ADDRESS]",
+    shell_complete=complete_files,
     help="A file that the text may be about; ADDRESS is where its code object was loaded.",
 )
 @click.option(

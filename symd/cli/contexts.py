@@ -36,6 +36,8 @@ def command(server: str | None, process: int | None, as_json: bool, context: str
         found = [each for each in client.contexts.all() if process in (None, each.context.process)]
         for record in found:
             _show(record, life_of(client.contexts, record.id), as_json=as_json)
+    if not found and process is None:
+        click.echo("symd: no program was recorded yet; symd run -- PROGRAM records one", err=True)
     return 0 if found or process is None else NO
 
 

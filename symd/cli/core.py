@@ -14,7 +14,7 @@ from symd.cli.core_text import core_lines
 from symd.cli.input import is_regular_file
 from symd.cli.left_out import say_left_out
 from symd.cli.module import add_module, open_symbolizer
-from symd.cli.options import example, file_verb
+from symd.cli.options import complete_files, example, file_verb
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
 from symd.errors import SymdError
@@ -31,6 +31,7 @@ from symd.model.cores import CoreDump
     "modules",
     multiple=True,
     metavar="MODULE",
+    shell_complete=complete_files,
     help="A file that has the same code with debug data, where what was loaded has none.",
 )
 @click.option(

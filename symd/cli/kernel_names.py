@@ -5,7 +5,7 @@ from __future__ import annotations
 from symd.api import Symbolizer
 from symd.errors import KernelNotFound
 from symd.model.addresses import ByKernel, KernelOffset
-from symd.model.answers import Reason
+from symd.model.answers import Answer, Reason
 
 
 def kernel_names(symbolizer: Symbolizer, digest: str, name: str, path: str | None = None) -> frozenset[str]:
@@ -13,7 +13,12 @@ def kernel_names(symbolizer: Symbolizer, digest: str, name: str, path: str | Non
     names kernels that are called like it."""
     answer = symbolizer.symbolize_one(digest, ByKernel(name, KernelOffset(0)), path)
     if answer.reason is Reason.UNKNOWN_KERNEL:
-        like = " or ".join(each.function for each in answer.candidates if each.function)
-        hint = f"did you mean {like}?" if like else "symd names FILE --kind kernel '*' lists them"
+        hint = did_you_mean(answer) or "symd names FILE --kind kernel '*' lists them"
         raise KernelNotFound(f"there is no kernel {name!r}", hint=hint)
     return frozenset(filter(None, (answer.kernel, *(each.kernel for each in answer.candidates))))
+
+
+def did_you_mean(answer: Answer) -> str:
+    """What could be meant by the name of an answer with the reason UNKNOWN_KERNEL; "" where nothing is called like it."""
+    like = " or ".join(each.function for each in answer.candidates if each.function)
+    return f"did you mean {like}?" if like else ""

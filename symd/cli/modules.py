@@ -32,6 +32,8 @@ def command(server: str | None, as_json: bool, pattern: str | None) -> int:
             if pattern is None or _fits(record, pattern):
                 shown += 1
                 write_json(record_json(record)) if as_json else write_line(record_text(record))
+    if not shown and pattern is None:
+        click.echo("symd: the daemon has no modules yet; symd info --server default FILE adds one", err=True)
     return 0 if shown or pattern is None else NO
 
 

@@ -7,11 +7,13 @@ import click
 from symd.answers_json.names import named_item_json
 from symd.cli.demangle import Demangler
 from symd.cli.facts_text import facts_text
-from symd.cli.module import open_module
+from symd.cli.kernel_names import did_you_mean
+from symd.cli.module import OpenModule, open_module
 from symd.cli.options import demangle_option, example, file_verb, object_option
 from symd.cli.output import write_json, write_line
 from symd.config import Limits
 from symd.errors import NotFound
+from symd.model.addresses import ByKernel, KernelOffset
 from symd.model.names import Match, NamedItem, NameKind, NameQuery
 
 KINDS = tuple(kind.name.lower() for kind in NameKind)
@@ -26,7 +28,7 @@ KINDS = tuple(kind.name.lower() for kind in NameKind)
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only these; all without.")
 @click.option("--prefix", is_flag=True, help="Names that begin with PATTERN.")
 @click.option("--exact", is_flag=True, help="PATTERN is a name, whatever is in it.")
-@click.argument("pattern")
+@click.argument("patterns", nargs=-1, required=True, metavar="PATTERN")
 def command(
     file: str,
     server: str | None,
@@ -37,7 +39,7 @@ def command(
     kinds: tuple[str, ...],
     prefix: bool,
     exact: bool,
-    pattern: str,
+    patterns: tuple[str, ...],
 ) -> None:
     """Find kernels, functions and source files of FILE by name.
 
@@ -46,12 +48,17 @@ def command(
     """
     if prefix and exact:
         raise click.UsageError("--prefix and --exact exclude each other")
+    if len(patterns) > 1:
+        raise click.UsageError(
+            f"one PATTERN at a time; in quotes, such as 'vadd*', the shell leaves it alone: {' '.join(patterns[:4])}"
+        )
+    (pattern,) = patterns
     match = Match.PREFIX if prefix else Match.GLOB if set("*?[") & set(pattern) and not exact else Match.EXACT
     wanted = NameQuery(pattern, match, frozenset(NameKind[kind.upper()] for kind in kinds))
     with open_module(file, server, limits) as module:
         found = list(module.symbolizer.names(module.digest, wanted, path))
-    if not found:
-        raise _nothing(pattern, file)
+        if not found:
+            raise _nothing(pattern, file, "" if match is Match.GLOB else _like(module, pattern, path))
     readable = Demangler(limits).names(_mangled(each) for each in found) if demangle else {}
     for each in found:
         shown = readable.get(_mangled(each), each.name)
@@ -61,11 +68,15 @@ def command(
             write_line(named_text(each, shown))
 
 
-def _nothing(pattern: str, file: str) -> NotFound:
+def _like(module: OpenModule, name: str, path: str | None) -> str:
+    return did_you_mean(module.symbolizer.symbolize_one(module.digest, ByKernel(name, KernelOffset(0)), path))
+
+
+def _nothing(pattern: str, file: str, like: str) -> NotFound:
     if pattern == "*":
         hint = "symd info FILE says what it holds; a file may have been stripped of its names"
         return NotFound("it has no names of functions, kernels or source files", where=file, hint=hint)
-    return NotFound(f"nothing is called {pattern!r}", where=file, hint="'*' shows all names")
+    return NotFound(f"nothing is called {pattern!r}", where=file, hint=like or "'*' shows all names")
 
 
 def _mangled(found: NamedItem) -> str:

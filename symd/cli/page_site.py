@@ -16,6 +16,7 @@ from symd.cli.input import read_input
 from symd.cli.listing_sources import allowed_folders
 from symd.cli.module import open_module
 from symd.cli.options import complete_files, source_root_option
+from symd.cli.profile_names import naming_profile
 from symd.config import Limits
 from symd.errors import NoDebugData
 from symd.model.sources import PathRule, SourceText
@@ -86,9 +87,9 @@ def shown_module(
             named = [NamedModule(module.digest, file, name) for name in ((identity, None) if identity else (None,))]
             resolver = Resolver(module.symbolizer, named)
             options = Options(limits)
-            found = NamedProfile(
-                Path(profile).name, placed(samples(read_input(profile, limits), options), resolver, options)
-            )
+            data = read_input(profile, limits)
+            with naming_profile(profile):
+                found = NamedProfile(Path(profile).name, placed(samples(data, options), resolver, options))
         sources = partial(_sources, module.symbolizer, allowed, limits)
         yield Shown(module.symbolizer, module.digest, file, sources, found, limits)
 

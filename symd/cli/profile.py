@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,9 +21,10 @@ from symd.cli.module import add_module, open_symbolizer
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
 from symd.cli.output import NO, printable, write_json
 from symd.cli.output_file import write_file_or_stdout
+from symd.cli.profile_names import naming_profile
 from symd.config import Limits
 from symd.containers import uri as uris
-from symd.errors import BadQuery, InvalidInput, SymdError, ToolMissing
+from symd.errors import BadQuery, InvalidInput, ToolMissing
 from symd.profiles import Converted, NamedModule, Report, Resolver, gzipped
 from symd.profiles.exports import EXPORTS
 
@@ -109,15 +109,12 @@ def command(
         readable = partial(_readable, limits=limits)
         resolver = Resolver(symbolizer, named, demangle=readable, read_uri=Files(folders, limits).read)
         options = profiles.Options(limits, progress)
-        try:
+        with naming_profile(source):
             if to is not None:
                 done = profiles.convert(data, resolver, to, options, name, value)
             else:
                 kept = profiles.symbolize(data, resolver, options, name)
                 done = Converted(kept.data, kept.report)
-        except SymdError as error:
-            error.where = re.sub(r"^the profile\b", "standard input" if source == "-" else source, error.where)
-            raise
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
     if nothing and to is None and target != "-" and Path(target).exists():
         _say(f"{target} stays as it was: nothing could be resolved")
@@ -125,6 +122,8 @@ def command(
         zipped = to is not None and target.endswith(".gz")
         written = gzipped.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")
+    if nothing and not modules and server is None and not as_json:
+        _say("no module was given: -m FILE names the one that ran")
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
     return NO if nothing else 0
 

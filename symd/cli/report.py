@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from symd.cli.kernel_names import kernel_names
 from symd.cli.options import (
     complete_files,
     debug_option,
@@ -16,7 +17,7 @@ from symd.cli.options import (
     server_option,
 )
 from symd.cli.output_file import write_file_or_stdout
-from symd.cli.page_site import page_options, shown_module
+from symd.cli.page_site import Shown, page_options, shown_module
 from symd.config import Limits
 from symd.model.sources import PathRule
 
@@ -77,8 +78,14 @@ def command(
         from symd.web.report import answers_of, kernels_of, report  # noqa: PLC0415 - the help need not wait for the page
 
         site = shown.site()
-        chosen, left_out = kernels_of(site, shown.digest, kernels)
+        names = [name for each in kernels for name in _kernels_called(shown, each)]
+        chosen, left_out = kernels_of(site, shown.digest, names)
         data = report(answers_of(site, shown.digest, chosen, variables), Path(file).name)
         write_file_or_stdout(target, data, hint="choose another PAGE")
         if left_out:
             click.echo(f"symd: {left_out} further kernels are not in the report (--kernel NAME puts one in)", err=True)
+
+
+def _kernels_called(shown: Shown, name: str) -> list[str]:
+    """The symbols of the kernels that a name means; the name itself where its code is in no kernel."""
+    return sorted(kernel_names(shown.symbolizer, shown.digest, name)) or [name]

@@ -18,7 +18,7 @@ from symd.capture.sink import OneAtATime, Sink
 from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, program_file
 from symd.child.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.cli.captures_destination import Destination, destination, send_waiting
-from symd.cli.options import example, limit_option, server_option_that
+from symd.cli.options import complete_files, example, limit_option, server_option_that
 from symd.cli.output import printable
 from symd.config import Limits
 from symd.errors import ToolMissing
@@ -85,7 +85,14 @@ class ProgramNotStarted(Exception):
 )
 @click.option("--quiet", is_flag=True, help="Say nothing at the end where all went well.")
 @limit_option
-@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED, metavar="PROGRAM [ARGUMENT]...")
+@click.argument(
+    "program",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="PROGRAM [ARGUMENT]...",
+    shell_complete=complete_files,
+)
 def command(
     server: str | None,
     out: Path | None,

@@ -113,6 +113,8 @@ def command(
             with gc_frozen():  # the process ends after the answer; a session goes on and collects
                 session.answer(queries, asked)
         else:
+            if not queries and sys.stdin.isatty():
+                click.echo("symd: reading queries from the terminal, one a line; Ctrl-D ends them", err=True)
             session.follow(arriving_pieces(sys.stdin.fileno()))
     if session.unlike and not as_json and not styled:
         click.echo(f"symd: nothing is called like that; symd names {quote(file)} '*' shows all names", err=True)

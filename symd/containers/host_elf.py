@@ -29,6 +29,7 @@ from symd.elf.constants import (
     EM_S390,
     EM_X86_64,
     ET_CORE,
+    ET_REL,
     SHF_COMPRESSED,
 )
 from symd.errors import SymdError, Unsupported
@@ -91,7 +92,11 @@ def read(element: Element, budget: Budget) -> Contents:
 
 
 def _hint(image: elf.Elf) -> str:
-    return "" if image.sections else "its section table was cut off, and device code is found by section"
+    if not image.sections:
+        return "its section table was cut off, and device code is found by section"
+    return (
+        "symd run -- PROGRAM takes what a program builds or loads while it runs" if image.header.type != ET_REL else ""
+    )
 
 
 def carries_device_code(names: Iterable[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
 _MAGICS: tuple[tuple[bytes, str, str], ...] = (
@@ -22,6 +23,7 @@ _MAGICS: tuple[tuple[bytes, str, str], ...] = (
 _LOOKED_AT = 1 << 16
 """Bytes of a text that are looked at."""
 _PTX = re.compile(rb"\.version[ \t]+[0-9]+\.[0-9]+\s(?:.*\n)*?[ \t]*\.target[ \t]+sm_")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _COMMENT = re.compile(rb"\s*//[^\n]*\n|\s*/\*.*?\*/|\s+", re.DOTALL)
 
 
@@ -32,7 +34,21 @@ def recognised(data: bytes) -> tuple[str, str] | None:
             return name, advice
     if is_ptx(data):
         return "PTX text", "it has no machine code yet: ptxas makes a cubin of it"
+    if is_text(data):
+        return "a text file", "source is compiled first, with -g; symd profile takes profiles, symd annotate logs"
     return None
+
+
+def is_text(data: bytes) -> bool:
+    """Whether these are lines of UTF-8, as far as they are looked at: no control characters but those that lay out text."""
+    beginning = data[:_LOOKED_AT]
+    if b"\n" not in beginning or _CONTROL.search(beginning):
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(beginning, final=len(data) <= _LOOKED_AT)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def is_ptx(data: bytes) -> bool:

@@ -146,6 +146,9 @@ def _samples(data: bytes, module: ProfileFormat, options: Options) -> SampledPro
     return READERS[module.NAME](data, Spending(options.limits, len(data)))
 
 
+_ANY_COUNTS = "any counts can be given as folded stacks, lines such as [KERNEL+0x40] 12"
+
+
 def _chosen(data: bytes, name: str | None) -> ProfileFormat:
     named = [module for module in FORMATS if name == module.NAME]
     module = identify(data) if name is None else next(iter(named), None)
@@ -154,5 +157,5 @@ def _chosen(data: bytes, name: str | None) -> ProfileFormat:
             module.NAME for module in FORMATS if module not in (rocprofv3_csv, rocpd)
         )  # which explain why they are not read
         wrong = "no reader knows this profile format" if name is None else f"{name!r} is no profile format"
-        raise UnknownFormat(wrong, where="the profile", hint=f"there are {known}")
+        raise UnknownFormat(wrong, where="the profile", hint=f"there are {known}; {_ANY_COUNTS}")
     return module

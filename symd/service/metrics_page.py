@@ -50,7 +50,9 @@ def _listening(address: str, page: Callable[[], bytes], *, open_to_all: bool) ->
                 os.umask(before)
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
-            raise InvalidInput("not an address for metrics", where=address, hint="give HOST:PORT or unix:PATH")
+            raise InvalidInput(
+                "not an address for metrics", where=address, hint="give HOST:PORT, such as 127.0.0.1:9464, or unix:PATH"
+            )
         if not (open_to_all or is_local(address)):
             raise FailedPrecondition(
                 "other machines could read the metrics, and no password is asked for",

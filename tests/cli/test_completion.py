@@ -33,6 +33,9 @@ def completed(words: str) -> list[str]:
         "symd profile -m sam",
         "symd slim sam",
         "symd lines --debug sam",
+        "symd core dump -m sam",
+        "symd annotate -m sam",
+        "symd run -- sam",
     ],
 )
 def test_files_are_completed_where_a_file_is_meant(words: str) -> None:

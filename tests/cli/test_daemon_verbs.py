@@ -155,3 +155,10 @@ def test_the_machine_s_daemon_is_meant_where_the_user_has_none(monkeypatch: pyte
     (tmp_path / "symd").mkdir()
     (tmp_path / "symd" / "symd.sock").touch()
     assert default_server() == f"unix:{tmp_path}/symd/symd.sock"
+
+
+def test_a_daemon_that_has_nothing_says_so_beside_the_output(run: Run, server: str) -> None:
+    for verb, said in (("modules", "no modules yet"), ("contexts", "no program was recorded yet")):
+        outcome = run(verb, "--server", server)
+        assert (outcome.code, outcome.out) == (0, "")
+        assert said in outcome.err

@@ -184,3 +184,19 @@ def test_a_name_like_no_other_says_how_to_see_the_names(run: Run, sample: Path):
     assert outcome.out == "zzz+1: no answer [UNKNOWN_KERNEL]\n"
     assert outcome.err == f"symd: nothing is called like that; symd names {sample} '*' shows all names\n"
     assert (run("symbolize", "--json", sample, "zzz+1").err, outcome.code) == ("", 1)
+
+
+def test_a_terminal_is_told_that_queries_are_read_from_it(sample: Path) -> None:
+    try:
+        leader, follower = os.openpty()
+    except OSError as error:
+        pytest.skip(f"this machine has no pseudo-terminals: {error}")
+    with subprocess.Popen(
+        [*SYMD, "symbolize", str(sample)], stdin=follower, stderr=subprocess.PIPE, text=True
+    ) as asked:
+        os.close(follower)
+        assert asked.stderr is not None
+        assert "reading queries from the terminal" in asked.stderr.readline()
+        os.write(leader, b"\x04")
+        assert asked.wait(60) == 0
+    os.close(leader)

@@ -18,6 +18,7 @@ PTX = b"""//
 .target sm_90
 .address_size 64
 """
+TEXT_ADVICE = "source is compiled first, with -g; symd profile takes profiles, symd annotate logs"
 KNOWN = {
     "PTX text": PTX,
     "LLVM bitcode": b"BC\xc0\xde5\x14\0\0",
@@ -42,16 +43,33 @@ def test_ptx_of_gcc_has_a_tab_in_front_of_its_directives() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"// a comment\n", b"kernel void f() {}", b".version\n", b"x .version 9.0\n.target sm_90\n"]
+    "data", [b"", b"kernel void f() {}", b"one\ntwo\0", b"one\n\xff\xfe", b"x = 1;\n" + b"\xc3" * 2]
 )
 def test_other_bytes_are_given_as_they_are(data: bytes) -> None:
     with pytest.raises(UnknownFormat, match="no reader knows this format; first bytes"):
         containers.unpack(data)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"// a comment\n",
+        b".version\n",
+        b"x .version 9.0\n.target sm_90\n",
+        b"kernel void f()\r\n{\r\n}\r\n",
+        "main;größer 12\n".encode(),
+        b"x = 1; // \n" + "ä".encode() * 65_536,
+    ],
+)
+def test_a_source_file_is_called_a_text(data: bytes) -> None:
+    with pytest.raises(UnknownFormat, match="this is a text file") as caught:
+        containers.unpack(data)
+    assert "compiled first" in caught.value.hint
+
+
 @pytest.mark.parametrize("data", [b"/*" * 100_000, b"// \n" * 100_000, b".version 9.0\n" * 20_000, b" " * 200_000])
 def test_odd_texts_cost_no_time(data: bytes) -> None:
     """Linear in what is looked at: milliseconds, where a search that goes back would take hours."""
     begun = time.monotonic()
-    assert recognised(data) is None
+    assert recognised(data) in (None, ("a text file", TEXT_ADVICE))
     assert time.monotonic() - begun < 20

@@ -117,3 +117,16 @@ def test_the_demo_prints_inlined_frames_from_both_drivers() -> None:
     assert "OpenCL" in text
     assert text.count("(inlined)") >= 6
     assert "the daemon stopped with exit code 0" in text
+
+
+def test_a_profilers_client_names_the_kernels_where_there_is_none_of_the_name(server: str) -> None:
+    command = [sys.executable, str(CLIENTS / "bulk_profile.py"), "--server", server, str(RAYCAST), "raycst"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no kernel 'raycst': there are raycast" in done.stderr
+
+
+def test_a_location_without_a_line_is_called_so(server: str) -> None:
+    printed = run("profile_hotspots.py", "--server", server, KERNELS / "bin" / "tonemap" / "dg2-opt.dbg")
+    assert "(no line)" in printed
+    assert " :0" not in printed

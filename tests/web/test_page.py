@@ -238,6 +238,18 @@ def test_everything_can_be_done_by_keys(shown):
     page.locator("dialog[open]").wait_for(state="detached")
 
 
+def test_keys_work_where_a_list_has_the_focus(shown):
+    page = shown.page
+    page.locator("select:visible").first.focus()
+    page.keyboard.press("?")
+    page.locator("dialog[open] dt").first.wait_for()
+    page.keyboard.press("Escape")
+    page.locator("dialog[open]").wait_for(state="detached")
+    page.locator("select:visible").first.focus()
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "find"
+
+
 def test_inlined_calls_can_be_folded(shown, url):
     page = shown.go(f"{url}#kernel=raycast&at=0x438")
     page.locator("#code .row.call:not([hidden])").first.wait_for()
@@ -272,6 +284,18 @@ def test_a_phone_shows_one_pane_at_a_time(browser, url):
         page.locator("#menu").click()
         assert page.locator("#side .thing.on").is_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_what_a_phone_finds_lies_on_its_screen(browser, url):
+    with opened(browser, viewport=PHONE, has_touch=True) as it:
+        page = it.go(url)
+        page.locator("#find").click()
+        page.keyboard.type("raycast")
+        page.locator("#found .hit").first.wait_for()
+        box = page.locator("#found").bounding_box()
+        assert 0 <= box["x"] < box["x"] + box["width"] <= PHONE["width"]
+        field = page.locator("#find").bounding_box()
+        assert box["y"] >= field["y"] + field["height"] - 1
 
 
 def test_fifty_thousand_instructions_are_few_elements(browser):

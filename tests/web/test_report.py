@@ -135,6 +135,21 @@ def test_a_report_of_a_kernel_that_is_not_there_is_refused(tmp_path, capsys):
     assert not (tmp_path / "page.html").exists()
 
 
+def test_a_kernel_of_a_report_may_be_misspelt_or_readable(tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert cli.invoke(["report", str(RAYCAST), "--kernel", "raycst", "-o", str(page)]) == 1
+    assert "did you mean raycast?" in capsys.readouterr().err
+    cubin = str(RAYCAST.parents[3] / "cuda" / "bin" / "raycast.sm_90.lines.cubin")
+    assert cli.invoke(["report", cubin, "--kernel", "raycast", "--variables", "0", "-o", str(page)]) == 0
+    assert "_Z7raycastPfi6float3" in page.read_text()
+
+
+def test_a_profile_that_cannot_be_read_is_named(tmp_path, capsys):
+    (tmp_path / "odd.bin").write_bytes(b"\0\1\2\3")
+    assert cli.invoke(["report", str(RAYCAST), "--profile", str(tmp_path / "odd.bin"), "-o", "-"]) == 2
+    assert f"{tmp_path}/odd.bin: no reader knows this profile format" in capsys.readouterr().err
+
+
 def test_every_module_of_the_page_is_in_the_joined_script():
     joined = joined_script()
     modules = [name.removesuffix(".js") for name in assets() if name.endswith(".js")]

@@ -30,7 +30,9 @@ export class Keys {
     this.dialog.append(element("h2", {}, "Keys"), element("dl", {}, ...rows), close);
     document.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || this.dialog.open) return;
-      if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+      const tag = event.target.tagName;
+      if (/^(INPUT|TEXTAREA)$/.test(tag)) return;
+      if (tag === "SELECT" && !/^[/?]$/.test(event.key)) return; // the list's own keys: arrows, and letters of its entries
       if (event.key === "Enter" && event.target.tagName === "BUTTON") return;
       const act = this.acts(app, search)[event.key];
       if (!act) return;
