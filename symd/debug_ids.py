@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from symd.api import Symbolizer
@@ -89,6 +89,19 @@ class ModuleNames:
             return self.of_build_id(breakpad)
         beginning = beginning_of(breakpad)
         return _of_one_name([each for each in self._all() if _beginning(each.name) == beginning])
+
+    def of_debug_ids(self, breakpads: Iterable[str]) -> dict[str, list[NamedObject]]:
+        """``of_debug_id`` of several, in one walk through the modules; what is no debug ID is left out."""
+        wanted: dict[str, list[str]] = {}
+        for each in breakpads:
+            if _BREAKPAD.fullmatch(each):
+                wanted.setdefault(beginning_of(each), []).append(each)
+        found: dict[str, list[NamedObject]] = {beginning: [] for beginning in wanted}
+        for item in self._all() if wanted else ():
+            named = found.get(_beginning(item.name))
+            if named is not None:
+                named.append(item)
+        return {each: _of_one_name(found[beginning]) for beginning, asked in wanted.items() for each in asked}
 
     def _all(self) -> Iterator[NamedObject]:
         with self._lock:

@@ -131,6 +131,10 @@ class Connections:
         if not self._count[entry.client]:
             del self._count[entry.client]
 
+    def closed(self, address: str, limit: str) -> None:
+        """Note one that somebody else closed, because it passed ``limit``."""
+        self._closings.warn(f"that of {address} ({limit})")
+
     def _close(self, seen: Seen, limit: str) -> None:
         self._closings.warn(f"nobody was let in on that of {seen.remote.address} ({limit})")
         with suppress(OSError), _borrowed(seen.descriptor) as connection:

@@ -27,10 +27,12 @@ from symd.service.request_log import log_request
 from symd.store.source_files import read_below
 from symd.upstream import Upstream
 from symd.web.app import build_app
+from symd.web.connections import Connections
+from symd.web.exchange import Exchange
 from symd.web.hosts import KnownHosts
 from symd.web.routes import ROUTES
 from symd.web.server import bound, serving
-from symd.web.site import Effort, Site, WebRoute
+from symd.web.site import Effort, Site
 from symd.web.visitors import Door, Entered, SecretDoor, Visitor
 
 if TYPE_CHECKING:
@@ -70,9 +72,9 @@ def web_served(daemon: Daemon, config: Config) -> Iterator[Page]:
         sources = partial(_sources, daemon, config)
         site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch)
         names = KnownHosts((host, socket.gethostname(), *config.http_names))
-        app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, doors))
+        app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, daemon))
         tls = doors.certificates.context if doors.certificates is not None else None
-        stack.enter_context(serving(app, listener, tls))
+        stack.enter_context(serving(app, listener, tls, Connections(partial(_closed, doors))))
         if secret is None:
             stack.enter_context(doors.connections.watching(port))
         address = f"{'https' if tls else 'http'}://{host}:{port}"
@@ -106,8 +108,9 @@ class _DaemonDoor:
         certificate = _certified(connection.scope.get("state", {}).get("peercert")) if token is None else None
         principal = self._keeper.principal(Shown(peer, token, certificate))
         self._keeper.connections.let_in(peer, "" if principal.name == ANONYMOUS else principal.name)
-        share = peer if principal.name == ANONYMOUS else principal.name
-        return Entered(Visitor(principal.name, principal.rights, share), connection.scope["path"])
+        named = principal.name != ANONYMOUS
+        share, budget = (principal.name, principal.name) if named else (peer, _address(connection))
+        return Entered(Visitor(principal.name, principal.rights, share, budget), connection.scope["path"])
 
 
 def _token(header: str) -> bytes | None:
@@ -135,6 +138,10 @@ def _certified(certificate: Mapping[str, Any] | None) -> str | None:
 
 def _printable(name: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in name)
+
+
+def _address(connection: HTTPConnection) -> str:
+    return connection.client.host if connection.client is not None else ""
 
 
 def _peer(connection: HTTPConnection) -> str:
@@ -165,6 +172,11 @@ class _DaemonLane:
         finally:
             call.end()
 
+    def hold(self, visitor: Visitor, size: int) -> Callable[[], None]:
+        """As gRPC's large messages are counted. Raises Busy."""
+        flight = self._daemon.flight
+        return partial(flight.release, visitor.budget, flight.hold(visitor.budget, size))
+
     def _in_place(self, call: Call, work: Callable[[], Result]) -> Result:
         with place(self._daemon.large_answers, call):
             return work()
@@ -178,14 +190,19 @@ def _sources(daemon: Daemon, config: Config, digest: str, files: tuple[str, ...]
     return [completed(source, allowed, read) for source in daemon.engine.sources(digest, files, path)]
 
 
-def _ended(
-    doors: Doorkeeper, visitor: Visitor | None, connection: HTTPConnection, route: WebRoute | None, outcome: str
-) -> None:
+def _closed(doors: Doorkeeper, bound: str, address: str) -> None:
+    doors.connections.closed(address, bound)
+
+
+def _ended(daemon: Daemon, exchange: Exchange) -> None:
+    route, visitor = exchange.route, exchange.visitor
     what = f"{route.method} {route.path}" if route is not None else "HTTP"
-    call = Call(f"symd.http.{what}", _peer(connection), None, next_number())
+    call = Call(f"symd.http.{what}", _peer(exchange.connection), None, next_number())
+    call.begun, call.received, call.sent = exchange.begun, exchange.received, exchange.sent
     call.caller = visitor.name if visitor is not None else ""
-    call.subject = connection.scope["path"]
+    # what strangers ask for may be the secret part with a slip in it
+    call.subject = exchange.connection.scope["path"] if visitor is not None else ""
     call.end()
     if route is not None and route.right is not Right.READ:
-        doors.audit.tell(call, outcome)
-    log_request(call, outcome)
+        daemon.doors.audit.tell(call, exchange.outcome)
+    log_request(call, exchange.outcome)

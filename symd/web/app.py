@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from symd.errors import LimitExceeded, PermissionDenied, SymdError, Unauthenticated
+from symd.errors import DeadlineExceeded, LimitExceeded, PermissionDenied, SymdError, Unauthenticated
+from symd.web.exchange import Ended, Exchange
 from symd.web.hosts import KnownHosts
 from symd.web.site import Asked, Lane, Reply, Site, WebRoute
 from symd.web.statuses import error_reply
@@ -36,14 +38,17 @@ CHALLENGE: Final = 'Basic realm="symd", charset="UTF-8"'
 """How a browser is asked for a token: as the password, the name is free (RFC 7617)."""
 COMPRESSED_BYTES: Final = 2048
 """Answers of fewer bytes are sent as they are."""
+COUNTED_BYTES: Final = 64 << 10
+"""Bytes of a body that are counted, and of an answer that are sent, at a time."""
+SLOWEST: Final = 256 << 10
+"""Bytes a second that a client takes of a large answer at least, besides what it has the limit ``write_seconds`` for."""
 _FAST: Final = 3
 _SAFE: Final = frozenset(("GET", "HEAD"))
+_OF_OTHERS: Final = frozenset(("cross-site", "same-site"))
+_CLOSE: Final = {"connection": "close"}
 
-Ended = Callable[[Visitor | None, HTTPConnection, WebRoute | None, str], None]
-"""Told of each request that has ended: who made it, how it came, the route, and ``OK`` or the reason of the error."""
 
-
-def _nobody(_visitor: Visitor | None, _connection: HTTPConnection, _route: WebRoute | None, _outcome: str) -> None:
+def _nobody(_exchange: Exchange) -> None:
     """The default: nobody is told."""
 
 
@@ -59,7 +64,7 @@ def build_app(
 ) -> ASGIApp:
     """The application that serves ``routes`` behind ``door``, each answered in ``lane``. ``others`` are routes of plain Starlette, behind the same door."""
     inside = Router(
-        [*others, *(each for route in routes for each in _routes(site, lane, route, ended))], redirect_slashes=False
+        [*others, *(each for route in routes for each in _routes(site, lane, route))], redirect_slashes=False
     )
     return _Entrance(inside, door, hosts, ended)
 
@@ -73,23 +78,33 @@ class _Entrance:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        await self._answer(scope)(scope, receive, _with_headers(send))
+        exchange = scope["exchange"] = Exchange(HTTPConnection(scope))
+        try:
+            answer = self._answer(scope, exchange)
+            await answer(scope, exchange.receiving(receive), exchange.sending(_with_headers(send)))
+        finally:
+            exchange.release()
+            self._ended(exchange)
 
-    def _answer(self, scope: Scope) -> ASGIApp:
-        connection = HTTPConnection(scope)
+    def _answer(self, scope: Scope, exchange: Exchange) -> ASGIApp:
+        connection = exchange.connection
         if not self._hosts.knows(connection.headers.get("host", "")):
-            return PlainTextResponse("symd: the request names another host than this one\n", 421)
+            text = "symd: the request names another host than this one\n"
+            return PlainTextResponse(text, 421, _last_words(connection))
         if scope["method"] == "OPTIONS" and "access-control-request-method" in connection.headers:
             return self._preflight(scope, connection)
         try:
             visitor, path, moved = self._door.enter(connection)
+            exchange.visitor = visitor
+            if "connection" in scope.get("state", {}):
+                scope["state"]["connection"].let_in()
         except SymdError as error:
-            self._ended(None, connection, None, error.reason)
-            return _refusal(error)
-        if moved:
-            return RedirectResponse(moved, 303)
+            exchange.failed(error)
+            return _refusal(error, connection)
         scope["visitor"] = visitor
         scope["path"], scope["root_path"] = path, ""
+        if moved:
+            return RedirectResponse(moved, 303)
         return self._inside
 
     def _preflight(self, scope: Scope, connection: HTTPConnection) -> ASGIApp:
@@ -99,10 +114,16 @@ class _Entrance:
         return self._inside
 
 
-def _refusal(error: SymdError) -> Response:
+def _last_words(connection: HTTPConnection) -> dict[str, str]:
+    """Headers of an answer to a stranger: the connection ends with it, unless a body would still come, whose sender would not hear it then."""
+    has_body = connection.headers.get("content-length", "0") != "0" or "transfer-encoding" in connection.headers
+    return {} if has_body else {**_CLOSE}
+
+
+def _refusal(error: SymdError, connection: HTTPConnection) -> Response:
     reply = error_reply(error)
     assert isinstance(reply.body, bytes)  # noqa: S101 - errors are
-    response = Response(reply.body, reply.status, {**reply.headers}, reply.content_type)
+    response = Response(reply.body, reply.status, {**reply.headers, **_last_words(connection)}, reply.content_type)
     if isinstance(error, Unauthenticated):
         response.headers["www-authenticate"] = CHALLENGE
     return response
@@ -119,8 +140,8 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-def _routes(site: Site, lane: Lane, route: WebRoute, ended: Ended) -> Iterator[Route]:
-    yield Route(route.path, partial(_answered, site, lane, route, ended), methods=[route.method])
+def _routes(site: Site, lane: Lane, route: WebRoute) -> Iterator[Route]:
+    yield Route(route.path, partial(_answered, site, lane, route), methods=[route.method])
     if route.origins:
         yield Route(route.path, partial(_preflight, route), methods=["OPTIONS"])
 
@@ -149,54 +170,118 @@ def _cross_origin(route: WebRoute, request: Request) -> dict[str, str]:
 
 
 def _check_origin(route: WebRoute, request: Request) -> None:
-    """Raises PermissionDenied where a page of another origin wants something changed with what its visitor's browser shows by itself."""
+    """Raises PermissionDenied where a page of another origin wants something changed, or brought here, with what its visitor's browser shows by itself:
+    told by Origin, or by Fetch Metadata (w3.org/TR/fetch-metadata) where a browser leaves that out. A link that is followed is no such thing."""
     origin = request.headers.get("origin", "")
-    if not origin or request.method in _SAFE or {"*", origin} & set(route.origins):
+    if {"*", origin} & set(route.origins):
         return
-    if origin.partition("://")[2] != request.headers.get("host"):
+    of_others = bool(origin) and origin.partition("://")[2] != request.headers.get("host")
+    if request.method in _SAFE:
+        fetched = request.headers.get("sec-fetch-mode") != "navigate"
+        of_others = fetched and request.headers.get("sec-fetch-site") in _OF_OTHERS
+    if of_others:
         raise PermissionDenied("a page of another origin may not do that", where=origin[:200])
 
 
-async def _answered(site: Site, lane: Lane, route: WebRoute, ended: Ended, request: Request) -> Response:
+async def _answered(site: Site, lane: Lane, route: WebRoute, request: Request) -> Response:
     visitor: Visitor = request.scope["visitor"]
-    outcome = "CANCELLED"
+    exchange: Exchange = request.scope["exchange"]
+    exchange.route = route
     try:
         visitor.check(route.right, request.scope["path"])
         _check_origin(route, request)
-        body = await _body(request, route.body_limit)
+        body = await _body(request, route, lane, site.limits.message_seconds)
         asked = Asked(visitor, request.path_params, request.query_params, request.headers, body)
-        small = "gzip" in request.headers.get("accept-encoding", "")
-        reply = await lane.run(visitor, route.effort, lambda: _compressed(route.handle(site, asked), small))
-        outcome = "OK"
+        del body
+        reply = await _reply(site, lane, route, asked)
+        del asked
+        exchange.release()
+        if isinstance(reply.body, bytes):
+            exchange.hold(lane, visitor, len(reply.body))
+    except ClientDisconnect:
+        exchange.left()
+        return Response(status_code=400)  # nobody hears it
     except SymdError as error:
-        reply, outcome = error_reply(error), error.reason
+        exchange.failed(error)
+        reply = error_reply(error)
     except Exception as error:  # noqa: BLE001 - the last guard: logged whole, and the visitor gets its id
-        reply, outcome = error_reply(_defect(error)), SymdError.reason
-    finally:
-        ended(visitor, request, route, outcome)
-    return _response(lane, visitor, route, reply, _cross_origin(route, request))
-
-
-def _response(lane: Lane, visitor: Visitor, route: WebRoute, reply: Reply, more: Mapping[str, str]) -> Response:
-    headers = {**reply.headers, **more}
+        defect = _defect(error)
+        exchange.failed(defect)
+        reply = error_reply(defect)
+    more = _cross_origin(route, request)
     if isinstance(reply.body, bytes):
-        return Response(reply.body, reply.status, headers, reply.content_type)
-    return StreamingResponse(_pieces(lane, visitor, route, reply.body), reply.status, headers, reply.content_type)
+        return _whole(site, reply, reply.body, more)
+    pieces = _pieces(lane, exchange, visitor, route, reply.body)
+    return StreamingResponse(pieces, reply.status, {**reply.headers, **more}, reply.content_type)
 
 
-async def _pieces(lane: Lane, visitor: Visitor, route: WebRoute, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    while (piece := await lane.run(visitor, route.effort, lambda: next(pieces, None))) is not None:
-        yield piece
+async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked) -> Reply:
+    small = "gzip" in asked.headers.get("accept-encoding", "")
+    return await lane.run(asked.visitor, route.effort, lambda: _compressed(route.handle(site, asked), small))
 
 
-async def _body(request: Request, most: int) -> bytes:
-    """The whole body. Raises LimitExceeded."""
-    taken = bytearray()
-    async for piece in request.stream():
-        taken += piece
-        if len(taken) > most:
-            raise LimitExceeded(f"the request's body has more than {most} bytes", where=request.url.path)
+def _whole(site: Site, reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:
+    seconds = site.limits.write_seconds + len(body) / SLOWEST
+    return _Pieces(body, reply.status, {**reply.headers, **more}, reply.content_type, seconds)
+
+
+class _Pieces(Response):
+    """An answer that leaves piece by piece, as the client takes it, so that what waits to be sent is what is counted as held. Who has not taken it within ``seconds``
+    does not get the rest."""
+
+    def __init__(self, body: bytes, status: int, headers: Mapping[str, str], content_type: str, seconds: float) -> None:
+        super().__init__(body, status, headers, content_type)
+        self._seconds = seconds
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        body = memoryview(self.body)
+        async with asyncio.timeout(self._seconds):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for at in range(0, len(body), COUNTED_BYTES):
+                piece = bytes(body[at : at + COUNTED_BYTES])
+                await send({"type": "http.response.body", "body": piece, "more_body": at + len(piece) < len(body)})
+            if not body:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _pieces(
+    lane: Lane, exchange: Exchange, visitor: Visitor, route: WebRoute, pieces: Iterator[bytes]
+) -> AsyncIterator[bytes]:
+    try:
+        while (piece := await lane.run(visitor, route.effort, lambda: next(pieces, None))) is not None:
+            yield piece
+    except SymdError as error:  # too late for another status: the answer ends in the middle
+        exchange.failed(error)
+        raise
+
+
+async def _body(request: Request, route: WebRoute, lane: Lane, seconds: float) -> bytes:
+    """The whole body, counted as it comes. Raises LimitExceeded, Busy and DeadlineExceeded."""
+    exchange: Exchange = request.scope["exchange"]
+    announced = request.headers.get("content-length", "0")
+    if int(announced) > route.body_limit:
+        raise _too_long(route, request)
+    taken, counted = bytearray(), 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                taken += piece
+                if len(taken) > route.body_limit:
+                    raise _too_long(route, request)
+                if len(taken) - counted >= COUNTED_BYTES:
+                    exchange.hold(lane, request.scope["visitor"], len(taken) - counted)
+                    counted = len(taken)
+    except TimeoutError:
+        raise DeadlineExceeded(
+            f"the request's body did not come within {seconds:g} s",
+            where=request.url.path,
+            metadata={"limit": "message_seconds"},
+        ) from None
     return bytes(taken)
+
+
+def _too_long(route: WebRoute, request: Request) -> LimitExceeded:
+    return LimitExceeded(f"the request's body has more than {route.body_limit} bytes", where=request.url.path)
 
 
 def _compressed(reply: Reply, wanted: bool) -> Reply:

@@ -6,14 +6,25 @@ import json
 import re
 from typing import Any, Final
 
-from symd.errors import BadQuery
+from symd.errors import BadQuery, LimitExceeded
 
+VALUES: Final = 1_500_000
+"""Values of one request, counted by commas, colons and brackets: reading takes up to 100 bytes for each, and holds up everybody else meanwhile."""
+BEYOND_ASCII: Final = 4 << 20
+"""Bytes of a request with letters beyond ASCII, which take up to four bytes each."""
 _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _SHOWN: Final = 80
 
 
 def parsed(body: bytes) -> Any:
-    """The value that a request's body is. Raises BadQuery."""
+    """The value that a request's body is. Raises BadQuery and LimitExceeded."""
+    if sum(map(body.count, (b",", b"[", b":", b"{"))) > VALUES:
+        raise LimitExceeded(f"the request's body has more than {VALUES} values", hint="ask in several requests")
+    if len(body) > BEYOND_ASCII and not body.isascii():
+        raise LimitExceeded(
+            f"the request's body has letters beyond ASCII and more than {BEYOND_ASCII} bytes",
+            hint="escape them as \\u0000, or ask in several requests",
+        )
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -27,7 +27,7 @@ MOST_KERNELS: Final = 64
 ENTRY: Final = "main.js"
 _IMPORT: Final = re.compile(r'^import (?:\{ ([^}]*) \}|\* as (\w+)) from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
-_AUTHOR: Final = Visitor("report", READER, "report")
+_AUTHOR: Final = Visitor("report", READER, "report", "report")
 
 Chosen = tuple[str, KernelSummary | None]
 """A code object's path, and a kernel in it (None: all of its code)."""

@@ -9,22 +9,16 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from symd.errors import FailedPrecondition, InvalidInput
+from symd.web.connections import SILENT_SECONDS, STRANGERS, VISITORS, Connections, of
 
 HEAD_BYTES: Final = 16 << 10
 """The longest head of a request: its line and its headers."""
-SILENT_SECONDS: Final = 15.0
-"""How long a connection may be open before its first request has come, encryption included."""
-KEPT_SECONDS: Final = 15
-"""How long it may be silent between two requests."""
-CONNECTIONS: Final = 256
-"""Connections and requests at a time; further ones are refused (503)."""
 BACKLOG: Final = 128
 GRACE_SECONDS: Final = 3
 """What requests that run get when the server ends."""
@@ -33,38 +27,15 @@ HIGHEST_PORT: Final = 65535
 Context = Callable[[], ssl.SSLContext]
 
 
-class _Punctual(H11Protocol):
-    """Closes connections on which no request comes."""
-
-    _silent: asyncio.TimerHandle | None = None
-    _asked = False
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.app_state = {**self.app_state, "peercert": transport.get_extra_info("peercert")}
-        self._silent = self.loop.call_later(SILENT_SECONDS, self._close_silent)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._silent is not None:
-            self._silent.cancel()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._asked = self._asked or self.cycle is not None
-
-    def _close_silent(self) -> None:
-        if not self._asked:
-            self.transport.abort()
-
-
 @contextmanager
-def serving(app: ASGIApp, listener: socket.socket, tls: Context | None = None) -> Iterator[None]:
-    """Serve ``app`` at the bound socket while it lasts; ``tls`` gives the context of each new connection."""
+def serving(
+    app: ASGIApp, listener: socket.socket, tls: Context | None = None, connections: Connections | None = None
+) -> Iterator[None]:
+    """Serve ``app`` at the bound socket while it lasts; ``tls`` gives the context of each new connection, ``connections`` are told of each."""
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http=_Punctual,
+        http=of(connections or Connections()),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -72,9 +43,9 @@ def serving(app: ASGIApp, listener: socket.socket, tls: Context | None = None) -
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=CONNECTIONS,
+        limit_concurrency=2 * (STRANGERS + VISITORS),  # never reached: connections are bounded by themselves
         backlog=BACKLOG,
-        timeout_keep_alive=KEPT_SECONDS,
+        timeout_keep_alive=round(SILENT_SECONDS),
         timeout_graceful_shutdown=GRACE_SECONDS,
         h11_max_incomplete_event_size=HEAD_BYTES,
     )

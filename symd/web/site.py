@@ -42,6 +42,10 @@ class Lane(Protocol):
         """What ``work`` returns or raises, in a thread. Raises Busy where too much waits already."""
         ...
 
+    def hold(self, visitor: Visitor, size: int) -> Callable[[], None]:
+        """Count so many bytes of a message as held, until what is returned is called. Raises Busy where that is too much."""
+        ...
+
 
 ReadSources = Callable[[str, Sequence[str], str | None], Sequence[SourceText]]
 """Given a module's digest, names of files as frames have them, and a code object's path or None: their texts, in order."""

@@ -41,6 +41,10 @@ class Threads:
     async def run(self, _visitor: Visitor, _effort: Effort, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
+    def hold(self, _visitor: Visitor, _size: int) -> Callable[[], None]:
+        """Nothing is counted: who looks is whoever started it."""
+        return lambda: None
+
     def close(self) -> None:
         """Begin nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)

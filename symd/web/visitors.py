@@ -17,11 +17,13 @@ _SECRET_BYTES: Final = 24
 
 
 class Visitor(NamedTuple):
-    """Whoever makes a request, under the name that logs know them by; ``share`` is whose part of the work it uses."""
+    """Whoever makes a request, under the name that logs know them by; ``share`` is whose turns at work it takes, ``budget`` whose room for messages it
+    uses."""
 
     name: str
     rights: Rights
     share: str
+    budget: str
 
     def check(self, right: Right, where: str) -> None:
         """Raises PermissionDenied without that right."""
@@ -80,7 +82,7 @@ class SecretDoor:
     def enter(self, connection: HTTPConnection) -> Entered:
         """Raises Unauthenticated."""
         first, _, rest = connection.scope["path"].removeprefix("/").partition("/")
-        visitor = Visitor(self._name, self._rights, self._name)
+        visitor = Visitor(self._name, self._rights, self._name, self._name)
         if hmac.compare_digest(first.encode(), self._secret.encode()):
             moved = "" if connection.scope["path"].startswith(self.path) else self.path
             return Entered(visitor, f"/{rest}", moved)

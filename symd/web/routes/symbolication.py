@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from symd.answers_json import to_json
 from symd.debug_ids import NamedObject
 from symd.errors import BadQuery, LimitExceeded, SymdError
 from symd.model.addresses import ByAddress, ObjectAddress
@@ -47,7 +48,31 @@ def _symbolicate(site: Site, asked: Asked) -> Reply:
     read = [_job(an_object(job, "a job")) for job in jobs]
     if sum(len(stack) for job in read for stack in job.stacks) > ADDRESSES:
         raise LimitExceeded(f"more than {ADDRESSES} addresses", hint="ask in several requests")
-    return json_reply({"results": [_result(site, job) for job in read]})
+    if sum(len(job.stacks) for job in read) > ADDRESSES:
+        raise LimitExceeded(f"more than {ADDRESSES} stacks", hint="ask in several requests")
+    return Reply(_joined(_written(site, read), site.limits.response_bytes))
+
+
+def _joined(pieces: Iterator[str], most: int) -> bytes:
+    """The bytes of an answer's JSON, written as they are made: what they are made of is larger. Raises LimitExceeded."""
+    written = bytearray()
+    for piece in pieces:
+        written += piece.encode("utf-8", "backslashreplace")
+        if len(written) > most:
+            raise LimitExceeded(
+                f"the answer has more than {most} bytes",
+                hint="ask in several requests; response_bytes may be raised where the daemon is started",
+                metadata={"limit": "response_bytes", "value": str(most)},
+            )
+    return bytes(written)
+
+
+def _written(site: Site, jobs: Sequence[_Job]) -> Iterator[str]:
+    yield '{"results": ['
+    for number, job in enumerate(jobs):
+        yield ", " if number else ""
+        yield from _result(site, job)
+    yield "]}"
 
 
 class _Job(NamedTuple):
@@ -85,34 +110,37 @@ def _frame(value: Any, libraries: int) -> tuple[int, int]:
             raise BadQuery("a frame has a module and an offset")
 
 
-def _result(site: Site, job: _Job) -> dict[str, Any]:
+def _result(site: Site, job: _Job) -> Iterator[str]:
     offsets: dict[int, dict[int, None]] = {}
     for stack in job.stacks:
         for module, offset in stack:
             offsets.setdefault(module, {})[offset] = None
-    symbols: dict[tuple[int, int], dict[str, Any]] = {}
+    known = site.names.of_debug_ids({job.libraries[module][1] for module in offsets})
+    symbols: dict[int, _Symbols] = {}
     found: dict[str, bool] = {}
     errors: dict[str, list[dict[str, str]]] = {}
     for module, wanted in offsets.items():
         name, identity = job.libraries[module]
         key = f"{name}/{identity}"
         try:
-            one = _one(site, site.names.of_debug_id(identity))
+            one = _one(site, known[identity] if identity in known else site.names.of_debug_id(identity))
             found[key] = one is not None
             if one is not None:
-                symbols |= {(module, offset): symbol for offset, symbol in _symbols(site, one, [*wanted])}
+                symbols[module] = _Symbols(site, one, [*wanted])
         except SymdError as error:
             found[key] = False
             errors[key] = [{"name": error.reason, "message": str(error)}]
-    stacks = [[_shown(job, symbols, *entry) for entry in enumerate(stack)] for stack in job.stacks]
-    return {"stacks": stacks, "found_modules": found, **({"module_errors": errors} if errors else {})}
-
-
-def _shown(
-    job: _Job, symbols: Mapping[tuple[int, int], dict[str, Any]], number: int, frame: tuple[int, int]
-) -> dict[str, Any]:
-    place = {"frame": number, "module": job.libraries[frame[0]][0], "module_offset": hex(frame[1])}
-    return {**place, **symbols.get(frame, {})}
+    yield '{"stacks": ['
+    for number, stack in enumerate(job.stacks):
+        yield ", [" if number else "["
+        for at, (module, offset) in enumerate(stack):
+            shown = {"frame": at, "module": job.libraries[module][0], "module_offset": hex(offset)}
+            if module in symbols:
+                shown |= symbols[module].of(offset)
+            yield f"{', ' if at else ''}{to_json(shown)}"
+        yield "]"
+    yield f'], "found_modules": {to_json(found)}'
+    yield f', "module_errors": {to_json(errors)}}}' if errors else "}"
 
 
 def _one(site: Site, found: Sequence[NamedObject]) -> NamedObject | None:
@@ -120,14 +148,20 @@ def _one(site: Site, found: Sequence[NamedObject]) -> NamedObject | None:
     return next((each for each in found if site.shows(each.digest)), None)
 
 
-def _symbols(site: Site, module: NamedObject, offsets: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-    column = np.array(offsets, np.uint64)
-    answers = site.symbolizer.symbolize_column(module.digest, column, path=module.path)
-    extents = _Extents(site, module)
-    for offset, answer in zip(offsets, answers, strict=True):
-        named = [frame for frame in answer.frames if frame.function or frame.linkage_name]
-        if named:
-            yield offset, _symbol(answer, extents)
+class _Symbols:
+    """The symbols of a module at some offsets: columns, of which an object is made when it is written. Raises what asking for them raises."""
+
+    def __init__(self, site: Site, module: NamedObject, offsets: Sequence[int]) -> None:
+        self._rows = {offset: row for row, offset in enumerate(offsets)}
+        self._answers = site.symbolizer.symbolize_column(module.digest, np.array(offsets, np.uint64), path=module.path)
+        self._extents = _Extents(site, module)
+
+    def of(self, offset: int) -> dict[str, Any]:
+        """What is known of one of the offsets; nothing where no function is."""
+        answer = self._answers[self._rows[offset]]
+        if not any(frame.function or frame.linkage_name for frame in answer.frames):
+            return {}
+        return _symbol(answer, self._extents)
 
 
 def _symbol(answer: Answer, extents: _Extents) -> dict[str, Any]:

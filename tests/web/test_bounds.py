@@ -1,0 +1,257 @@
+"""Requests that never end, connections that say nothing, answers that nobody takes: each is ended by name, and a neighbour is answered meanwhile."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import socket
+import time
+from contextlib import ExitStack, contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+import symd.web.connections
+from symd.config import Config, Limits
+from symd.engine import Engine
+from symd.errors import LimitExceeded
+from symd.service.server import build_daemon
+from symd.service.web_door import web_served
+from symd.store import Store
+from symd.web.json_members import BEYOND_ASCII, VALUES, parsed
+from tests.service.fakes import DIGEST, GOOD, FakeEngine
+from tests.web.daemon import SAMPLES
+
+OBJECT = SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co"
+PATIENCE = 20
+
+
+class Served:
+    """A daemon's page, and the daemon."""
+
+    def __init__(self, url, daemon):
+        parts = urlsplit(url)
+        self.host, self.port, self.path, self.daemon = parts.hostname, parts.port, parts.path, daemon
+
+    def asked(self, path, body=None, headers=None):
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE)
+        try:
+            connection.request("GET" if body is None else "POST", self.path + path, body, headers or {})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def connected(self, text="", receive_buffer=None):
+        connection = socket.socket()
+        if receive_buffer:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.settimeout(PATIENCE)
+        connection.connect((self.host, self.port))
+        connection.sendall(text.encode())
+        return connection
+
+    def post(self, path, size, **how):
+        """A connection on which a request has begun whose body has ``size`` bytes."""
+        head = f"POST {self.path}{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n"
+        return self.connected(head, **how)
+
+
+@contextmanager
+def served(tmp_path, engine=None, **limits):
+    if engine is None:
+        engine = FakeEngine()
+        engine.add(GOOD)
+    config = Config(store=tmp_path, http="127.0.0.1:0", limits=Limits(**limits), grace=0.2)
+    daemon = build_daemon(engine, config)
+    try:
+        with web_served(daemon, config) as page:
+            yield Served(page.url, daemon)
+    finally:
+        daemon.stop(0.2)
+
+
+def everything(connection):
+    """What comes until the other end closes."""
+    found = b""
+    try:
+        while piece := connection.recv(1 << 16):
+            found += piece
+    except ConnectionResetError:
+        pass
+    return found
+
+
+def refused(connection):
+    """Status and error of the answer that comes."""
+    answer = http.client.HTTPResponse(connection)
+    answer.begin()
+    return answer.status, json.loads(answer.read())["error"]
+
+
+def eventually(holds):
+    until = time.monotonic() + PATIENCE
+    while not (found := holds()) and time.monotonic() < until:
+        time.sleep(0.02)
+    return found
+
+
+def test_strangers_who_connect_keep_nobody_out(tmp_path):
+    with served(tmp_path) as page, ExitStack() as stack:
+        for number in range(400):
+            stack.callback(page.connected("GET / HT" if number % 2 else "").close)
+        assert page.asked("api/about")[0] == 200
+
+
+def test_of_too_many_connections_on_which_somebody_was_let_in_further_ones_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(symd.web.connections, "VISITORS", 2)
+    with served(tmp_path) as page, ExitStack() as stack:
+        for _ in range(2):
+            kept = stack.enter_context(page.connected(f"GET {page.path}api/about HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+            assert kept.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        status, body = page.asked("api/about")
+        assert (status, json.loads(body)["error"]["metadata"]["limit"]) == (429, "http_connections")
+    with served(tmp_path) as page:
+        assert page.asked("api/about")[0] == 200
+
+
+@pytest.mark.parametrize("who", ["stranger", "visitor"])
+@pytest.mark.parametrize("what", ["GET {} HTTP/1.1\r\nHost: localhost\r\n\r\nG", "", "GET {} HT"])
+def test_who_never_finishes_a_head_is_left(tmp_path, monkeypatch, who, what):
+    monkeypatch.setattr(symd.web.connections, "SILENT_SECONDS", 0.5)
+    with served(tmp_path) as page, page.connected(what.format("/" if who == "stranger" else page.path)) as connection:
+        connection.settimeout(0.1)
+
+        def ended():
+            try:
+                connection.sendall(b"E")  # what keeps coming is no request
+                return not connection.recv(1 << 16)
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+
+        assert eventually(ended)
+
+
+def test_a_body_that_a_stranger_sends_for_ever_is_not_taken(tmp_path):
+    head, piece = "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", b"x" * 0x10000
+    with served(tmp_path) as page, page.connected(head) as connection, pytest.raises(OSError, match=r"reset|pipe"):
+        connection.sendall((b"10000\r\n" + piece + b"\r\n") * (4 * symd.web.connections.UNREAD_BYTES >> 16))
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path):
+    with served(tmp_path, message_seconds=0.3) as page, page.post("symbolicate/v5", 1000) as connection:
+        status, error = refused(connection)
+        assert (status, error["reason"], error["metadata"]) == (504, "DEADLINE_EXCEEDED", {"limit": "message_seconds"})
+
+
+def test_bodies_that_are_not_whole_count_as_held(tmp_path):
+    with served(tmp_path, client_bytes_in_flight=1 << 20) as page, page.post("symbolicate/v5", 8 << 20) as first:
+        first.sendall(b" " * (900 << 10))
+        assert eventually(lambda: page.daemon.flight.total > 800 << 10)
+        with page.post("symbolicate/v5", 8 << 20) as second:
+            second.sendall(b" " * (900 << 10))
+            status, error = refused(second)
+        assert (status, error["metadata"]["limit"]) == (429, "client_bytes_in_flight")
+        first.close()
+        assert eventually(lambda: page.daemon.flight.total == 0)
+
+
+def test_a_client_that_leaves_is_no_defect(tmp_path, caplog):
+    with served(tmp_path) as page, caplog.at_level(logging.INFO, "symd.requests"):
+        with page.post("symbolicate/v5", 100) as connection:
+            connection.sendall(b"[")
+        assert eventually(lambda: [each for each in caplog.records if each.name == "symd.requests"])
+    assert [each.facts["outcome"] for each in caplog.records if each.name == "symd.requests"] == ["CANCELLED"]
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+def test_answers_that_nobody_takes_count_as_held_until_their_client_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(symd.web.connections, "STALLED_SECONDS", 8.0)
+    with Engine(Store(tmp_path / "store")) as engine:
+        digest = engine.add(OBJECT.read_bytes()).sha256
+        body = json.dumps({"memoryMap": [["x", digest]], "stacks": [[[0, 0x1978]] * 100_000]}).encode()
+        with served(tmp_path, engine) as page:
+            size = len(page.asked("symbolicate/v5", body)[1])
+        with served(tmp_path, engine, client_bytes_in_flight=size * 3 // 2) as page:
+            with page.post("symbolicate/v5", len(body), receive_buffer=4096) as connection:
+                connection.sendall(body)
+                assert eventually(lambda: page.daemon.flight.total >= size)
+                status, answer = page.asked("symbolicate/v5", body)
+                assert (status, json.loads(answer)["error"]["metadata"]["limit"]) == (429, "client_bytes_in_flight")
+                assert page.asked("api/about")[0] == 200
+                assert eventually(lambda: page.daemon.flight.total == 0)  # it has been left
+            assert page.asked("symbolicate/v5", body)[0] == 200
+
+
+def test_an_answer_of_symbols_is_written_up_to_a_limit(tmp_path):
+    with Engine(Store(tmp_path / "store")) as engine:
+        digest = engine.add(OBJECT.read_bytes()).sha256
+        body = json.dumps({"memoryMap": [["x", digest]], "stacks": [[[0, 0x1978]] * 1000]}).encode()
+        with served(tmp_path, engine, response_bytes=100_000) as page:
+            status, answer = page.asked("symbolicate/v5", body)
+        assert (status, json.loads(answer)["error"]["metadata"]["limit"]) == (429, "response_bytes")
+        with served(tmp_path, engine) as page:
+            assert page.asked("symbolicate/v5", body)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"stacks": [' + b"[]," * (VALUES // 2) + b"[]]}",
+        b"[" * (VALUES + 1),
+        b"{" + b",".join(b'"%x":{}' % number for number in range(VALUES // 3 + 1)) + b"}",
+        b'"' + "é".encode() * (BEYOND_ASCII // 2) + b'"',
+    ],
+)
+def test_so_many_values_are_not_read(body):
+    with pytest.raises(LimitExceeded):
+        parsed(body)
+    assert parsed(b"[" + b"[0,1]," * (VALUES // 4) + b"0]")[-1] == 0
+
+
+def test_stacks_without_frames_are_bounded_too(tmp_path):
+    with served(tmp_path) as page:
+        status, body = page.asked("symbolicate/v5", b'{"memoryMap": [], "stacks": [' + b"[]," * (1 << 18) + b"[]]}")
+        assert (status, json.loads(body)["error"]["reason"]) == (429, "LIMIT_EXCEEDED")
+
+
+def test_no_log_has_the_secret_part(tmp_path, caplog):
+    with served(tmp_path) as page, caplog.at_level(logging.INFO):
+        secret = page.path.strip("/")
+        host = "Host: localhost\r\n\r\n"
+        for target in (
+            page.path,
+            page.path[:-1],
+            f"{page.path[:-1]}x/api",
+            f"//x{page.path}",
+            f"http://localhost{page.path}",
+        ):
+            with page.connected(f"GET {target} HTTP/1.0\r\n{host}") as connection:
+                everything(connection)
+        page.asked("api/modules", b"too much")
+        assert eventually(lambda: len(caplog.records) == 6)
+    assert not [each for each in caplog.records if secret in each.getMessage()]
+
+
+@pytest.mark.parametrize(
+    ("site", "mode", "status"),
+    [
+        ("cross-site", "no-cors", 403),
+        ("same-site", "cors", 403),
+        ("cross-site", "navigate", 200),
+        ("same-origin", "cors", 200),
+    ],
+)
+def test_a_page_of_another_origin_brings_nothing_about(tmp_path, site, mode, status):
+    with served(tmp_path) as page:
+        assert (
+            page.asked(f"api/modules/{DIGEST}", headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode})[0] == status
+        )
+
+
+def test_a_refused_stranger_has_no_second_guess_on_a_connection(tmp_path):
+    with served(tmp_path) as page, page.connected("GET /x/ HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5) as connection:
+        assert everything(connection).count(b"HTTP/1.1 401") == 1
