@@ -16,6 +16,7 @@ from symd.cli.options import (
     rules_option,
     server_option,
 )
+from symd.cli.output import printable
 from symd.cli.output_file import write_file_or_stdout
 from symd.cli.page_site import Shown, page_options, shown_module
 from symd.config import Limits
@@ -80,8 +81,13 @@ def command(
         site = shown.site()
         names = [name for each in kernels for name in _kernels_called(shown, each)]
         chosen, left_out = kernels_of(site, shown.digest, names)
-        data = report(answers_of(site, shown.digest, chosen, variables), Path(file).name)
-        write_file_or_stdout(target, data, hint="choose another PAGE")
+        answers, problems = answers_of(site, shown.digest, chosen, variables)
+        write_file_or_stdout(target, report(answers, Path(file).name), hint="choose another PAGE")
+        for problem, count in problems.items():
+            click.echo(
+                f"symd: {count} of {len(chosen)} kernels have no instructions in the report: {printable(problem)}",
+                err=True,
+            )
         if left_out:
             click.echo(f"symd: {left_out} further kernels are not in the report (--kernel NAME puts one in)", err=True)
 

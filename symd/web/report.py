@@ -9,12 +9,15 @@ import base64
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from starlette.datastructures import Headers, QueryParams
 
 from symd.errors import KernelNotFound
+from symd.model.identities import ObjectPath
+from symd.model.listings import ListingPart
 from symd.model.summaries import KernelSummary, ModuleSummary
 from symd.web.routes import ROUTES
 from symd.web.routes.assets import FIRST, assets
@@ -72,24 +75,33 @@ def _samples_of(profile: NamedProfile, digest: str, chosen: Chosen) -> float:
     )
 
 
-def answers_of(site: Site, digest: str, chosen: Sequence[Chosen], variables: int = 0) -> dict[str, Any]:
+def answers_of(
+    site: Site, digest: str, chosen: Sequence[Chosen], variables: int = 0
+) -> tuple[dict[str, Any], Counter[str]]:
     """What the page asks of these kernels, by the keys that it looks answers up by; with the variables of so many instructions of each kernel, the hottest
-    ones where there is a profile."""
+    ones where there is a profile. And why kernels have no instructions in it, with how many they are. Raises what the disassemblers raise where no kernel has."""
     asking = _Asking(site)
     asking("api/modules")
     asking("api/about")
     module = asking(f"api/modules/{digest}")
     _keep_kernels(module["summary"], chosen)
     asking(f"api/modules/{digest}/samples")
+    problems: Counter[str] = Counter()
     for path, kernel in chosen:
         named = {"object": path, **({"kernel": kernel.name} if kernel is not None else {})}
         listing = asking(f"api/modules/{digest}/listing", **named)
+        if listing["problem"] and not listing["offset"]:
+            problems[listing["problem"]] += 1
         asking(f"api/modules/{digest}/level", **named)
         for file in dict.fromkeys(listing["strings"][number] for number in listing["locations"]["file"] if number):
             asking(f"api/modules/{digest}/source", file=file, object=path)
         for place in _places(listing, kernel, variables, asking.answers[f"api/modules/{digest}/samples"]):
             asking(f"api/modules/{digest}/place", query=place, object=path)
-    return asking.answers
+    if chosen and problems.total() == len(chosen):
+        path, kernel = chosen[0]
+        part = ListingPart(ObjectPath(path), None if kernel is None else kernel.name)
+        next(site.symbolizer.listing(digest, part))  # raises the error itself
+    return asking.answers, problems
 
 
 class _Asking:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from symd import cli
+from symd.errors import Unsupported
 from symd.model.identities import ObjectPath
+from symd.model.listings import WHOLE_MODULE
 from symd.model.sources import Origin, SourceText
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
 from symd.web.report import answers_of, joined_script, kernels_of, report
@@ -18,6 +21,7 @@ from symd.web.viewing import viewed
 from tests.web.browser import chromium, opened
 from tests.web.sites import LARGE_DIGEST, RAYCAST, SOURCES, LargeModule, raycast_profile
 
+NOTHING = np.zeros(0, np.uint32)
 EVIL = "</script><img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script><!-- & \u2028 ]]>"
 
 
@@ -95,7 +99,7 @@ def test_a_report_works_as_a_file(tmp_path, browser):
 def test_what_strangers_wrote_stays_text(tmp_path, browser):
     chosen, left = kernels_of(HOSTILE, LARGE_DIGEST)
     assert left == 0
-    data = report(answers_of(HOSTILE, LARGE_DIGEST, chosen), EVIL)
+    data = report(answers_of(HOSTILE, LARGE_DIGEST, chosen)[0], EVIL)
     assert data.count(b"</script>") == 2
     target = tmp_path / "page.html"
     target.write_bytes(data)
@@ -148,6 +152,44 @@ def test_a_profile_that_cannot_be_read_is_named(tmp_path, capsys):
     (tmp_path / "odd.bin").write_bytes(b"\0\1\2\3")
     assert cli.invoke(["report", str(RAYCAST), "--profile", str(tmp_path / "odd.bin"), "-o", "-"]) == 2
     assert f"{tmp_path}/odd.bin: no reader knows this profile format" in capsys.readouterr().err
+
+
+class OfTwoDevices(LargeModule):
+    """A second code object is of a device that the installed disassembler does not know."""
+
+    def module(self, digest):
+        whole = super().module(digest)
+        (first,) = whole.objects
+        (kernel,) = first.kernels
+        old = first._replace(path=ObjectPath("old"), target="sm_60", kernels=(kernel._replace(name="old"),))
+        return whole._replace(objects=(first, old))
+
+    def listing(self, digest, part):
+        if part.path == "old":
+            raise Unsupported("no disassembler knows sm_60")
+        yield from super().listing(digest, part)
+
+    def symbolize_column(self, *_asked, **_words):
+        (listing,) = super().listing(LARGE_DIGEST, WHOLE_MODULE)
+        return replace(listing.answers, location=NOTHING, text_section=NOTHING, offset=NOTHING.astype(np.uint64))
+
+
+def test_a_kernel_that_cannot_be_listed_does_not_keep_the_others_out(tmp_path, browser):
+    site = Site(OfTwoDevices(30), hostile_sources, only=(LARGE_DIGEST,))
+    chosen, _ = kernels_of(site, LARGE_DIGEST)
+    answers, problems = answers_of(site, LARGE_DIGEST, chosen)
+    assert problems == {"no disassembler knows sm_60": 1}
+    target = tmp_path / "page.html"
+    target.write_bytes(report(answers, "two"))
+    with opened(browser) as it:
+        page = it.go(target.as_uri())
+        page.locator("#code .row.code:not([hidden])").first.wait_for()
+        page.locator("#side .thing", has_text="old").click()
+        page.locator("#crumbs strong", has_text="old").wait_for()
+        assert "no disassembler knows sm_60" in page.locator("#code").inner_text()
+        assert page.locator("#code .row.code:not([hidden])").count() == 0
+    with pytest.raises(Unsupported, match="sm_60"):
+        answers_of(site, LARGE_DIGEST, [each for each in chosen if each[0] == "old"])
 
 
 def test_every_module_of_the_page_is_in_the_joined_script():

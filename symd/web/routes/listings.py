@@ -26,11 +26,10 @@ def _listing(site: Site, asked: Asked) -> Reply:
 
 
 def _without_text(site: Site, digest: str, part: ListingPart, error: SymdError) -> Listing:
-    """Where nothing disassembles the code: the places at which its line table begins a row, without text. Raises the error where there is no
-    such table."""
+    """Where nothing disassembles the code: the places at which its line table begins a row, without text; none where there is no such table."""
     table = next(iter(site.symbolizer.lines(digest, part.path)), None)
     if table is None or not len(table):
-        raise error
+        return _without_instructions(site, digest, part, error)
     kernel = _kernel(site, digest, table.path, part.kernel)
     best = np.zeros(0, np.uint64), 0
     for number, section in enumerate(table.text_sections):
@@ -42,10 +41,20 @@ def _without_text(site: Site, digest: str, part: ListingPart, error: SymdError) 
             best = offset, section.section_index
     offset, index = best
     if not len(offset):
-        raise error
+        return _without_instructions(site, digest, part, error)
     answers = site.symbolizer.symbolize_column(digest, offset, section=index, path=table.path)
     size = np.diff(offset, append=offset[-1] + 1).astype(np.uint32)
     return Listing(table.path, table.target, "", answers, size, [""] * len(offset), str(error))
+
+
+def _without_instructions(site: Site, digest: str, part: ListingPart, error: SymdError) -> Listing:
+    """Raises the error where it is not said which code object is meant."""
+    objects = site.symbolizer.module(digest).objects
+    code = next((each for each in objects if each.path == part.path or len(objects) == 1), None)
+    if code is None:
+        raise error
+    nowhere = site.symbolizer.symbolize_column(digest, np.zeros(0, np.uint64), path=code.path)
+    return Listing(code.path, code.target, "", nowhere, np.zeros(0, np.uint32), [], str(error))
 
 
 def _kernel(site: Site, digest: str, path: str, name: str | None) -> KernelSummary | None:
