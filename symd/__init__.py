@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from symd.async_client import AsyncClient as AsyncClient
+    from symd.batch import BatchSymbolizer as BatchSymbolizer
     from symd.client import Client as Client
     from symd.config import Limits as Limits
     from symd.errors import SymdError as SymdError
@@ -35,6 +36,7 @@ else:
         "Answer": "symd.model.answers",
         "Answers": "symd.model.answers",
         "AsyncClient": "symd.async_client",
+        "BatchSymbolizer": "symd.batch",
         "ByAddress": "symd.model.addresses",
         "ByKernel": "symd.model.addresses",
         "BySection": "symd.model.addresses",
@@ -74,6 +76,7 @@ __all__ = (
     "Answer",
     "Answers",
     "AsyncClient",
+    "BatchSymbolizer",
     "ByAddress",
     "ByKernel",
     "BySection",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from symd.errors import StoreUnavailable
+from symd.errors import InvalidInput, StoreUnavailable
 
 
 def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True) -> None:
@@ -48,13 +48,44 @@ def writing(path: Path, hint: str) -> Iterator[None]:
         raise StoreUnavailable(f"cannot write the file: {reason.lower()}", where=str(path), hint=hint) from error
 
 
+@contextmanager
+def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
+    """For each of ``paths`` a temporary file in the same folder, to be written meanwhile by name; each takes the place of its path at the
+    end, the last one last, or is gone after an error. Links are followed, the permissions of old files stay. Raises ``StoreUnavailable``
+    with ``hint`` where that fails, and ``InvalidInput`` for a path of what is no regular file."""
+    targets = [Path(os.path.realpath(path)) for path in paths]
+    for path, target in zip(paths, targets, strict=True):
+        if target.exists() and not target.is_file():
+            raise InvalidInput("this is no regular file, and cannot be replaced", where=str(path), hint=hint)
+    temporaries = tuple(map(_beside, targets))
+    try:
+        for path, temporary in zip(paths, temporaries, strict=True):
+            with writing(path, hint):
+                temporary.open("xb").close()
+        yield temporaries
+        for path, target, temporary in zip(paths, targets, temporaries, strict=True):
+            with writing(path, hint):
+                _put(temporary, target)
+    finally:
+        for temporary in temporaries:
+            temporary.unlink(missing_ok=True)  # it is gone where it has replaced the file
+
+
 def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    temporary = _beside(path)
     try:
         with temporary.open("xb") as stream:
             stream.write(data)
-        if path.is_file() and not path.is_symlink():
-            temporary.chmod(path.stat().st_mode & 0o777)
-        temporary.replace(path)
+        _put(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)  # it is gone where it has replaced the file
+        temporary.unlink(missing_ok=True)  # likewise
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+
+
+def _put(temporary: Path, path: Path) -> None:
+    if path.is_file() and not path.is_symlink():
+        temporary.chmod(path.stat().st_mode & 0o777)
+    temporary.replace(path)

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from symd import profiles
-from symd.api import Symbolizer
-from symd.cli.demangle import Demangler
 from symd.cli.input import read_input
-from symd.cli.module import add_module, open_symbolizer
+from symd.cli.module import open_symbolizer
+from symd.cli.named_module import named_module, readable_names
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
 from symd.cli.output import NO, printable, write_json
 from symd.cli.output_file import write_file_or_stdout
 from symd.cli.profile_names import naming_profile
+from symd.cli.progress_bar import progress_bar
 from symd.config import Limits
 from symd.containers import uri as uris
-from symd.errors import BadQuery, InvalidInput, ToolMissing
-from symd.profiles import Converted, NamedModule, Report, Resolver, gzipped
+from symd.errors import BadQuery, InvalidInput
+from symd.profiles import Converted, Report, Resolver, gzipped
 from symd.profiles.exports import EXPORTS
 
 PRINTED_NOTES = 20
@@ -105,8 +102,8 @@ def command(
         raise click.UsageError("--json prints the report to standard output, so OUT cannot be - as well")
     data = read_input(source, limits, expand=False)  # profiles stay as they are
     with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
-        named = [_named_module(text, symbolizer, server, limits) for text in modules]
-        readable = partial(_readable, limits=limits)
+        named = [named_module(text, symbolizer, server, limits) for text in modules]
+        readable = partial(readable_names, limits=limits, tell=_say)
         resolver = Resolver(symbolizer, named, demangle=readable, read_uri=Files(folders, limits).read)
         options = profiles.Options(limits, progress)
         with naming_profile(source):
@@ -126,25 +123,6 @@ def command(
         _say("no module was given: -m FILE names the one that ran")
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
     return NO if nothing else 0
-
-
-def _named_module(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> NamedModule:
-    """``FILE`` or ``ID=FILE``; a file whose own name has an equals sign is taken as such."""
-    identity, equals, file = text.partition("=")
-    if not equals or Path(text).exists():
-        identity, file = "", text
-    elif not identity or not file:
-        raise click.UsageError(f"--module {text}: write FILE or ID=FILE")
-    digest = add_module(symbolizer, file, server, limits)
-    return NamedModule(digest, file, identity or None)
-
-
-def _readable(names: Sequence[str], limits: Limits) -> dict[str, str]:
-    try:
-        return Demangler(limits).names(names)
-    except ToolMissing as error:
-        _say(f"readable kernel names are not matched: {error.message} (install binutils)")
-        return {}
 
 
 class Files:
@@ -205,17 +183,3 @@ def report_json(report: Report) -> dict[str, Any]:
 
 def _say(text: str) -> None:
     click.echo(f"symd: {printable(text)}", err=True)
-
-
-@contextmanager
-def progress_bar() -> Iterator[profiles.Progress]:
-    """A bar on stderr while it lasts, and only on a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("opening modules", total=None)
-
-        def show(stage: str, done: int, total: int) -> None:
-            bar.update(task, description=stage, completed=done, total=total)
-
-        yield show

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from symd.cli import GROUP, VERBS
@@ -26,6 +28,7 @@ FILES = {
     "program.bin": ZEBIN,
     "libkernels.so": SAMPLES / "amdgpu" / "bin" / "host.so",
     "kernel.co": CODE_OBJECT,
+    "shade.co": CODE_OBJECT,
     "kernels.co": CODE_OBJECT,
     "kernels.zebin": SAMPLES / "kernels" / "bin" / "filters" / "igc2-dg2-opt.zebin",
     "kernel.cubin": CUBIN,
@@ -80,6 +83,7 @@ NOT_TYPED = {
     "symd check --device 26.27:bmg": "says no of some kernels; tests/cli/test_check.py",
     "symd profile --module 3=": "needs a profile with these ids; tests/cli/test_profile.py",
     "symd profile --server": "likewise",
+    "symd batch --store": "names a folder of the system",
     "symd slim kernels.co": "see the example that uses what it writes",
     "symd store repair": "works on the user's own store; tests/cli/test_store.py",
     "symd store gc": "likewise",
@@ -140,6 +144,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (tmp_path / "samples" / "amdgpu" / "bin").mkdir(parents=True)
     for name, source in FILES.items():
         shutil.copy(source, tmp_path / name)
+    pq.write_table(pa.table({"address": [0x1978, 0x10]}), tmp_path / "samples.parquet")
     for name in ("bin/symd", "your_program"):
         (tmp_path / name).chmod(0o755)
     for name in ("share/bash-completion/completions", "share/man"):

@@ -43,6 +43,7 @@ ORDER = (
     "verify",
     "answers_json",
     "profiles",
+    "sample_tables",
     "mcp",
     "web",
     "v1",
@@ -53,6 +54,7 @@ ORDER = (
     "async_client",
     "cli",
     "module",
+    "batch",
 )
 SOURCES = [path for path in sorted(ROOT.rglob("*.py")) if "v1" not in path.parts]
 ONLY_IN = {
@@ -80,7 +82,7 @@ ONLY_IN = {
     "signal": {"child", "service"},
     "click": {"cli"},
     "pandas": {"model"},
-    "pyarrow": {"model"},
+    "pyarrow": {"model", "sample_tables", "batch"},
     "psycopg": {"shared_store"},
     "obstore": {"shared_store"},
     "rich": {"cli"},

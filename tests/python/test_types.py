@@ -15,12 +15,17 @@ import pytest
 
 import symd
 from symd.profiles.samples import SampledProfile
+from symd.sample_tables.tables import TableReport
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("user_program.py")
 JSON_READY = {"facts"}
 """Fields that hold whatever a format says of a thing, ready for JSON: their values have no one type."""
-FOREIGN = {"DataFrame": object, "ArrowTable": object, "SampledProfile": SampledProfile}
+FOREIGN = {
+    **dict.fromkeys(("DataFrame", "ArrowTable", "ArrowSchema", "RecordBatch"), object),
+    "SampledProfile": SampledProfile,
+    "TableReport": TableReport,
+}
 """Types of packages that need not be installed, and what is imported late."""
 
 

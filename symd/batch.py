@@ -1,0 +1,185 @@
+"""Tables of samples answered inside the engine that has them: Ray Data, Spark, Polars, DuckDB, or plain Apache Arrow and Parquet.
+
+docs/batch.md has the columns that a table of samples has, those of the answers, and an example for each engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from threading import RLock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from symd.cli.sample_tables import SampleModules, answer_file, check_arrow, open_tables
+from symd.config import DEFAULT_LIMITS, Limits
+from symd.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from symd.sample_tables.tables import Form, SampleTables, TableNames, TableReport
+
+    ArrowSchema: TypeAlias = pa.Schema
+    ArrowTable: TypeAlias = pa.Table
+    RecordBatch: TypeAlias = pa.RecordBatch
+
+AnyFile: TypeAlias = str | os.PathLike[str]
+ROWS_TOGETHER = 1 << 18
+"""Rows of small batches that are answered together."""
+
+
+class BatchSymbolizer:
+    """A function from tables of samples to tables of answers, over modules that are opened when it is first called.
+
+    ``modules`` are files, each also "ID=FILE" where the samples call it ID; ``store`` is the folder of a store that has the modules,
+    ``server`` the address of a daemon. ``form`` is "samples", "locations" or "hot-lines". ``columns`` says what the samples call a column
+    (``{"address": "pc"}``), and the names of added columns begin with ``prefix``.
+
+    It can be pickled: whoever gets it opens the modules by the same names. Safe to use from several threads, which wait for each other.
+    Every method raises ``SymdError``; one row never does, it has its reason.
+    """
+
+    def __init__(
+        self,
+        modules: AnyFile | Iterable[AnyFile] = (),
+        *,
+        server: str | None = None,
+        store: AnyFile | None = None,
+        form: str = "samples",
+        columns: Mapping[str, str] | None = None,
+        prefix: str = "",
+        limits: Limits | None = None,
+    ) -> None:
+        check_arrow()
+        files = [modules] if isinstance(modules, str | os.PathLike) else modules
+        self._source = SampleModules(
+            tuple(_absolute(os.fspath(file)) for file in files),
+            server,
+            None if store is None else str(Path(store).absolute()),
+            limits or DEFAULT_LIMITS,
+        )
+        self._form = _form(form)
+        self._names = _names(columns, prefix)
+        self._lock = RLock()
+        self._resources = ExitStack()
+        self._opened: SampleTables | None = None
+
+    def __call__(self, samples: ArrowTable | RecordBatch) -> ArrowTable:
+        """The answers to a table of samples, as ``output_schema`` says. Hot lines are those of this table: sum them over tables."""
+        import pyarrow as pa  # noqa: PLC0415 - an extra, and slow to import
+
+        table = pa.Table.from_batches([samples]) if isinstance(samples, pa.RecordBatch) else samples
+        if not isinstance(table, pa.Table):
+            raise InvalidInput(
+                f"samples are a table of pyarrow, not {type(samples).__name__}", hint="frame.to_arrow(), pa.table(...)"
+            )
+        with self._lock:
+            return self._tables.answered(table, self._form)
+
+    def map_in_arrow(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        """The same for record batches that come one after another, as Spark's ``mapInArrow`` has them; small ones are answered
+        together."""
+        import pyarrow as pa  # noqa: PLC0415 - likewise
+
+        for together in _together(batches):
+            yield from self(pa.Table.from_batches(together).combine_chunks()).to_batches()
+
+    def output_schema(self, samples: ArrowSchema) -> ArrowSchema:
+        """The columns of the answers to samples with these columns."""
+        with self._lock:
+            return self._tables.schema(samples, self._form)
+
+    def write(
+        self,
+        samples: AnyFile,
+        target: AnyFile,
+        locations: AnyFile | None = None,
+        progress: Callable[[int, int], None] = lambda _done, _rows: None,
+    ) -> TableReport:
+        """Answer the Parquet file ``samples`` into the file ``target``, as ``symd batch`` does. ``progress`` is called with the rows that are
+        done, and all. The report is about everything that was answered so far."""
+        with self._lock:
+            return answer_file(self._tables, samples, target, self._form, locations, progress)
+
+    def locations(self) -> ArrowTable:
+        """What the numbers of locations that were answered here so far stand for; ``symd batch`` writes the same table."""
+        with self._lock:
+            return self._tables.locations()
+
+    def report(self) -> TableReport:
+        """How many samples were answered so far, by reason."""
+        with self._lock:
+            return self._tables.report()
+
+    def close(self) -> None:
+        """Give back what it holds; the next call opens the modules again."""
+        with self._lock:
+            self._opened = None
+            self._resources.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self._source, str(self._form), dict(self._names.columns), self._names.prefix)
+
+    @property
+    def _tables(self) -> SampleTables:
+        if self._opened is None:
+            self._opened = self._resources.enter_context(open_tables(self._source, self._names))
+        return self._opened
+
+
+def _made(source: SampleModules, form: str, columns: Mapping[str, str], prefix: str) -> BatchSymbolizer:
+    return BatchSymbolizer(
+        source.modules,
+        server=source.server,
+        store=source.store,
+        form=form,
+        columns=columns,
+        prefix=prefix,
+        limits=source.limits,
+    )
+
+
+def _together(batches: Iterable[RecordBatch]) -> Iterator[list[RecordBatch]]:
+    """Lists of at least ``ROWS_TOGETHER`` rows, the last one of what is left."""
+    waiting: list[RecordBatch] = []
+    for batch in chain(batches, (None,)):
+        if batch is not None:
+            waiting.append(batch)
+        if waiting and (batch is None or sum(each.num_rows for each in waiting) >= ROWS_TOGETHER):
+            yield waiting
+            waiting = []
+
+
+def _absolute(module: str) -> str:
+    """The name of a module's file such that a process in another folder finds it."""
+    if Path(module).exists():
+        return str(Path(module).absolute())
+    identity, equals, file = module.partition("=")
+    return f"{identity}={Path(file).absolute()}" if equals and Path(file).exists() else module
+
+
+def _form(text: str) -> Form:
+    from symd.sample_tables.tables import Form  # noqa: PLC0415 - Arrow is an extra
+
+    try:
+        return Form(text)
+    except ValueError:
+        raise InvalidInput(f"there is no form {text!r}", hint=f"one of {', '.join(Form)}") from None
+
+
+def _names(columns: Mapping[str, str] | None, prefix: str) -> TableNames:
+    from symd.sample_tables.arrow_places import checked_names  # noqa: PLC0415 - likewise
+    from symd.sample_tables.tables import TableNames  # noqa: PLC0415
+
+    return TableNames(dict(checked_names(columns or {})), prefix)

@@ -1,0 +1,146 @@
+"""``symd batch IN OUT``: samples in a Parquet file to frames, locations or hot lines in another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
+from symd.cli.output import NO, printable, write_json
+from symd.cli.progress_bar import progress_bar
+from symd.cli.sample_tables import SampleModules, answer_file, check_arrow, open_tables
+from symd.config import Limits
+from symd.model.answers import Reason
+
+if TYPE_CHECKING:
+    from symd.sample_tables.tables import TableReport
+
+FORMS = ("samples", "locations", "hot-lines")
+PRINTED_NOTES = 20
+"""Notes that are printed; --json prints all."""
+ANSWERED = {
+    Reason.EXACT,
+    Reason.APPROXIMATE,
+    Reason.INFERRED,
+    Reason.NO_LINE,
+    Reason.CONTRADICTORY,
+    Reason.DEBUG_DATA_ELSEWHERE,
+}
+"""With these there is a line, or a function."""
+
+
+@click.command(
+    "batch",
+    epilog=example(
+        "symd batch -m shade.co samples.parquet frames.parquet\n"
+        "symd batch -m shade.co --out-form hot-lines samples.parquet lines.parquet\n"
+        "symd batch --store /var/lib/symd --out-form locations --column address=pc samples.parquet out.parquet"
+    ),
+)
+@click.argument("source", metavar="IN", shell_complete=complete_files)
+@click.argument("target", metavar="OUT", shell_complete=complete_files)
+@click.option(
+    "-m",
+    "--module",
+    "modules",
+    multiple=True,
+    metavar="[ID=]FILE",
+    shell_complete=complete_files,
+    help="A module that the samples speak of; ID is what they call it.",
+)
+@module_server_option
+@click.option("--store", metavar="FOLDER", help="The folder of a store that has the modules, asked without a daemon.")
+@click.option(
+    "--out-form",
+    "form",
+    type=click.Choice(FORMS),
+    default=FORMS[0],
+    show_default=True,
+    help="Every sample with its frames; every sample with the number of its location; or lines with the sums of their samples.",
+)
+@click.option(
+    "--locations",
+    metavar="FILE",
+    help="With --out-form locations: where it is written what the numbers stand for.  [default: OUT.locations.parquet]",
+)
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME=THEIRS",
+    help="What IN calls a column: address=pc. NAME is context, device_address, time, module, object, kernel, offset, address or weight.",
+)
+@click.option("--prefix", default="", metavar="TEXT", help="What the names of added columns begin with.")
+@limit_option
+@json_option
+def command(
+    source: str,
+    target: str,
+    modules: tuple[str, ...],
+    server: str | None,
+    store: str | None,
+    form: str,
+    locations: str | None,
+    columns: tuple[str, ...],
+    prefix: str,
+    limits: Limits,
+    as_json: bool,
+) -> int:
+    """Answer the samples of the Parquet file IN into the Parquet file OUT, and print a report to stderr.
+
+    A row of IN names a place: context and device_address (and time, in nanoseconds); module and address; or kernel and offset (and
+    module). A module is named by its SHA-256, by the ID or the file of --module, or by its label in the store. Every row has an answer,
+    frames or the reason why there are none. docs/batch.md has the columns. OUT is written whole, or stays as it was. Exit code 1: there
+    are samples, and none has a line or a function.
+    """
+    if store is not None and server is not None:
+        raise click.UsageError("--store and --server: name one of the two")
+    if locations is not None and form != "locations":
+        raise click.UsageError("--locations takes --out-form locations")
+    check_arrow()
+    from symd.sample_tables.tables import Form, TableNames  # noqa: PLC0415 - Arrow is an extra, and slow to import
+
+    names = TableNames(dict(map(_renamed, columns)), prefix)
+    kept = SampleModules(modules, server, store, limits)
+    with progress_bar() as show, open_tables(kept, names, _say) as tables:
+        report = answer_file(
+            tables, source, target, Form(form), locations, lambda done, rows: show("samples", done, rows)
+        )
+    _report(report, as_json=as_json)
+    return NO if report.reasons and not ANSWERED & report.reasons.keys() else 0
+
+
+def _renamed(text: str) -> tuple[str, str]:
+    name, equals, theirs = text.partition("=")
+    if not equals or not name or not theirs:
+        raise click.UsageError(f"--column {text}: write NAME=THEIRS, such as address=pc")
+    return name, theirs
+
+
+def _report(report: TableReport, *, as_json: bool) -> None:
+    if as_json:
+        write_json(report_json(report))
+        return
+    placeless = f", {report.placeless:,} name no place" if report.placeless else ""
+    reasons = ", ".join(f"{count:,} {reason.name}" for reason, count in report.reasons.items())
+    _say(f"{report.samples:,} samples at {report.locations:,} locations{f': {reasons}' if reasons else ''}{placeless}")
+    for note in report.notes[:PRINTED_NOTES]:
+        _say(note)
+    if len(report.notes) > PRINTED_NOTES:
+        _say(f"and {len(report.notes) - PRINTED_NOTES} more notes (--json prints all)")
+
+
+def report_json(report: TableReport) -> dict[str, Any]:
+    """The report as an object; ``reasons`` maps each reason to its count."""
+    return {
+        "samples": report.samples,
+        "placeless": report.placeless,
+        "reasons": {reason.name: count for reason, count in report.reasons.items()},
+        "locations": report.locations,
+        "notes": list(report.notes),
+    }
+
+
+def _say(text: str) -> None:
+    click.echo(f"symd: {printable(text)}", err=True)

@@ -1,0 +1,33 @@
+"""``--module [ID=]FILE``: a module of which a profile, or a table of samples, speaks by names of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from symd.api import Symbolizer
+from symd.cli.demangle import Demangler
+from symd.cli.module import add_module
+from symd.config import Limits
+from symd.errors import InvalidInput, ToolMissing
+from symd.profiles import NamedModule
+
+
+def named_module(text: str, symbolizer: Symbolizer, server: str | None, limits: Limits) -> NamedModule:
+    """The module of ``FILE`` or ``ID=FILE``, which the symbolizer has then; a file whose own name has an equals sign is taken as such."""
+    identity, equals, file = text.partition("=")
+    if not equals or Path(text).exists():
+        identity, file = "", text
+    elif not identity or not file:
+        raise InvalidInput("a module is named by a file", where=f"--module {text}", hint="write FILE or ID=FILE")
+    digest = add_module(symbolizer, file, server, limits)
+    return NamedModule(digest, file, identity or None)
+
+
+def readable_names(names: Sequence[str], limits: Limits, tell: Callable[[str], None]) -> dict[str, str]:
+    """Mangled names to readable ones; ``tell`` hears where no demangler is installed."""
+    try:
+        return Demangler(limits).names(names)
+    except ToolMissing as error:
+        tell(f"readable kernel names are not matched: {error.message} (install binutils)")
+        return {}

@@ -1,0 +1,101 @@
+"""For each row of a table of samples the location that it means: rows of one module, or of one context, are one question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from symd.api import Symbolizer
+from symd.errors import (
+    Busy,
+    ContextNotFound,
+    InvalidInput,
+    LimitExceeded,
+    ModuleNotFound,
+    ObjectNotFound,
+    SymdError,
+    Unsupported,
+)
+from symd.model.answers import Reason
+from symd.model.columns import U32, U64
+from symd.model.contexts import Times
+from symd.profiles.resolver import LookupTarget
+from symd.sample_tables.location_registry import LocationRegistry
+from symd.sample_tables.module_names import ModuleNames
+from symd.sample_tables.places import NumberColumn, Places, Rows
+
+MAX_NOTES = 1000
+_UNREADABLE = (InvalidInput, LimitExceeded, Unsupported)
+
+
+class Answering:
+    """Answers with the symbolizer's words: ``registry`` gets what they point to. ``notes`` say, once each, why modules and contexts
+    could not be asked. Not safe to use from several threads at once."""
+
+    def __init__(self, symbolizer: Symbolizer, names: ModuleNames, registry: LocationRegistry) -> None:
+        self._symbolizer = symbolizer
+        self._names = names
+        self.registry = registry
+        self.notes: dict[str, None] = {}
+
+    def entries(self, places: Places) -> U32:
+        """For each row its entry of the registry. A row that names no place has entry 0. Raises what a symbolizer raises that cannot
+        answer at all: one that is out of reach or busy."""
+        found = np.zeros(places.count, np.uint32)
+        device, in_kernel, at_address = places.kinds()
+        if places.device_address is not None:
+            for context, rows in places.by_context(device):
+                times = None if places.times is None else places.times[rows]
+                found[rows] = self._in_context(context, places.device_address.values[rows], times)
+        for column, kind in ((places.offset, in_kernel), (places.address, at_address)):
+            if column is None:
+                continue
+            for texts, rows in places.by_target(kind, in_kernel=column is places.offset):
+                target = self._names.target(texts)
+                if isinstance(target, Reason):
+                    if target is Reason.UNKNOWN_MODULE:
+                        self._note(f"no module is called {texts.module}" if texts.module else "no module was given")
+                    found[rows] = self.registry.of_reason(target)
+                else:
+                    found[rows] = self._in_module(target, column, rows)
+        return found
+
+    def _in_module(self, target: LookupTarget, column: NumberColumn, rows: Rows) -> U32 | int:
+        def ask() -> U32:
+            answers = self._symbolizer.symbolize_column(
+                target.digest, column.values[rows], kernel=target.kernel, path=target.path
+            )
+            return self.registry.of_answers(target.digest, answers)
+
+        return self._answered(f"modules/{target.digest}", ask, Reason.MALFORMED)
+
+    def _in_context(self, context: str, addresses: U64, times: Times) -> U32 | int:
+        name = context.removeprefix("contexts/")
+
+        def ask() -> U32:
+            found = self._symbolizer.contexts.symbolize(name, addresses, times)
+            return self.registry.of_device_answers(found)
+
+        return self._answered(f"contexts/{name}", ask, Reason.UNKNOWN_MODULE)
+
+    def _answered(self, where: str, ask: Callable[[], U32], unreadable: Reason) -> U32 | int:
+        """The entries, or the entry of the reason why what stands at ``where`` cannot be asked: ``unreadable`` where it is there."""
+        try:
+            return ask()
+        except Busy:
+            raise
+        except ObjectNotFound:
+            return self.registry.of_reason(Reason.UNKNOWN_KERNEL)
+        except (ModuleNotFound, ContextNotFound) as error:
+            return self._refused(where, error, Reason.UNKNOWN_MODULE)
+        except _UNREADABLE as error:
+            return self._refused(where, error, unreadable)
+
+    def _refused(self, where: str, error: SymdError, reason: Reason) -> int:
+        self._note(f"{where}: {error.message}")
+        return self.registry.of_reason(reason)
+
+    def _note(self, text: str) -> None:
+        if len(self.notes) < MAX_NOTES:
+            self.notes[text] = None

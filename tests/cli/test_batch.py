@@ -1,0 +1,148 @@
+"""symd batch."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from symd.engine import Engine
+from symd.store import Store
+from tests.cli.conftest import ROOT, SYMD, Run
+
+MODULE = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> Path:
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"pc": [0x1978, 0x1978, 0x10, None], "weight": [5, 1, 1, 1]}), path)
+    return path
+
+
+def test_samples_get_their_frames_and_the_report_goes_to_stderr(run: Run, samples: Path) -> None:
+    out = samples.with_name("out.parquet")
+    outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, out)
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err == "symd: 4 samples at 2 locations: 2 EXACT, 1 OUTSIDE_TEXT, 1 name no place\n"
+    rows = pq.read_table(out).to_pylist()
+    assert [row["reason"] for row in rows] == ["EXACT", "EXACT", "OUTSIDE_TEXT", None]
+    assert [(frame["function"], frame["line"]) for frame in rows[0]["frames"]] == [("blend", 13), ("shade", 23)]
+    assert sorted(path.name for path in samples.parent.iterdir()) == ["in.parquet", "out.parquet"]
+
+
+def test_locations_stand_in_a_file_beside(run: Run, samples: Path) -> None:
+    call = ("batch", "-m", MODULE, "--column", "address=pc", "--out-form", "locations", samples)
+    out = samples.with_name("out.parquet")
+    assert run(*call, out).code == 0
+    named = samples.with_name("named")
+    assert run(*call, out, "--locations", named).code == 0
+    beside = samples.with_name("out.locations.parquet")
+    assert beside.read_bytes() == named.read_bytes()
+    numbers = pq.read_table(out)["location"].to_pylist()
+    assert set(numbers) <= set(pq.read_table(beside)["location"].to_pylist())
+    refused = run(*call, out, "--locations", out)
+    assert (refused.code, "two files" in refused.err) == (2, True)
+
+
+def test_hot_lines_begin_with_the_hottest(run: Run, samples: Path) -> None:
+    out = samples.with_name("out.parquet")
+    outcome = run("batch", "-m", MODULE, "--column", "address=pc", "--out-form", "hot-lines", "--json", samples, out)
+    (report,) = outcome.json
+    assert report["reasons"] == {"EXACT": 2, "OUTSIDE_TEXT": 1}
+    first, *_ = pq.read_table(out).to_pylist()
+    assert (first["function"], first["line"], first["samples"], first["weight"]) == ("blend", 13, 2, 6)
+
+
+def test_in_and_out_may_be_one_file_which_keeps_its_mode(run: Run, samples: Path) -> None:
+    samples.chmod(0o640)
+    assert run("batch", "-m", MODULE, "--column", "address=pc", samples, samples).code == 0
+    assert "frames" in pq.read_schema(samples).names
+    assert samples.stat().st_mode & 0o777 == 0o640
+    again = run("batch", "-m", MODULE, "--column", "address=pc", samples, samples)
+    assert (again.code, "already" in again.err, "--prefix" in again.err) == (2, True, True)
+    assert run("batch", "-m", MODULE, "--column", "address=pc", "--prefix", "b_", samples, samples).code == 0
+
+
+@pytest.mark.parametrize("data", [b"", b"no parquet", b"PAR1PAR1"])
+def test_damaged_input_leaves_what_was_there(run: Run, samples: Path, data: bytes) -> None:
+    out = samples.with_name("out.parquet")
+    out.write_bytes(b"what was there")
+    samples.write_bytes(data)
+    outcome = run("batch", "-m", MODULE, samples, out)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"symd: {samples}: ")
+    assert out.read_bytes() == b"what was there"
+    assert len(list(samples.parent.iterdir())) == 2
+
+
+def test_damage_in_the_midst_leaves_what_was_there(run: Run, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    pq.write_table(pa.table({"address": list(range(20000))}), source, row_group_size=5000, compression="zstd")
+    data = bytearray(source.read_bytes())
+    at = pq.ParquetFile(source).metadata.row_group(2).column(0).dictionary_page_offset
+    data[at : at + 200] = bytes(200)
+    source.write_bytes(data)
+    out.write_bytes(b"what was there")
+    outcome = run("batch", "-m", MODULE, source, out)
+    assert (outcome.code, "cannot be read as Parquet" in outcome.err) == (2, True)
+    assert out.read_bytes() == b"what was there"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "out.parquet"]
+
+
+def test_where_nothing_can_be_written_that_is_said(run: Run, samples: Path) -> None:
+    outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, samples.parent / "no" / "out.parquet")
+    assert (outcome.code, "cannot write the file" in outcome.err) == (3, True)
+    outcome = run("batch", "-m", MODULE, "--column", "address=pc", samples, samples.parent)
+    assert (outcome.code, "no regular file" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--server", "unix:/nowhere", "--store", "x"), "one of the two"),
+        (("--locations", "x"), "--out-form locations"),
+        (("--column", "pc"), "NAME=THEIRS"),
+        (("--column", "adress=pc"), "no column 'adress'"),
+        (("--store", "/nowhere/at/all"), "no such store"),
+        (("-m", "="), "ID=FILE"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(run: Run, samples: Path, options: tuple[str, ...], said: str) -> None:
+    outcome = run("batch", *options, samples, samples.with_name("out"))
+    assert (outcome.code, said in outcome.err) == (2, True), outcome.err
+
+
+def test_the_exit_code_is_1_where_nothing_has_a_line(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"module": ["unknown"] * 2, "address": [1, 2]}), source)
+    outcome = run("batch", "-m", MODULE, source, tmp_path / "out.parquet")
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[1:] == ["symd: no module is called unknown"]
+    assert pq.read_table(tmp_path / "out.parquet")["reason"].to_pylist() == ["UNKNOWN_MODULE"] * 2
+
+
+def test_a_store_is_asked_without_its_daemon(run: Run, samples: Path, tmp_path: Path) -> None:
+    with Engine(Store(tmp_path / "store")) as engine:
+        digest = engine.add(MODULE.read_bytes(), "shade.co").sha256
+    pq.write_table(pa.table({"module": ["shade.co", digest], "address": [0x1978] * 2}), samples)
+    outcome = run("batch", "--store", tmp_path / "store", samples, samples)
+    assert (outcome.code, "2 EXACT" in outcome.err) == (0, True)
+
+
+def test_a_bar_is_shown_to_whoever_looks_at_a_terminal(samples: Path) -> None:
+    master, slave = pty.openpty()
+    command = [*SYMD, "batch", "-m", str(MODULE), "--column", "address=pc", str(samples), str(samples) + ".out"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    done = subprocess.run(command, stderr=slave, timeout=120, check=False, env=environment)
+    os.close(slave)
+    shown = os.read(master, 1 << 16)
+    os.close(master)
+    assert done.returncode == 0
+    assert b"samples" in shown
+    assert b"100%" in shown

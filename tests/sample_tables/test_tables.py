@@ -1,0 +1,271 @@
+"""Every row of a table has the answer that the verbs give to its place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from symd.engine import Engine
+from symd.errors import Busy, InvalidInput, Malformed, Unavailable
+from symd.model.addresses import ByAddress, ObjectAddress
+from symd.model.contexts import Context, Load, Unload
+from symd.profiles import NamedModule
+from symd.sample_tables.tables import Form, SampleTables, TableNames
+from tests.sample_tables.conftest import AMD, expected
+
+NOTHING = {"reason": None, "in_module": None, "in_kernel": None, "frames": []}
+ADDED = tuple(NOTHING)
+
+
+def answered(tables: SampleTables, **columns: object) -> list[dict[str, object]]:
+    """The columns that are added, for each row."""
+    found = tables.answered(pa.table(columns), Form.SAMPLES).to_pylist()
+    return [{name: row[name] for name in ADDED} for row in found]
+
+
+def test_addresses_of_several_modules_mixed(engine: Engine, tables: SampleTables, amd: str, zebin: str) -> None:
+    random = np.random.default_rng(5)
+    addresses = random.integers(0, 0x2400, 4000)
+    modules = [(amd, zebin)[number] for number in random.integers(0, 2, 4000)]
+    found = answered(tables, module=modules, address=pa.array(addresses, pa.uint64()))
+    wanted = {
+        module: [expected(each, module) for each in engine.symbolize(module, [ByAddress(ObjectAddress(int(at))) for at in addresses])]
+        for module in (amd, zebin)
+    }  # fmt: skip
+    assert found == [wanted[module][at] for at, module in enumerate(modules)]
+    assert len({row["reason"] for row in found}) >= 3
+
+
+def test_offsets_in_kernels_with_and_without_a_module(engine: Engine, amd: str, zebin: str) -> None:
+    tables = SampleTables(engine, [NamedModule(amd, "a"), NamedModule(zebin, "b")])
+    names = ["shade", "smooth", "nobody"] * 50
+    offsets = list(range(0, 600, 4))
+    found = answered(tables, kernel=names, offset=offsets)
+    homes = {"shade": amd, "smooth": zebin}
+    for row, name, offset in zip(found, names, offsets, strict=True):
+        if name in homes:
+            assert row == expected(engine.symbolize_one(homes[name], f"{name}+{offset}"), homes[name])
+        else:
+            assert row == {**NOTHING, "reason": "UNKNOWN_KERNEL"}
+    assert answered(tables, module=[amd, zebin], kernel=["smooth"] * 2, offset=[0, 0])[0] == {
+        **NOTHING, "reason": "UNKNOWN_KERNEL", "in_module": amd,
+    }  # fmt: skip
+
+
+def test_device_addresses_as_of_a_time(engine: Engine, tables: SampleTables, amd: str) -> None:
+    context = engine.contexts.add(Context(host="here", process=7))
+    base = 0x7F00_0000_0000
+    engine.contexts.record(context, [Load(amd, 100, load_base=base, key="1"), Unload("1", 200)])
+    engine.contexts.record(context, [Load(amd, 300, load_base=base + 0x10_0000, key="2")])
+    address = np.tile(np.arange(0x1800, 0x2000, 4, np.uint64), 3)
+    where = np.repeat(np.array([base, base, base + 0x10_0000], np.uint64), 512)
+    times = np.repeat(np.array([150, 250, 0]), 512)
+    found = answered(
+        tables,
+        context=[context] * 1536,
+        device_address=address + where,
+        time=pa.array(times, mask=times == 0),
+    )
+    latest = (1 << 63) - 2
+    wanted = engine.contexts.symbolize(context, address + where, np.where(times == 0, latest, times))
+    assert found == [expected(each.answer, each.module) for each in wanted]
+    at = (0x1978 - 0x1800) // 4
+    assert [found[at + each]["reason"] for each in (0, 512, 1024)] == ["EXACT", "UNLOADED", "EXACT"]
+
+
+def test_times_may_be_timestamps_of_any_unit(engine: Engine, tables: SampleTables, amd: str) -> None:
+    context = engine.contexts.add(Context(host="here", process=8))
+    engine.contexts.record(context, [Load(amd, 2_000_000, load_base=0, key="1"), Unload("1", 4_000_000)])
+    seen = {
+        str(kind): [
+            row["reason"]
+            for row in answered(
+                tables,
+                context=[f"contexts/{context}"] * 3,
+                device_address=[0x1978] * 3,
+                time=pa.array([1, 3, 5], pa.int64()).cast(kind)
+                if unit == "ms"
+                else pa.array([1000, 3000, 5000]).cast(kind),
+            )
+        ]
+        for unit, kind in (("ms", pa.timestamp("ms")), ("us", pa.timestamp("us", "UTC")))
+    }
+    assert list(seen.values()) == [["UNLOADED", "EXACT", "UNLOADED"]] * 2
+
+
+def test_each_row_belongs_to_the_first_kind_whose_columns_it_has(tables: SampleTables, amd: str) -> None:
+    at = 0x1978
+    rows = answered(
+        tables,
+        module=[amd, amd, amd, None],
+        kernel=["shade", "shade", None, ""],
+        offset=pa.array([0, None, 4, None], pa.int32()),
+        address=pa.array([at, at, at, None], pa.int64()),
+    )
+    assert rows[0]["frames"][0]["function"] == "shade"
+    assert [frame["function"] for frame in rows[1]["frames"]] == ["blend", "shade"]
+    assert rows[2] == rows[1]
+    assert rows[3] == NOTHING
+
+
+@pytest.mark.parametrize(
+    "called", ["{digest}", "{upper}", "modules/{digest}", "build-1", "shade"], ids=["sha", "SHA", "name", "id", "label"]
+)
+def test_a_module_is_called_by_its_digest_its_identity_or_its_label(
+    tables: SampleTables, amd: str, called: str
+) -> None:
+    name = called.format(digest=amd, upper=amd.upper())
+    (row,) = answered(tables, module=[name], address=[0x1978])
+    assert (row["reason"], row["in_module"]) == ("EXACT", amd)
+
+
+def test_a_name_that_two_modules_bear_is_ambiguous_and_one_that_none_bears_is_unknown(
+    engine: Engine, tables: SampleTables, zebin: str
+) -> None:
+    engine.relabel(zebin, "shade")
+    rows = answered(tables, module=["shade", "other", "f" * 64], address=[1, 1, 1])
+    assert [row["reason"] for row in rows] == ["AMBIGUOUS", "UNKNOWN_MODULE", "UNKNOWN_MODULE"]
+    assert [row["in_module"] for row in rows] == [None] * 3
+    assert "no module is called other" in tables.report().notes
+
+
+def test_the_only_module_needs_no_name(engine: Engine, tables: SampleTables) -> None:
+    assert answered(tables, address=[0x1978])[0]["reason"] == "EXACT"
+    assert answered(tables, kernel=["march"], offset=[0])[0]["reason"] == "EXACT"
+    assert answered(SampleTables(engine), address=[0x1978])[0]["reason"] == "UNKNOWN_MODULE"
+
+
+def test_what_nobody_told_of_does_not_end_the_batch(tables: SampleTables) -> None:
+    rows = answered(tables, context=["0" * 64, "what?", None], device_address=[1, 2, 3])
+    assert [row["reason"] for row in rows] == ["UNKNOWN_MODULE", "UNKNOWN_MODULE", None]
+    assert len(tables.report().notes) == 2
+
+
+def test_a_symbolizer_that_cannot_be_reached_ends_it(engine: Engine, monkeypatch: pytest.MonkeyPatch, amd: str) -> None:
+    def gone(*_: object, **__: object) -> object:
+        raise Unavailable("nobody there")
+
+    monkeypatch.setattr(engine, "symbolize_column", gone)
+    with pytest.raises(Unavailable):
+        answered(SampleTables(engine), module=[amd], address=[1])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([0x1978], pa.int64()),
+        pa.array([0x1978], pa.uint16()),
+        pa.chunked_array([pa.array([], pa.uint64()), pa.array([0x1978], pa.uint64())]),
+    ],
+    ids=str,
+)
+def test_whole_numbers_of_any_width_are_addresses(tables: SampleTables, column: pa.Array) -> None:
+    assert answered(tables, address=column)[0]["reason"] == "EXACT"
+
+
+def test_the_bits_of_a_negative_number_are_the_address(engine: Engine, tables: SampleTables, amd: str) -> None:
+    context = engine.contexts.add(Context(host="here", process=9))
+    engine.contexts.record(context, [Load(amd, 1, load_base=(1 << 64) - (1 << 40), key="1")])
+    (row,) = answered(tables, context=[context], device_address=pa.array([0x1978 - (1 << 40)], pa.int64()))
+    assert row["reason"] == "EXACT"
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())], ids=str
+)
+def test_texts_of_any_layout_are_names(tables: SampleTables, kind: pa.DataType) -> None:
+    modules = pa.array(["build-1", None, "build-1"], pa.string()).cast(kind)
+    assert [row["reason"] for row in answered(tables, module=modules, address=[0x1978] * 3)] == ["EXACT"] * 3
+    assert [row["reason"] for row in answered(tables, module=modules.slice(1), address=[0x1978] * 2)] == ["EXACT"] * 2
+
+
+WRONG = {
+    "no column names a place": {"pc": [1]},
+    "offset alone": {"offset": [1]},
+    "a float": {"address": [1.5]},
+    "a text": {"address": ["0x10"]},
+    "a number for a name": {"module": [1], "address": [1]},
+    "a float for a time": {"context": ["x"], "device_address": [1], "time": [0.5]},
+    "a text for a weight": {"address": [1], "weight": ["much"]},
+    "a weight of 64 bits": {"address": [1], "weight": pa.array([1 << 63], pa.uint64())},
+    "a time that is too large": {"context": ["x"], "device_address": [1], "time": pa.array([1 << 63], pa.uint64())},
+    "a column of that name": {"address": [1], "frames": [1]},
+}
+
+
+@pytest.mark.parametrize("columns", WRONG.values(), ids=WRONG)
+def test_columns_that_cannot_be_used_are_named(tables: SampleTables, columns: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        answered(tables, **columns)
+    assert caught.value.hint
+
+
+def test_columns_have_other_names_where_that_is_said(engine: Engine, amd: str) -> None:
+    tables = SampleTables(engine, names=TableNames({"address": "pc", "module": "binary"}, "gpu_"))
+    found = tables.answered(pa.table({"pc": [0x1978], "binary": [amd], "frames": ["kept"]}), Form.SAMPLES)
+    assert found.column_names == [
+        "pc",
+        "binary",
+        "frames",
+        "gpu_reason",
+        "gpu_in_module",
+        "gpu_in_kernel",
+        "gpu_frames",
+    ]
+    assert found["gpu_reason"].to_pylist() == ["EXACT"]
+    with pytest.raises(InvalidInput, match="no column 'pcs'"):
+        SampleTables(engine, names=TableNames({"pcs": "pc"}))
+    with pytest.raises(InvalidInput, match="no column 'binary'"):
+        tables.answered(pa.table({"pc": [1]}), Form.SAMPLES)
+
+
+def test_other_columns_stay_as_they_are(tables: SampleTables) -> None:
+    odd = pa.array([{"a": [1, 2]}, None], pa.struct([("a", pa.list_(pa.int8()))]))
+    samples = pa.table({"odd": odd, "address": [0x1978, None], "d": pa.array(["x", "y"]).dictionary_encode()})
+    found = tables.answered(samples, Form.SAMPLES)
+    assert found.select(samples.column_names).equals(samples)
+
+
+@pytest.mark.parametrize("form", list(Form))
+@pytest.mark.parametrize("rows", [0, 3])
+def test_the_schema_is_what_comes(tables: SampleTables, form: Form, rows: int) -> None:
+    samples = pa.table({"address": pa.array([0x1978, 1, None][:rows], pa.uint64()), "weight": pa.array([1.5] * rows)})
+    found = tables.answered(samples, form)
+    assert found.schema.equals(tables.schema(samples.schema, form))
+    found.validate(full=True)
+
+
+def test_the_numbers_of_locations_stand_for_what_samples_have(tables: SampleTables) -> None:
+    samples = pa.table({"address": list(range(0x1800, 0x2100, 2))})
+    by_frames = tables.answered(samples, Form.SAMPLES).to_pylist()
+    numbers = tables.answered(samples, Form.LOCATIONS)["location"].to_pylist()
+    table = {row.pop("location"): row for row in tables.locations().to_pylist()}
+    assert [table[number] for number in numbers] == [{name: row[name] for name in ADDED} for row in by_frames]
+    assert len(table) == len({str(row) for row in table.values()})
+    assert table[0] == NOTHING
+
+
+def test_a_damaged_module_is_malformed_and_said(engine: Engine, amd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(*_: object, **__: object) -> object:
+        raise Malformed("its line table ends in the midst")
+
+    monkeypatch.setattr(engine, "symbolize_column", damaged)
+    tables = SampleTables(engine)
+    assert answered(tables, module=[amd], address=[1]) == [{**NOTHING, "reason": "MALFORMED"}]
+    assert tables.report().notes == (f"modules/{amd}: its line table ends in the midst",)
+
+
+def test_a_busy_daemon_is_no_answer(engine: Engine, amd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: object, **__: object) -> object:
+        raise Busy("as many as are allowed")
+
+    monkeypatch.setattr(engine, "symbolize_column", busy)
+    with pytest.raises(Busy):
+        answered(SampleTables(engine), module=[amd], address=[1])
+
+
+def test_code_objects_are_named_by_their_path(engine: Engine, amd: str) -> None:
+    tables = SampleTables(engine, [NamedModule(amd, str(AMD))])
+    rows = answered(tables, module=[amd] * 3, object=["", None, "elsewhere"], address=[0x1978] * 3)
+    assert [row["reason"] for row in rows] == ["EXACT", "EXACT", "UNKNOWN_KERNEL"]
