@@ -254,6 +254,10 @@ class Host(Symbolizer, Protocol):
         """What ``symbolize_one`` answers, where that is a search in memory; None where it may take longer."""
         ...
 
+    def packed_summary(self, digest: str) -> bytes | None:
+        """What ``module`` says, as its index has it (docs/index-format.md), where that is open; else None."""
+        ...
+
     def is_open(self, digest: str) -> bool:
         """Whether the module's index is open: where it is not, a question may have to wait until it is made."""
         ...

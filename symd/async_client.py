@@ -123,6 +123,7 @@ from symd.wire.module_events import from_responses as from_module_events
 from symd.wire.modules import from_module, from_record
 from symd.wire.names import from_item
 from symd.wire.names import to_request as to_names_request
+from symd.wire.packed_descriptions import from_packed
 from symd.wire.queries import Column, add_query, write_column
 from symd.wire.resource_names import checked_module_name, context_id, context_name, module_digest, module_name
 from symd.wire.row_answers import RowAnswers
@@ -316,7 +317,7 @@ class AsyncClient:
         digest = hashlib.sha256(checked_bytes(data)).hexdigest()
         if not await self.missing([digest]):
             return await self.module(digest)
-        header = UploadHeader(sha256=digest, size_bytes=len(data), label=label)
+        header = UploadHeader(sha256=digest, size_bytes=len(data), label=label, with_description=True)
         response = await self._calls.one(self._calls.stubs.modules.UploadModule, upload_requests(header, data))
         return await self._described(response.module)
 
@@ -355,7 +356,7 @@ class AsyncClient:
 
     async def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described."""
-        request = GetModuleRequest(name=checked_module_name(digest))
+        request = GetModuleRequest(name=checked_module_name(digest), with_description=True)
         return await self._described((await self._calls.one(self._calls.stubs.modules.GetModule, request)).module)
 
     async def object_data(self, digest: ModuleName, path: str) -> bytes:
@@ -552,6 +553,9 @@ class AsyncClient:
         """The module with its code objects, kernels and containers, fetched page by page. Raises the module's failure."""
         if module.HasField("failure"):
             raise from_status(module.failure)
+        described = from_packed(module.description) if module.HasField("description") else None
+        if described is not None:
+            return described
         stubs = self._calls.stubs.modules
         objects = self._calls.pages(stubs.ListCodeObjects, ListCodeObjectsRequest(parent=module.name))
         kernels = self._calls.pages(stubs.ListKernels, ListKernelsRequest(parent=module.name))

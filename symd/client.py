@@ -123,6 +123,7 @@ from symd.wire.module_events import from_responses as from_module_events
 from symd.wire.modules import from_module, from_record
 from symd.wire.names import from_item
 from symd.wire.names import to_request as to_names_request
+from symd.wire.packed_descriptions import from_packed
 from symd.wire.queries import Column, add_query, write_column
 from symd.wire.resource_names import (
     checked_module_name,
@@ -230,7 +231,7 @@ class Client:
         digest = hashlib.sha256(checked_bytes(data)).hexdigest()
         if not self.missing([digest]):
             return self.module(digest)
-        header = UploadHeader(sha256=digest, size_bytes=len(data), label=label)
+        header = UploadHeader(sha256=digest, size_bytes=len(data), label=label, with_description=True)
         response = self._call(self._modules.UploadModule, upload_requests(header, data))
         return self._described(response.module)
 
@@ -266,7 +267,7 @@ class Client:
 
     def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described."""
-        request = GetModuleRequest(name=checked_module_name(digest))
+        request = GetModuleRequest(name=checked_module_name(digest), with_description=True)
         return self._described(self._call(self._modules.GetModule, request).module)
 
     def object_data(self, digest: ModuleName, path: str) -> bytes:
@@ -442,6 +443,9 @@ class Client:
         """The module with its code objects, kernels and containers, fetched page by page. Raises the module's failure."""
         if module.HasField("failure"):
             raise from_status(module.failure)
+        described = from_packed(module.description) if module.HasField("description") else None
+        if described is not None:
+            return described
         objects = self._pages(self._modules.ListCodeObjects, ListCodeObjectsRequest(parent=module.name))
         kernels = self._pages(self._modules.ListKernels, ListKernelsRequest(parent=module.name, facts_as_json=True))
         containers = self._pages(self._modules.ListContainers, ListContainersRequest(parent=module.name))

@@ -244,6 +244,10 @@ class Engine:
         index = self._open_index(digest)
         return index.answer(query, path) if index else None
 
+    def packed_summary(self, digest: str) -> bytes | None:
+        index = self._open_index(digest)
+        return index.columns.summary.tobytes() if index else None
+
     def is_open(self, digest: str) -> bool:
         return self._open_index(digest) is not None
 

@@ -15,7 +15,7 @@ from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary,
 _INTEGER = 1
 """The extension type of an integer that takes more than 64 bits: its bytes, little-endian, two's complement."""
 _MODULE_FIELDS = len(ModuleSummary._fields)
-_LONG = 16 << 20
+_LONG = 256 << 10
 """Bytes; as many kernels as few modules have."""
 _NO_MSGPACK = (ValueError, TypeError, msgpack.UnpackException)
 

@@ -42,7 +42,7 @@ DEBUG_SCHEME_LINE_ONLY: DebugScheme
 DEBUG_SCHEME_SPIRV: DebugScheme
 
 class Module(_message.Message):
-    __slots__ = ("name", "sha256", "size_bytes", "format", "label", "create_time", "contents", "failure")
+    __slots__ = ("name", "sha256", "size_bytes", "format", "label", "create_time", "contents", "failure", "description")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +51,7 @@ class Module(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CONTENTS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     name: str
     sha256: str
     size_bytes: int
@@ -59,7 +60,16 @@ class Module(_message.Message):
     create_time: _timestamp_pb2.Timestamp
     contents: ModuleContents
     failure: _status_pb2.Status
-    def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., size_bytes: _Optional[int] = ..., format: _Optional[str] = ..., label: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., contents: _Optional[_Union[ModuleContents, _Mapping]] = ..., failure: _Optional[_Union[_status_pb2.Status, _Mapping]] = ...) -> None: ...
+    description: PackedDescription
+    def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., size_bytes: _Optional[int] = ..., format: _Optional[str] = ..., label: _Optional[str] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., contents: _Optional[_Union[ModuleContents, _Mapping]] = ..., failure: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., description: _Optional[_Union[PackedDescription, _Mapping]] = ...) -> None: ...
+
+class PackedDescription(_message.Message):
+    __slots__ = ("version", "data")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    data: bytes
+    def __init__(self, version: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class ModuleContents(_message.Message):
     __slots__ = ("code_object_count", "kernel_count", "container_count", "notes")

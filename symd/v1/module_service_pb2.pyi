@@ -55,14 +55,16 @@ class UploadModuleRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[UploadHeader, _Mapping]] = ..., chunk: _Optional[bytes] = ...) -> None: ...
 
 class UploadHeader(_message.Message):
-    __slots__ = ("sha256", "size_bytes", "label")
+    __slots__ = ("sha256", "size_bytes", "label", "with_description")
     SHA256_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
+    WITH_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     sha256: str
     size_bytes: int
     label: str
-    def __init__(self, sha256: _Optional[str] = ..., size_bytes: _Optional[int] = ..., label: _Optional[str] = ...) -> None: ...
+    with_description: bool
+    def __init__(self, sha256: _Optional[str] = ..., size_bytes: _Optional[int] = ..., label: _Optional[str] = ..., with_description: _Optional[bool] = ...) -> None: ...
 
 class UploadModuleResponse(_message.Message):
     __slots__ = ("module",)
@@ -137,10 +139,12 @@ class ListModulesResponse(_message.Message):
     def __init__(self, modules: _Optional[_Iterable[_Union[_module_pb2.Module, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class GetModuleRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "with_description")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    WITH_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    with_description: bool
+    def __init__(self, name: _Optional[str] = ..., with_description: _Optional[bool] = ...) -> None: ...
 
 class GetModuleResponse(_message.Message):
     __slots__ = ("module",)

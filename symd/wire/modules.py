@@ -14,6 +14,7 @@ from symd.v1.module_service_pb2 import UpdateModuleRequest
 from symd.wire.facts import facts_text, from_facts, from_facts_text, to_facts
 from symd.wire.failures import reason_status, status_reason, to_status
 from symd.wire.fields import wrong_field
+from symd.wire.packed_descriptions import to_packed
 from symd.wire.resource_names import module_digest, module_name
 from symd.wire.text import utf8, utf8s
 from symd.wire.times import from_time, to_timestamp
@@ -23,9 +24,12 @@ _DEBUG_SCHEMES = {str(each): getattr(module_pb2, f"DEBUG_SCHEME_{each.name}") fo
 _DEBUG_WORDS = {number: word for word, number in _DEBUG_SCHEMES.items()}
 
 
-def to_module(record: ModuleRecord, summary: ModuleSummary | None = None) -> module_pb2.Module:
+def to_module(
+    record: ModuleRecord, summary: ModuleSummary | None = None, packed: bytes | None = None
+) -> module_pb2.Module:
     """The module as the catalogue has it, and where ``summary`` says what is inside, with its contents. The catalogue learns
-    the format a moment after the module: who asks in between has it from the summary."""
+    the format a moment after the module: who asks in between has it from the summary. ``packed`` is the same summary as its index has
+    it, for who wants all of it in one."""
     return module_pb2.Module(
         name=module_name(record.sha256),
         sha256=record.sha256,
@@ -35,6 +39,7 @@ def to_module(record: ModuleRecord, summary: ModuleSummary | None = None) -> mod
         create_time=to_timestamp(record.create_time),
         contents=_contents(summary) if summary else None,
         failure=reason_status(record.failure) if record.failure else None,
+        description=to_packed(packed),
     )
 
 

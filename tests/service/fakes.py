@@ -22,6 +22,8 @@ from symd.errors import (
     ObjectNotFound,
     UnknownFormat,
 )
+from symd.index.format import compress
+from symd.index.summary import pack
 from symd.model.addresses import ByAddress, ByKernel, BySection, SectionOffset
 from symd.model.answers import Answers, Candidate, Locations, Reason, TextSection
 from symd.model.grabs import Grabbed
@@ -120,6 +122,7 @@ class FakeEngine:
         self.hold = threading.Event()
         self.hold.set()
         self.grabs = []
+        self.is_packed = True
 
     def missing(self, digests):
         return [digest for digest in digests if digest not in self.data]
@@ -180,6 +183,9 @@ class FakeEngine:
         if self.data[digest].startswith(UNREADABLE):
             raise Malformed("its tables contradict each other", where="fake.bin", hint="build it again")
         return summary(self.data[digest])
+
+    def packed_summary(self, digest):
+        return compress(pack(self.module(digest))).tobytes() if self.is_packed else None
 
     def object_pieces(self, digest, path, size):
         yield from chunks_of(self.object_data(digest, path), size)

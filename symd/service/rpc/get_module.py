@@ -13,6 +13,8 @@ from symd.wire.resource_names import module_digest
 def handle(service: ServiceContext, request: GetModuleRequest, _call: Call) -> GetModuleResponse:
     record = service.engine.record(module_digest(request.name))
     try:
-        return GetModuleResponse(module=to_module(record, service.engine.module(record.sha256)))
+        summary = service.engine.module(record.sha256)
     except (InvalidInput, LimitExceeded, Unsupported) as error:
         return GetModuleResponse(module=to_unreadable_module(record, error))
+    packed = service.engine.packed_summary(record.sha256) if request.with_description else None
+    return GetModuleResponse(module=to_module(record, summary, packed))

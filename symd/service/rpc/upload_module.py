@@ -29,7 +29,8 @@ def handle(service: ServiceContext, requests: Iterator[UploadModuleRequest], cal
         check_deadline(call)
         service.check_running()
         module = arriving.commit(header.sha256)
-    return UploadModuleResponse(module=to_module(service.engine.record(module.sha256), module))
+    packed = service.engine.packed_summary(module.sha256) if header.with_description else None
+    return UploadModuleResponse(module=to_module(service.engine.record(module.sha256), module, packed))
 
 
 def _header(requests: Iterator[UploadModuleRequest], limits: Limits) -> UploadHeader:
