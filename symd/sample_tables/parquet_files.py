@@ -29,6 +29,8 @@ class SampleFile:
     def __init__(self, path: Path, names: TableNames) -> None:
         self._path = path
         with self._reading("the beginning or the end"):
+            if path.is_file() and not path.stat().st_size:
+                raise Malformed("the file is empty", where=str(path), hint="what wrote it may have failed")
             self.schema = pq.read_schema(path)
             """Its columns, with the types that were written."""
         coded = arrow_places.text_columns(self.schema, names.columns)

@@ -30,6 +30,7 @@ FILE_VERBS = {
     "core": ["FILE"],
     "check": ["FILE"],
     "profile": ["FILE", "OUT"],
+    "batch": ["FILE", "OUT"],
     "slim": ["FILE", "OUT"],
     "verify": ["FILE"],
     "grab": ["--simulate", "dg2", "FILE"],
