@@ -177,6 +177,8 @@ class Limits:
     """Questions answered at a time about modules whose index is not open, so that it may have to be made first."""
     uploads: int = 16
     """Uploads open at a time."""
+    fetches: int = 4
+    """Modules brought from debuginfod's servers at a time; further ones wait."""
     grabs: int = 4
     """Grabs from drivers at a time."""
     bytes_in_flight: int = 160 * MIB

@@ -64,6 +64,13 @@ def checked_name(name: str) -> str:
     return lowered
 
 
+def other_build_ids(summary: ModuleSummary, name: str) -> list[str]:
+    """The build IDs that a module and its code objects carry, where ``name`` is none of them nor a digest of theirs; none, where it carries none."""
+    own = {each.sha256 for each in summary.objects} | {summary.sha256}
+    found = [each.name for each in _names(summary) if each.name not in own]
+    return [] if name in found or name in own else found
+
+
 class ModuleNames:
     """The names of the modules that a symbolizer has. Each module is looked at once, and its names are kept; those that are gone are forgotten.
     Safe to use from several threads."""

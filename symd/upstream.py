@@ -5,26 +5,33 @@ Only who starts symd says which servers are asked; what a module, a profile or a
 from __future__ import annotations
 
 import http.client
+import os
 import re
-import time
+import socket
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self, TypeVar
 
 from symd.config import Limits
 from symd.debug_ids import checked_name
 from symd.errors import BadQuery, InvalidInput, LimitExceeded, ServerUnavailable
 
+Result = TypeVar("Result")
+
 ENVIRONMENT: Final = "DEBUGINFOD_URLS"
 """elfutils' variable: URLs with blanks between them. Read only where somebody says so."""
 SECONDS: Final = 60.0
-"""So long one server is asked for one file, altogether."""
+"""So long one server is asked for one file, altogether, however its bytes come."""
 _WAIT_SECONDS: Final = 15.0
 """So long it may say nothing."""
 _PIECE: Final = 1 << 16
-_SCHEMES: Final = ("http", "https")
+_PORTS: Final = {"http": 80, "https": 443}
+_SCHEMES: Final = tuple(_PORTS)
 _MISSING: Final = frozenset({400, 404, 406, 410})
 """Statuses of a server that does not have it, or does not know what it is."""
 _BLANK: Final = re.compile(r"\s+")
@@ -51,29 +58,33 @@ class Upstream:
         self.urls = checked_urls(urls)
         self._limits = limits
         self._seconds = seconds
-        self._opener = urllib.request.build_opener(_Redirects())
 
     def executable(self, build_id: str) -> bytes | None:
         """The file of that build ID; None where no server has it. Raises BadQuery, LimitExceeded, and ServerUnavailable where a server that may have it
         does not answer."""
-        return self._first(f"buildid/{checked_name(build_id)}/executable", self._limits.module_size)
+        return self.executable_kept(build_id, b"".join)
+
+    def executable_kept(self, build_id: str, keep: Callable[[Iterator[bytes]], Result]) -> Result | None:
+        """What ``keep`` makes of the pieces of that file, one after another. It is called for each server that begins to send one; what it raises is raised,
+        but for the ServerUnavailable of pieces that end too early."""
+        return self._first(f"buildid/{checked_name(build_id)}/executable", self._limits.module_size, keep)
 
     def debuginfo(self, build_id: str) -> bytes | None:
         """Its debug data, likewise."""
-        return self._first(f"buildid/{checked_name(build_id)}/debuginfo", self._limits.module_size)
+        return self._first(f"buildid/{checked_name(build_id)}/debuginfo", self._limits.module_size, b"".join)
 
     def source(self, build_id: str, file: str) -> bytes | None:
         """A source file by its absolute path in the debug data, likewise."""
         if not file.startswith("/") or "\0" in file:
             raise BadQuery("debuginfod has sources by their absolute paths", where=file[:200])
         path = urllib.parse.quote(file, safe="/")
-        return self._first(f"buildid/{checked_name(build_id)}/source{path}", self._limits.source_size)
+        return self._first(f"buildid/{checked_name(build_id)}/source{path}", self._limits.source_size, b"".join)
 
-    def _first(self, path: str, largest: int) -> bytes | None:
+    def _first(self, path: str, largest: int, keep: Callable[[Iterator[bytes]], Result]) -> Result | None:
         failed: ServerUnavailable | None = None
         for url in self.urls:
             try:
-                found = self._asked(f"{url}/{path}", largest)
+                found = self._asked(f"{url}/{path}", largest, keep)
             except ServerUnavailable as error:
                 failed = failed or error
                 continue
@@ -83,33 +94,118 @@ class Upstream:
             raise failed
         return None
 
-    def _asked(self, url: str, largest: int) -> bytes | None:
-        until = time.monotonic() + self._seconds
+    def _asked(self, url: str, largest: int, keep: Callable[[Iterator[bytes]], Result]) -> Result | None:
         request = urllib.request.Request(url, headers={"accept-encoding": "identity"})  # noqa: S310 - checked_urls
-        try:
-            with self._opener.open(request, timeout=min(_WAIT_SECONDS, self._seconds)) as answer:
-                return _taken(answer, url, largest, until)
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code in _MISSING:
-                    return None
-                _fail(url, f"it answers with status {error.code}")
-        except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
-            _fail(url, f"it cannot be asked: {getattr(error, 'reason', None) or error}")
+        with _Deadline(self._seconds) as deadline:
+            opener = urllib.request.build_opener(_Redirects(), _Http(deadline), _Https(deadline))
+            try:
+                answer = opener.open(request, timeout=min(_WAIT_SECONDS, self._seconds))
+            except urllib.error.HTTPError as error:
+                with error:
+                    if error.code in _MISSING:
+                        return None
+                    _fail(url, f"it answers with status {error.code}")
+            except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
+                _fail(url, deadline.why or f"it cannot be asked: {getattr(error, 'reason', None) or error}")
+            with answer:
+                return keep(_taken(answer, url, largest, deadline))
 
 
-def _taken(answer: Any, url: str, largest: int, until: float) -> bytes:
-    taken = bytearray()
-    while piece := answer.read(_PIECE):
-        taken += piece
-        if len(taken) > largest:
-            raise LimitExceeded(f"the server sends more than {largest} bytes", where=url)
-        if time.monotonic() > until:
-            _fail(url, "it sends too slowly")
+class _Deadline:
+    """Ends the connections that are made meanwhile when the time is over: a server that sends a byte now and then never makes a single read wait too long."""
+
+    def __init__(self, seconds: float) -> None:
+        self.why = ""
+        self._copies: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        with self._lock:
+            for each in self._copies:
+                each.close()
+            self._copies.clear()
+
+    def connect(self, *arguments: Any, **named: Any) -> socket.socket:
+        """As ``socket.create_connection``."""
+        made = socket.create_connection(*arguments, **named)
+        with self._lock:
+            self._copies.append(socket.socket(fileno=os.dup(made.fileno())))  # whoever reads may close the other one
+        if self.why:
+            self._end()
+        return made
+
+    def _end(self) -> None:
+        self.why = "it sends too slowly"
+        with self._lock:
+            for each in self._copies:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """As its base."""
+
+        def connection(host: str, **named: Any) -> http.client.HTTPConnection:
+            return _watched(http.client.HTTPConnection(host, **named), self._deadline)
+
+        return self.do_open(connection, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """As its base."""
+
+        def connection(host: str, **named: Any) -> http.client.HTTPConnection:
+            return _watched(http.client.HTTPSConnection(host, **named), self._deadline)
+
+        return self.do_open(connection, req)
+
+
+def _watched(connection: http.client.HTTPConnection, deadline: _Deadline) -> http.client.HTTPConnection:
+    connection._create_connection = deadline.connect  # type: ignore[attr-defined] # noqa: SLF001 - no other way before the handshake of TLS
+    return connection
+
+
+def _taken(answer: Any, url: str, largest: int, deadline: _Deadline) -> Iterator[bytes]:
+    """The pieces of an answer. Raises LimitExceeded and ServerUnavailable."""
     announced = answer.headers.get("content-length")
-    if announced is not None and announced.isdigit() and int(announced) != len(taken):
+    if announced is not None and announced.isdigit() and int(announced) > largest:
+        _refuse_size(url, largest)
+    size = 0
+    try:
+        while piece := answer.read1(_PIECE):
+            size += len(piece)
+            if size > largest:
+                _refuse_size(url, largest)
+            yield piece
+    except (OSError, http.client.HTTPException) as error:
+        _fail(url, deadline.why or f"it cannot be asked: {error}")
+    if deadline.why:
+        _fail(url, deadline.why)
+    if announced is not None and announced.isdigit() and int(announced) != size:
         _fail(url, "it stopped in the middle of the file")
-    return bytes(taken)
+
+
+def _refuse_size(url: str, largest: int) -> NoReturn:
+    raise LimitExceeded(f"the server sends more than {largest} bytes", where=url)
 
 
 def _fail(url: str, why: str) -> NoReturn:
@@ -117,15 +213,26 @@ def _fail(url: str, why: str) -> NoReturn:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a server to http and https alone, and from https to https."""
+    """Follows a server to itself alone, by http and https, and from https to https: where else it leads is not what was named."""
 
     max_redirections = 5
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
-        scheme = urllib.parse.urlsplit(newurl).scheme
-        if scheme not in _SCHEMES or (req.type == "https" and scheme != "https"):
+        old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
+        if new.scheme not in _SCHEMES or (old.scheme == "https" and new.scheme != "https"):
             fp.close()
-            raise urllib.error.URLError(f"it leads to {scheme}:, which is not followed")
+            raise urllib.error.URLError(f"it leads to {new.scheme}:, which is not followed")
+        ports = _port(old), _port(new)
+        if new.hostname != old.hostname or (ports[0] != ports[1] and ports != (_PORTS["http"], _PORTS["https"])):
+            fp.close()
+            raise urllib.error.URLError(f"it leads to {new.netloc[:200]}, which was not named")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _port(url: urllib.parse.SplitResult) -> int | None:
+    try:
+        return url.port or _PORTS[url.scheme]
+    except ValueError:
+        return None

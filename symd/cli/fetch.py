@@ -10,8 +10,8 @@ from symd.cli.options import complete_files, example, limit_option
 from symd.cli.output import write_line
 from symd.cli.output_file import write_file_or_stdout
 from symd.config import Limits
-from symd.debug_ids import ALIAS_KIND, checked_name
-from symd.errors import NotFound
+from symd.debug_ids import ALIAS_KIND, checked_name, other_build_ids
+from symd.errors import HashMismatch, NotFound
 from symd.model.contexts import Alias
 from symd.upstream import ENVIRONMENT, Upstream
 
@@ -74,5 +74,11 @@ def _added(name: str, data: bytes, server: str | None) -> str:
 
     with Client(server) as client:
         digest = client.add(data, f"build-id {name}").sha256
+        if others := other_build_ids(client.module(digest), name):
+            raise HashMismatch(
+                f"the server sent the file of another build ID, {others[0]}",
+                where=name,
+                hint=f"it is modules/{digest} now; name another server",
+            )
         client.aliases.add([Alias(ALIAS_KIND, name, digest)])
         return digest

@@ -66,6 +66,7 @@ _RANGES: Final[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
         "batches": (1, 1024),
         "unopened": (1, 1024),
         "uploads": (1, 1024),
+        "fetches": (1, 1024),
         "grabs": (1, 1024),
     }
     | dict.fromkeys(("aliases", "module_aliases", "contexts", "loads", "mappings"), (0, COUNT.highest))

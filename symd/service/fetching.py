@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 import time
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 from symd.api import Host
-from symd.debug_ids import checked_name
-from symd.errors import SymdError
+from symd.debug_ids import checked_name, other_build_ids
+from symd.errors import LimitExceeded, ServerUnavailable, SymdError
+from symd.model.summaries import ModuleSummary
 from symd.service.uploaded_debug_data import tell
 
 log = logging.getLogger("symd.service")
@@ -22,10 +26,13 @@ WHOLE_ID: Final = 16
 """Digits that a build ID has at least, here: a beginning of one is nothing that a server knows."""
 
 
+Result = TypeVar("Result")
+
+
 class Servers(Protocol):
     """``symd.upstream.Upstream``."""
 
-    def executable(self, build_id: str) -> bytes | None: ...
+    def executable_kept(self, build_id: str, keep: Callable[[Iterator[bytes]], Result]) -> Result | None: ...
 
 
 class Fetching:
@@ -41,18 +48,37 @@ class Fetching:
         name = checked_name(build_id)
         if len(name) < WHOLE_ID or self._is_missing(name):
             return False
-        data = self._servers.executable(name)
-        if data is None:
-            self._note_missing(name)
-            return False
         try:
-            module = self._engine.add(data, f"build-id {name}")
+            module = self._servers.executable_kept(name, partial(self._kept, name))
+        except ServerUnavailable:
+            raise
+        except LimitExceeded:
+            self._note_missing(name)
+            raise
         except SymdError as error:  # what has no device code is nothing that symd keeps
             log.info("debuginfod's file of build ID %s is not kept: %s", name, error)
+            module = None
+        if module is None or self._is_another(name, module):
             self._note_missing(name)
             return False
         tell(self._engine, name, module.sha256)
         return True
+
+    def _kept(self, name: str, pieces: Iterator[bytes]) -> ModuleSummary:
+        """Into the store, piece by piece: in memory there is never more than one."""
+        digest = hashlib.sha256()
+        with self._engine.receive(f"build-id {name}") as arriving:
+            for piece in pieces:
+                digest.update(piece)
+                arriving.write(piece)
+            return arriving.commit(digest.hexdigest())
+
+    def _is_another(self, name: str, module: ModuleSummary) -> bool:
+        """Whether the file carries other build IDs: it is kept under its digest, as any module is, and this build ID names nothing."""
+        others = other_build_ids(module, name)
+        if others:
+            log.warning("debuginfod's file of build ID %s is of another, %s: it is not believed", name, others[0][:80])
+        return bool(others)
 
     def _is_missing(self, name: str) -> bool:
         with self._lock:

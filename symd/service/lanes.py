@@ -30,6 +30,7 @@ class Work(StrEnum):
     BATCH = "batches"
     UNOPENED = "unopened"
     UPLOAD = "uploads"
+    FETCH = "fetches"
     STREAM = "streams"
     GRAB = "grabs"
     WATCH = "watches"
@@ -158,6 +159,7 @@ _WHAT = {
     Work.BATCH: "large batches are answered",
     Work.UNOPENED: "questions about modules that are not open yet are answered",
     Work.UPLOAD: "uploads are open",
+    Work.FETCH: "modules are brought from other servers",
     Work.STREAM: "streams are open",
     Work.GRAB: "grabs run",
     Work.WATCH: "watches are open",
@@ -170,7 +172,12 @@ def lanes_of(config: Config) -> Lanes:
     """The lanes that the configuration asks for."""
     limits = config.limits
     queue = limits.queued_calls
-    shared = {Work.QUESTION: config.workers, Work.BATCH: limits.batches, Work.UNOPENED: limits.unopened}
+    shared = {
+        Work.QUESTION: config.workers,
+        Work.BATCH: limits.batches,
+        Work.UNOPENED: limits.unopened,
+        Work.FETCH: limits.fetches,
+    }
     kept = {
         Work.UPLOAD: limits.uploads,
         Work.STREAM: config.streams,

@@ -10,13 +10,16 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from socketserver import ThreadingMixIn
 from typing import Any, Final
 
 from symd.errors import FailedPrecondition, InvalidInput
 from symd.service.addresses import UNIX, is_local, socket_path
 
 SECONDS: Final = 5.0
-"""The longest that one who asks may take."""
+"""The longest that one who asks may take, however the bytes come."""
+ASKING: Final = 16
+"""Connections at a time; beyond, the oldest is closed."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -59,7 +62,7 @@ def _listening(address: str, page: Callable[[], bytes], *, open_to_all: bool) ->
                 where=address,
                 hint="give 127.0.0.1:PORT or unix:PATH; --open-metrics for who wants it all the same",
             )
-        server = HTTPServer((host, int(port)), _handler(page))
+        server = _Server((host, int(port)), _handler(page))
         return server, f"{host}:{server.server_address[1]}"
     except OSError as error:
         raise FailedPrecondition(
@@ -67,11 +70,55 @@ def _listening(address: str, page: Callable[[], bytes], *, open_to_all: bool) ->
         ) from error
 
 
-class _UnixServer(HTTPServer):
+class _Server(ThreadingMixIn, HTTPServer):
+    """A thread for each connection, few of them: who is slow holds up neither others nor the end of the daemon."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, *arguments: Any) -> None:
+        self._open: list[socket.socket] = []
+        self._lock = threading.Lock()
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """In a thread of its own, for a while."""
+        with self._lock:
+            self._open.append(request)
+            if len(self._open) > ASKING:
+                _end(self._open.pop(0))
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer it, within ``SECONDS``."""
+        late = threading.Timer(SECONDS, _end, (request,))
+        late.daemon = True
+        late.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            late.cancel()
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget it, before its descriptor may be another's."""
+        with self._lock, suppress(ValueError):
+            self._open.remove(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes, or is left, is not told of."""
+
+
+def _end(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+class _UnixServer(_Server):
     address_family = socket.AF_UNIX
 
     def __init__(self, path: Path, page: Callable[[], bytes]) -> None:
-        super().__init__(str(path), _handler(page))  # type: ignore[arg-type] # an address of its family
+        super().__init__(str(path), _handler(page))
 
     def server_bind(self) -> None:
         """Bind; a path has no host name to look up."""

@@ -44,6 +44,7 @@ _WORK: Final[Mapping[Effort, Work]] = {
     Effort.QUESTION: Work.UNOPENED,
     Effort.LARGE: Work.BATCH,
     Effort.UPLOAD: Work.UPLOAD,
+    Effort.FETCH: Work.FETCH,
 }
 
 

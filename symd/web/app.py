@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from symd.errors import DeadlineExceeded, LimitExceeded, PermissionDenied, SymdError, Unauthenticated
 from symd.web.exchange import Ended, Exchange
 from symd.web.hosts import KnownHosts
-from symd.web.site import Asked, Lane, Reply, Site, WebRoute
+from symd.web.site import Asked, Effort, Lacking, Lane, Reply, Site, WebRoute
 from symd.web.statuses import error_reply
 from symd.web.visitors import Door, Visitor
 
@@ -217,7 +217,13 @@ async def _answered(site: Site, lane: Lane, route: WebRoute, request: Request) -
 
 async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked) -> Reply:
     small = "gzip" in asked.headers.get("accept-encoding", "")
-    return await lane.run(asked.visitor, route.effort, lambda: _compressed(route.handle(site, asked), small))
+    try:
+        return await lane.run(asked.visitor, route.effort, lambda: _compressed(route.handle(site, asked), small))
+    except Lacking as lacking:
+        if (fetch := site.fetch) is not None:
+            await lane.run(asked.visitor, Effort.FETCH, partial(fetch, lacking.build_id))
+    alone = site.by_itself()
+    return await lane.run(asked.visitor, route.effort, lambda: _compressed(route.handle(alone, asked), small))
 
 
 def _whole(site: Site, reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:

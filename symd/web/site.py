@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from starlette.datastructures import Headers, QueryParams
@@ -13,7 +13,7 @@ from symd.answers_json import to_json
 from symd.api import Symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.debug_ids import ModuleNames, NamedObject
-from symd.errors import InvalidInput
+from symd.errors import InvalidInput, NotFound
 from symd.model.identities import is_digest
 from symd.model.rights import Right
 from symd.model.sources import SourceText
@@ -33,6 +33,16 @@ class Effort(enum.Enum):
     """A listing, texts, a whole table: few at a time."""
     UPLOAD = "upload"
     """Something that is sent, and kept."""
+    FETCH = "fetch"
+    """Something that another server sends, as slowly as it likes."""
+
+
+class Lacking(NotFound):
+    """Nobody here has that build ID, and other servers may be asked for it; raised to who has the thread for that."""
+
+    def __init__(self, build_id: str) -> None:
+        super().__init__("no module has that build ID", where=build_id[:200])
+        self.build_id = build_id
 
 
 class Lane(Protocol):
@@ -87,11 +97,17 @@ class Site:
         object.__setattr__(self, "names", ModuleNames(self.symbolizer))
 
     def of_build_id(self, name: str) -> list[NamedObject]:
-        """What a build ID stands for, of what is shown here; brought from elsewhere where that was allowed. Raises BadQuery."""
+        """What a build ID stands for, of what is shown here. Raises BadQuery, and Lacking where it is to be brought from elsewhere."""
         found = self.names.of_build_id(name)
-        if not found and self.fetch is not None and self.fetch(name):
-            found = self.names.of_build_id(name)
+        if not found and self.fetch is not None:
+            raise Lacking(name)
         return [each for each in found if self.shows(each.digest)]
+
+    def by_itself(self) -> Site:
+        """The same, which brings nothing from elsewhere."""
+        alone = replace(self, fetch=None)
+        object.__setattr__(alone, "names", self.names)  # with what it knows already
+        return alone
 
     def shows(self, digest: str) -> bool:
         """Whether this module is shown here."""

@@ -10,8 +10,10 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
+from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from symd.config import Config
 from symd.engine import Engine
 from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound, StoreUnavailable
 from symd.model.addresses import ByAddress
+from symd.service import metrics_page
 from symd.service.addresses import listening
 from symd.service.log_format import JsonLines, line
 from symd.service.metrics import Metrics
@@ -127,6 +130,29 @@ def test_metrics_are_told_on_a_port_of_their_own():
         assert caught.value.code == 404
         with pytest.raises(FailedPrecondition), telling(address, bytes):
             pass
+
+
+def test_who_asks_for_metrics_slowly_holds_up_neither_others_nor_the_end(monkeypatch):
+    monkeypatch.setattr(metrics_page, "SECONDS", 1.0)
+    with ExitStack() as stack:
+        with telling("127.0.0.1:0", lambda: b"x 1\n") as address:
+            host, port = address.split(":")
+            slow = [stack.enter_context(socket.create_connection((host, int(port)), 10)) for _ in range(100)]
+            for each in slow:
+                with suppress(OSError):
+                    each.sendall(b"GET /met")
+            assert urllib.request.urlopen(f"http://{address}/metrics", timeout=5).read() == b"x 1\n"
+            *_, last = slow
+            until = time.monotonic() + 10
+            with suppress(OSError):
+                while time.monotonic() < until:
+                    last.sendall(b"r")  # however the bytes come
+                    time.sleep(0.1)
+            assert time.monotonic() < until
+            latest = stack.enter_context(socket.create_connection((host, int(port)), 10))
+            latest.sendall(b"GET")
+            begun = time.monotonic()
+        assert time.monotonic() - begun < 5
 
 
 def test_metrics_leave_the_machine_only_where_that_is_said():

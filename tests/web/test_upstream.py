@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from symd.config import Limits
 from symd.errors import BadQuery, InvalidInput, LimitExceeded, ServerUnavailable
 from symd.upstream import Upstream
-from tests.web.daemon import PATIENCE, ROOT, web_daemon
+from tests.web.daemon import PATIENCE, ROOT, SAMPLES, web_daemon
 from tests.web.real_debuginfod import found, linked, served_by_debuginfod
 
 ID = "ab" * 20
@@ -153,6 +154,97 @@ def test_who_sends_for_ever_is_left() -> None:
 
     with server(for_ever) as (url, _), pytest.raises(ServerUnavailable, match="too slowly"):
         Upstream([url], Limits(module_size=1 << 40), seconds=0.5).executable(ID)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"HTTP/1.1 200 OK\r\nx: ",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+    ],
+)
+def test_who_sends_a_byte_now_and_then_is_left(sent: bytes) -> None:
+    """In the head, in the body and in the size of a chunk: no single byte is late."""
+
+    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+        with suppress(OSError):
+            handler.wfile.write(sent)
+            for _ in range(600):
+                handler.wfile.write(b"1")
+                time.sleep(0.1)
+
+    begun = time.monotonic()
+    with server(answer) as (url, _), pytest.raises(ServerUnavailable, match="too slowly"):
+        Upstream([url], Limits(), seconds=1).executable(ID)
+    assert time.monotonic() - begun < PATIENCE / 4
+
+
+def test_a_server_leads_to_itself_alone(tmp_path: Path) -> None:
+    with server(status(200, b"of this machine")) as (inside, reached):
+        port = inside.rpartition(":")[2]
+        for target in (
+            f"{inside}/admin",
+            f"http://localhost:{port}/admin",
+            f"http://127.0.0.1:{port}@localhost/",
+            "http://127.0.0.1:1x/",
+        ):
+            with server(status(302, location=target)) as (url, _), pytest.raises(ServerUnavailable):
+                Upstream([url], Limits()).executable(ID)
+        assert reached == []
+
+    def once(handler: http.server.BaseHTTPRequestHandler) -> None:
+        moved = handler.path.endswith("/moved")
+        (status(200, b"whole") if moved else status(302, location=f"{handler.path}/moved"))(handler)
+
+    with server(once) as (url, asked):
+        assert Upstream([url], Limits()).executable(ID) == b"whole"
+        assert len(asked) == 2
+
+
+def test_what_is_announced_as_too_large_is_not_begun() -> None:
+    with server(status(200, b"x", content_length=str(1 << 40))) as (url, _), pytest.raises(LimitExceeded):
+        Upstream([url], Limits()).executable(ID)
+
+
+def test_a_file_of_another_build_id_is_not_believed(real, tmp_path: Path) -> None:
+    _, file, name = real
+    with server(status(200, file.read_bytes())) as (url, asked), web_daemon(tmp_path, "--debuginfod", url) as web:
+        assert web.ask(f"buildid/{'00' * 20}/executable")[0] == 404
+        assert web.ask(f"buildid/{'00' * 20}/executable")[0] == 404
+        assert len(asked) == 1
+        done = symd("fetch", "--debuginfod", url, "00" * 20, "--server", web.address)
+        assert (done.returncode, b"another build ID" in done.stderr) == (2, True), done.stderr
+        assert found(tmp_path, web.url, "executable", name) == file.read_bytes()
+
+
+def test_servers_that_are_slow_hold_up_nobody_else(tmp_path: Path) -> None:
+    def for_ever(handler: http.server.BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        with suppress(OSError):  # the client has gone
+            while not done.wait(0.5):
+                handler.wfile.write(b"x" * (1 << 20))
+
+    done = threading.Event()
+    with server(for_ever) as (url, asked), web_daemon(tmp_path, "--debuginfod", url) as web:
+        [digest] = web.add(SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co")
+        asking = [
+            threading.Thread(target=web.ask, args=(f"buildid/{number:040x}/executable",)) for number in range(1, 9)
+        ]
+        for each in asking:
+            each.start()
+        try:
+            until = time.monotonic() + PATIENCE
+            while len(asked) < 4 and time.monotonic() < until:
+                time.sleep(0.05)
+            for path in (f"api/modules/{digest}/names?pattern=*", f"buildid/{digest}/executable"):
+                assert web.ask(path)[0] == 200
+            assert len(asked) == 4  # `fetches` at a time, while the others wait
+        finally:
+            done.set()
+            for each in asking:
+                each.join()
 
 
 def test_an_id_or_a_path_leads_nowhere_else() -> None:
