@@ -17,6 +17,14 @@ PAGES = {
     "docs/tutorials/profiler.md": (),
     "docs/tutorials/debugger.md": ("iga64",),
     "docs/tutorials/operator.md": (),
+    "docs/formats/archive.md": (),
+    "docs/formats/code-object.md": ("clang",),
+    "docs/formats/cubin.md": (),
+    "docs/formats/host-program.md": (),
+    "docs/formats/kernel-pack.md": (),
+    "docs/formats/offload-bundle.md": (),
+    "docs/formats/spirv.md": (),
+    "docs/formats/zebin.md": (),
 }
 """With what has to be installed for them beside symd; iga64 comes with the library that listings of Intel's code need."""
 

@@ -13,12 +13,16 @@ import pytest
 from tests.house.test_layers import ORDER, SOURCES, room
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+DOCUMENTS = [
+    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent.name != "api"),
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+]
 _FILE = re.compile(r"`([\w/]+\.py)`")
 _PLACEHOLDER = re.compile(r"[A-Z]{2,}")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_source_file_that_a_document_names_is_there(document: Path) -> None:
     named = [name for name in _FILE.findall(document.read_text()) if not _PLACEHOLDER.search(name)]
     missing = [name for name in named if not (ROOT / name).exists() and not (ROOT / "symd" / name).exists()]
@@ -34,7 +38,7 @@ def test_the_house_stands_in_the_design_as_it_is_built() -> None:
     assert {room(path) for path in SOURCES} - {"__init__", "__main__"} <= set(drawn)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_document_imports_can_be_imported(document: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
     for node in (node for block in blocks for node in ast.walk(ast.parse(block))):
@@ -49,7 +53,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_document_links_to_is_there(document: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)", document.read_text())
     for path, anchor in links:
@@ -58,7 +62,7 @@ def test_what_a_document_links_to_is_there(document: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_commands_that_give_figures_again_are_there(document: Path) -> None:
     for command in re.findall(r"`((?:pytest|python|make) [^`]+)`", document.read_text()):
         words = command.split()
