@@ -37,6 +37,7 @@ ELSEWHERE = {
     "README.md": "tests/docs/test_commands.py",
     "docs/security.md": "tests/docs/test_commands.py",
     "docs/operations.md": "tests/docs/test_commands.py",
+    "docs/batch.md": "tests/cli/test_batch.py",
     "docs/capture.md": "tests/capture/test_run_runtimes.py",
     "docs/live-modules.md": "tests/daemon/test_live_modules.py",
     "docs/fault-text.md": "tests/cli/test_annotate.py",
