@@ -8,16 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from symd.cli.options import example, json_option, limit_option
 from symd.cli.output import NO, write_json, write_line
+from symd.cli.store_places import store_places, transferred
 from symd.config import MIB, Limits, default_store
-from symd.store.copying import copy
+from symd.model.identities import Digest
+from symd.store.copying import Copied, copy
 from symd.store.inspection import Finding, Inspection, Progress, inspect
 from symd.store.maintenance import Collected, collect, repair
+
+if TYPE_CHECKING:
+    from symd.shared_store.transfer import Transferred
 
 _PERIOD = 0.5
 """Seconds between two lines about how far it is."""
@@ -78,24 +83,69 @@ def repair_command(root: Path, limits: Limits, as_json: bool) -> int:
     return NO if done.after else 0
 
 
-@command.command("copy", epilog=example("symd store copy --store /var/lib/symd /backup/symd-monday"))
+@command.command(
+    "copy",
+    epilog=example(
+        "symd store copy --store /var/lib/symd /backup/symd-monday\n"
+        "symd store copy /var/lib/symd s3://symd/modules --catalogue postgresql://symd@db/symd"
+    ),
+)
 @_store_option
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("places", nargs=-1, required=True, metavar="[FROM] TO")
+@click.option(
+    "--catalogue",
+    envvar="SYMD_CATALOGUE",
+    default="",
+    metavar="URL",
+    help="The catalogue of the store that is in an object storage, postgresql://USER@HOST/DATABASE; of FROM where both are.",
+)
+@click.option("--to-catalogue", default="", metavar="URL", help="The catalogue of TO, where both are.")
+@limit_option
 @json_option
-def copy_command(root: Path, folder: Path, as_json: bool) -> int:
-    """Copy the store to FOLDER, which is made. The copy is a store: symd serve --store FOLDER serves it. Exit code 1 when a module
-    was damaged, and so was left out.
+def copy_command(
+    root: Path, places: tuple[str, ...], catalogue: str, to_catalogue: str, limits: Limits, as_json: bool
+) -> int:
+    """Copy a store to TO while daemons use it; FROM is another than that of --store. Exit code 1 when a module was damaged, and so was left
+    out.
 
-    What was acknowledged before the copy began is in it, with labels, aliases and contexts; indexes are made again when they are asked for.
+    Between folders TO is made: a store with what was acknowledged before the copy began, with labels, aliases and contexts; indexes are
+    made again when they are asked for. s3://BUCKET/PREFIX and file:///FOLDER are stores that several daemons share: what TO has already stays,
+    indexes are copied too, and a copy that was broken off goes on when it is begun again.
     """
-    done = copy(root, folder)
+    if len(places) > 2:
+        raise click.UsageError("give one place to copy to, and perhaps one before it to copy from")
+    source, target = places if len(places) == 2 else (str(root), places[0])
+    if "://" not in source + target:
+        return _copied(copy(Path(source), Path(target)), as_json=as_json)
+    one, other = store_places(source, target, catalogue, to_catalogue)
+    with _progress("copied") as told:
+        return _transferred(transferred(one, other, limits, told), as_json=as_json)
+
+
+def _copied(done: Copied, *, as_json: bool) -> int:
     if as_json:
         write_json(asdict(done))
     else:
-        for digest in done.damaged:
-            write_line(f"modules/{digest} is damaged and was left out (symd store check)")
+        _write_damaged(done.damaged)
         write_line(f"copied {done.modules} modules, {done.module_bytes} bytes")
     return NO if done.damaged else 0
+
+
+def _transferred(done: Transferred, *, as_json: bool) -> int:
+    if as_json:
+        write_json(asdict(done))
+    else:
+        _write_damaged(done.damaged)
+        write_line(
+            f"copied {done.modules} modules, {done.module_bytes} bytes, {done.indexes} indexes; {done.there} modules were there;"
+            f" {done.aliases} aliases, {done.contexts} contexts"
+        )
+    return NO if done.damaged else 0
+
+
+def _write_damaged(damaged: Sequence[Digest]) -> None:
+    for digest in damaged:
+        write_line(f"modules/{digest} is damaged and was left out (symd store check)")
 
 
 @command.command("gc", epilog=example("symd store gc --limit store_size=8G"))
@@ -114,7 +164,7 @@ def gc_command(root: Path, limits: Limits, damaged: bool, as_json: bool) -> None
 
 
 @contextmanager
-def _progress() -> Iterator[Progress | None]:
+def _progress(what: str = "read") -> Iterator[Progress | None]:
     """Says on a terminal, now and then, how far it is; None where nobody looks at one."""
     if not sys.stderr.isatty():
         yield None
@@ -125,7 +175,7 @@ def _progress() -> Iterator[Progress | None]:
         nonlocal last
         if time.monotonic() - last >= _PERIOD:
             last = time.monotonic()
-            sys.stderr.write(f"\r\x1b[Kread {done / MIB:,.0f} of {of / MIB:,.0f} MiB")
+            sys.stderr.write(f"\r\x1b[K{what} {done / MIB:,.0f} of {of / MIB:,.0f} MiB")
             sys.stderr.flush()
 
     try:

@@ -98,12 +98,13 @@ class _Bringing:
             with self._target.writer() as upload:
                 for start in range(0, data.nbytes, _PIECE):
                     upload.write(data[start : start + _PIECE])
-                upload.commit(record.sha256, record.label, record.format)
+                upload.commit(record.sha256, record.label)
         except (DataLoss, HashMismatch):
             with self._lock:
                 self.done.damaged.append(record.sha256)
             return False
-        self._target.admit(record.sha256, record.format, tell=True)
+        if record.format:  # else it is being indexed at this moment
+            self._target.admit(record.sha256, record.format, tell=True)
         return True
 
     def _index(self, digest: Digest) -> None:

@@ -1,12 +1,16 @@
 """A real S3 server for the tests of this folder, and one with a proxy in the way."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from symd.config import Limits
+from symd.engine import Engine
+from symd.shared_store.cached_files import CachedFiles
+from symd.shared_store.postgresql import Server
 from symd.shared_store.s3_storage import S3Storage
+from symd.shared_store.store import SharedStore
 from tests.object_server import BUCKET, Proxy, environment, proxy_before, s3_server
 
 
@@ -39,3 +43,22 @@ def sample(tmp_path: Path) -> Path:
     path = tmp_path / "sample"
     path.write_bytes(bytes(range(251)) * ((12 << 20) // 251))
     return path
+
+
+@pytest.fixture
+def engine_of(database: str, s3: S3Storage, tmp_path: Path) -> Iterator[Callable[[str], Engine]]:
+    """Engines of daemons over one store; of each name is the folder of its machine."""
+    engines: list[Engine] = []
+    stores: list[SharedStore] = []
+
+    def made(machine: str) -> Engine:
+        cache = CachedFiles(tmp_path / machine, s3, Limits(free_disk=0))
+        stores.append(SharedStore(Server(database, Limits()), cache, tmp_path / f"{machine}-incoming"))
+        engines.append(Engine(stores[-1]))
+        return engines[-1]
+
+    yield made
+    for engine in engines:
+        engine.close()
+    for store in stores:
+        store.close()

@@ -217,6 +217,23 @@ def test_what_is_used_stays_though_it_passes_the_bound(cache: CachedFiles, stora
     assert sum(kept(folder).values()) <= LIMITS.cache_size
 
 
+@pytest.mark.parametrize("how", ["file", "mapped"])
+def test_what_a_cache_uses_that_did_not_fetch_it_stays(storage: Counted, folder: Path, how: str):
+    name = stored(storage, "index/11/old.idx", bytes(4000))
+    read(CachedFiles(folder, storage, LIMITS), name)
+    user, other = CachedFiles(folder, storage, LIMITS), CachedFiles(folder, storage, LIMITS)
+    with user.file(name) as path:
+        view = user.mapped(name) if how == "mapped" else None
+        for number in range(4):
+            read(other, stored(storage, f"index/11/{number}.idx", bytes(4000)))
+        assert path is not None
+        assert path.exists()
+    assert view is None or name in kept(folder)
+    for number in range(4, 8):
+        read(other, stored(storage, f"index/11/{number}.idx", bytes(4000)))
+    assert (name in kept(folder)) == (view is not None)
+
+
 def test_a_file_larger_than_the_bound_is_served(cache: CachedFiles, storage: Counted):
     name = stored(storage, "index/11/large.idx", bytes(50_000))
     assert read(cache, name) == bytes(50_000)

@@ -1,0 +1,87 @@
+"""Stores by what people call them: a folder, or an object storage with a catalogue."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+
+from symd.config import MIB, Limits
+from symd.errors import StoreUnavailable
+from symd.store import ModuleStore, Store
+from symd.store.files import disk
+from symd.store.ownership import check_owner
+from symd.store.paths import StorePaths
+
+if TYPE_CHECKING:
+    from symd.shared_store.transfer import Progress, Transferred
+
+_CACHE_SIZE: Final = 1024 * MIB
+"""What a copy keeps on this machine of an object storage, at most: each file is read once."""
+
+
+class StorePlace(NamedTuple):
+    """``folder`` is a path; or ``url`` an object storage, with the URL of its ``catalogue``."""
+
+    folder: str
+    url: str = ""
+    catalogue: str = ""
+
+
+def store_places(source: str, target: str, catalogue: str, target_catalogue: str) -> tuple[StorePlace, StorePlace]:
+    """Where a copy comes from and goes to; ``catalogue`` is that of the one that is an object storage, or of the source where both are. Raises
+    ``UsageError`` where one is missing or too many."""
+    shared = [each for each in (source, target) if _is_url(each)]
+    given = [each for each in (catalogue, target_catalogue) if each]
+    if len(shared) != len(given) or (given and not catalogue):
+        raise click.UsageError(
+            "each store in an object storage takes a catalogue: --catalogue postgresql://HOST/DATABASE, and --to-catalogue of TO where FROM has one too"
+        )
+    first = _place(source, catalogue)
+    return first, _place(target, target_catalogue if first.url else catalogue)
+
+
+def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress: Progress | None) -> Transferred:
+    """Bring what one store has into another (``symd.shared_store.transfer``)."""
+    from symd.shared_store.transfer import transfer  # noqa: PLC0415 - NumPy comes with it
+
+    unbounded = replace(limits, store_size=1 << 60)  # a copy holds what the store holds
+    if source.folder:
+        with disk(Path(source.folder)):
+            check_owner(Path(source.folder))
+            StorePaths(Path(source.folder)).check_store()
+    try:
+        with _opened(source, unbounded) as one, _opened(target, unbounded) as other:
+            return transfer(one, other, progress)
+    except StoreUnavailable as error:
+        error.hint = f"{error.hint}; what was copied stays: give the command again to go on"
+        raise
+
+
+@contextmanager
+def _opened(place: StorePlace, limits: Limits) -> Iterator[ModuleStore]:
+    if place.folder:
+        with Store(Path(place.folder), limits) as store:
+            yield store
+        return
+    from symd.shared_store.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
+
+    bounded = replace(limits, cache_size=min(limits.cache_size, _CACHE_SIZE))
+    with (
+        tempfile.TemporaryDirectory(prefix="symd-") as cache,
+        open_shared(place.url, place.catalogue, Path(cache), bounded) as shared,
+    ):
+        yield shared
+
+
+def _place(text: str, catalogue: str) -> StorePlace:
+    return StorePlace("", text, catalogue) if _is_url(text) else StorePlace(text)
+
+
+def _is_url(text: str) -> bool:
+    return "://" in text

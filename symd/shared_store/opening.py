@@ -1,0 +1,34 @@
+"""A shared store by the URLs of its parts. What it takes of other packages is imported here and not before."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from symd.config import Limits
+from symd.errors import FailedPrecondition, InvalidInput
+
+if TYPE_CHECKING:
+    from symd.shared_store.store import SharedStore
+
+SCHEMES: Final = ("postgresql://", "postgres://")
+
+
+def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits) -> SharedStore:
+    """The store whose bytes are in the object storage ``objects`` and whose catalogue is in the database ``catalogue``; ``cache`` is the
+    folder of this machine for whole files. Raises ``InvalidInput`` for URLs that name none, ``FailedPrecondition`` where a package is
+    missing or a catalogue is of another time, ``StoreUnavailable`` where one of them cannot be reached."""
+    if not catalogue.startswith(SCHEMES):
+        raise InvalidInput("it is no URL of a catalogue", hint="write postgresql://USER@HOST:PORT/DATABASE")
+    if find_spec("psycopg") is None:
+        raise FailedPrecondition(
+            "a catalogue in PostgreSQL takes psycopg, which is not installed", hint="pip install 'symd[postgresql]'"
+        )
+    from symd.shared_store.cached_files import CachedFiles  # noqa: PLC0415 - a store in a folder needs none of this
+    from symd.shared_store.postgresql import Server  # noqa: PLC0415 - an extra
+    from symd.shared_store.storage_url import open_storage  # noqa: PLC0415 - as above
+    from symd.shared_store.store import SharedStore  # noqa: PLC0415 - as above
+
+    files = CachedFiles(cache, open_storage(objects, limits), limits)
+    return SharedStore(Server(catalogue, limits), files, cache / "incoming-modules", limits)
