@@ -15,7 +15,7 @@ STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compile
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
 	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd postgresql $(STUB_PACKAGES)
 
-.PHONY: demo test check protos samples lock docs dist screenshots bench fuzz soak abuse kill survey live-new clean venv drivers tools help
+.PHONY: demo test check protos samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill survey live-new clean venv drivers tools help
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -52,6 +52,9 @@ dist: venv  ## a wheel and a source distribution, in dist/
 
 bench: venv  ## symd beside its peers; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+bench-batch: venv  ## a hundred million samples in Parquet: symd batch, Ray and DuckDB, which give the same frames
+	$(BIN)/python -m benchmarks.batch
 
 screenshots: venv tools  ## the pictures of the page in docs/images, made anew
 	$(BIN)/python -m tests.web.screenshots

@@ -8,6 +8,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from symd.index.format import Strings
 from symd.model.columns import U32, U64
 
 _ROOM = 1024
@@ -39,8 +40,8 @@ class InternedTexts:
         return found
 
     def numbers(self, strings: Sequence[str], wanted: U32) -> U32:
-        """The number of each of the strings that ``wanted`` counts, in which string 0 is none. What is found out about strings that
-        somebody else keeps, such as those of an index, is remembered as long as they are there."""
+        """The number of each of the strings that ``wanted`` counts, in which string 0 is none. What is found out about the strings of an
+        index, which many tables share, is remembered as long as they are there."""
         known = self._known(strings)
         found = known[wanted]
         missing = np.unique(wanted[(found == 0) & (wanted != 0)])
@@ -56,7 +57,7 @@ class InternedTexts:
         if kept is not None and kept[0]() is strings:
             return kept[1]
         known = np.zeros(len(strings), np.uint32)
-        if not isinstance(strings, list | tuple):  # these nobody can watch
+        if isinstance(strings, Strings):
             self._tables[key] = weakref.ref(strings, lambda _: self._tables.pop(key, None)), known
         return known
 
