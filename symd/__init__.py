@@ -5,8 +5,7 @@ else; each name is imported when it is first used."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from symd.async_client import AsyncClient as AsyncClient
     from symd.batch import BatchSymbolizer as BatchSymbolizer

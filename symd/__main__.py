@@ -1,6 +1,6 @@
 """``python -m symd`` is the command ``symd``."""
 
-from symd.cli import main
+from symd.start import main
 
 if __name__ == "__main__":
     main()

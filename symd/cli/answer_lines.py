@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from symd.cli.answer_text import answer_text, frame_text, no_frames_text, reason_text
+from symd.cli.answer_text import answer_text, no_frames_text, reason_text
 from symd.cli.output import printable
 from symd.model.answers import Answer, Answers, Frame, Reason
 from symd.model.written_locations import Names, WrittenLocations
@@ -54,7 +54,7 @@ class _TextLocations(WrittenLocations):
         return ": "
 
     def beginning(self, frame: Frame) -> tuple[str, bool]:
-        text = frame_text(frame)
+        text = str(frame)
         return printable(text if frame.file is None else text.removesuffix("0")), frame.file is not None
 
     def position(self, line: int, column: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from shlex import quote
 
 from symd.cli.output import printable
-from symd.model.answers import Answer, Candidate, Frame, Reason
+from symd.model.answers import Answer, Candidate, Reason
 
 UNANSWERED = frozenset({Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE})
 """Reasons that say: what you name does not exist."""
@@ -32,8 +32,8 @@ def answer_text(query: str, answer: Answer) -> str:
     if not answer.frames:
         lines = [f"{head}{no_frames_text(answer.kernel)}{reason}"]
     else:
-        lines = [f"{head}{frame_text(answer.frames[0])}{reason}"]
-        lines += [f"  (inlined by) {frame_text(frame)}" for frame in answer.frames[1:]]
+        lines = [f"{head}{answer.frames[0]}{reason}"]
+        lines += [f"  (inlined by) {frame}" for frame in answer.frames[1:]]
     lines += [_alternative(candidate) for candidate in answer.candidates]
     if answer.reason is Reason.AMBIGUOUS and answer.candidates:
         lines.append(f"  ask again with {_choice(answer.candidates)}")
@@ -56,15 +56,6 @@ def _no_section(query: str, candidates: Sequence[Candidate]) -> str:
     there = list(dict.fromkeys(each.section or f"#{each.section_index}" for each in candidates))
     shown = ", ".join(there[:PRINTED_SECTIONS]) + (", ..." if len(there) > PRINTED_SECTIONS else "")
     return f"no section {name!r} with code; there {'are' if len(there) > 1 else 'is'} {shown}"
-
-
-def frame_text(frame: Frame) -> str:
-    """FUNCTION at FILE:LINE:COLUMN, as far as it is known."""
-    name = frame.function or frame.linkage_name or "(unnamed)"
-    if frame.file is None:
-        return name
-    place = f"{frame.file}:{frame.line}"
-    return f"{name} at {place}:{frame.column}" if frame.column else f"{name} at {place}"
 
 
 def _alternative(candidate: Candidate) -> str:

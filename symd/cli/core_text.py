@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from symd.answers_json.cores import lane_numbers
-from symd.cli.answer_text import frame_text
 from symd.model.answers import Reason
 from symd.model.cores import CoreDump, CoreFault, CoreFrame, CoreStack, CoreValue, CoreWave
 
@@ -102,9 +101,9 @@ def _call(number: int, frame: CoreFrame) -> Iterator[str]:
     yield (
         f"  #{number} {frame.address:#018x}{symbol}{reason}{said}"
         if first is None
-        else (f"  #{number} {frame.address:#018x} {frame_text(first)}{reason}{said}")
+        else (f"  #{number} {frame.address:#018x} {first}{reason}{said}")
     )
-    yield from (f"       (inlined by) {frame_text(each)}" for each in others if each is not None)
+    yield from (f"       (inlined by) {each}" for each in others if each is not None)
 
 
 def _value(value: CoreValue) -> str:

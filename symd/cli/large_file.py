@@ -14,6 +14,7 @@ from symd.cli.file_answers import Queries, file_answers
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import GZIP_SUFFIX
 from symd.cli.one_file import OneFile
+from symd.cli.stored_index import stored_index
 from symd.config import Limits
 from symd.containers import Opening, host_elf
 from symd.containers.amd import amdgpu, kpack_reference
@@ -37,9 +38,10 @@ _LATER = Digest("")
 """Stands for the digest of a code object that is still being hashed."""
 
 
-def opened_file(file: str, limits: Limits) -> LargeFile | OneFile:
-    """What answers questions about one file, by its size. Raises what opening it raises."""
-    return LargeFile(file, limits) if is_large(file, limits) else OneFile(file, limits)
+def opened_file(file: str, limits: Limits, store: str | None = None) -> LargeFile | OneFile:
+    """What answers questions about one file, by its size. Raises what opening it raises. ``store``: where an index of it may be, as for
+    ``stored_index``."""
+    return LargeFile(file, limits, store) if is_large(file, limits) else OneFile(file, limits, store)
 
 
 def is_large(file: str, limits: Limits) -> bool:
@@ -129,13 +131,20 @@ class LargeFile:
     """Addresses of one large file: of its code objects those are kept that the questions need. Raises ``SymdError`` where it
     cannot be opened."""
 
-    def __init__(self, file: str, limits: Limits) -> None:
+    def __init__(self, file: str, limits: Limits, store: str | None = None) -> None:
         self._file, self._limits = file, limits
+        self._stored: FileIndex | None = None
+        if store is not None:
+            with _mapped(file) as mapped:
+                found = stored_index(store, cast("bytes", mapped))
+            self._stored = FileIndex.of(found) if found is not None else None
         self._asked: tuple[frozenset[str] | None, str | None] | None = None
         self._index: FileIndex | None = None
 
     def symbolize(self, questions: Queries, path: str | None = None, *, as_written: bool = False) -> Sequence[Answer]:
         """Frames for each question, in order, as ``Symbolizer.symbolize`` gives them."""
+        if self._stored is not None:
+            return file_answers(self._stored, questions, path, self._limits, as_written=as_written)
         asked = None if path is not None else _functions(questions)
         if self._index is None or self._asked != (asked, path):
             self._index, self._asked = self._opened(asked, path), (asked, path)

@@ -10,6 +10,7 @@ from symd.cli.file_answers import Queries, file_answers
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import read_input
 from symd.cli.kernel_packs import with_kernel_packs
+from symd.cli.stored_index import stored_index
 from symd.config import Limits
 from symd.containers.amd import amdgpu
 from symd.errors import SymdError
@@ -23,10 +24,15 @@ from symd.model.summaries import ModuleSummary
 class OneFile:
     """Raises ``SymdError`` where ``file`` (as for ``read_input``) cannot be read or opened."""
 
-    def __init__(self, file: str, limits: Limits) -> None:
+    def __init__(self, file: str, limits: Limits, store: str | None = None) -> None:
+        """``store``: where an index of it may be, as for ``stored_index``."""
         self._limits = limits
         data = read_input(file, limits, amdgpu.claims)  # can be large; its reader takes sections alone
         data = with_dwo_files(with_kernel_packs(data, file, limits), file, limits)
+        stored = stored_index(store, data) if store is not None else None
+        if stored is not None:
+            self._index = FileIndex.of(stored)
+            return
         keep_freed_memory()
         try:
             with gc_frozen():

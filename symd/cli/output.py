@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from symd.model.frame_text import printable as printable  # noqa: PLC0414 - as verbs know it
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.tree import Tree
@@ -27,13 +29,6 @@ def write_json(value: Any) -> None:
 def write_line(text: str = "") -> None:
     """One line of text; control characters of foreign names do not reach the terminal."""
     sys.stdout.write(printable(text) + "\n")
-
-
-def printable(text: str) -> str:
-    """``text`` with everything but spaces and printable characters escaped."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def is_coloured(stream: TextIO) -> bool:

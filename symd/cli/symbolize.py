@@ -54,6 +54,12 @@ if TYPE_CHECKING:
 @debug_option
 @demangle_option
 @click.option(
+    "--store",
+    metavar="FOLDER",
+    help='Answer from the index that this store has of FILE, where it has one, without a daemon; "default" is the store of the daemon'
+    " that runs here.",
+)
+@click.option(
     "--as-written", is_flag=True, help="Answer what rows and scopes say, also where they contradict each other."
 )
 @click.option(
@@ -77,6 +83,7 @@ def command(
     path: str | None,
     debug: str | None,
     demangle: bool,
+    store: str | None,
     as_written: bool,
     context: str | None,
     time: int | None,
@@ -93,8 +100,10 @@ def command(
     exist.
     """
     if context is not None:
-        if path is not None or debug is not None or as_written or styled:
-            raise click.UsageError("--object, --debug, --as-written and --style are about a FILE, not about --context")
+        if path is not None or debug is not None or store is not None or as_written or styled:
+            raise click.UsageError(
+                "--object, --debug, --store, --as-written and --style are about a FILE, not about --context"
+            )
         return _device_addresses(
             context, server, time, (file, *queries), _demangler(limits) if demangle else None, as_json=as_json
         )
@@ -104,7 +113,9 @@ def command(
     if from_input and file == "-":
         raise click.UsageError("the file and the queries cannot both come from standard input")
     asked = [] if from_input else [parse_query(text) for text in queries]
-    with _answering(file, server, limits, debug) as answers:
+    if store is not None and (server is not None or debug is not None):
+        raise click.UsageError("--store is for a FILE that is read here, without --server and --debug")
+    with _answering(file, server, limits, debug, store) as answers:
         ask = partial(answers, path=path, as_written=as_written or styled is not None)
         demangler = _demangler(limits) if demangle and not styled else None
         lines = styled or _lines(demangler, as_json=as_json)
@@ -146,12 +157,12 @@ def _device_addresses(
 
 @contextmanager
 def _answering(
-    file: str, server: str | None, limits: Limits, debug: str | None
+    file: str, server: str | None, limits: Limits, debug: str | None, store: str | None
 ) -> Iterator[Callable[..., Sequence[Answer]]]:
     """What answers: this process, as directly as it can, where it needs neither a daemon nor two files."""
     if server is None and debug is None and module_digest(file) is None:
         with working(f"reading {printable(file)}"):
-            opened = opened_file(file, limits)
+            opened = opened_file(file, limits, store)
 
         def answers(queries: Sequence[Query] | U64, path: str | None, *, as_written: bool) -> Sequence[Answer]:
             with working(f"reading {printable(file)}"):  # as much of it as these queries need

@@ -1,8 +1,24 @@
 """One module's rows and scopes as immutable sorted columns: what it looks like on disk (format), how it is made
-(builder) and how it is asked (lookup)."""
+(builder) and how it is asked (lookup). Importing the package imports none of it: ``plain_index`` does without NumPy."""
 
-from symd.index.builder import build
-from symd.index.format import VERSION
-from symd.index.lookup import Index
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from symd.index.builder import build as build
+    from symd.index.file_header import VERSION as VERSION
+    from symd.index.lookup import Index as Index
+else:
+    _HOMES = {"VERSION": "symd.index.file_header", "Index": "symd.index.lookup", "build": "symd.index.builder"}
+
+    def __getattr__(name: str) -> object:
+        """Import what a name stands for when somebody wants it."""
+        from importlib import import_module  # noqa: PLC0415 - who reads one number does without
+
+        if name not in _HOMES:
+            raise AttributeError(f"module 'symd.index' has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+        return found
+
 
 __all__ = ("VERSION", "Index", "build")

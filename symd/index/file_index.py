@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from symd.config import Limits
+from symd.config import DEFAULT_LIMITS, Limits
 from symd.index.builder import build
 from symd.index.lookup import Index
 from symd.index.module import decoded_objects
@@ -25,6 +25,13 @@ class FileIndex:
         self._objects, self._limits = objects, limits
         self._summary = summary
         self._asked = 0
+
+    @classmethod
+    def of(cls, whole: Index) -> FileIndex:
+        """One that is there already."""
+        found = cls((), whole.summary, DEFAULT_LIMITS)
+        found.__dict__["whole"] = whole
+        return found
 
     def for_queries(self, queries: Sequence[Query]) -> Index:
         """An index that answers ``queries``."""

@@ -16,7 +16,6 @@ of a column's meaning or of the decoding in front of it raises it.
 from __future__ import annotations
 
 import re
-import struct
 import zlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,23 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import DataLoss
+from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, MAGIC
+from symd.index.file_header import VERSION as VERSION  # noqa: PLC0414 - as others know it
 
-VERSION = 12
-"""History: 1, the first; 2, location_owner and the tables of functions and files; 3, packed: starts as a bitmap, frames
-numbered within blocks of ranges, equal entries stored once, rows and summary compressed; 4, smaller: ranges in
-compressed pages, one table of rows for all objects, ranks in two steps, the summary as msgpack; 5, the same under other
-names: ``section_*`` and ``*_section`` where columns were named after places, ``object_compiler_input``; 6, with the digest of its module, so
-that an index under another module's name is not believed; 7, inlined calls of NonSemantic.Shader.DebugInfo.200, with columns; labels
-of assembly inside functions name no frame, and rows end with the functions that they begin in; 8, ``written_*``: ranges where the debug
-data contradicts itself are answered otherwise than rows and scopes say; 9, also where only variables and blocks do; 10, ``section_address`` is the
-device address in core dumps of AMD's GPUs; 11, owners that are inlined copies of which nothing says where their code is: they
-decide where a line belongs; 12, the summary has the build IDs of AMD's code objects and of programs."""
-
-MAGIC = b"SYMDIDX\0"
-_HEADER = struct.Struct("<8sIIII")
-_COLUMN = struct.Struct("<36s4sQQQ")
-_NAME = 36
-"""Bytes of a column's name."""
 _DTYPES: dict[bytes, np.dtype[Any]] = {
     kind.encode().ljust(4, b"\0"): np.dtype(kind) for kind in ("|u1", "<u2", "<u4", "<u8")
 }
@@ -86,29 +71,29 @@ def encode(columns: Columns) -> bytes:
 
 def table_size(columns: int) -> int:
     """Bytes in front of the first of so many columns."""
-    return _HEADER.size + _COLUMN.size * columns
+    return HEADER.size + COLUMN.size * columns
 
 
 def header(columns: int, checksum: int) -> bytes:
     """What a file of so many columns begins with."""
-    return _HEADER.pack(MAGIC, VERSION, columns, checksum, 0)
+    return HEADER.pack(MAGIC, VERSION, columns, checksum, 0)
 
 
 def described_column(name: str, dtype: np.dtype[Any], offset: int, entries: int, stored: int) -> bytes:
     """A column's entry in the table."""
-    return _COLUMN.pack(name.encode(), dtype.str.encode(), offset, entries, stored)
+    return COLUMN.pack(name.encode(), dtype.str.encode(), offset, entries, stored)
 
 
 def decode(buffer: memoryview | bytes) -> Stored:
     """The columns of an index file. Raises DataLoss where it is not whole."""
-    if len(buffer) < _HEADER.size:
+    if len(buffer) < HEADER.size:
         raise DataLoss("is too short", where="index file")
-    magic, version, count, checksum, rest = _HEADER.unpack_from(buffer)
+    magic, version, count, checksum, rest = HEADER.unpack_from(buffer)
     if magic != MAGIC or version != VERSION or rest:
         raise DataLoss(f"is not an index of version {VERSION}", where="index file")
-    if _HEADER.size + count * _COLUMN.size > len(buffer):
+    if HEADER.size + count * COLUMN.size > len(buffer):
         raise DataLoss("ends inside its column table", where="index file")
-    if zlib.crc32(memoryview(buffer)[_HEADER.size :]) != checksum:
+    if zlib.crc32(memoryview(buffer)[HEADER.size :]) != checksum:
         raise DataLoss("has bytes that are not what they were", where="index file")
     return Stored(buffer, count)
 
@@ -120,7 +105,7 @@ class Stored:
 
     def __init__(self, buffer: memoryview | bytes, count: int) -> None:
         self._buffer = memoryview(buffer)
-        self._table = bytes(buffer[_HEADER.size : _HEADER.size + count * _COLUMN.size])
+        self._table = bytes(buffer[HEADER.size : HEADER.size + count * COLUMN.size])
 
     def __getitem__(self, name: str) -> Column:
         dtype, offset, entries, stored = self._described(name)
@@ -149,10 +134,10 @@ class Stored:
 
     def _described(self, name: str) -> tuple[np.dtype[Any], int, int, int]:
         """(type, file offset, entries, those of them that are stored)."""
-        at = self._table.find(name.encode().ljust(_NAME, b"\0"))
-        if at < 0 or at % _COLUMN.size:
+        at = self._table.find(name.encode().ljust(COLUMN_NAME, b"\0"))
+        if at < 0 or at % COLUMN.size:
             raise DataLoss(f"lacks column {name!r}", where="index file")
-        _, kind, offset, entries, stored = _COLUMN.unpack_from(self._table, at)
+        _, kind, offset, entries, stored = COLUMN.unpack_from(self._table, at)
         return self._sound(name, kind, offset, entries, stored), offset, entries, stored
 
     def _sound(self, name: str, kind: bytes, offset: int, entries: int, stored: int) -> np.dtype[Any]:
@@ -168,10 +153,10 @@ class Stored:
         """(bytes of an entry, entries) of every column, by name. Raises DataLoss as a look at each would, and for one that is there
         twice."""
         found = {}
-        for raw, *described in _COLUMN.iter_unpack(self._table):
+        for raw, *described in COLUMN.iter_unpack(self._table):
             name = raw.rstrip(b"\0").decode("ascii", "replace")
             found[name] = self._sound(name, *described).itemsize, described[2]
-        if len(found) * _COLUMN.size != len(self._table):
+        if len(found) * COLUMN.size != len(self._table):
             raise DataLoss("has a column twice", where="index file")
         return found
 

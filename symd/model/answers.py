@@ -5,51 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from symd.model.addresses import ObjectAddress, SectionOffset
 from symd.model.columns import U8, U32, U64
+from symd.model.frame_text import frame_text
 from symd.model.identities import ObjectPath
+from symd.model.reasons import Reason as Reason  # noqa: PLC0414 - as everybody knows it
 
 if TYPE_CHECKING:
     from symd.model.data_frames import ArrowTable, DataFrame
-
-
-class Reason(IntEnum):
-    """Why an address has the answer it has. The numbers travel on the wire and in index files: never reuse one."""
-
-    EXACT = 1
-    """A line row covers the address."""
-    APPROXIMATE = 2
-    """The row says line 0. Given is the line of the nearest earlier row in the same scope (this function, or this inlined
-    call of it)."""
-    NO_LINE = 3
-    """A function covers the address, no line row does."""
-    GAP = 4
-    """Inside text, and neither a row nor a function covers it."""
-    OUTSIDE_TEXT = 5
-    """In no text of the module."""
-    NO_DEBUG_INFO = 6
-    """The code object carries no debug information."""
-    AMBIGUOUS = 7
-    """Several code objects or sections could be meant; see the candidates."""
-    UNKNOWN_KERNEL = 8
-    """The query names a kernel or a section that the module lacks. For a device address also: the load names a code
-    object that it lacks."""
-    UNKNOWN_MODULE = 9
-    """No module with that identity is known."""
-    UNLOADED = 10
-    """The module was not loaded at that time."""
-    MALFORMED = 11
-    """The code object's debug information contradicts its format."""
-    INFERRED = 12
-    """Rows and scopes contradict each other here, and the rest of the debug data leaves only one reading: this one."""
-    CONTRADICTORY = 13
-    """The debug data contradicts itself here. Given are the frames that are sure all the same, and no line that is not."""
-    DEBUG_DATA_ELSEWHERE = 14
-    """The debug data of this code was split off into a file that is not here; the module's notes name it. Given is the line
-    of the row, and no function: which call of which function it is would stand in that file."""
 
 
 class Frame(NamedTuple):
@@ -64,10 +29,7 @@ class Frame(NamedTuple):
 
     def __str__(self) -> str:
         """FUNCTION at FILE:LINE:COLUMN, as far as it is known."""
-        name = self.function or self.linkage_name or "(unnamed)"
-        if self.file is None:
-            return name
-        return f"{name} at {self.file}:{self.line}" + (f":{self.column}" if self.column else "")
+        return frame_text(*self[:5])
 
     def __repr__(self) -> str:
         linkage = f" [{self.linkage_name}]" if self.linkage_name else ""

@@ -15,7 +15,7 @@ from symd.debuginfo.variables import Visible
 from symd.elf.constants import SHT_NOBITS, SHT_NULL
 from symd.errors import Malformed, NotFound, StoreUnavailable
 from symd.index.column_file import check_size
-from symd.index.format import VERSION
+from symd.index.file_header import VERSION
 from symd.index.summary import pack
 from symd.model.addresses import Query
 from symd.model.code import NO_FACTS, CodeObject, Kernel, Section

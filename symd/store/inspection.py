@@ -16,7 +16,8 @@ from pathlib import Path
 
 from symd.config import Limits
 from symd.errors import DataLoss
-from symd.index.format import VERSION, decode
+from symd.index.file_header import VERSION
+from symd.index.format import decode
 from symd.index.schema import Columns
 from symd.model.identities import Digest
 from symd.store.catalogue import existing, newest, translated

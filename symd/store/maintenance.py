@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from symd.config import Limits
-from symd.index.format import VERSION
+from symd.index.file_header import VERSION
 from symd.model.identities import Digest
 from symd.store.catalogue import newest
 from symd.store.files import disk, remove

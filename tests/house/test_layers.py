@@ -53,6 +53,7 @@ ORDER = (
     "client",
     "async_client",
     "cli",
+    "start",
     "module",
     "batch",
 )

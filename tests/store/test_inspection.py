@@ -11,7 +11,8 @@ import pytest
 
 from symd.config import Limits
 from symd.errors import InvalidInput
-from symd.index.format import VERSION, encode
+from symd.index.file_header import VERSION
+from symd.index.format import encode
 from symd.model.contexts import Alias
 from symd.store import Store
 from symd.store.catalogue import newest

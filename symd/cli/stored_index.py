@@ -1,0 +1,32 @@
+"""The index that a store has of a file which a command reads itself: no daemon is asked, and nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from symd.config import default_store
+from symd.containers.file_part import sha256_of
+from symd.errors import DataLoss
+from symd.index.file_header import VERSION
+from symd.index.lookup import Index
+
+
+def stored_index(store: str, data: bytes) -> Index | None:
+    """The index of a module's bytes in a store's folder, "default" for that of the daemon that runs here; None where it has none that is sound.
+    Raises ``FailedPrecondition`` where others may write in the folder, and StoreUnavailable."""
+    from symd.store.files import disk, mapped  # noqa: PLC0415 - few ask for a store, whose catalogue is slow to import
+    from symd.store.ownership import check_private  # noqa: PLC0415
+    from symd.store.paths import StorePaths  # noqa: PLC0415
+
+    folder = default_store() if store == "default" else Path(store)
+    digest = sha256_of(data)
+    with disk(folder):
+        check_private(folder)
+        try:
+            file = mapped(StorePaths(folder).index(digest, VERSION))
+        except FileNotFoundError:
+            return None
+    try:
+        return Index.checked(file, digest)
+    except DataLoss:
+        return None  # the daemon makes it anew

@@ -1,0 +1,41 @@
+"""Why an address has the answer it has."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Reason(IntEnum):
+    """Why an address has the answer it has. The numbers travel on the wire and in index files: never reuse one."""
+
+    EXACT = 1
+    """A line row covers the address."""
+    APPROXIMATE = 2
+    """The row says line 0. Given is the line of the nearest earlier row in the same scope (this function, or this inlined
+    call of it)."""
+    NO_LINE = 3
+    """A function covers the address, no line row does."""
+    GAP = 4
+    """Inside text, and neither a row nor a function covers it."""
+    OUTSIDE_TEXT = 5
+    """In no text of the module."""
+    NO_DEBUG_INFO = 6
+    """The code object carries no debug information."""
+    AMBIGUOUS = 7
+    """Several code objects or sections could be meant; see the candidates."""
+    UNKNOWN_KERNEL = 8
+    """The query names a kernel or a section that the module lacks. For a device address also: the load names a code
+    object that it lacks."""
+    UNKNOWN_MODULE = 9
+    """No module with that identity is known."""
+    UNLOADED = 10
+    """The module was not loaded at that time."""
+    MALFORMED = 11
+    """The code object's debug information contradicts its format."""
+    INFERRED = 12
+    """Rows and scopes contradict each other here, and the rest of the debug data leaves only one reading: this one."""
+    CONTRADICTORY = 13
+    """The debug data contradicts itself here. Given are the frames that are sure all the same, and no line that is not."""
+    DEBUG_DATA_ELSEWHERE = 14
+    """The debug data of this code was split off into a file that is not here; the module's notes name it. Given is the line
+    of the row, and no function: which call of which function it is would stand in that file."""

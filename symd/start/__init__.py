@@ -1,0 +1,38 @@
+"""Where the command ``symd`` begins: what can be answered before anything slow is imported is answered; the rest is the command line's
+(``symd.cli``), whose libraries alone take a symbolizer's time."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """The console script."""
+    if sys.argv[1:2] == ["symbolize"] and "--store" in sys.argv:
+        from symd.start.stored_answers import stored_answers  # noqa: PLC0415 - most command lines are others
+
+        text = stored_answers(sys.argv[2:], os.environ)
+        if text is not None and sys.stdout is not None:
+            _write(text)
+            sys.exit(0)
+    from symd.cli import main as command_line  # noqa: PLC0415 - slow to import
+
+    command_line()
+
+
+def _write(text: str) -> None:
+    """What cannot be written is for the command line to explain, which tries again."""
+    sys.stdout.flush()
+    data = memoryview(text.encode("utf-8", "backslashreplace"))
+    try:
+        while data:
+            data = data[os.write(sys.stdout.fileno(), data) :]
+    except OSError:
+        from symd.cli import main as command_line  # noqa: PLC0415 - hardly ever
+
+        command_line()
