@@ -73,7 +73,7 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         addresses = [stack.enter_context(listening(daemon.server, address, daemon.doors, handed)) for address in wanted]
         handed.all_taken()
         web = stack.enter_context(ExitStack())
-        shown = _page_served(daemon, config, web) if config.http else None
+        shown = _page_served(daemon, config, metrics, web) if config.http else None
         signals.started()
         daemon.server.start()
         stack.enter_context(giving_back())
@@ -94,10 +94,10 @@ def _serve(config: Config, engine: Host | None, ready: Ready | None) -> None:
         daemon.stop(config.grace)
 
 
-def _page_served(daemon: Daemon, config: Config, stack: ExitStack) -> Page:
+def _page_served(daemon: Daemon, config: Config, metrics: Metrics | None, stack: ExitStack) -> Page:
     from symd.service.web_door import web_served  # noqa: PLC0415 - a daemon without --http starts without the web server
 
-    return stack.enter_context(web_served(daemon, config))
+    return stack.enter_context(web_served(daemon, config, metrics))
 
 
 class _EndedEarly(BaseException):

@@ -12,6 +12,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from symd.service.call import Call
+from symd.service.http_metrics import HttpMetrics
 from symd.service.memory import own_bytes
 from symd.service.store_metrics import StoreMetrics
 
@@ -76,6 +77,10 @@ class Metrics:
     def watch_store(self, store: ModuleStore, limits: Limits) -> None:
         """Tell what is in the store, too."""
         self._registry.register(StoreMetrics(store, limits))
+
+    def http(self) -> HttpMetrics:
+        """Those of the HTTP side, told from now on; to be called once."""
+        return HttpMetrics(self._registry, SECONDS)
 
     def page(self) -> bytes:
         """All of it in Prometheus' text format."""

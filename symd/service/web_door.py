@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,7 +22,9 @@ from symd.service.addresses import is_local
 from symd.service.call import Call, next_number
 from symd.service.doors import ANONYMOUS, Doorkeeper, Shown
 from symd.service.fetching import Fetching
+from symd.service.http_metrics import HttpMetrics
 from symd.service.lanes import Work
+from symd.service.metrics import Metrics
 from symd.service.places import place
 from symd.service.request_log import log_request
 from symd.store.source_files import read_below
@@ -58,8 +61,8 @@ class Page(NamedTuple):
 
 
 @contextmanager
-def web_served(daemon: Daemon, config: Config) -> Iterator[Page]:
-    """Serve HTTP at ``config.http`` while it lasts.
+def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -> Iterator[Page]:
+    """Serve HTTP at ``config.http`` while it lasts; ``metrics`` counts its requests.
 
     Raises InvalidInput for what is no address, FailedPrecondition for what would let strangers in, or where the system refuses.
     """
@@ -70,12 +73,16 @@ def web_served(daemon: Daemon, config: Config) -> Iterator[Page]:
         stack.callback(listener.close)
         door: Door = secret or _DaemonDoor(doors)
         fetch = Fetching(daemon.engine, Upstream(config.debuginfod, config.limits)) if config.debuginfod else None
+        counted = metrics.http() if metrics is not None else None
+        connections = Connections(partial(_closed, doors, counted))
+        if counted is not None:
+            counted.watch(connections.__len__)
         sources = partial(_sources, daemon, config)
         site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch)
         names = KnownHosts((host, socket.gethostname(), *config.http_names))
-        app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, daemon))
+        app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, daemon, counted))
         tls = doors.certificates.context if doors.certificates is not None else None
-        stack.enter_context(serving(app, listener, tls, Connections(partial(_closed, doors))))
+        stack.enter_context(serving(app, listener, tls, connections))
         if secret is None:
             stack.enter_context(doors.connections.watching(port))
         address = f"{'https' if tls else 'http'}://{host}:{port}"
@@ -191,11 +198,13 @@ def _sources(daemon: Daemon, config: Config, digest: str, files: tuple[str, ...]
     return [completed(source, allowed, read) for source in daemon.engine.sources(digest, files, path)]
 
 
-def _closed(doors: Doorkeeper, bound: str, address: str) -> None:
+def _closed(doors: Doorkeeper, counted: HttpMetrics | None, bound: str, address: str) -> None:
     doors.connections.closed(address, bound)
+    if counted is not None:
+        counted.closed(bound)
 
 
-def _ended(daemon: Daemon, exchange: Exchange) -> None:
+def _ended(daemon: Daemon, counted: HttpMetrics | None, exchange: Exchange) -> None:
     route, visitor = exchange.route, exchange.visitor
     what = f"{route.method} {route.path}" if route is not None else "HTTP"
     call = Call(f"symd.http.{what}", _peer(exchange.connection), None, next_number())
@@ -207,3 +216,8 @@ def _ended(daemon: Daemon, exchange: Exchange) -> None:
     if route is not None and route.right is not Right.READ:
         daemon.doors.audit.tell(call, exchange.outcome)
     log_request(call, exchange.outcome)
+    if counted is not None:
+        seconds = time.monotonic() - exchange.begun
+        counted.ended(what if route is not None else "", exchange.status, seconds, (exchange.received, exchange.sent))
+        if exchange.outcome != "OK":
+            counted.refused(exchange.outcome, exchange.limit)

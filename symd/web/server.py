@@ -35,7 +35,7 @@ def serving(
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http=of(connections or Connections()),
+        http=of(Connections() if connections is None else connections),
         ws="none",
         lifespan="off",
         log_config=None,

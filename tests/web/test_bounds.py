@@ -16,11 +16,13 @@ import symd.web.connections
 from symd.config import Config, Limits
 from symd.engine import Engine
 from symd.errors import LimitExceeded
+from symd.service.metrics import Metrics
 from symd.service.server import build_daemon
 from symd.service.web_door import web_served
 from symd.store import Store
 from symd.web.json_members import BEYOND_ASCII, VALUES, parsed
 from tests.service.fakes import DIGEST, GOOD, FakeEngine
+from tests.service.test_operations import told
 from tests.web.daemon import SAMPLES
 
 OBJECT = SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co"
@@ -59,14 +61,14 @@ class Served:
 
 
 @contextmanager
-def served(tmp_path, engine=None, **limits):
+def served(tmp_path, engine=None, metrics=None, **limits):
     if engine is None:
         engine = FakeEngine()
         engine.add(GOOD)
     config = Config(store=tmp_path, http="127.0.0.1:0", limits=Limits(**limits), grace=0.2)
     daemon = build_daemon(engine, config)
     try:
-        with web_served(daemon, config) as page:
+        with web_served(daemon, config, metrics) as page:
             yield Served(page.url, daemon)
     finally:
         daemon.stop(0.2)
@@ -255,3 +257,33 @@ def test_a_page_of_another_origin_brings_nothing_about(tmp_path, site, mode, sta
 def test_a_refused_stranger_has_no_second_guess_on_a_connection(tmp_path):
     with served(tmp_path) as page, page.connected("GET /x/ HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5) as connection:
         assert everything(connection).count(b"HTTP/1.1 401") == 1
+
+
+def test_requests_are_counted_by_route_and_status(tmp_path, monkeypatch):
+    monkeypatch.setattr(symd.web.connections, "SILENT_SECONDS", 0.5)
+    metrics, one = Metrics(), ("route", "GET /api/modules/{digest}")
+    with served(tmp_path, metrics=metrics, client_bytes_in_flight=1 << 16) as page:
+        sent = sum(len(page.asked(f"api/modules/{DIGEST}")[1]) for _ in range(2))
+        assert page.asked(f"api/modules/{'0' * 64}")[0] == 404
+        assert page.asked("nothing")[0] == 404
+        assert page.asked("symbolicate/v5", b" " * (1 << 18))[0] == 429
+        page.path = "/"
+        assert page.asked("api/about")[0] == 401
+        with page.connected("GET / HT") as connection:
+            assert eventually(lambda: told(metrics.page())["symd_http_connections",] == 1)
+            everything(connection)
+        assert eventually(lambda: told(metrics.page())["symd_http_connections",] == 0)
+    samples = told(metrics.page())
+    assert samples["symd_http_requests_total", one, ("status", "200")] == 2
+    assert samples["symd_http_requests_total", one, ("status", "404")] == 1
+    assert samples["symd_http_requests_total", ("route", ""), ("status", "404")] == 1
+    assert samples["symd_http_requests_total", ("route", ""), ("status", "401")] == 1
+    assert samples["symd_http_request_seconds_count", one] == 3
+    assert samples["symd_http_sent_bytes_total", one] > sent
+    assert samples["symd_http_received_bytes_total", ("route", "POST /symbolicate/v5")] > 1 << 16
+    limit = ("limit", "client_bytes_in_flight"), ("reason", "BUSY")
+    assert samples["symd_http_refusals_total", *limit] == 1
+    assert samples["symd_http_refusals_total", ("limit", ""), ("reason", "UNAUTHENTICATED")] == 1
+    assert samples["symd_http_refusals_total", ("limit", ""), ("reason", "UNKNOWN_MODULE")] == 1
+    assert samples["symd_http_closed_connections_total", ("bound", "silent_seconds")] == 1
+    assert DIGEST not in metrics.page().decode()
