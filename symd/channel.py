@@ -151,6 +151,11 @@ def _no_tcp(address: str, details: str) -> tuple[str, str] | None:
             f"what listens there takes no plain connection, or closed it{_FULL}",
             f"it may speak TLS: write {TLS}{address}",
         )
+    if "Failed parsing HTTP/2" in details:
+        return (
+            "what listens there is no symd daemon: it does not speak gRPC",
+            "symd serve --address says at which port yours is",
+        )
     return None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +163,18 @@ def test_a_socket_that_is_not_there_and_one_that_nobody_listens_at(tmp_path):
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(tmp_path / "y.sock"))
     assert "no daemon answers (start one" in reason(f"unix:{tmp_path}/y.sock")
+
+
+def test_what_listens_at_the_port_may_be_another_program():
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
+        serving = threading.Thread(target=other.serve_forever)
+        serving.start()
+        try:
+            said = reason(f"127.0.0.1:{other.server_port}")
+        finally:
+            other.shutdown()
+            serving.join()
+    assert "what listens there is no symd daemon: it does not speak gRPC" in said
 
 
 def test_another_user_s_socket_is_no_missing_daemon(tmp_path):
