@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +21,7 @@ from symd.child.tool import run_tool
 from symd.cli.options import example, json_option
 from symd.cli.output import NO, printable, write_json, write_line, write_rich
 from symd.config import Config
+from symd.disasm import llvm, nvidia, spirv
 from symd.disasm.installed import chosen_folders, library
 from symd.drivers import DriverReport, survey
 from symd.errors import SymdError
@@ -47,24 +48,23 @@ TOOLS: tuple[Tool, ...] = (
         "ocloc", ("ocloc",), "compile kernels for Intel devices that are not here", "apt-get install intel-opencl-icd"
     ),
     Tool("libiga64", ("iga64",), "disassemble Intel code", "apt-get install libigc1"),
-    Tool(
-        "llvm-objdump",
-        ("llvm-objdump", *(f"llvm-objdump{end}" for end in _LLVM)),
-        "disassemble AMD code",
-        "apt-get install llvm",
-    ),
+    Tool("llvm-objdump", ("llvm-objdump",), "disassemble AMD code", llvm.INSTALL),
     Tool(
         "llvm-symbolizer",
         ("llvm-symbolizer", *(f"llvm-symbolizer{end}" for end in _LLVM)),
         "a second opinion",
         "apt-get install llvm",
     ),
-    Tool(
-        "nvdisasm", ("nvdisasm", "/usr/local/cuda/bin/nvdisasm"), "disassemble NVIDIA code", "install the CUDA toolkit"
-    ),
+    Tool("nvdisasm", ("nvdisasm",), "disassemble NVIDIA code", nvidia.INSTALL),
+    Tool("spirv-dis", ("spirv-dis",), "disassemble SPIR-V", spirv.INSTALL),
     Tool("c++filt", ("c++filt",), "readable C++ names (symbolize -C)", "apt-get install binutils"),
 )
 """What symd can use, in the order of the report. Names that begin with "lib" are shared libraries."""
+_DISASSEMBLERS: Mapping[str, Callable[[], Sequence[str]]] = {
+    "llvm-objdump": llvm.installed_programs,
+    "nvdisasm": nvidia.installed_programs,
+}
+"""Where listings find these themselves, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,8 @@ def look_for(tool: Tool) -> ToolReport:
 
 def _program(tool: Tool) -> str | None:
     """Folders of SYMD_TOOLS come first, as they do for those who use the tool."""
+    if tool.name in _DISASSEMBLERS:
+        return next(iter(_DISASSEMBLERS[tool.name]()), None)
     chosen = [shutil.which(name, path=folder) for folder in chosen_folders() for name in tool.names if "/" not in name]
     return next((path for path in (*chosen, *map(shutil.which, tool.names)) if path), None)
 

@@ -51,12 +51,17 @@ def takes(code: CodeObject) -> bool:
 
 
 def installed() -> bool:
-    return bool(programs(PROGRAM, ROCM))
+    return bool(installed_programs())
+
+
+def installed_programs() -> list[str]:
+    """Every llvm-objdump, the best first."""
+    return programs(PROGRAM, ROCM)
 
 
 def disassemble(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -> list[DecodeOutcome]:
     """Ranges of one processor and wave size go through one run."""
-    found = programs(PROGRAM, ROCM)
+    found = installed_programs()
     if not found:
         raise ToolMissing("llvm-objdump, which disassembles AMD code, is not installed", hint=INSTALL)
     budget.prepare()

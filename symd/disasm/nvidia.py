@@ -43,12 +43,17 @@ def takes(code: CodeObject) -> bool:
 
 
 def installed() -> bool:
-    return bool(programs("nvdisasm", _elsewhere()))
+    return bool(installed_programs())
+
+
+def installed_programs() -> list[str]:
+    """Every nvdisasm, the best first."""
+    return programs("nvdisasm", _elsewhere())
 
 
 def disassemble(ranges: Sequence[InstructionBytes], budget: DisassemblyBudget) -> list[DecodeOutcome]:
     """One run or a few for each range; its outcome where it can be decoded, else why not."""
-    found = programs("nvdisasm", _elsewhere())
+    found = installed_programs()
     if not found:
         raise ToolMissing("nvdisasm, which disassembles NVIDIA code, is not installed", hint=INSTALL)
     budget.prepare()

@@ -1,5 +1,6 @@
 """symd doctor, with made-up drivers."""
 
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -86,3 +87,24 @@ def test_where_only_hardware_is_missing_nothing_is_to_be_installed(monkeypatch: 
     monkeypatch.setattr("symd.drivers.discover._report", report)
     hardware = [each for each in discover.survey() if each.simulate is None]
     assert [("apt-get" in each.hint, "--simulate" in each.hint) for each in hardware] == [(False, True)] * 2
+
+
+def test_disassemblers_are_those_that_listings_take(
+    run: Run, drivers: list[DriverReport], monkeypatch: pytest.MonkeyPatch, tmp_path
+):
+    """The highest version of LLVM's, and NVIDIA's in the wheel of Triton."""
+    wheel = tmp_path / "wheels" / "triton" / "backends" / "nvidia" / "bin"
+    programs = [tmp_path / name for name in ("llvm-objdump", "llvm-objdump-14", "llvm-objdump-22")]
+    wheel.mkdir(parents=True)
+    (tmp_path / "wheels" / "triton" / "__init__.py").touch()
+    for program in (*programs, wheel / "nvdisasm"):
+        program.write_text("#!/bin/sh\necho version 1\n")
+        program.chmod(0o755)
+    monkeypatch.delenv("SYMD_TOOLS", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path / "wheels")
+    monkeypatch.delitem(sys.modules, "triton", raising=False)
+    tools = {tool["tool"]: tool["path"] for tool in run("doctor", "--json").json[0]["tools"]}
+    assert tools["llvm-objdump"] == str(tmp_path / "llvm-objdump-22")
+    assert tools["nvdisasm"] in (str(wheel / "nvdisasm"), "/usr/local/cuda/bin/nvdisasm")
+    assert "spirv-dis" in tools
