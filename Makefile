@@ -15,7 +15,7 @@ STUB_PACKAGES := g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compile
 TEST_PACKAGES := $(DEMO_PACKAGES) libze-dev opencl-headers libigc-tools llvm clang lld llvm-14 clang-14 clang-tools-14 lld-14 llvm-19 clang-tools-19 llvm-22 \
 	clang-tools-22 llvm-spirv-14 spirv-tools glslang-tools golang-go gcc libc6-dev gcc-12-offload-amdgcn gcc-12-offload-nvptx chromium binutils elfutils gdb lldb-19 debuginfod openssl systemd postgresql $(STUB_PACKAGES)
 
-.PHONY: demo test check protos samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill survey live-new clean venv drivers tools help
+.PHONY: demo test check protos samples lock docs dist screenshots bench bench-batch fuzz soak abuse kill replicas survey live-new clean venv drivers tools help
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -72,6 +72,9 @@ abuse: venv  ## 200 clients for SECONDS_LONG seconds while workers are killed, b
 KILLS ?= 500
 kill: venv  ## a store whose user is killed KILLS times in the midst of work: what was acknowledged is there, nothing else is left
 	$(BIN)/python -m tests.kill --kills $(KILLS)
+
+replicas: venv  ## three daemons over PostgreSQL and S3, one after the other killed under load for SECONDS_LONG seconds
+	$(BIN)/python -m tests.shared_store.replicas $(SECONDS_LONG)
 
 ONLY ?=
 survey: tools venv  ## symd on real packages beside other tools, into docs/formats.md; ONLY="NAME..." for some (tests/survey/artefacts.py)

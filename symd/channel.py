@@ -4,6 +4,7 @@ no connection."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,12 @@ import grpc.aio
 
 from symd.credential_file import read_credentials
 from symd.errors import InvalidInput
+from symd.replicas import OPTIONS, are_several, hosts
 
 UNIX: Final = "unix:"
 TLS: Final = "tls:"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_LOOPBACK_NETWORK: Final = re.compile(r"127(\.\d{1,3}){3}", re.ASCII)
 _START: Final = "start one with `symd serve`"
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
@@ -57,15 +60,16 @@ def default_credentials() -> Credentials:
 
 
 def connect(address: str, credentials: Credentials) -> grpc.Channel:
-    """A channel to ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT``; it connects when it is first used.
+    """A channel to ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT``, or to several daemons: ``dns:///HOST:PORT``, ``ipv4:HOST:PORT,HOST:PORT``
+    and ``ipv6:``, also behind ``tls:``, are answered by each in turn. It connects when it is first used.
 
     Raises InvalidInput for an address of another form, for files that cannot be read, and for a token that would travel readable.
     """
     _check_address(address, credentials)
     if address.startswith(TLS):
-        channel = grpc.secure_channel(address.removeprefix(TLS), _tls(credentials), options=_OPTIONS)
+        channel = grpc.secure_channel(address.removeprefix(TLS), _tls(credentials), options=_options(address))
     else:
-        channel = grpc.insecure_channel(address, options=_PLAIN_OPTIONS)
+        channel = grpc.insecure_channel(address, options=_options(address))
     token = _shown_token(address, credentials)
     return channel if token is None else grpc.intercept_channel(channel, _Bearer(token))
 
@@ -74,11 +78,16 @@ def connect_async(address: str, credentials: Credentials) -> tuple[grpc.aio.Chan
     """(a channel for the running event loop, what every call sends with it); otherwise as ``connect``."""
     _check_address(address, credentials)
     if address.startswith(TLS):
-        channel = grpc.aio.secure_channel(address.removeprefix(TLS), _tls(credentials), options=_OPTIONS)
+        channel = grpc.aio.secure_channel(address.removeprefix(TLS), _tls(credentials), options=_options(address))
     else:
-        channel = grpc.aio.insecure_channel(address, options=_PLAIN_OPTIONS)
+        channel = grpc.aio.insecure_channel(address, options=_options(address))
     token = _shown_token(address, credentials)
     return channel, () if token is None else (_header(token),)
+
+
+def _options(address: str) -> tuple[tuple[str, Any], ...]:
+    plain = _OPTIONS if address.startswith(TLS) else _PLAIN_OPTIONS
+    return (*plain, *OPTIONS) if are_several(address) else plain
 
 
 Metadata = tuple[tuple[str, str], ...]
@@ -97,7 +106,7 @@ def _header(token: str) -> tuple[str, str]:
 def _check_address(address: str, credentials: Credentials) -> None:
     _check_form(address)
     plain = not address.startswith((UNIX, TLS))
-    if plain and credentials.token is not None and address.rpartition(":")[0] not in _LOOPBACK:
+    if plain and credentials.token is not None and not all(map(_is_loopback, hosts(address))):
         raise InvalidInput("a token would travel readable", where=address, hint=f"write {TLS}{address}")
 
 
@@ -106,10 +115,20 @@ def _check_form(address: str) -> None:
         raise InvalidInput(f"an address is text, not a {type(address).__name__}", hint=f"write {UNIX}PATH or HOST:PORT")
     if address.startswith(UNIX) and len(address) > len(UNIX):
         return
-    host, colon, port = address.removeprefix(TLS).rpartition(":")
-    if not (host and colon and port.isdecimal()):
+    if not all(map(_is_host_and_port, hosts(address))):
         hint = f"write {UNIX}{address}" if "/" in address else f"write {UNIX}PATH, HOST:PORT or {TLS}HOST:PORT"
         raise InvalidInput("is not the address of a daemon", where=address or "''", hint=hint)
+
+
+def _is_host_and_port(text: str) -> bool:
+    host, colon, port = text.rpartition(":")
+    return bool(host and colon and port.isdecimal())
+
+
+def _is_loopback(text: str) -> bool:
+    """Whether HOST:PORT is this machine's own: what is sent there nobody else reads."""
+    host = text.rpartition(":")[0]
+    return host in _LOOPBACK or bool(_LOOPBACK_NETWORK.fullmatch(host))
 
 
 def unreachable(address: str, details: str) -> tuple[str, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import dropwhile, islice
 from types import TracebackType
 from typing import Any, Self
@@ -59,6 +60,7 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
+from symd.replicas import Persistence, are_several
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
 from symd.v1.alias_service_pb2_grpc import AliasServiceStub
@@ -153,6 +155,8 @@ _ENDED = "try again: so ends a call that a daemon has no room for (its limit pen
 
 class Client:
     """A daemon at ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT`` (by default $SYMD_SERVER, or where ``symd serve`` listens by default).
+    Several over one store are ``ipv4:HOST:PORT,HOST:PORT`` or a name, ``dns:///HOST:PORT``: they are asked in turn, and where one is lost
+    the others answer, also what had begun.
 
     It has every verb of ``symd.api.Symbolizer``. ``timeout`` is in seconds, for each call it makes; None waits.
     ``credentials`` is what it shows over TCP and whom it trusts; None: what the environment says ($SYMD_TOKEN, $SYMD_TLS_CA, ...).
@@ -165,6 +169,7 @@ class Client:
         self.address = address or default_server()
         self._timeout = timeout
         self._tables = KeptTables()
+        self._persistence = Persistence(several=are_several(self.address))
         self._channel = connect(self.address, default_credentials() if credentials is None else credentials)
         self._cores = CoreServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._listings = ListingServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
@@ -232,14 +237,14 @@ class Client:
         if not self.missing([digest]):
             return self.module(digest)
         header = UploadHeader(sha256=digest, size_bytes=len(data), label=label, with_description=True)
-        response = self._call(self._modules.UploadModule, upload_requests(header, data))
+        response = self._call(self._modules.UploadModule, partial(upload_requests, header, data))
         return self._described(response.module)
 
     def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
         """Let the daemon build a module with a driver of its machine. ``BuildFailed`` carries the whole log."""
         parts = GrabParts()
         try:
-            parts.take(self._stream(self._modules.GrabModule, to_grab_request(request)))
+            parts.take(self._stream_once(self._modules.GrabModule, to_grab_request(request)))
         except BuildFailed as error:
             error.build_log = parts.build_log or error.build_log
             raise
@@ -263,7 +268,7 @@ class Client:
 
     def remove(self, digest: ModuleName) -> None:
         """Let the daemon forget a module with its index and its aliases."""
-        self._call(self._modules.DeleteModule, DeleteModuleRequest(name=checked_module_name(digest)))
+        self._call_once(self._modules.DeleteModule, DeleteModuleRequest(name=checked_module_name(digest)))
 
     def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described."""
@@ -364,10 +369,9 @@ class Client:
         """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
         check_breakpoints(breakpoints)
         pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
-        request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new, resume_after=resume_after)
-        call = self._breakpoints.WatchBreakpoints(request)
-        messages = self._messages(call)
-        return Watch(from_events(messages, {each.id: each.where for each in breakpoints}), call.cancel)
+        request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
+        watch = _OpenWatch(self, self._breakpoints.WatchBreakpoints, request, resume_after)
+        return Watch(from_events(watch.messages(), {each.id: each.where for each in breakpoints}), watch.cancel)
 
     def watch_modules(
         self,
@@ -379,9 +383,9 @@ class Client:
     ) -> ModuleWatch:
         """What happens to modules, as long as the watch is open: the client's timeout does not end it."""
         names = map(context_name, contexts)
-        request = WatchModulesRequest(resume_after=resume_after, only_new=only_new, contexts=names, apis=apis)
-        call = self._modules.WatchModules(request)
-        return ModuleWatch(from_module_events(self._messages(call)), call.cancel)
+        request = WatchModulesRequest(only_new=only_new, contexts=names, apis=apis)
+        watch = _OpenWatch(self, self._modules.WatchModules, request, resume_after)
+        return ModuleWatch(from_module_events(watch.messages()), watch.cancel)
 
     def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""
@@ -430,7 +434,7 @@ class Client:
                 ask(request.batch, part)
                 yield request
 
-        responses = self._stream(self._symbols.SymbolizeStream, numbered())
+        responses = self._stream(self._symbols.SymbolizeStream, numbered)
         whole = AnswersBuilder(sum(map(len, parts)))
         for response, values in zip(responses, parts, strict=True):
             if response.HasField("failure"):
@@ -465,13 +469,21 @@ class Client:
             request.page_token = page.next_page_token
 
     def _call(self, method: Callable[..., Any], request: Any) -> Any:
+        """``request`` is a message, or a function that begins an iterator of messages: the call may be made twice."""
+        return self._persistence.called(partial(self._call_once, method, request))
+
+    def _call_once(self, method: Callable[..., Any], request: Any) -> Any:
         try:
-            return method(request, timeout=self._timeout)
+            return method(_begun(request), timeout=self._timeout)
         except grpc.RpcError as error:
             raise error_of(error, self.address, self._timeout) from None
 
     def _stream(self, method: Callable[..., Any], request: Any) -> Iterator[Any]:
-        responses = method(request, timeout=self._timeout)
+        """The messages of an answer; ``request`` as for ``_call``."""
+        return self._persistence.replayed(partial(self._stream_once, method, request))
+
+    def _stream_once(self, method: Callable[..., Any], request: Any) -> Generator[Any, None, None]:
+        responses = method(_begun(request), timeout=self._timeout)
         try:
             yield from responses
         except grpc.RpcError as error:
@@ -479,15 +491,49 @@ class Client:
         finally:
             responses.cancel()
 
-    def _messages(self, call: Any) -> Iterator[Any]:
-        """What a call that was begun says until it, or we, end it."""
+
+class _OpenWatch:
+    """A watch's call, and the calls that go on after it where a daemon is lost. The first is made at once."""
+
+    def __init__(self, client: Client, method: Callable[..., Any], request: Any, position: str) -> None:
+        self._client = client
+        self._method = method
+        self._request = request
+        self._position = position
+        self._ended = False
+        self._call = self._made(position)
+
+    def cancel(self) -> None:
+        """End it. From any thread."""
+        self._ended = True
+        self._call.cancel()
+
+    def messages(self) -> Iterator[Any]:
+        """What the daemon says until it, or we, end it."""
+        return self._client._persistence.followed(self._said, self._position)  # noqa: SLF001 - a part of it
+
+    def _made(self, position: str) -> Any:
+        self._request.resume_after = position
+        return self._method(self._request)
+
+    def _said(self, position: str) -> Generator[Any, None, None]:
+        if self._call.done():
+            self._call = self._made(position)
+        if self._ended:
+            self._call.cancel()
+        call = self._call
         try:
             yield from call
         except grpc.RpcError as error:
             if call.code() is not grpc.StatusCode.CANCELLED:
-                raise error_of(error, self.address, self._timeout) from None
+                raise error_of(error, self._client.address, None) from None
         finally:
             call.cancel()
+
+
+def _begun(request: Any) -> Any:
+    """A message, or an iterator of messages from its beginning."""
+    return request() if callable(request) else request
 
 
 def error_of(error: Any, address: str, timeout: float | None) -> SymdError:
@@ -533,6 +579,7 @@ class _Contexts:
         self._client = client
         self._stub = client._contexts  # noqa: SLF001 - a part of it
         self._call = client._call  # noqa: SLF001
+        self._call_once = client._call_once  # noqa: SLF001
         self._pages = client._pages  # noqa: SLF001
 
     def add(self, context: Context) -> str:
@@ -552,7 +599,7 @@ class _Contexts:
         return records
 
     def remove(self, name: str) -> None:
-        self._call(self._stub.DeleteContext, DeleteContextRequest(name=context_name(name)))
+        self._call_once(self._stub.DeleteContext, DeleteContextRequest(name=context_name(name)))
 
     def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
         """In one call, and so all or nothing."""
@@ -587,6 +634,7 @@ class _Aliases:
     def __init__(self, client: Client) -> None:
         self._stub = client._aliases  # noqa: SLF001 - a part of it
         self._call = client._call  # noqa: SLF001
+        self._call_once = client._call_once  # noqa: SLF001
         self._pages = client._pages  # noqa: SLF001
 
     def add(self, aliases: Sequence[Alias]) -> None:
@@ -601,7 +649,7 @@ class _Aliases:
 
     def remove(self, kind: str, key: str, context: str = "") -> None:
         request = DeleteAliasRequest(kind=kind, key=key, context=optional_context_name(context))
-        self._call(self._stub.DeleteAlias, request)
+        self._call_once(self._stub.DeleteAlias, request)
 
     def of(self, digest: ModuleName, after: Alias | None = None) -> Iterator[Alias]:
         parent = checked_module_name(digest)

@@ -243,6 +243,12 @@ def default_store() -> Path:
     return _path(chosen) if chosen else _cache() / "store"
 
 
+def default_cache() -> Path:
+    """$SYMD_CACHE, or the folder beside the store for files of a store that several machines share."""
+    chosen = os.environ.get("SYMD_CACHE")
+    return _path(chosen) if chosen else _cache() / "objects"
+
+
 def default_captures() -> Path:
     """$SYMD_CAPTURES, or the folder beside the store where captures are kept."""
     chosen = os.environ.get("SYMD_CAPTURES")
@@ -335,6 +341,12 @@ class Config:
     """Budgets against hostile or mistaken input."""
     store: Path = field(default_factory=default_store)
     """The folder of modules, their indexes and the catalogue."""
+    objects: str = ""
+    """The object storage of a store that several daemons share, ``s3://BUCKET/PREFIX`` or ``file:///FOLDER``; "" for a store in a folder."""
+    catalogue: str = ""
+    """The URL of its catalogue, ``postgresql://USER@HOST:PORT/DATABASE``."""
+    cache: Path = field(default_factory=default_cache)
+    """The folder of this machine for files of that storage."""
     address: str = field(default_factory=lambda: f"unix:{default_socket()}")
     """Where the daemon listens and clients look: ``unix:PATH`` or ``HOST:PORT``."""
     addresses: tuple[str, ...] = ()

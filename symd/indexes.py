@@ -134,7 +134,7 @@ class Indexes:
             if self._store.remember_failure(digest, VERSION, error):
                 self._store.refuse(digest, VERSION, error)
             raise
-        self._store.admit(digest, summary.format, tell=True)
+        self._store.admit(digest, summary.format)
         return summary
 
     def renew(self, digest: str) -> None:
@@ -190,7 +190,7 @@ class Indexes:
             if new:
                 self._store.refuse(digest, VERSION, error)
             raise
-        self._store.admit(digest, summary.format, tell=new)
+        self._store.admit(digest, summary.format)
         return summary
 
     def _opened(self, digest: str, fresh: bytes | None) -> Index:

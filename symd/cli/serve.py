@@ -16,7 +16,7 @@ from symd.cli.door_options import door_options
 from symd.cli.grouped_help import GroupedCommand
 from symd.cli.options import example, limit_option, rules_option
 from symd.cli.output import write_line
-from symd.config import Config, Doors, Limits, default_drivers, default_store, parse_driver
+from symd.config import Config, Doors, Limits, default_cache, default_drivers, default_store, parse_driver
 from symd.model.sources import PathRule
 
 log = logging.getLogger("symd.service")
@@ -39,7 +39,8 @@ def parse_drivers(_context: click.Context, _parameter: click.Parameter, values: 
 
 
 GROUPS = {
-    "Where it listens": ["--address", "--http", "--http-name", "--debuginfod", "--store"],
+    "Where it listens": ["--address", "--http", "--http-name", "--debuginfod"],
+    "The store (docs/operations.md)": ["--store", "--catalogue", "--cache"],
     "Who gets in (docs/security.md)": [
         "--allow-uid",
         "--access",
@@ -64,6 +65,7 @@ GROUPS = {
     groups=GROUPS,
     epilog=example(
         "symd serve\nsymd serve --http 127.0.0.1:8080\nsymd serve --address unix:/run/symd/symd.sock --allow-uid 1001:read,write --store /var/lib/symd\n"
+        "symd serve --store s3://symd/modules --catalogue postgresql://symd@db/symd --address 0.0.0.0:50051 --insecure\n"
         "symd serve --address 0.0.0.0:50051 --tls-cert host.pem --tls-key host.key --access /etc/symd/access"
     ),
 )
@@ -98,10 +100,25 @@ GROUPS = {
 )
 @click.option(
     "--store",
-    type=click.Path(file_okay=False, readable=False, path_type=Path),
-    default=default_store,
+    default=lambda: str(default_store()),
     show_default="$SYMD_STORE or the user's cache",
-    help="The folder that keeps modules and indexes.",
+    metavar="FOLDER|URL",
+    help="The folder that keeps modules and indexes; or, with --catalogue, the object storage that several daemons share: s3://BUCKET/PREFIX or "
+    "file:///FOLDER. Takes the extra symd[s3].",
+)
+@click.option(
+    "--catalogue",
+    envvar="SYMD_CATALOGUE",
+    default="",
+    metavar="URL",
+    help="The database of a shared store, postgresql://USER@HOST:PORT/DATABASE; $SYMD_CATALOGUE may name it. Takes the extra symd[postgresql].",
+)
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=default_cache,
+    show_default="$SYMD_CACHE or the user's cache",
+    help="The folder of this machine for files of a shared store; the limit cache_size bounds it.",
 )
 @click.option(
     "--workers",
@@ -183,7 +200,9 @@ def command(
     http: str,
     debuginfod: tuple[str, ...],
     http_names: tuple[str, ...],
-    store: Path,
+    store: str,
+    catalogue: str,
+    cache: Path,
     workers: int,
     readers: int,
     builders: int,
@@ -215,9 +234,18 @@ def command(
 
     _configure_log(verbose=verbose, as_json=log_format == "json")
     logging.getLogger("symd.audit").setLevel(logging.INFO)  # who wrote what is always told
+    is_shared = _is_url(store)
+    if is_shared != bool(catalogue):
+        missing = "--catalogue is not given" if is_shared else "--store is a folder"
+        raise click.UsageError(
+            f"{missing}: a shared store takes both --store s3://BUCKET/PREFIX and --catalogue postgresql://HOST/DATABASE"
+        )
     config = Config(
         limits=limits,
-        store=store,
+        store=Path(store),
+        objects=store if is_shared else "",
+        catalogue=catalogue,
+        cache=cache,
         address=addresses[0],
         addresses=addresses,
         http=http,
@@ -244,6 +272,10 @@ def command(
     for sentence in contradictions(limits):
         log.warning("--limit: %s", sentence)
     return serve(config, ready=_say_ready)
+
+
+def _is_url(store: str) -> bool:
+    return "://" in store
 
 
 def _configure_log(*, verbose: bool, as_json: bool) -> None:

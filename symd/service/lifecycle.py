@@ -29,7 +29,7 @@ from symd.service.server import Daemon, build_daemon
 from symd.service.service_manager import READY, STOPPING, notify, watched
 from symd.service.tracing import tracing
 from symd.service.workers import Told, Workers
-from symd.store import Store
+from symd.store import ModuleStore, Store
 
 if TYPE_CHECKING:
     from symd.service.web_door import Page
@@ -173,7 +173,7 @@ def _opened(config: Config, told: Sequence[Told]) -> Iterator[tuple[Engine, thre
 
     with ExitStack() as stack:
         workers = stack.enter_context(Workers(config.limits, config.readers, config.builders, told))
-        store = Store(config.store, config.limits, adopt_later=True)
+        store = _store(config)
         listed = partial(disassemble, starter=stack.enter_context(Starter()))
         engine = stack.enter_context(
             Engine(store, config.limits, partial(grab, drivers=config.drivers), listed, workers)
@@ -181,6 +181,15 @@ def _opened(config: Config, told: Sequence[Told]) -> Iterator[tuple[Engine, thre
         recovery = threading.Thread(target=_recover, args=(engine,), name="symd-recovery", daemon=True)
         stack.callback(_end, engine, workers, recovery)
         yield engine, recovery
+
+
+def _store(config: Config) -> ModuleStore:
+    """The store that the configuration names: in a folder, or shared with other daemons."""
+    if not config.objects:
+        return Store(config.store, config.limits, adopt_later=True)
+    from symd.shared_store.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
+
+    return open_shared(config.objects, config.catalogue, config.cache, config.limits)
 
 
 def _recover(engine: Engine) -> None:

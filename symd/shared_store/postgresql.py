@@ -175,7 +175,7 @@ class Server:
 
     def _refusal(self, error: psycopg.Error) -> SymdError:
         code = error.sqlstate or ""
-        words = (error.diag.message_primary or str(error)).strip().replace("\n", "; ")
+        words = " ".join((error.diag.message_primary or str(error)).split())
         if "NUL (0x00)" in words:
             return BadQuery("a text has the character NUL, which PostgreSQL keeps in none", hint="leave it out")
         if code.startswith(_DAMAGE):

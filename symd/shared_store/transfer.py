@@ -104,7 +104,7 @@ class _Bringing:
                 self.done.damaged.append(record.sha256)
             return False
         if record.format:  # else it is being indexed at this moment
-            self._target.admit(record.sha256, record.format, tell=True)
+            self._target.admit(record.sha256, record.format)
         return True
 
     def _index(self, digest: Digest) -> None:

@@ -132,14 +132,18 @@ class CataloguedModules(ABC):
         (added, sha256) of the last one seen and need not be in the store any more."""
         return self._catalogue.records(after, limit)
 
-    def admit(self, digest: str, format: str, *, tell: bool) -> None:  # noqa: A002 - the word of ModuleRecord
-        """Record the outermost format of a module that could be opened; ``tell`` those who listen that it is there."""
+    def admit(self, digest: str, format: str) -> None:  # noqa: A002 - the word of ModuleRecord
+        """Record the outermost format of a module that could be opened. Those who listen are told that it is there, where nobody has
+        admitted it before: whoever puts a module into the store may be killed before it is told."""
         with self._changing(digest) as connection:
-            connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
-            if tell:
+            first = "UPDATE modules SET format = ? WHERE sha256 = ? AND format = ''"
+            is_first = connection.execute(first, (format, digest)).rowcount > 0
+            if is_first:
                 rows.tell(connection, [(ADDED, digest, None, None)])
                 rows.trim_log(connection, self._limits.module_events)
-        if tell:
+            else:
+                connection.execute("UPDATE modules SET format = ? WHERE sha256 = ?", (format, digest))
+        if is_first:
             self.module_log.ring()
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None:

@@ -102,7 +102,7 @@ class ModuleStore(Protocol):
 
     def records(self, after: tuple[float, str] = OLDEST, limit: int = 1000) -> list[ModuleRecord]: ...
 
-    def admit(self, digest: str, format: str, *, tell: bool) -> None: ...  # noqa: A002
+    def admit(self, digest: str, format: str) -> None: ...  # noqa: A002
 
     def refuse(self, digest: str, version: int, error: SymdError) -> None: ...
 

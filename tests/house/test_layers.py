@@ -49,6 +49,7 @@ ORDER = (
     "v1",
     "wire",
     "service",
+    "replicas",
     "channel",
     "client",
     "async_client",
@@ -124,7 +125,7 @@ def test_the_words_import_nothing_else_of_symd(room_name: str, allowed: tuple[st
     assert not [name for name in foreign if not name.startswith(allowed or ("nothing",))]
 
 
-THE_CONTRACT = {"errors", "model", "config", "credential_file", "api", "v1", "wire", "channel"}
+THE_CONTRACT = {"errors", "model", "config", "credential_file", "api", "v1", "wire", "replicas", "channel"}
 """What whoever talks to a daemon may know of symd; the client besides itself."""
 
 

@@ -1,6 +1,6 @@
 """A store of its own for each test: in a folder, and, where a test speaks of behaviour and not of files, also a shared one.
 
-A test that asks for ``root`` speaks of the folder, and is made for that alone."""
+A test that asks for ``root``, or for ``another`` process over it, speaks of the folder, and is made for that alone."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ Opened = Callable[..., ModuleStore]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "open_store" in metafunc.fixturenames:
-        speaks_of_files = "root" in inspect.signature(metafunc.function).parameters
+        speaks_of_files = {"root", "another"} & set(inspect.signature(metafunc.function).parameters)
         kinds = ["folder"] if speaks_of_files else ["folder", "shared"]
         metafunc.parametrize("store_kind", kinds, indirect=True)
 

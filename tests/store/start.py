@@ -22,7 +22,7 @@ def filled(root: Path, modules: int, size: int) -> None:
         for number in range(modules):
             digest = store.put(b"%08d" % number + os.urandom(size), f"module {number}")
             store.put_index(digest, VERSION, bytes(1000))
-            store.admit(digest, "zebin", tell=False)
+            store.admit(digest, "zebin")
             store.aliases.add([Alias("build-id", f"{number}", digest)])
 
 

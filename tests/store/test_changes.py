@@ -18,7 +18,7 @@ with Store(Path(sys.argv[1])) as store:
     for line in sys.stdin:
         verb, text = line.split()
         if verb == "add":
-            store.admit(store.put(text.encode()), "format", tell=True)
+            store.admit(store.put(text.encode()), "format")
         else:
             store.remove(text)
         print("done", flush=True)
@@ -65,7 +65,7 @@ def test_a_module_that_another_process_adds_is_heard_of_once(root: Path, store: 
 
 def test_a_module_of_ones_own_is_heard_of_once(store: Store, another):
     def act() -> None:
-        store.admit(store.put(b"mine"), "format", tell=True)
+        store.admit(store.put(b"mine"), "format")
         another("add", "theirs")
 
     told = heard(store, 2, act)

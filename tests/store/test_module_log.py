@@ -36,7 +36,7 @@ def placed(time: int, key: str, module: str = MODULE, until: int | None = None) 
 def test_what_happens_is_told_in_its_order(store: ModuleStore) -> None:
     begin = store.module_log.end()
     digest = store.put(b"abc")
-    store.admit(digest, "format", tell=True)
+    store.admit(digest, "format")
     name = store.context_log.add(Context(process=1))
     store.context_log.record(name, [placed(10, "a"), Unload("a", 20)])
     ((number, _),) = store.context_log.loads(name)
@@ -48,6 +48,16 @@ def test_what_happens_is_told_in_its_order(store: ModuleStore) -> None:
         ("removed", digest, None, None),
     ]
     assert store.module_log.after(store.module_log.end(), 10) == []
+
+
+def test_a_module_is_told_once_by_whoever_admits_it_first(store: ModuleStore) -> None:
+    """One daemon may be killed after it has put a module and before it tells; who adds it again finds it there."""
+    digest = store.put(b"abc")
+    begin = store.module_log.end()
+    for each in ("format", "format", "another"):
+        store.admit(digest, each)
+    assert told(store, begin) == [("added", digest, None, None)]
+    assert store.record(digest).format == "another"
 
 
 def test_telling_an_event_twice_tells_it_once(store: ModuleStore) -> None:
@@ -88,7 +98,7 @@ def test_a_position_goes_on_in_another_process_over_the_same_store(open_store: O
     digests = [first.put(text) for text in (b"one", b"two", b"three")]
     position = first.module_log.end()
     for digest in digests:
-        first.admit(digest, "format", tell=True)
+        first.admit(digest, "format")
     first.close()
     second = open_store()
     (one, *_), text = second.module_log.after(position, 1), str(position)
@@ -103,9 +113,9 @@ def test_a_position_that_is_too_old_is_refused_by_name(open_store: Opened) -> No
     store = open_store(Limits(module_events=5))
     begin = store.module_log.end()
     for number in range(5):
-        store.admit(store.put(bytes([number])), "format", tell=True)
+        store.admit(store.put(bytes([number])), "format")
     assert len(store.module_log.after(begin, 100)) == 5
-    store.admit(store.put(b"sixth"), "format", tell=True)
+    store.admit(store.put(b"sixth"), "format")
     with pytest.raises(PositionLost, match="more than 5 modules") as refused:
         store.module_log.after(begin, 100)
     assert refused.value.metadata == {"position": str(begin), "limit": "module_events", "value": "5"}

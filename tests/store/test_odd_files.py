@@ -99,7 +99,7 @@ class Filled:
         with Engine(Store(root)) as engine:
             self.kept = engine.add(SAMPLE, "kept").sha256
             self.other = engine.store.put(b"another module", "other", "none")
-            engine.store.admit(self.other, "none", tell=False)
+            engine.store.admit(self.other, "none")
             engine.store.put_index(self.other, VERSION, index(self.other))
             engine.aliases.add([Alias("build-id", "1", self.other)])
 

@@ -85,7 +85,7 @@ def test_an_absent_module_is_not_found_by_any_method(store: ModuleStore):
         store.record,
         store.remove,
         lambda digest: store.put_index(digest, 1, b"index"),
-        lambda digest: store.admit(digest, "spirv", tell=False),
+        lambda digest: store.admit(digest, "spirv"),
         lambda digest: store.aliases.add([Alias("build-id", "01", digest)]),
     ]
     for ask in asks:

@@ -1,0 +1,256 @@
+"""Several daemons over one database and one S3 server, each at a loopback address of its own, killed and started again under load.
+
+``python -m tests.shared_store.replicas SECONDS`` is the long run: it says what was asked and answered, and ends with 1 where a request
+failed, an answer was wrong, an index was made twice or a watch missed a module."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import psycopg
+
+import symd
+from symd import Client
+from symd.model.module_events import ModuleAdded, ModuleWatch
+from tests.object_server import BUCKET, environment, s3_server
+from tests.shared_store.postgresql_server import running
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+OBJECT = SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co"
+LONG = 60.0
+"""Seconds after which a daemon that does not start or end is given up."""
+_MADE = """
+    CREATE TABLE made (sha256 TEXT, version BIGINT);
+    CREATE FUNCTION index_made() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN INSERT INTO made VALUES (NEW.sha256, NEW.version); RETURN NULL; END $$;
+    CREATE TRIGGER index_made AFTER INSERT OR UPDATE ON indexes FOR EACH ROW EXECUTE FUNCTION index_made();
+"""
+"""Counts each time that an index is published."""
+
+
+class Replicas:
+    """``count`` daemons; they are numbered from 0, and listen at 127.0.0.1 and the addresses after it."""
+
+    def __init__(self, count: int, database: str, variables: Mapping[str, str], folder: Path) -> None:
+        self._database, self._variables, self._folder = database, {**os.environ, **variables}, folder
+        self._port = free_port()
+        self._processes: list[subprocess.Popen[str]] = [self._begun(number) for number in range(count)]
+        for number in range(count):
+            self._wait(number)
+
+    @property
+    def addresses(self) -> list[str]:
+        return [f"127.0.0.{number + 1}:{self._port}" for number in range(len(self._processes))]
+
+    @property
+    def address(self) -> str:
+        """All of them, for a client."""
+        return "ipv4:" + ",".join(self.addresses)
+
+    def kill(self, number: int) -> None:
+        self._processes[number].kill()
+        self._processes[number].communicate(timeout=LONG)
+
+    def start(self, number: int) -> None:
+        self._processes[number] = self._begun(number)
+        self._wait(number)
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.communicate(timeout=LONG)
+
+    def _begun(self, number: int) -> subprocess.Popen[str]:
+        command = [
+            *(sys.executable, "-m", "symd", "serve", "--address", f"127.0.0.{number + 1}:{self._port}", "--insecure"),
+            *("--store", f"s3://{BUCKET}/replicas", "--catalogue", self._database),
+            *("--cache", str(self._folder / f"cache{number}")),
+        ]
+        log = (self._folder / f"log{number}").open("a")
+        with log:
+            return subprocess.Popen(command, env=self._variables, stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def _wait(self, number: int) -> None:
+        stdout = self._processes[number].stdout
+        assert stdout is not None
+        assert stdout.readline().startswith("symd serves"), (self._folder / f"log{number}").read_text()[-3000:]
+
+
+@contextmanager
+def replicas(count: int) -> Iterator[tuple[Replicas, str]]:
+    """Daemons over servers of their own, and the URL of their database."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="symd-replicas-")))
+        database = stack.enter_context(running()).database()
+        variables = environment(stack.enter_context(s3_server(folder / "s3")))
+        daemons = Replicas(count, database, variables, folder)
+        stack.callback(daemons.close)
+        yield daemons, database
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def variant(number: int) -> bytes:
+    """A module like ``OBJECT`` with another digest: what follows an ELF image means nothing."""
+    return OBJECT.read_bytes() + b"%016d" % number
+
+
+@dataclass
+class Seen:
+    """What a run under load saw."""
+
+    asked: Counter[str] = field(default_factory=Counter)
+    failed: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    kills: int = 0
+    made_twice: list[str] = field(default_factory=list)
+    missed: set[str] = field(default_factory=set)
+    told_twice: list[str] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        return not (self.failed or self.wrong or self.made_twice or self.missed or self.told_twice)
+
+
+class Load:
+    """Clients that ask, add and watch until told to stop; what an answer should be is found in this process first."""
+
+    def __init__(self, address: str) -> None:
+        self.seen = Seen()
+        self._address = address
+        self._stop = threading.Event()
+        module = symd.open(OBJECT)
+        low = 0x1900
+        self._addresses = np.arange(low, low + 256, dtype=np.uint64)
+        self._expected = [answer.frames for answer in module.symbolize(self._addresses)]
+        self._added: list[str] = []
+        self._numbers = iter(range(1 << 30))
+        self._lock = threading.Lock()
+
+    def run(self, seconds: float, disturb: Callable[[], None]) -> None:
+        """Ask for that long while ``disturb`` is called again and again."""
+        with Client(self._address) as client:
+            self._add(client)
+            watch = client.watch_modules()
+            told: list[str] = []
+            watching = threading.Thread(target=self._watch, args=(watch, told), daemon=True)
+            watching.start()
+            works = [self._ask_one, self._ask_many, self._ask_column, self._add]
+            threads = [threading.Thread(target=self._again, args=(work,)) for work in works]
+            for thread in threads:
+                thread.start()
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                disturb()
+            self._stop.set()
+            for thread in threads:
+                thread.join(LONG)
+            deadline = time.monotonic() + LONG
+            while set(self._added) - set(told) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            watch.close()
+            watching.join(LONG)
+        self.seen.missed = set(self._added) - set(told)
+        self.seen.told_twice = [digest for digest, count in Counter(told).items() if count > 1]
+
+    def _again(self, work: Callable[[Client], None]) -> None:
+        with Client(self._address) as client:
+            while not self._stop.is_set():
+                try:
+                    work(client)
+                except Exception as error:  # noqa: BLE001 - whatever it is, a request failed
+                    self.seen.failed.append(f"{work.__name__}: {type(error).__name__}: {error}")
+                else:
+                    self.seen.asked[work.__name__.strip("_")] += 1
+
+    def _module(self) -> str:
+        return random.choice(self._added)
+
+    def _compare(self, digest: str, at: int, frames: object) -> None:
+        if frames != self._expected[at]:
+            self.seen.wrong.append(f"{digest} {at}: {frames}")
+
+    def _ask_one(self, client: Client) -> None:
+        digest, at = self._module(), random.randrange(len(self._addresses))
+        self._compare(digest, at, client.symbolize_one(digest, int(self._addresses[at])).frames)
+
+    def _ask_many(self, client: Client) -> None:
+        digest = self._module()
+        for at, answer in enumerate(client.symbolize(digest, [int(each) for each in self._addresses[:20]])):
+            self._compare(digest, at, answer.frames)
+
+    def _ask_column(self, client: Client) -> None:
+        digest = self._module()
+        values = np.tile(self._addresses, 512)  # more than one call takes: a stream of batches
+        answers = client.symbolize_column(digest, values)
+        for place in random.sample(range(len(values)), 20):
+            self._compare(digest, place % len(self._addresses), answers[place].frames)
+
+    def _add(self, client: Client) -> None:
+        with self._lock:
+            number = next(self._numbers)
+        self._added.append(client.add(variant(number)).sha256)
+
+    def _watch(self, watch: ModuleWatch, told: list[str]) -> None:
+        try:
+            told.extend(event.digest for event in watch if isinstance(event, ModuleAdded))
+        except Exception as error:  # noqa: BLE001 - as above
+            self.seen.failed.append(f"watch: {type(error).__name__}: {error}")
+
+
+def kill_under_load(seconds: float, count: int = 3) -> Seen:
+    """Kill one daemon after the other, a second apart, and start each again."""
+    with replicas(count) as (daemons, database):
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute(_MADE)
+        load = Load(daemons.address)
+        turn = iter(range(1 << 30))
+        starting: list[threading.Thread] = []
+
+        def disturb() -> None:
+            time.sleep(1.0)
+            for thread in starting:
+                thread.join(LONG)
+            number = next(turn) % count
+            daemons.kill(number)
+            load.seen.kills += 1
+            starting[:] = [threading.Thread(target=daemons.start, args=(number,))]
+            starting[0].start()
+
+        load.run(seconds, disturb)
+        for thread in starting:
+            thread.join(LONG)
+        with psycopg.connect(database) as connection:
+            query = "SELECT sha256 FROM made GROUP BY sha256, version HAVING count(*) > 1"
+            load.seen.made_twice = [digest for (digest,) in connection.execute(query)]
+        return load.seen
+
+
+def main(seconds: str = "300") -> int:
+    seen = kill_under_load(float(seconds))
+    print(f"{seen.kills} daemons killed; answered: {dict(seen.asked)}")
+    for name in ("failed", "wrong", "made_twice", "missed", "told_twice"):
+        found = getattr(seen, name)
+        print(f"{name.replace('_', ' ')}: {len(found)}", *list(found)[:5], sep="\n  ")
+    return 0 if seen.is_good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))
