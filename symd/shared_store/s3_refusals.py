@@ -45,10 +45,11 @@ _HINTS: Final[Mapping[str, str]] = {
 
 
 class Refusal(NamedTuple):
-    """The error, and whether the same call may do at once: not after an answer that was meant."""
+    """The error; whether the same call may do at once (not after an answer that was meant), and whether anybody answered."""
 
     error: StoreUnavailable
     again: bool
+    answered: bool = True
 
 
 def s3_code(text: str) -> str:
@@ -69,11 +70,13 @@ def s3_refusal(text: str, where: str, seconds: float) -> Refusal:
         facts = {"http_status": status[1], **({"code": code} if code else {})}
         return Refusal(_error(words, where, hint, facts), again=status[1].startswith("5"))
     if "kind: Timeout" in text or "TimedOut" in text:
-        return Refusal(_error(f"the object storage said nothing for {seconds:g} s", where, _REACH), again=True)
+        silence = _error(f"the object storage said nothing for {seconds:g} s", where, _REACH)
+        return Refusal(silence, again=True, answered=False)
     if "InvalidCertificate" in text:
         hint = "name the file of who signed it with AWS_CA_BUNDLE"
         return Refusal(_error("the object storage's certificate is not trusted here", where, hint), again=False)
-    return Refusal(_error(f"the object storage cannot be reached: {_cause(text)}", where, _REACH), again=True)
+    unreachable = _error(f"the object storage cannot be reached: {_cause(text)}", where, _REACH)
+    return Refusal(unreachable, again=True, answered=False)
 
 
 def cut_off(where: str, got: int, size: int) -> Refusal:

@@ -24,6 +24,7 @@ from obstore.store import S3Store
 from symd.config import MIB, Limits
 from symd.errors import StoreUnavailable
 from symd.shared_store.object_names import checked_name
+from symd.shared_store.outage import Outage, Unanswered
 from symd.shared_store.s3_refusals import NO_KEY, Refusal, cut_off, s3_code, s3_refusal, too_slow
 from symd.store.files import disk
 
@@ -67,6 +68,7 @@ class S3Storage:
         self._seconds = limits.storage_seconds
         self._answer = limits.storage_seconds / 3
         largest = self._allowed(max(limits.module_size, limits.index_size))
+        self._outage = Outage()
         self._requests = _store(bucket, prefix, self._answer, {"timeout": timedelta(seconds=self._answer)})
         """For what is small, or a part of a file."""
         whole: ClientConfig = {
@@ -152,7 +154,13 @@ class S3Storage:
         return self._seconds + size / SLOWEST
 
     def _tried(self, name: str, call: Callable[[], T]) -> T | None:
-        """``_once``, and again where that may help and there is time."""
+        """``_once``, and again where that may help and there is time; at once the last error where the server is known to be gone."""
+        try:
+            return self._outage.made(lambda: self._persisted(name, call))
+        except Unanswered as unanswered:
+            raise unanswered.error from unanswered
+
+    def _persisted(self, name: str, call: Callable[[], T]) -> T | None:
         begun = time.monotonic()
         for attempt in range(ATTEMPTS):
             try:
@@ -160,7 +168,8 @@ class S3Storage:
             except _RefusedError as refused:
                 late = time.monotonic() - begun >= self._answer
                 if late or not refused.refusal.again or attempt + 1 == ATTEMPTS:
-                    raise refused.refusal.error from refused
+                    error = refused.refusal.error
+                    raise (error if refused.refusal.answered else Unanswered(error)) from refused
             time.sleep(_PAUSE * 2**attempt * random.uniform(1, 1.5))  # noqa: S311 - no secret
         raise AssertionError
 
