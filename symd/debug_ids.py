@@ -91,11 +91,20 @@ class ModuleNames:
         return _of_one_name(found)
 
     def of_debug_id(self, breakpad: str) -> list[NamedObject]:
-        """Everything that a debug ID stands for; also a whole digest is taken for one. Raises BadQuery."""
+        """Everything that a debug ID stands for; also a whole digest is taken for one. Of told build IDs those are found that a debug ID has whole:
+        of at most 32 digits. Raises BadQuery."""
         if len(breakpad) == 2 * GUID_DIGITS:
             return self.of_build_id(breakpad)
         beginning = beginning_of(breakpad)
-        return _of_one_name([each for each in self._all() if _beginning(each.name) == beginning])
+        own = [each for each in self._all() if _beginning(each.name) == beginning]
+        return _of_one_name(own or self._told(beginning))
+
+    def _told(self, beginning: str) -> list[NamedObject]:
+        """What somebody told of a build ID that has these digits, with fewer zeros behind it or all of them."""
+        digits = len(beginning.rstrip("0"))
+        names = (beginning[:length] for length in range(digits + digits % 2, GUID_DIGITS + 1, 2) if length)
+        told = [(name, self._symbolizer.aliases.resolve(ALIAS_KIND, name)) for name in names]
+        return [NamedObject(Digest(each.module), each.path, name) for name, each in told if each is not None]
 
     def of_debug_ids(self, breakpads: Iterable[str]) -> dict[str, list[NamedObject]]:
         """``of_debug_id`` of several, in one walk through the modules; what is no debug ID is left out."""
@@ -108,7 +117,8 @@ class ModuleNames:
             named = found.get(_beginning(item.name))
             if named is not None:
                 named.append(item)
-        return {each: _of_one_name(found[beginning]) for beginning, asked in wanted.items() for each in asked}
+        named_so = {beginning: _of_one_name(own or self._told(beginning)) for beginning, own in found.items()}
+        return {each: named_so[beginning] for beginning, asked in wanted.items() for each in asked}
 
     def _all(self) -> Iterator[NamedObject]:
         with self._lock:

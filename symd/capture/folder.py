@@ -19,7 +19,7 @@ from asyncinotify import Event, Inotify, Mask, Watch
 
 from symd import containers
 from symd.config import Limits
-from symd.containers import host_elf
+from symd.containers import archive, host_elf
 from symd.errors import InvalidInput, LimitExceeded, SymdError, UnknownFormat, Unsupported
 
 SETTLE_SECONDS: Final = 1.0
@@ -279,6 +279,9 @@ class FolderWatch:
             else:
                 yield self._left_out(path, error)
         else:
+            if not opened.objects and opened.format == archive.NAME:  # a static library of the host
+                self.counts.other += 1
+                return
             self._digests.add(digest)
             self.counts.modules += 1
             kernels = tuple(dict.fromkeys(kernel.name for code in opened.objects for kernel in code.kernels))

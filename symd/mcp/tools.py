@@ -33,7 +33,9 @@ QUERIES = 200
 """Addresses in one question."""
 LISTED_OBJECTS = 20
 """Code objects in one answer."""
-LISTED_KERNELS = 50
+LISTED_KERNELS = 100
+"""Kernels in one answer; several code objects share them."""
+KERNELS_OF_AN_OBJECT = 50
 """Kernels of a code object in one answer."""
 LISTED_NAMES = 100
 """Names, candidates, places and variables in one answer."""
@@ -78,10 +80,12 @@ class Tools:
         """What is inside a module: code objects, their debug data, kernels."""
         module = self._open(file)
         summary = module.symbolizer.module(module.digest)
+        shown = summary.objects[:LISTED_OBJECTS]
+        kernels = min(KERNELS_OF_AN_OBJECT, LISTED_KERNELS // max(1, len(shown)))
         return {
             "format": summary.format,
             "sha256": summary.sha256,
-            "objects": [_object(each) for each in summary.objects[:LISTED_OBJECTS]],
+            "objects": [_object(each, kernels) for each in shown],
             **_omitted("objects", summary.objects, LISTED_OBJECTS),
             "notes": [_cut(note) for note in summary.notes[:LISTED_NAMES]],
         }
@@ -260,14 +264,15 @@ def _text_of(place: HotPlace, texts: Mapping[str, Sequence[str]]) -> dict[str, s
     return {"source": _cut(lines[place.line - 1])} if 0 < place.line <= len(lines) else {}
 
 
-def _object(item: ObjectSummary) -> dict[str, Any]:
+def _object(item: ObjectSummary, kernels: int) -> dict[str, Any]:
+    """With at most so many ``kernels``."""
     return {
         "object": item.path,
         "format": item.format,
         "target": item.target,
         "debug": item.debug,
-        "kernels": [{"name": _cut(kernel.name), "size": kernel.size} for kernel in item.kernels[:LISTED_KERNELS]],
-        **_omitted("kernels", item.kernels, LISTED_KERNELS),
+        "kernels": [{"name": _cut(kernel.name), "size": kernel.size} for kernel in item.kernels[:kernels]],
+        **_omitted("kernels", item.kernels, kernels),
         "notes": [_cut(note) for note in item.notes[:LISTED_NAMES]],
     }
 

@@ -119,6 +119,8 @@ def convert(
     profile = _samples(done.data, module, options)
     if to == exports.firefox.NAME:  # its page asks symbol servers, for sources too
         profile = by_code_id(profile, resolver, options)
+    if not profile.samples:
+        profile.notes.append("there are no samples in it")
     written = exports.export(profile, to, Spending(options.limits, 0), value)
     return Converted(written.data, done.report, (*profile.notes, *written.notes))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from symd.capture import folder
 from symd.capture.folder import Finding, FolderModule, FolderWatch, LeftOut
 from symd.config import Limits
 from symd.errors import InvalidInput, Malformed, Unsupported
+from tests.tools import require
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "kernels" / "bin"
 ZEBIN = (SAMPLES / "filters" / "igc2-dg2-opt.zebin").read_bytes()
@@ -81,9 +83,11 @@ def test_equal_bytes_count_once_and_other_files_are_counted(place: Path, watched
     old(place / "kernel.json", b'{"name": "k"}')
     old(place / "empty", b"")
     old(place / "launcher.so", Path("/bin/true").read_bytes())
+    subprocess.run([require("ar"), "rc", place / "host.a", "/bin/true"], check=True)
+    old(place / "host.a", (place / "host.a").read_bytes())
     assert modules(list(watched.present())) == ["a"]
     counts = watched.counts
-    assert (counts.modules, counts.repeated, counts.other, counts.left_out) == (1, 2, 2, 0)
+    assert (counts.modules, counts.repeated, counts.other, counts.left_out) == (1, 2, 3, 0)
     assert list(watched.present()) == []
 
 

@@ -155,6 +155,17 @@ def test_lists_are_cut_and_say_by_how_much(here: Tools, monkeypatch: pytest.Monk
     assert found["names_omitted"] == len(everything) - 2
 
 
+def test_the_code_objects_of_an_answer_share_its_kernels(here: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library for twelve devices would else be described twelve times over."""
+    several = str(SAMPLES / "kernels" / "bin" / "filters" / "dg2-opt.dbg")
+    objects = here.info(several)["objects"]
+    assert len(objects) > 1
+    monkeypatch.setattr(tools, "LISTED_KERNELS", len(objects) - 1)
+    fewer = here.info(several)["objects"]
+    assert [each["kernels"] for each in fewer] == [[]] * len(objects)
+    assert [each.get("kernels_omitted", 0) for each in fewer] == [len(each["kernels"]) for each in objects]
+
+
 def test_a_long_name_is_cut(monkeypatch: pytest.MonkeyPatch, here: Tools) -> None:
     monkeypatch.setattr(tools, "LETTERS", 5)
     [answer] = here.symbolize(str(VADD), ["vadd+0x1b0"])["answers"]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
 
 from symd import profiles
 from symd.config import Limits
@@ -365,6 +366,16 @@ def test_the_firefox_profiler_opens_it(resolver, sample, tmp_path, name):
     largest, total = max(READ["firefox"](path.read_bytes()).items(), key=lambda item: item[1])
     assert f"self: {100 * total / TOTALS[name]:.1f}%]" in tree
     assert f"{largest[-1][0]} [total: " in tree
+
+
+@pytest.mark.parametrize("to", ALL)
+def test_a_profile_without_samples_says_so(resolver, to):
+    """A trace of Chrome's events has none, and its packets are no stack samples."""
+    trace = Trace(packet=[TracePacket(timestamp=5, track_event=TrackEvent(name="Paint"))] * 3).SerializeToString()
+    told = " ".join(profiles.convert(trace, resolver, to).notes)
+    if to != "perfetto":  # which is written as it is
+        assert "no samples" in told
+        assert "streaming profiles of Chrome are not read" in told
 
 
 ODD_NUMBERS = (

@@ -16,6 +16,7 @@ import pytest
 from symd import debug_ids, profiles
 from symd.config import Limits
 from symd.engine import Engine
+from symd.model.contexts import Alias
 from symd.profiles import NamedModule, Resolver
 from symd.store import Store
 from tests.profiles import messages
@@ -123,6 +124,19 @@ def test_code_without_a_build_id_is_known_by_its_digest(daemon: Web) -> None:
         job = {"memoryMap": [["vadd", identity]], "stacks": [[[0, 0x110]]]}
         [[frame]] = daemon.json("symbolicate/v5", job)["results"][0]["stacks"]
         assert (frame["function"], frame["function_offset"]) == ("vadd", "0x110")
+
+
+@pytest.mark.parametrize("told", ["8765432100000000" + "0" * 16, "8765432200", "8765432300000000"])
+def test_a_build_id_that_somebody_told_has_a_debug_id_too(daemon: Web, told: str) -> None:
+    """As Parca's agent tells the CRC of a cubin."""
+    from symd import Client  # noqa: PLC0415
+
+    [digest] = daemon.add(VADD)
+    with Client(daemon.address) as client:
+        client.aliases.add([Alias("build-id", told, digest)])
+    job = {"memoryMap": [["vadd", breakpad(told.ljust(32, "0"))]], "stacks": [[[0, 0x110]]]}
+    [[frame]] = daemon.json("symbolicate/v5", job)["results"][0]["stacks"]
+    assert frame["function"] == "vadd"
 
 
 def test_an_address_that_several_code_objects_may_mean_has_no_symbol_and_each_of_them_has_an_id(daemon: Web) -> None:

@@ -33,9 +33,9 @@ LIBRARY = 1
 """ResourceType.Library."""
 CATEGORIES = (
     {"name": "Other", "color": "grey", "subcategories": ["Other"]},
-    {"name": "GPU", "color": "orange", "subcategories": ["Other"]},
+    {"name": "Code", "color": "orange", "subcategories": ["Other"]},
 )
-GPU = 1
+CODE = 1
 MILLISECOND = 10**6
 WRITTEN_A_ROW = 64
 """Letters that a row of a table takes, about."""
@@ -150,7 +150,7 @@ class _Tables:
                 "length": len(frames),
                 "address": [row[0] for row in frames],
                 "inlineDepth": [row[1] for row in frames],
-                "category": [GPU] * len(frames),
+                "category": [CODE] * len(frames),
                 "subcategory": [0] * len(frames),
                 "func": [row[2] for row in frames],
                 "nativeSymbol": [None] * len(frames),
@@ -198,7 +198,7 @@ def _thread(
         "isMainThread": False,
         "pid": str(task.process),
         "tid": task.thread,
-        "processName": task.name or "GPU",
+        "processName": task.name or "Samples",
         "samples": {
             "length": len(samples),
             "stack": stacks,

@@ -70,6 +70,8 @@ class _Reader:
         found.value_types = tuple(self._columns) or (PERF,)
         width = range(len(found.value_types))
         found.samples = [one._replace(values=tuple(row.get(at, 0) for at in width)) for one, row in self._rows]
+        if not self._rows:
+            found.notes.append("heap profiles and the streaming profiles of Chrome are not read")
         found.tasks = list(self._tasks) or [Task()]
         return found
 
