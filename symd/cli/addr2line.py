@@ -42,7 +42,10 @@ class CommandLine(NamedTuple):
 
 @click.command(
     NAME,
-    context_settings={"ignore_unknown_options": True},
+    context_settings={
+        "ignore_unknown_options": True,
+        "help_option_names": ["--help"],
+    },  # -h would be found in -eshade.co
     epilog=example("symd addr2line -fip -e kernel.co 0x1904 1910"),
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)

@@ -55,7 +55,7 @@ class CommandLine(NamedTuple):
 
 @click.command(
     NAME,
-    context_settings={"ignore_unknown_options": True},
+    context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},  # -h would be found in -f=short
     epilog=example("symd llvm-symbolizer -e kernel.co --output-style=JSON 0x1904"),
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -352,8 +352,16 @@ def demangler(line: CommandLine) -> Demangler | None:
 
 
 def readable(answers: list[Answer], names: Demangler | None) -> list[Answer]:
-    """The answers with linkage names as they were written."""
+    """The answers with linkage names as they were written; those that are not mangled (Zig's ``process.abort``) stay."""
     if names is None:
         return answers
     shown = names.answers(answers)
-    return [each._replace(frames=tuple(frame._replace(linkage_name=None) for frame in each.frames)) for each in shown]
+    mangled = names.names(frame.linkage_name for each in answers for frame in each.frames if frame.linkage_name)
+    return [
+        each._replace(
+            frames=tuple(
+                frame._replace(linkage_name=None) if frame.linkage_name in mangled else frame for frame in each.frames
+            )
+        )
+        for each in shown
+    ]

@@ -23,9 +23,14 @@ _GENERATORS = {
     13: "Google Shaderc over Glslang",
     14: "Google spiregg",
     17: "Khronos SPIR-V Tools Linker",
+    40: "NVIDIA Slang Compiler",
+    41: "Zig Software Foundation Zig Compiler",
     43: "LLVM SPIR-V Backend",
 }
-_LANGUAGES = ("unknown", "ESSL", "GLSL", "OpenCL C", "OpenCL C++", "HLSL", "C++ for OpenCL", "SYCL")
+_LANGUAGES = (
+    "unknown", "ESSL", "GLSL", "OpenCL C", "OpenCL C++", "HLSL", "C++ for OpenCL", "SYCL", "HERO C", "NZSL", "WGSL", "Slang", "Zig",
+    "Rust",
+)  # fmt: skip
 
 
 def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:

@@ -133,6 +133,27 @@ def test_where_binutils_names_another_function_llvm_names_ours(name: str, run: R
     assert mine.replace(":?\n", ":0\n") == llvm
 
 
+def test_a_linkage_name_that_is_not_mangled_is_the_name(run: Run, tmp_path: Path) -> None:
+    """As Zig's compiler writes them; to symd's own words the function is called as in the source."""
+    source, built = tmp_path / "abort.c", str(tmp_path / "abort.o")
+    source.write_text('void abort_(int *) __asm__("process.abort");\nvoid abort_(int *p) { *p = 1; }\n')
+    target = ["--target=amdgcn-amd-amdhsa", "-mcpu=gfx900", "-nogpulib"]
+    said([require("clang-19"), *target, "-g", "-O1", "-c", str(source), "-o", built])
+    for options in ([], ["--output-style=GNU"], ["--no-demangle"], ["-f=short"]):
+        theirs = said([require("llvm-symbolizer-19"), *options, "-e", built, "0x0"])
+        assert run("llvm-symbolizer", *options, "-e", built, "0x0").out == theirs, options
+
+
+def test_a_value_behind_its_letter_is_no_request_for_help(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shade.co").write_bytes((BIN / "v4-gfx900.co").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    for tool, options in (("addr2line", ["-f", "-eshade.co"]), ("llvm-symbolizer-14", ["-f=short", "-e", "shade.co"])):
+        theirs = said([require(tool), *options, "0x1940"])
+        assert run(tool.removesuffix("-14"), *options, "0x1940").out == theirs
+
+
 def without_beginnings(text: str) -> list[object]:
     """JSON without what symd does not keep: where a function begins, and discriminators."""
     values = json.loads(text)

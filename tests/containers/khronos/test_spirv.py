@@ -49,6 +49,13 @@ def bodies(listing: list[Instruction]) -> list[tuple[str, int, int, bool]]:
     return found
 
 
+@pytest.mark.parametrize(("number", "language"), [(2, "GLSL"), (11, "Slang"), (12, "Zig"), (13, "Rust"), (99, "99")])
+def test_source_languages_are_those_of_the_registry(number: int, language: str) -> None:
+    """OpSource: language, version (SPIR-V unified specification, 3.2)."""
+    source = struct.pack("<3I", 3 << 16 | 3, number, 1)
+    assert code_object(HEADER + source).facts["source_language"] == language
+
+
 @pytest.mark.parametrize(
     "name", ["waves.g", "waves.gV", "waves.gVS", "outranked", "inline.O0.ocl-100", "inline.O2.none"]
 )
