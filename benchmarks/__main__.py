@@ -8,6 +8,7 @@ import argparse
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +27,14 @@ from benchmarks import (
     timeline,
     upload,
 )
-from benchmarks.workloads import amdgpu_many, cuda, igc
+from benchmarks.grpc_path import Row
+from benchmarks.workloads import amdgpu_many, cuda, igc, tiny_objects
 from symd.config import Limits
 from symd.index import Index
 from symd.index.module import build_index
 from symd.query.symbolize import symbolize_column
 
+TINY_OBJECTS = 22_890
 SMALL = Path(__file__).parents[1] / "samples" / "kernels" / "bin" / "vadd" / "dg2-opt.zebin"
 
 
@@ -53,6 +56,7 @@ def main(arguments: list[str]) -> int:
         container, cubin = container_file(100 if chosen.short else 1000), cubin_file(50 if chosen.short else 1000)
         parts = (
             cold.rows(linked, ten_times, text.debug_bytes, rounds),
+            whole_indexes(container, chosen.short),
             answers.rows(linked, Path(folder), rounds),
             (answers.first_of_many(container, Path(folder), rounds) for _ in range(1)),
             (answers.among_many(SMALL.read_bytes(), Path(folder), 200 if chosen.short else 2000, rounds) for _ in "1"),
@@ -82,6 +86,13 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def whole_indexes(container: Path, short: bool) -> Iterator[Row]:
+    """Modules of many code objects."""
+    yield cold.whole(f"whole index of the container {container.name}", container, 0.35, 0.15, 3)
+    archive = archive_file(500 if short else TINY_OBJECTS)
+    yield cold.whole(f"whole index of the archive {archive.name}", archive, 15, 6, 1)
+
+
 def amdgpu_files(kernels: int) -> tuple[Path, Path]:
     """The linked object and one ten times as large."""
     name = peers.CACHE / f"amdgpu-{kernels}.co"
@@ -97,6 +108,13 @@ def container_file(kernels: int) -> Path:
     path = peers.CACHE / f"igc-{kernels}.dbg"
     if not path.exists():
         igc.build(kernels, path)
+    return path
+
+
+def archive_file(objects: int) -> Path:
+    path = peers.CACHE / f"tiny-{objects}.a"
+    if not path.exists():
+        tiny_objects.build(objects, path)
     return path
 
 

@@ -50,6 +50,14 @@ def rows(path: Path, ten_times: Path | None, debug_bytes: int, rounds: int) -> I
         yield Row("ten times the rows: memory", ratio(ten, mine, "peak"), 11, 11, False, detail)
 
 
+def whole(what: str, path: Path, asked: float, reach: float, rounds: int) -> Row:
+    """A module of many code objects, indexed whole: seconds."""
+    runs = [child("index", path) for _ in range(rounds)]
+    seconds, peak = middle(runs, "seconds"), middle(runs, "peak") / MIB
+    detail = f"{path.stat().st_size:,} bytes, peak {peak:.0f} MB, index {runs[0]['value']:,} bytes"
+    return Row(f"{what}: s", seconds, asked, reach, False, detail)
+
+
 def child(job: str, path: Path) -> dict[str, float]:
     python = peers.symbolic_python() if job == "symcache" else sys.executable
     program = Path(__file__).with_name("child.py")

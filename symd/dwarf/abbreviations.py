@@ -18,7 +18,7 @@ _IMPLICIT_CONST = int(Form.DW_FORM_implicit_const)
 _ATTRIBUTE_LIMIT = 256
 """Attributes may take no byte of a DIE, so that their number needs a bound of its own; compilers use some thirty."""
 _REMEMBERED_BYTES = 4096
-"""Tables of sections up to this size are kept for the next object, which tends to have the same."""
+"""Tables of sections up to this size are kept for the next objects, which tend to have the same: 256 of them, a MiB of sections."""
 
 
 class Attribute(NamedTuple):
@@ -99,7 +99,7 @@ def _declarations(cursor: Cursor, widths: Widths) -> _Declarations:
     return _read(cursor, widths)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)
 def _remembered(data: bytes, section: str, offset: int, widths: Widths) -> tuple[_Declarations, int]:
     """A table that the kernels of a module, each an object of its own, tend to have in common; and the offset after it."""
     cursor = Cursor(data, section, offset, len(data))

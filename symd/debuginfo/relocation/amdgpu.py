@@ -70,8 +70,11 @@ def _symbol_values(code: CodeObject, layout: LinearLayout, starts: dict[int, int
         return np.zeros(0, np.uint64)
     symbols = symbol_columns(table)
     bases = np.zeros(0x10000, np.uint64)
-    for section in code.sections[:SHN_LORESERVE]:
-        bases[section.index] = layout.base_of(section.index) or starts.get(section.index, 0)
+    for number, start in starts.items():
+        bases[min(number, SHN_LORESERVE)] = start
+    text = layout.section < SHN_LORESERVE
+    bases[layout.section[text]] = layout.base[text]
+    bases[SHN_LORESERVE:] = 0
     return np.asarray(symbols["value"] + bases[symbols["section"]], np.uint64)
 
 
