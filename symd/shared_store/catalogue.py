@@ -36,7 +36,11 @@ class PostgresCatalogue(CatalogueQueries):
     def __init__(self, server: Server) -> None:
         """Raises ``FailedPrecondition`` for a server or a catalogue that this symd does not know."""
         self._server = server
-        self._migrate()
+        try:
+            self._migrate()
+        except BaseException:
+            server.close()
+            raise
 
     def close(self) -> None:
         self._server.close()

@@ -41,6 +41,18 @@ _HINTS: Final[tuple[tuple[str, str], ...]] = (
     ("57P", "the server stops or starts: try again"),
     ("40", "try again"),
 )
+_CODES_OF_WORDS: Final[tuple[tuple[str, str], ...]] = (
+    ("password authentication failed", "28"),
+    ("no pg_hba.conf entry", "28"),
+    ("no password supplied", "28"),
+    ('FATAL: role "', "28"),
+    ('FATAL: database "', "3D000"),
+    ("too many clients", "53300"),
+    ("connection slots", "53300"),
+    ("is starting up", "57P03"),
+    ("is shutting down", "57P01"),
+)
+"""Of an error before there is a connection libpq tells the words alone, in English where the server speaks it."""
 _UNREACHABLE: Final = "look whether the server runs and can be reached; symd goes on by itself when it can"
 
 
@@ -176,6 +188,7 @@ class Server:
     def _refusal(self, error: psycopg.Error) -> SymdError:
         code = error.sqlstate or ""
         words = " ".join((error.diag.message_primary or str(error)).split())
+        code = code or next((code for part, code in _CODES_OF_WORDS if part in words), "")
         if "NUL (0x00)" in words:
             return BadQuery("a text has the character NUL, which PostgreSQL keeps in none", hint="leave it out")
         if code.startswith(_DAMAGE):

@@ -1,0 +1,348 @@
+"""What a store has to do because others share it: builds once, objects that go and come, a server that goes and comes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from symd.config import Limits
+from symd.engine import Engine
+from symd.errors import BadQuery, DataLoss, FailedPrecondition, InvalidInput, LimitExceeded, StoreUnavailable
+from symd.index import VERSION
+from symd.model.contexts import Alias
+from symd.shared_store.catalogue import PostgresCatalogue
+from symd.shared_store.opening import open_shared as open_by_urls
+from symd.shared_store.postgresql import Server
+from symd.shared_store.schema import MIGRATIONS
+from symd.shared_store.store import SharedStore, index_object, module_object
+from symd.shared_store.turns import BUILDING, Turns
+from tests.shared_store.plain_files import PlainFiles
+from tests.shared_store.postgresql_server import PostgresServer, running
+from tests.shared_store.replicas import OBJECT
+
+LONG = 30.0
+"""Seconds after which a word that does not come is given up."""
+Opened = Callable[..., SharedStore]
+
+
+@pytest.fixture
+def stores(open_shared: Opened) -> Iterator[Opened]:
+    """Opens stores that are closed at the end."""
+    opened: list[SharedStore] = []
+
+    def one_more(limits: Limits | None = None) -> SharedStore:
+        opened.append(open_shared(limits))
+        return opened[-1]
+
+    yield one_more
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    """A server that a test may stop."""
+    with running() as server:
+        yield server
+
+
+def files_of(store: SharedStore) -> PlainFiles:
+    assert isinstance(store._files, PlainFiles)
+    return store._files
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + LONG
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return holds()
+
+
+def test_a_module_that_all_ask_for_at_once_is_indexed_once(stores: Opened) -> None:
+    """Three engines as three daemons have them, with four threads each, and none has its index."""
+    opened = [stores() for _ in range(3)]
+    engines = [Engine(store) for store in opened]
+    digest = opened[0].put(OBJECT.read_bytes())
+    together, answers = threading.Barrier(12), []
+
+    def ask(engine: Engine) -> None:
+        together.wait(LONG)
+        answers.append(engine.symbolize_one(digest, 0x1978).frames)
+
+    threads = [threading.Thread(target=ask, args=(engine,)) for engine in engines for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG)
+    assert len(answers) == 12
+    assert len({tuple(frames) for frames in answers}) == 1
+    made = [name for store in opened for what, name in files_of(store).log if what == "add" and "index/" in name]
+    assert made == [index_object(digest, VERSION)]
+    assert opened[0].state(digest, VERSION).failure is None
+
+
+def test_a_turn_is_waited_for_here_and_elsewhere(database: str) -> None:
+    one, other = Turns(Server(database, Limits())), Turns(Server(database, Limits()))
+    digest, order = "ab" * 32, []
+
+    def wait(turns: Turns, name: str) -> None:
+        with turns.turn(BUILDING, digest) as turn:
+            order.append((name, turn.waited))
+
+    with one.turn(BUILDING, digest) as mine:
+        assert not mine.waited
+        waiting = [threading.Thread(target=wait, args=pair) for pair in ((one, "here"), (other, "elsewhere"))]
+        for thread in waiting:
+            thread.start()
+        time.sleep(0.2)
+        assert order == []
+        with other.turn(BUILDING, "cd" * 32) as another:
+            assert not another.waited
+    for thread in waiting:
+        thread.join(LONG)
+    assert sorted(order) == [("elsewhere", True), ("here", True)]
+    one.close()
+    other.close()
+
+
+def test_a_turn_that_the_server_took_back_is_noticed(database: str) -> None:
+    turns = Turns(Server(database, Limits()))
+    with turns.turn(BUILDING, "ab" * 32) as turn:
+        turn.check()
+        end_connections(database)
+        with pytest.raises(StoreUnavailable, match="held a turn"):
+            turn.check()
+    with turns.turn(BUILDING, "ab" * 32) as again:
+        again.check()
+    turns.close()
+
+
+def end_connections(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        query = (
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        connection.execute(query)
+
+
+def test_connections_that_the_server_closed_are_made_again(stores: Opened, database: str) -> None:
+    store = stores()
+    digest = store.put(b"abc")
+    end_connections(database)
+    assert store.record(digest).size == 3
+    store.relabel(digest, "after")
+    assert store.record(digest).label == "after"
+
+
+def test_objects_of_what_was_removed_go(stores: Opened) -> None:
+    store = stores()
+    digest = store.put(b"abc")
+    store.put_index(digest, 1, b"index")
+    assert files_of(store).names() == {module_object(digest), index_object(digest, 1)}
+    store.remove(digest)
+    assert eventually(lambda: files_of(store).names() == set())
+    assert store._catalogue.unwanted_objects(10) == []
+
+
+def test_an_object_that_came_again_stays(stores: Opened) -> None:
+    """Its removal was begun by a daemon that was killed, so that its name is still noted."""
+    store = stores()
+    store._housekeeping.end()
+    digest = store.put(b"abc")
+    store.remove(digest)
+    assert store._catalogue.unwanted_objects(10) == [(module_object(digest), digest)]
+    store.put(b"abc")
+    store.remove_unwanted()
+    assert files_of(store).names() == {module_object(digest)}
+    assert store.data(digest) == b"abc"
+
+
+def test_an_upload_that_finds_no_room_leaves_no_object(stores: Opened) -> None:
+    store = stores(Limits(store_size=10))
+    with pytest.raises(LimitExceeded, match="store_size"):
+        store.put(bytes(11))
+    assert eventually(lambda: files_of(store).names() == set())
+
+
+@pytest.mark.parametrize("trouble", ["gone", "cut"])
+def test_a_lost_object_is_told_once_and_mended_by_adding_it_again(stores: Opened, trouble: str) -> None:
+    store, other = stores(), stores()
+    digest = store.put(b"abc", "label")
+    path = files_of(store).folder / module_object(digest)
+    path.unlink() if trouble == "gone" else path.write_bytes(b"ab")
+    with pytest.raises(DataLoss, match="add the module again"):
+        store.data(digest)
+    assert other.missing([digest]) == [digest]
+    assert store.figures().damaged == 1
+    assert other.put(b"abc", "another label") == digest
+    assert (store.data(digest), store.missing([digest])) == (b"abc", [])
+    assert store.record(digest).label == "label"
+
+
+def test_set_aside_looks_at_the_object_anew(stores: Opened) -> None:
+    store = stores()
+    digest = store.put(b"abc")
+    assert not store.set_aside(digest)
+    (files_of(store).folder / module_object(digest)).write_bytes(b"xyz")
+    assert store.set_aside(digest)
+    assert store.missing([digest]) == [digest]
+
+
+def test_what_another_daemon_removes_is_let_go_here(stores: Opened) -> None:
+    here, there = stores(), stores()
+    digest = there.put(b"abc")
+    gone = threading.Event()
+    here.departures.listen(lambda digests: gone.set() if digests == [digest] else None)
+    there.remove(digest)
+    assert gone.wait(LONG)
+
+
+def test_uses_come_to_the_catalogue(stores: Opened) -> None:
+    store = stores()
+    digest = store.put(b"abc")
+    with store._catalogue.writing() as connection:
+        connection.execute("UPDATE modules SET used = 1")
+    store.data(digest)
+    store.close()
+    with stores()._catalogue.reading() as connection:
+        assert connection.execute("SELECT used > 1 FROM modules").fetchone() == (True,)
+
+
+def test_a_text_with_nul_is_refused_by_name(stores: Opened) -> None:
+    store = stores()
+    digest = store.put(b"abc")
+    with pytest.raises(BadQuery, match="NUL"):
+        store.aliases.add([Alias("build-id", "a\0b", digest)])
+    with pytest.raises(BadQuery, match="NUL"):
+        store.relabel(digest, "\0")
+    assert store.record(digest).label == ""
+
+
+def test_all_connections_busy_is_said_by_the_limits_name(database: str) -> None:
+    server = Server(database, Limits(catalogue_connections=2, catalogue_seconds=0.2))
+    busy = pytest.raises(StoreUnavailable, match="all 2 connections")
+    with server.connection(), server.connection(), busy as caught, server.connection():
+        pass
+    assert caught.value.metadata == {"limit": "catalogue_connections", "value": "2"}
+    with server.connection() as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    server.close()
+
+
+def test_a_statement_ends_in_time(database: str) -> None:
+    server = Server(database, Limits(catalogue_seconds=0.2))
+    begun = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="catalogue_seconds"), server.connection() as connection:
+        connection.execute("SELECT pg_sleep(20)")
+    assert time.monotonic() - begun < LONG / 2
+    server.close()
+
+
+def test_a_catalogue_of_a_newer_symd_is_left_alone(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("UPDATE symd_schema SET version = 999")
+    with pytest.raises(FailedPrecondition, match=f"schema 999, this symd knows {len(MIGRATIONS)}"):
+        PostgresCatalogue(Server(database, Limits()))
+
+
+def test_a_database_without_its_tables_is_damaged(stores: Opened) -> None:
+    store = stores()
+    with store._catalogue.writing() as connection:
+        connection.execute("DROP TABLE evictions")
+    with pytest.raises(DataLoss, match="evictions"):
+        store.record("0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda url: url.replace("@/t", "@/absent_t"), "createdb"),
+        (lambda url: url.replace("postgres@", "nobody:secret@"), "user and the password"),
+        (lambda url: url.replace("port=", "port=1"), "whether the server runs"),
+    ],
+)
+def test_a_catalogue_that_cannot_be_had_says_why_and_no_password(
+    database: str, change: Callable[[str], str], words: str
+) -> None:
+    with pytest.raises(StoreUnavailable) as caught:
+        PostgresCatalogue(Server(change(database), Limits()))
+    assert words in str(caught.value)
+    assert "secret" not in f"{caught.value} {caught.value.metadata}"
+
+
+@pytest.mark.parametrize("url", ["mysql://x/y", "postgresql://a:secret@[b/x", "postgresql://h/x?nonsense=secret"])
+def test_what_is_no_url_of_a_catalogue_is_refused(tmp_path: Path, url: str) -> None:
+    with pytest.raises(InvalidInput, match="URL of a catalogue") as caught:
+        open_by_urls(f"file://{tmp_path}/objects", url, tmp_path / "cache", Limits())
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_goes_is_named_and_its_return_is_noticed(own_server: PostgresServer, tmp_path: Path) -> None:
+    """Open indexes answer meanwhile; everything else ends in time, by its name."""
+    limits = Limits(catalogue_seconds=2.0)
+    store = SharedStore(
+        Server(own_server.database(), limits), PlainFiles(tmp_path / "objects"), tmp_path / "incoming", limits
+    )
+    told: list[bool] = []
+    store.disk_room.listen(told.append)
+    with Engine(store, limits) as engine:
+        digest = engine.add(OBJECT.read_bytes()).sha256
+        before = engine.symbolize_one(digest, 0x1978).frames
+        own_server.stop()
+        begun = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="catalogue refused"):
+            engine.add(b"another")
+        with pytest.raises(StoreUnavailable):
+            engine.record(digest)
+        assert time.monotonic() - begun < LONG / 2
+        assert engine.symbolize_one(digest, 0x1978).frames == before
+        assert eventually(lambda: told[-1:] == [False])
+        own_server.start()
+        assert eventually(lambda: told[-1:] == [True])
+        assert engine.record(digest).sha256 == digest
+        bell = store.module_log.listen()
+        heard = threading.Event()
+        threading.Thread(target=lambda: bell.wait() and heard.set(), daemon=True).start()
+        engine.relabel(digest, "after")
+        store.remove(digest)
+        assert heard.wait(LONG)
+
+
+def test_writers_of_several_stores_keep_the_log_whole(stores: Opened) -> None:
+    """A reader that follows misses nothing, though transactions end in any order."""
+    opened = [stores() for _ in range(3)]
+    position, seen = opened[0].module_log.end(), []
+    put = [[store.put(b"%d %d" % (number, at)) for at in range(20)] for number, store in enumerate(opened)]
+    done = threading.Event()
+
+    def follow() -> None:
+        at = position
+        while True:
+            last = done.is_set()
+            for entry in opened[0].module_log.after(at, 7):
+                seen.append(entry.digest)
+                at = at._replace(sequence=entry.sequence)
+            if last and at == opened[0].module_log.end():
+                return
+
+    def tell(store: SharedStore, digests: list[str]) -> None:
+        for digest in digests:
+            store.admit(digest, "format")
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    threads = [threading.Thread(target=tell, args=pair) for pair in zip(opened, put, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONG)
+    done.set()
+    follower.join(LONG)
+    assert Counter(seen) == Counter(digest for digests in put for digest in digests)
