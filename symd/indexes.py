@@ -32,23 +32,29 @@ forgets the count.
 *Damage*: where the bytes of a stored module are not those of its digest any more, its file is set aside. Its index, which
 has a checksum of its own, goes on answering, and adding the same bytes again mends the rest.
 
+*Ahead*: the index of a module that came piece by piece is begun when its bytes are whole and hashed, while the disk still takes them in;
+nothing is kept of it before the module's own row is.
+
 *Admission*: ``add``, ``keep`` and ``admit`` take a module whose bytes are at hand through the layers once, so that what
 is in the catalogue with a format has been opened, and tell those who listen that it is there."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from symd.config import Limits
+from symd.containers.file_part import LARGE
 from symd.elf.constants import MAGIC
 from symd.errors import DataLoss, DeadlineExceeded, Malformed, SymdError, WorkerDied
 from symd.index import VERSION, Index
 from symd.index.summary import unpack
 from symd.model.addresses import ByKernel, Query
 from symd.model.summaries import ModuleSummary
+from symd.reading.index_ahead import IndexAhead
 from symd.reading.module_file import ModuleFile
 from symd.reading.questions import IndexFor, MakeIndex, Outline, Question
 from symd.reading.reader import Reader
@@ -120,10 +126,24 @@ class Indexes:
         """The same for bytes that came piece by piece. ``digest`` is what they should have."""
         with self._store.usage.held(digest):
             state = self._store.state(digest, VERSION)
-            if not state.present and upload.digest == digest:
-                self._refuse(state.failure)
-            upload.commit(digest, label)
-            return self._admitted(digest, None, new=not state.present)
+            if state.present or upload.digest != digest:
+                upload.commit(digest, label)
+                return self._admitted(digest, None, new=not state.present)
+            self._refuse(state.failure)
+            with self._begun(upload, digest) as ahead:
+                upload.commit(digest, label)
+                return self._admitted(digest, None, new=True, ahead=ahead)
+
+    def _begun(self, upload: Upload, digest: str) -> AbstractContextManager[IndexAhead | None]:
+        """The index of a module that is whole and hashed, begun while the disk takes it in: where somebody else makes it, and all of it is
+        made at once."""
+        descriptor = upload.opened()
+        whole_at_once = upload.size <= _SMALL_MODULE_BYTES or os.pread(descriptor, len(MAGIC), 0) == MAGIC
+        if not self._reader.elsewhere or not whole_at_once or upload.size >= LARGE:
+            os.close(descriptor)
+            return nullcontext()
+        module = ModuleFile(digest, upload.path, descriptor=descriptor, is_hashed=True)
+        return IndexAhead(self._reader, module, self._store.scratch)
 
     def admit(self, digest: str) -> ModuleSummary:
         """Index a module that is in the store and never was. It stays where that fails for a reason that may pass, and
@@ -180,12 +200,14 @@ class Indexes:
             self._outlined.pop(digest, None)
             self._cache.forget(digest)
 
-    def _admitted(self, digest: str, data: bytes | None, *, new: bool) -> ModuleSummary:
-        """``data``: the bytes of a module that was not there before, where they are in memory."""
+    def _admitted(
+        self, digest: str, data: bytes | None, *, new: bool, ahead: IndexAhead | None = None
+    ) -> ModuleSummary:
+        """``data``: the bytes of a module that was not there before, where they are in memory; ``ahead``: its index, where that was begun."""
         fresh = data if new else None
         try:
             known = None if new else self.get_open(digest)
-            summary = (known or self._outline(digest, fresh) or self._opened(digest, fresh)).summary
+            summary = (known or self._outline(digest, fresh) or self._opened(digest, fresh, ahead)).summary
         except SymdError as error:
             if new:
                 self._store.refuse(digest, VERSION, error)
@@ -193,14 +215,14 @@ class Indexes:
         self._store.admit(digest, summary.format)
         return summary
 
-    def _opened(self, digest: str, fresh: bytes | None) -> Index:
+    def _opened(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
         """Stored or built, one thread at a time. Of a module that is ``fresh``, nothing is stored or remembered yet."""
         with self._building.setdefault(digest, threading.Lock()):
             try:
                 found = self.get_open(digest)
                 if found is None:
                     stored = None if fresh else self._readable(digest, self._store.index(digest, VERSION))
-                    found = stored or self._built(digest, fresh)
+                    found = stored or self._built(digest, fresh, ahead)
                     self._cache.put(digest, found)
                     self._outlined.pop(digest, None)
                     if fresh is None:
@@ -224,15 +246,18 @@ class Indexes:
         except DataLoss:
             return None
 
-    def _built(self, digest: str, fresh: bytes | None) -> Index:
+    def _built(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
         if fresh is None:
             self._refuse(self._store.failure(digest, VERSION))
         with self._attempt(digest) as made_meanwhile:
-            return made_meanwhile or self._made(digest, fresh)
+            return made_meanwhile or self._made(digest, fresh, ahead)
 
-    def _made(self, digest: str, fresh: bytes | None) -> Index:
+    def _made(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None) -> Index:
         with self._store.new_index(digest, VERSION) as file:
-            self.ask(digest, MakeIndex(str(file.path)), fresh)
+            if ahead is None:
+                self.ask(digest, MakeIndex(str(file.path)), fresh)
+            else:
+                file.write(ahead.index())
             found = self._readable(digest, file.mapped())
             if found is None:
                 raise DataLoss("the index that was just written does not read", where=digest, hint="try again")

@@ -20,11 +20,12 @@ _opened: Final = OpenedModules()
 
 def request(module: ModuleFile, question: Question[T]) -> bytes:
     """What ``answer`` is to be called with."""
-    return encode((ModuleFile(module.digest, module.path), question))
+    return encode((ModuleFile(module.digest, module.path, is_hashed=module.is_hashed), question))
 
 
 def files(module: ModuleFile, question: Question[T]) -> Iterator[tuple[str, int]]:
-    """The files whose descriptors go with a ``request``, in this order, and the flags with which to open them."""
+    """The files whose descriptors go with a ``request``, in this order, and the flags with which to open them; a descriptor that ``module`` has is
+    the first."""
     yield module.path, os.O_RDONLY
     if isinstance(question, MakeIndex | WriteObject):
         yield question.into, os.O_RDWR

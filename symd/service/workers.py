@@ -148,7 +148,8 @@ def _opened(module: ModuleFile, question: Question[T]) -> Iterator[Sequence[int]
     try:
         for path, flags in files(module, question):
             try:
-                descriptors.append(os.open(path, flags | os.O_CLOEXEC))
+                known = module.descriptor if path == module.path else None
+                descriptors.append(os.open(path, flags | os.O_CLOEXEC) if known is None else os.dup(known))
             except OSError as error:
                 if isinstance(error, FileNotFoundError) and path == module.path:
                     raise ModuleNotFound(f"the file of module {module.digest} is gone", hint="add it again") from None

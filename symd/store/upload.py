@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
@@ -37,6 +38,16 @@ class Upload:
     def digest(self) -> Digest:
         """SHA-256 of what was written so far."""
         return Digest(self._hash.hexdigest())
+
+    def opened(self) -> int:
+        """A descriptor to read what was written, also after ``commit`` and ``abort``. The caller closes it."""
+        with disk(self._file.path):
+            return os.open(self._file.path, os.O_RDONLY | os.O_CLOEXEC)
+
+    @property
+    def path(self) -> str:
+        """Of the file that takes the bytes, until ``commit``."""
+        return str(self._file.path)
 
     def write(self, chunk: bytes | bytearray | memoryview) -> None:
         """Append. Raises ``LimitExceeded`` before the module would pass ``Limits.module_size``."""
