@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,8 @@ from symd.profiles import NamedModule, Options, Resolver, samples
 from symd.profiles.placed import placed
 from symd.query.source_text import Allowed, completed
 from symd.store.source_files import read_below
+from symd.web.coloured_apart import ColouredApart
+from symd.web.colouring import Rows
 from symd.web.routes.samples import PROFILE, NamedProfile
 from symd.web.site import Site
 
@@ -40,11 +42,12 @@ class Shown:
     sources: Callable[[str, Sequence[str], str | None], list[SourceText]]
     profile: NamedProfile | None
     limits: Limits
+    colour: Callable[[str, str], Rows]
 
     def site(self, **facts: object) -> Site:
         """The site; ``facts`` besides the profile."""
         known = {PROFILE: self.profile} if self.profile is not None else {}
-        return Site(self.symbolizer, self.sources, self.limits, (self.digest,), {**known, **facts})
+        return Site(self.symbolizer, self.sources, self.limits, (self.digest,), {**known, **facts}, colour=self.colour)
 
 
 def page_options(verb: Verb) -> Verb:
@@ -79,7 +82,7 @@ def shown_module(
 ) -> Iterator[Shown]:
     """FILE, opened as other verbs do, and the profile's samples on it. Raises NoDebugData where it holds no code."""
     allowed = allowed_folders(roots, rules)
-    with open_module(file, server, limits, debug) as module:
+    with open_module(file, server, limits, debug) as module, closing(ColouredApart()) as colour:
         if not module.symbolizer.module(module.digest).objects:
             raise NoDebugData("there is no GPU code to show", where=file)
         found = None
@@ -91,7 +94,7 @@ def shown_module(
             with naming_profile(profile):
                 found = NamedProfile(Path(profile).name, placed(samples(data, options), resolver, options))
         sources = partial(_sources, module.symbolizer, allowed, limits)
-        yield Shown(module.symbolizer, module.digest, file, sources, found, limits)
+        yield Shown(module.symbolizer, module.digest, file, sources, found, limits, colour)
 
 
 def _sources(

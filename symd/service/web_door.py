@@ -7,7 +7,7 @@ import socket
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -30,6 +30,7 @@ from symd.service.request_log import log_request
 from symd.store.source_files import read_below
 from symd.upstream import Upstream
 from symd.web.app import build_app
+from symd.web.coloured_apart import ColouredApart
 from symd.web.connections import Connections
 from symd.web.exchange import Exchange
 from symd.web.hosts import KnownHosts
@@ -78,7 +79,8 @@ def web_served(daemon: Daemon, config: Config, metrics: Metrics | None = None) -
         if counted is not None:
             counted.watch(connections.__len__)
         sources = partial(_sources, daemon, config)
-        site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch)
+        colour = stack.enter_context(closing(ColouredApart()))
+        site = Site(daemon.engine, sources, config.limits, contents=daemon.engine, fetch=fetch, colour=colour)
         names = KnownHosts((host, socket.gethostname(), *config.http_names))
         app = build_app(site, ROUTES, door, names, _DaemonLane(daemon), ended=partial(_ended, daemon, counted))
         tls = doors.certificates.context if doors.certificates is not None else None

@@ -1,10 +1,13 @@
-"""Source text as runs of one colour, line by line: Pygments says what a word is, and what GPU languages add to C is known here."""
+"""Source text as runs of one colour, line by line: Pygments says what a word is, and what GPU languages add to C is known here.
+
+Texts are strangers', and no time bounds what a lexer does with one: ``coloured_apart`` is for processes that others wait for."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -16,12 +19,17 @@ from pygments.lexers.python import PythonLexer
 from pygments.lexers.rust import RustLexer
 from pygments.token import Token, _TokenType
 
+from symd.config import Limits
+
 LONGEST_TEXT: Final = 2 << 20
 """Letters of a text beyond which it stays plain."""
 LONGEST_LINE: Final = 4000
 """Letters of a line beyond which the text stays plain: what machines wrote, nobody reads by its colours."""
-SECONDS: Final = 3.0
-"""The longest that one text may take; what is left stays plain."""
+SECONDS: Final = 2.0
+"""So long words are looked for in one text; what is left stays plain. One word may take longer."""
+
+Rows = list[list[int]]
+"""For each line its runs: colour, number of letters, colour, number ..., the last plain run left out."""
 
 
 class Colour(IntEnum):
@@ -66,12 +74,28 @@ _LEXERS: Final[dict[str, type[Lexer]]] = {
 }
 
 
-def coloured(file: str, text: str) -> list[list[int]]:
-    """For each line of ``text.split("\\n")`` its runs: colour, number of letters, colour, number ..., the last plain run left out."""
+def is_coloured(text: str) -> bool:
+    """Whether a text is not too long for colours."""
+    return len(text) <= LONGEST_TEXT and max(map(len, text.split("\n"))) <= LONGEST_LINE
+
+
+def uncoloured(_file: str, text: str) -> Rows:
+    """The rows of a text that stays plain."""
+    return [[] for _ in range(text.count("\n") + 1)]
+
+
+def answer(data: bytes, _limits: Limits, _descriptors: Sequence[int]) -> bytes:
+    """``coloured`` in another process (``child.pool``): [file, text] as JSON, rows as JSON."""
+    file, text = json.loads(data)
+    return json.dumps(coloured(file, text)).encode()
+
+
+def coloured(file: str, text: str) -> Rows:
+    """The rows of ``text.split("\\n")``. May take for ever."""
     lines = text.split("\n")
-    if len(text) > LONGEST_TEXT or max(map(len, lines)) > LONGEST_LINE:
-        return [[] for _ in lines]
-    rows: list[list[int]] = [[]]
+    if not is_coloured(text):
+        return uncoloured(file, text)
+    rows: Rows = [[]]
     for colour, part in _parts(file, f"{text}\n"):  # a comment ends with its line
         for number, piece in enumerate(part.split("\n")):
             if number:

@@ -17,6 +17,7 @@ from symd.errors import InvalidInput, NotFound
 from symd.model.identities import is_digest
 from symd.model.rights import Right
 from symd.model.sources import SourceText
+from symd.web.colouring import Rows, uncoloured
 from symd.web.visitors import Visitor
 
 Result = TypeVar("Result")
@@ -82,6 +83,7 @@ class Site:
     """``symbolizer`` answers, ``sources`` gives texts by the rules of whoever started the server. ``only`` are the modules that are shown (None:
     all that the symbolizer has), ``facts`` what a route finds by its own key, such as the profile that ``symd view`` was given.
     ``contents`` gives modules' bytes, where it may; ``names`` finds modules by build IDs and debug IDs.
+    ``colour`` says the colours of a text (``colouring.coloured``).
     ``fetch`` brings the module of a build ID from elsewhere, and says whether it could."""
 
     symbolizer: Symbolizer
@@ -91,6 +93,7 @@ class Site:
     facts: Mapping[str, Any] = field(default_factory=dict)
     contents: Contents | None = None
     fetch: Callable[[str], bool] | None = None
+    colour: Callable[[str, str], Rows] = uncoloured
     names: ModuleNames = field(init=False)
 
     def __post_init__(self) -> None:

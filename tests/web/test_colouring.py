@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symd.web import coloured_apart
+from symd.web.coloured_apart import ColouredApart
 from symd.web.colouring import LONGEST_LINE, Colour, coloured
 
 SAMPLES = sorted((Path(__file__).parents[2] / "samples").glob("*/*.c[lu]*"))
@@ -62,3 +69,28 @@ def test_any_text_has_as_many_rows_as_lines(text, file):
 
 def test_what_machines_wrote_stays_plain():
     assert coloured("a.cl", "int " * LONGEST_LINE) == [[]]
+
+
+ENDLESS = "a b()" + "//\\\n" * 60 + '"'
+"""A C++ lexer's expression takes 2^60 steps for it: each line is a comment of its own, or the same one going on."""
+
+
+def test_a_text_for_which_a_lexer_takes_for_ever_stays_plain_and_holds_up_nobody(monkeypatch):
+    limits = replace(coloured_apart.PROCESS_LIMITS, seconds=2.0)
+    with closing(ColouredApart()) as colour:
+        lines = "kernel void f(global float4 *a)\n/* x\ny */"
+        assert colour("a.cl", lines) == coloured("a.cl", lines)
+        monkeypatch.setattr(coloured_apart, "PROCESS_LIMITS", limits)
+        steps, over = 0, threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            waited = pool.submit(colour, "a.cl", ENDLESS)
+            waited.add_done_callback(lambda _: over.set())
+            while not over.wait(0.01):
+                steps += 1
+            assert waited.result() == [[] for _ in ENDLESS.split("\n")]
+        assert steps > 20  # this process went on meanwhile
+        begun = time.monotonic()
+        assert colour("a.cl", ENDLESS) == waited.result()
+        assert time.monotonic() - begun < limits.seconds / 2  # it is remembered
+        monkeypatch.undo()
+        assert colour("a.cl", lines) == coloured("a.cl", lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from symd.model.sources import SourceText
-from symd.web.colouring import coloured
+from symd.web.colouring import Rows
 from symd.web.routes.modules import checked
 from symd.web.site import Asked, Effort, Reply, Site, WebRoute, json_reply
 
@@ -13,16 +13,16 @@ from symd.web.site import Asked, Effort, Reply, Site, WebRoute, json_reply
 def _source(site: Site, asked: Asked) -> Reply:
     digest = checked(site, asked)
     (found,) = site.sources(digest, [asked.required("file")], asked.only("object"))
-    return json_reply(source_json(found))
+    text = None if found.text is None else "\n".join(found.text.splitlines())
+    return json_reply(source_json(found, text, None if text is None else site.colour(found.file, text)))
 
 
-def source_json(source: SourceText) -> dict[str, Any]:
+def source_json(source: SourceText, text: str | None, runs: Rows | None) -> dict[str, Any]:
     """A text, or why there is none. ``runs`` are the colours of each line (``symd.web.colouring``), ``origin`` where the text is from."""
-    text = None if source.text is None else "\n".join(source.text.splitlines())
     return {
         "file": source.file,
         "text": text,
-        "runs": None if text is None else coloured(source.file, text),
+        "runs": runs,
         "origin": source.origin.name,
         "path": source.path,
         "md5": source.md5.hex() if source.md5 else None,
