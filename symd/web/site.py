@@ -13,7 +13,7 @@ from symd.answers_json import to_json
 from symd.api import Symbolizer
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.debug_ids import ModuleNames, NamedObject
-from symd.errors import InvalidInput, NotFound
+from symd.errors import InvalidInput
 from symd.model.identities import is_digest
 from symd.model.rights import Right
 from symd.model.sources import SourceText
@@ -38,11 +38,11 @@ class Effort(enum.Enum):
     """Something that another server sends, as slowly as it likes."""
 
 
-class Lacking(NotFound):
+class Lacking(Exception):
     """Nobody here has that build ID, and other servers may be asked for it; raised to who has the thread for that."""
 
     def __init__(self, build_id: str) -> None:
-        super().__init__("no module has that build ID", where=build_id[:200])
+        super().__init__(build_id)
         self.build_id = build_id
 
 
