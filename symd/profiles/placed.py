@@ -137,7 +137,7 @@ class _Places:
         if address.address is None:
             return None
         module = None if address.module is None else self._profile.modules[address.module]
-        if module is not None and module.limit:
+        if module is not None and (module.limit or module.start):
             return self._in_mapping(address, address.module or 0)
         label = _NAMED.fullmatch(address.label)
         place = _PLACE.fullmatch((label[1] or label[2]) if label else "")

@@ -7,6 +7,7 @@ import pytest
 from symd import profiles
 from symd.model.answers import Reason
 from symd.profiles.placed import placed
+from tests.profiles.messages import Profile
 from tests.profiles.modules import AMD, CUBIN, ZEBIN
 from tests.profiles.test_exports import TOTALS
 
@@ -52,6 +53,21 @@ def test_columns_of_different_units_are_no_parts_of_one_whole(resolver, sample):
     assert not found.is_summable
     assert by_place(found, resolver, ZEBIN) == {(".text.smooth", 0x290): [3, 3000], (".text.smooth", 0x10): [4, 4000]}
     assert sorted(by_place(found, resolver, AMD).values()) == [[1, 1000], [2, 2000]]
+
+
+def test_a_mapping_of_no_known_size_is_one(resolver):
+    """pprof: memory_limit 0. The code object's text begins at 0x1800, behind the file's first bytes."""
+    start = 0x7F0000000000
+    profile = Profile(string_table=[b"", b"samples", b"count", b"shade.co"])
+    profile.sample_type.add(type=1, unit=2)
+    profile.mapping.add(id=1, memory_start=start, filename=3)
+    profile.location.add(id=1, mapping_id=1, address=start + 0x1940)
+    profile.sample.add(location_id=[1], value=[7])
+    data = profile.SerializeToString()
+    assert profiles.symbolize(data, resolver).report.resolved == 1
+    found = placed(profiles.samples(data), resolver)
+    assert list(found.values.values()) == [[7]]
+    assert not found.left
 
 
 @pytest.mark.parametrize("name", TOTALS)
