@@ -4,16 +4,21 @@ has none, and an object address in it (``symd.debug_ids``)."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from symd.debug_ids import build_id_of
 from symd.model.answers import Reason
+from symd.model.names import Match, NameKind, NameQuery
 from symd.profiles.format import Options
 from symd.profiles.placed import InstructionPlace, all_places
 from symd.profiles.resolver import Resolver
-from symd.profiles.samples import ADDRESSES, SampledModule, SampledProfile
+from symd.profiles.samples import ADDRESSES, Extent, SampledModule, SampledProfile
 
+FUNCTIONS: Final = 1 << 16
+"""Functions of a code object that are told."""
+NOTHING: Final = Extent(0, 0, "")
 CodeObject = tuple[str, str]
 """Digest of the module, path of the code object in it."""
 
@@ -61,7 +66,8 @@ class _Modules:
             self._numbers[code] = len(self.used)
             told = self._modules[number].name if number is not None else ""
             name = told or self._resolver.file_name(place.digest)
-            self.used.append(SampledModule(name, _identity(self._resolver, *code), 0, ADDRESSES))
+            functions = _functions(self._resolver, *code)
+            self.used.append(SampledModule(name, _identity(self._resolver, *code), 0, ADDRESSES, 0, functions))
         return self._numbers[code]
 
 
@@ -86,3 +92,13 @@ def _that_addresses_name(places: Mapping[int, InstructionPlace], resolver: Resol
 def _identity(resolver: Resolver, digest: str, path: str) -> str:
     [code] = [item for item in resolver.summary(digest).objects if item.path == path]
     return build_id_of(code) or code.sha256
+
+
+def _functions(resolver: Resolver, digest: str, path: str) -> tuple[Extent, ...]:
+    """Kernels and functions with code of their own; of several at one address the longest."""
+    wanted = NameQuery("*", Match.GLOB, frozenset({NameKind.KERNEL, NameKind.FUNCTION}))
+    found: dict[int, Extent] = {}
+    for item in resolver.symbolizer.names(digest, wanted, path)[:FUNCTIONS]:
+        if item.address is not None and item.size and item.size > found.get(item.address, NOTHING).size:
+            found[item.address] = Extent(item.address, item.size, item.name)
+    return tuple(sorted(found.values()))

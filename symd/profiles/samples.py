@@ -27,15 +27,24 @@ class ValueType(NamedTuple):
     unit: str
 
 
+class Extent(NamedTuple):
+    """A function's code: ``size`` bytes from the address ``begin`` on."""
+
+    begin: int
+    size: int
+    name: str
+
+
 class SampledModule(NamedTuple):
     """A file, or a part of one, that addresses lie in: device or process addresses ``[start, limit)`` hold its bytes from
-    ``offset`` on. Empty and 0 where the profile does not say."""
+    ``offset`` on. Empty and 0 where the profile does not say. ``functions`` are those that are known of it, in the order of their addresses."""
 
     name: str = ""
     build_id: str = ""
     start: int = 0
     limit: int = 0
     offset: int = 0
+    functions: tuple[Extent, ...] = ()
 
 
 class SampledAddress(NamedTuple):

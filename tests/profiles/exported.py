@@ -66,7 +66,7 @@ def _firefox_place(shared: dict[str, Any], strings: list[str], frame: int) -> Pl
 
 REFERS = {
     ("stackTable", "frame"): "frameTable", ("frameTable", "func"): "funcTable", ("funcTable", "source"): "sources",
-    ("funcTable", "resource"): "resourceTable",
+    ("funcTable", "resource"): "resourceTable", ("frameTable", "nativeSymbol"): "nativeSymbols",
 }  # fmt: skip
 
 

@@ -300,7 +300,11 @@ def test_the_libraries_of_an_exported_firefox_profile_are_known_here(daemon: Web
     [stack] = daemon.json("symbolicate/v5", request)["results"][0]["stacks"]
     shared = document["shared"]
     strings, functions = shared["stringArray"], shared["funcTable"]
+    symbols, sizes = shared["nativeSymbols"], symbols_of(file)
     for at, frame in zip(numbers, stack, strict=True):
+        symbol = shared["frameTable"]["nativeSymbol"][at]
+        assert (symbols["address"][symbol], symbols["functionSize"][symbol]) == sizes[frame["function"]]
+        assert strings[symbols["name"][symbol]] == frame["function"]
         function = shared["frameTable"]["func"][at]
         file_name = strings[shared["sources"]["filename"][functions["source"][function]]]
         assert (frame["function"], frame["file"]) == (strings[functions["name"][function]], file_name)

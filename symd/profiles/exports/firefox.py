@@ -4,14 +4,16 @@ and task.
 Source: firefox-devtools/profiler, docs-developer/CHANGELOG-formats.md and src/types/profile.ts; written is version 60, which
 every later front end upgrades as it loads it. ``shared`` has ``stringArray``, ``stackTable`` {frame, prefix}, ``frameTable``
 {address, inlineDepth, category, subcategory, func, nativeSymbol, innerWindowID, line, column}, ``funcTable`` {name, isJS,
-relevantForJS, resource, source, lineNumber, columnNumber}, ``resourceTable`` {lib, name, host, type}, ``nativeSymbols`` and
-``sources`` {uuid, filename}. Inlined frames are frames of one address, inlineDepth 0 outermost. Times are milliseconds after
+relevantForJS, resource, source, lineNumber, columnNumber}, ``resourceTable`` {lib, name, host, type}, ``nativeSymbols``
+{libIndex, address, name, functionSize} and ``sources`` {uuid, filename}. Inlined frames are frames of one address, inlineDepth 0 outermost. Times are milliseconds after
 ``meta.startTime``. A library is named by ``breakpadId``, the debug ID of its build ID; addresses count from where its first segment lies at 0, and -1 is none. Where
 ``meta.symbolicated`` is false the page asks its symbol server for the names; for a source text it asks by an address of any frame that has the file."""
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
+from operator import attrgetter
 from typing import Any
 
 from symd.debug_ids import debug_id
@@ -82,8 +84,10 @@ class _Tables:
         self._functions = Numbering()
         self._frames = Numbering()
         self._stacks = Numbering()
+        self._symbols = Numbering()
         self._rows: dict[str, list[tuple[Any, ...]]] = {
             "string": [], "source": [], "resource": [], "func": [], "frame": [], "stack": [],
+            "symbol": [],
         }  # fmt: skip
         self._known: dict[tuple[int, ...], int | None] = {}
         self._frames_of: dict[int, list[int]] = {}
@@ -129,7 +133,18 @@ class _Tables:
             name = self._string(_file_name(self._profile.modules[library]))
             resource = self._row("resource", self._resources, (library, name))
         function = self._row("func", self._functions, (self._string(shown_name(frame)), resource, source))
-        return self._row("frame", self._frames, (place, depth, function, frame.line or None, frame.column or None))
+        symbol = self._symbol(library, place) if library is not None and place >= 0 else None
+        row = (place, depth, function, frame.line or None, frame.column or None, symbol)
+        return self._row("frame", self._frames, row)
+
+    def _symbol(self, library: int, place: int) -> int | None:
+        """The number of the function that the address lies in; None where that is not known."""
+        functions = self._profile.modules[library].functions
+        at = bisect_right(functions, place, key=attrgetter("begin")) - 1
+        if at < 0 or place >= functions[at].begin + functions[at].size:
+            return None
+        begin, size, name = functions[at]
+        return self._row("symbol", self._symbols, (library, begin, self._string(name), size))
 
     def shared(self) -> dict[str, Any]:
         rows = self._rows
@@ -153,7 +168,7 @@ class _Tables:
                 "category": [CODE] * len(frames),
                 "subcategory": [0] * len(frames),
                 "func": [row[2] for row in frames],
-                "nativeSymbol": [None] * len(frames),
+                "nativeSymbol": [row[5] for row in frames],
                 "innerWindowID": [0] * len(frames),
                 "line": [row[3] for row in frames],
                 "column": [row[4] for row in frames],
@@ -175,7 +190,13 @@ class _Tables:
                 "host": [None] * len(rows["resource"]),
                 "type": [LIBRARY] * len(rows["resource"]),
             },
-            "nativeSymbols": {"length": 0, "libIndex": [], "address": [], "name": [], "functionSize": []},
+            "nativeSymbols": {
+                "length": len(rows["symbol"]),
+                "libIndex": [row[0] for row in rows["symbol"]],
+                "address": [row[1] for row in rows["symbol"]],
+                "name": [row[2] for row in rows["symbol"]],
+                "functionSize": [row[3] for row in rows["symbol"]],
+            },
         }
 
 
