@@ -22,6 +22,7 @@ from benchmarks import (
     known_modules,
     one_by_one,
     peers,
+    pipes,
     profile,
     report,
     timeline,
@@ -58,6 +59,7 @@ def main(arguments: list[str]) -> int:
             cold.rows(linked, ten_times, text.debug_bytes, rounds),
             whole_indexes(container, chosen.short),
             answers.rows(linked, Path(folder), rounds),
+            pipes.rows(linked, rounds),
             (answers.first_of_many(container, Path(folder), rounds) for _ in range(1)),
             (answers.among_many(SMALL.read_bytes(), Path(folder), 200 if chosen.short else 2000, rounds) for _ in "1"),
             (
