@@ -22,12 +22,18 @@ class JsonLines:
     def answers(self, queries: Sequence[str], answers: Answers) -> Iterator[tuple[str, ...]]:
         """The line of each answer, in pieces; not yet those of ``unusual`` ones."""
         places, written = self._places(answers.text_sections), self._written(answers.locations)
+        asked = "".join(queries)
+        quoted = map('"{}"'.format, queries) if asked.isascii() and asked.isalnum() else map(to_json, queries)
         kernels = map(written.kernels.__getitem__, answers.locations.kernel[answers.location].tolist())
-        columns = answers.text_section.tolist(), answers.offset.tolist(), *written.pieces(answers.location)
-        for query, kernel, section, offset, *pieces in zip(queries, kernels, *columns, strict=True):
-            place = places[section]
-            where = f'{offset}, "address": {place.address + offset}' if section else 'null, "address": null'
-            yield f'{{"query": {to_json(query)}, {place.code_object}{kernel}{place.section}{where}, ', *pieces
+        sections = map(places.__getitem__, answers.text_section.tolist())
+        rows = zip(quoted, kernels, sections, answers.offset.tolist(), strict=True)
+        heads = [
+            f'{{"query": {query}, {before}{kernel}{section}{offset}, "address": {start + offset}, '
+            if start is not None
+            else f'{{"query": {query}, {before}{kernel}{section}null, "address": null, '
+            for query, kernel, (before, section, start), offset in rows
+        ]
+        return zip(heads, *written.pieces(answers.location), strict=True)
 
     def answer(self, query: str, answer: Answer) -> str:
         """The line of any answer, as it is."""
@@ -53,7 +59,8 @@ class _SectionText(NamedTuple):
 
     code_object: str
     section: str
-    address: int
+    address: int | None
+    """Of its first byte; None where there is no section."""
 
 
 class _JsonSections(dict[int, _SectionText]):
@@ -64,7 +71,7 @@ class _JsonSections(dict[int, _SectionText]):
         self.sections = sections
 
     def __missing__(self, number: int) -> _SectionText:
-        path, section, _, address = self.sections[number - 1] if number else (None, None, 0, 0)
+        path, section, _, address = self.sections[number - 1] if number else (None, None, 0, None)
         self[number] = place = _SectionText(
             f'"object": {to_json(path)}, "kernel": ', f', "section": {to_json(section)}, "section_offset": ', address
         )

@@ -17,3 +17,13 @@ def gc_frozen() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Nothing is collected inside: of what is made there little refers to anything else."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

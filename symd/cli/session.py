@@ -11,6 +11,7 @@ import click
 
 from symd.cli.answer_lines import AnswerLines
 from symd.cli.answer_text import names_nothing
+from symd.cli.garbage import gc_paused
 from symd.cli.output import NO
 from symd.cli.question_lines import addresses_in, line_text
 from symd.errors import BadQuery
@@ -32,9 +33,10 @@ SINGLE_LINES = 64
 """So many new lines are read one by one: a column does not pay."""
 _SAMPLE = 2048
 """Lines that show whether lines come again."""
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 17
 """Lines that are answered at a time, and new ones that are kept; fewer where answers are long."""
 _FIRST = 1 << 12
+"""Lines that are answered before it is known how long answers are."""
 _BYTES_AT_ONCE = 1 << 26
 
 
@@ -64,8 +66,9 @@ class Session:
         sys.stdout.flush()
         out = sys.stdout.buffer
         for lines in batches:
-            for part in self._answered(lines):
-                out.write(part)
+            with gc_paused():
+                for part in self._answered(lines):
+                    out.write(part)
             out.flush()
 
     def finish(self) -> int:
@@ -93,7 +96,7 @@ class Session:
                 yield self._again(some)
                 refused = self._refused
             self._unreadable += sum(line in refused for line in some) if refused else 0
-            self._step = min(2 * self._step, _AT_ONCE)
+            self._step = _AT_ONCE
 
     def _again(self, lines: Sequence[bytes]) -> bytes:
         """The answers to lines of which most were answered before."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from symd.dwarf import ScopeColumns
 from symd.dwarf.columns import FunctionColumns
-from symd.model.columns import U32, U64
+from symd.model.columns import U32, U64, distinct
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, FunctionLines
 
 _NO_END = 0xFFFFFFFF
@@ -30,7 +30,7 @@ def function_lines(scopes: ScopeColumns) -> FunctionLines:
     group = _files(functions)
     last, moved = _calls(scopes, group)
     outer = ~_nested(functions, scopes.names)
-    declared = np.unique(_place(group[outer], functions.line[outer]))
+    declared = distinct(_place(group[outer], functions.line[outer]))
     after = np.searchsorted(declared, _place(group, last), side="right")
     following = np.append(declared, np.uint64(0))[after]
     end = np.where(following >> np.uint64(32) == group, following & np.uint64(0xFFFFFFFF), np.uint64(_NO_END))
@@ -61,7 +61,7 @@ def _calls(scopes: ScopeColumns, group: U64) -> tuple[U32, U64]:
     own = (scopes.call_file[calls] == functions.file[caller]) & (scopes.unit[calls] == functions.unit[caller])
     caller, line = caller[own], scopes.call_line[calls[own]]
     np.maximum.at(last, caller, line)
-    return last, np.unique(group[caller[(line > 0) & (line < functions.line[caller])]])
+    return last, distinct(group[caller[(line > 0) & (line < functions.line[caller])]])
 
 
 def _nested(functions: FunctionColumns, names: Sequence[str]) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.model.answers import Answers, Frame, Locations, Reason
-from symd.model.columns import I64, U32
+from symd.model.columns import I64, U32, distinct
 
 Names = Callable[[Iterable[str]], Mapping[str, str]]
 """What gives the readable names of those linkage names that have one."""
@@ -19,15 +19,14 @@ KEPT_LETTERS = 1 << 26
 """So much text is kept from one batch to the next, about."""
 _ENTRIES_A_VALUE = 8
 """A table of so many entries is better than to sort."""
-_UNUSUAL = (Reason.AMBIGUOUS, Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE)
+_IS_UNUSUAL = np.isin(np.arange(256), (Reason.AMBIGUOUS, Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE))
 _REASONS = {int(reason): reason for reason in Reason}
 
 
 def unusual(answers: Answers) -> list[int]:
     """The numbers of the answers of which their location does not say all: those with candidates, and those whose query names what
     does not exist, or several things."""
-    reasons = np.isin(answers.locations.reason, _UNUSUAL)
-    named = np.flatnonzero(reasons[answers.location]).tolist() if reasons.any() else []
+    named = np.flatnonzero(_IS_UNUSUAL[answers.locations.reason[answers.location]]).tolist()
     return sorted({*named, *answers.candidates})
 
 
@@ -121,7 +120,7 @@ class WrittenLocations(ABC):
         while len(left):
             used[left] = True
             around = self.locations.parent[left]
-            left = np.unique(around[~used[around] & (around > 0)]).astype(np.int64)
+            left = distinct(around[~used[around] & (around > 0)]).astype(np.int64)
         every = np.flatnonzero(used)
         beginnings, positions = self._frames(every)
         texts = map(self.caller, beginnings, positions, map(bool, self.locations.inlined[every].tolist()))
@@ -155,11 +154,11 @@ class WrittenLocations(ABC):
         """Ask for the readable names of the functions of these locations, and of those around them, all at once."""
         if self._names is None:
             return
-        table, found, left = self.locations, set[int](), np.unique(numbers)
+        table, found, left = self.locations, set[int](), distinct(numbers)
         while len(left):
             linkage = table.linkage_name[left]
             found.update(np.where(linkage != 0, linkage, table.function[left]).tolist())
-            around = np.unique(table.parent[left])
+            around = distinct(table.parent[left])
             left = around[around > 0]
         named = (self._string(number) for number in sorted(found))
         self._readable.update(self._names(name for name in named if name))

@@ -17,7 +17,19 @@ FILES = {
 }
 """A code object of each maker, and a question about it."""
 NEVER = (
-    *("grpc", "google", "sqlite3", "asyncio", "ssl", "rich", "elftools", "platformdirs", "importlib.metadata", "email"),
+    *(
+        "grpc",
+        "google",
+        "sqlite3",
+        "asyncio",
+        "ssl",
+        "rich",
+        "elftools",
+        "platformdirs",
+        "importlib.metadata",
+        "email",
+        "numpy.ma",
+    ),
     *(
         "symd.api",
         "symd.client",

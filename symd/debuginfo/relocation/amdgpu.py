@@ -16,7 +16,7 @@ from symd.elf import symbol_columns
 from symd.elf.constants import SHN_LORESERVE, SHT_REL, SHT_RELA, SHT_SYMTAB
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
-from symd.model.columns import U64
+from symd.model.columns import U64, distinct
 
 
 class RAmdgpu(IntEnum):
@@ -84,7 +84,7 @@ def _relocated(code: CodeObject, section: Section, values: U64) -> bytearray:
         found = entries.read(table)
         if table.type == SHT_REL:
             raise Unsupported("SHT_REL relocations are not read for AMDGPU objects", where=table.name)
-        unknown = set(np.unique(found.type).tolist()) - {RAmdgpu.R_AMDGPU_NONE, *_WIDTHS}
+        unknown = set(distinct(found.type).tolist()) - {RAmdgpu.R_AMDGPU_NONE, *_WIDTHS}
         if unknown:
             raise Unsupported(f"relocation type {min(unknown)} is not read in debug sections", where=table.name)
         if len(found.symbol) and int(found.symbol.max()) >= len(values):

@@ -19,7 +19,7 @@ from symd.elf import symbol_columns
 from symd.elf.constants import SHN_UNDEF, SHT_REL
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
-from symd.model.columns import U64
+from symd.model.columns import U64, distinct
 
 
 class RCuda(IntEnum):
@@ -86,7 +86,7 @@ def _apply(
     where: str,
 ) -> None:
     values, defined = symbols
-    unknown = np.setdiff1d(rows.type, (*_WIDTHS, *_NOTHING_TO_DO))
+    unknown = distinct(rows.type[~np.isin(rows.type, (*_WIDTHS, *_NOTHING_TO_DO))])
     if len(unknown):
         raise Unsupported(f"relocation type {int(unknown[0])} of {table.name} is not known", where=where)
     if len(rows.symbol) and int(rows.symbol.max()) >= len(values):

@@ -14,7 +14,7 @@ from symd.debuginfo.relocation import entries
 from symd.elf import symbol_columns
 from symd.errors import Unsupported
 from symd.model.code import CodeObject, RelocationScheme, Section
-from symd.model.columns import U64
+from symd.model.columns import U64, distinct
 
 
 class RX8664(IntEnum):
@@ -47,7 +47,7 @@ def _section(code: CodeObject, layout: LinearLayout, section: Section) -> bytes:
         if len(found.symbol) and int(found.symbol.max()) >= len(values):
             raise Unsupported("a relocation names a symbol that is not there", where=table.name)
         absolute = values[found.symbol] + found.addend.astype(np.uint64)
-        for kind in np.unique(found.type).tolist():
+        for kind in distinct(found.type).tolist():
             width = _WIDTHS[code.relocation].get(kind)
             if width is None:
                 raise Unsupported(f"relocation type {kind} of {code.format} is not known", where=table.name)

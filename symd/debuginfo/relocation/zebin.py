@@ -21,7 +21,7 @@ from symd.elf import symbol_names
 from symd.elf.constants import SHT_RELA
 from symd.errors import Malformed, Unsupported
 from symd.model.code import CodeObject, Section
-from symd.model.columns import U64
+from symd.model.columns import U64, distinct
 
 
 class RZe(IntEnum):
@@ -114,7 +114,7 @@ def _bases(
     result = []
     for number, unit in enumerate(found):
         inside = (table.type == _TEXT_ADDRESS) & (table.offset >= unit.offset) & (table.offset < unit.end)
-        symbols = (names[symbol] for symbol in np.unique(table.symbol[inside]).tolist() if symbol < len(names))
+        symbols = (names[symbol] for symbol in distinct(table.symbol[inside]).tolist() if symbol < len(names))
         candidates = [*symbols, *(f".text.{name}" for name in functions[number])]
         section = _first_known(candidates, by_name)
         if section is None and len(found) == len(texts):
