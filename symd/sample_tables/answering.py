@@ -42,6 +42,7 @@ class Answering:
     def entries(self, places: Places) -> U32:
         """For each row its entry of the registry. A row that names no place has entry 0. Raises what a symbolizer raises that cannot
         answer at all: one that is out of reach or busy."""
+        self._names.forget_unknown()
         found = np.zeros(places.count, np.uint32)
         device, in_kernel, at_address = places.kinds()
         if places.device_address is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from symd.api import Symbolizer
 from symd.model.answers import Reason
@@ -22,6 +21,7 @@ class ModuleNames:
         self._resolver = Resolver(symbolizer, modules, demangle=demangle)
         self._digests = tuple({module.digest for module in modules})
         self._identified: dict[str, IdentifiedModule | Reason] = {}
+        self._labelled: dict[str, IdentifiedModule | Reason] | None = None
 
     def target(self, texts: TargetTexts) -> LookupTarget | Reason:
         """What numbers count from that stand beside these texts. Without a module: from the kernel of that name in those that were
@@ -34,6 +34,11 @@ class ModuleNames:
             return self._resolver.kernel(texts.kernel)
         return Reason.AMBIGUOUS if self._digests else Reason.UNKNOWN_MODULE
 
+    def forget_unknown(self) -> None:
+        """Look for modules again that nobody had: they may have come since."""
+        self._identified = {name: found for name, found in self._identified.items() if not isinstance(found, Reason)}
+        self._labelled = None
+
     def _in(self, found: IdentifiedModule | Reason, texts: TargetTexts) -> LookupTarget | Reason:
         if isinstance(found, Reason):
             return found
@@ -43,14 +48,14 @@ class ModuleNames:
         if name not in self._identified:
             found = self._resolver.identified(named_digest(name) or name)
             if found is Reason.UNKNOWN_MODULE and not is_digest(name.lower()):
-                found = self._labelled.get(name, found)
+                found = self._labels().get(name, found)
             self._identified[name] = found
         return self._identified[name]
 
-    @cached_property
-    def _labelled(self) -> dict[str, IdentifiedModule | Reason]:
-        found: dict[str, IdentifiedModule | Reason] = {}
-        for record in self._symbolizer.modules():
-            if record.label:
-                found[record.label] = Reason.AMBIGUOUS if record.label in found else IdentifiedModule(record.sha256)
-        return found
+    def _labels(self) -> dict[str, IdentifiedModule | Reason]:
+        if self._labelled is None:
+            self._labelled = {}
+            for record in self._symbolizer.modules():
+                again = record.label in self._labelled
+                self._labelled[record.label] = Reason.AMBIGUOUS if again else IdentifiedModule(record.sha256)
+        return self._labelled

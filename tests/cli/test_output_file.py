@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.output_file import write_file
-from symd.errors import StoreUnavailable
+from symd.cli.output_file import replacing, write_file
+from symd.errors import InvalidInput, StoreUnavailable
 from tests.cli.conftest import ROOT, Run
 
 AMD = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
@@ -127,3 +127,40 @@ def test_every_verb_leaves_the_old_file_when_it_cannot_write(
     assert (outcome.code, outcome.err.count("\n")) == (3, 1)
     assert "cannot write the file: no space left on device" in outcome.err
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(out.name, b"old")]
+
+
+def test_several_files_are_replaced_together_or_not_at_all(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("old")
+    first.chmod(0o640)
+
+    def interrupted() -> None:
+        with replacing(first, second, hint="x") as temporaries:
+            for each in temporaries:
+                each.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [path.name for path in tmp_path.iterdir()] == ["first"]
+    assert first.read_text() == "old"
+    with replacing(first, second, hint="x") as temporaries:
+        for each in temporaries:
+            each.write_text("new")
+        assert first.read_text() == "old"
+    assert (first.read_text(), second.read_text()) == ("new", "new")
+    assert (first.stat().st_mode & 0o777, len(list(tmp_path.iterdir()))) == (0o640, 2)
+
+
+def test_what_is_no_regular_file_is_not_replaced_and_links_are_followed(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no regular file"), replacing(tmp_path, hint="x"):
+        pass
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    with replacing(link, hint="x") as (temporary,):
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    with pytest.raises(StoreUnavailable, match="cannot write the file"), replacing(tmp_path / "no" / "x", hint="x"):
+        pass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,6 +14,7 @@ from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.contexts import Context, Load, Unload
 from symd.profiles import NamedModule
 from symd.sample_tables.tables import Form, SampleTables, TableNames
+from tests.profiles.modules import CUBIN
 from tests.sample_tables.conftest import AMD, expected
 
 NOTHING = {"reason": None, "in_module": None, "in_kernel": None, "frames": []}
@@ -128,6 +131,16 @@ def test_a_name_that_two_modules_bear_is_ambiguous_and_one_that_none_bears_is_un
     assert [row["reason"] for row in rows] == ["AMBIGUOUS", "UNKNOWN_MODULE", "UNKNOWN_MODULE"]
     assert [row["in_module"] for row in rows] == [None] * 3
     assert "no module is called other" in tables.report().notes
+
+
+@pytest.mark.parametrize("called", ["{digest}", "late"], ids=["digest", "label"])
+def test_a_module_that_comes_later_is_found_then(engine: Engine, called: str) -> None:
+    data = CUBIN.read_bytes()
+    name = called.format(digest=hashlib.sha256(data).hexdigest())
+    tables = SampleTables(engine)
+    assert answered(tables, module=[name], address=[0])[0]["reason"] == "UNKNOWN_MODULE"
+    engine.add(data, "late")
+    assert answered(tables, module=[name], address=[0])[0]["reason"] != "UNKNOWN_MODULE"
 
 
 def test_the_only_module_needs_no_name(engine: Engine, tables: SampleTables) -> None:
