@@ -16,10 +16,11 @@ import hashlib
 import logging
 import mmap
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
@@ -27,9 +28,9 @@ from typing import Final, NamedTuple
 from symd.config import Limits
 from symd.errors import DataLoss, StoreUnavailable, SymdError, described, from_description
 from symd.shared_store.cache_room import CacheRoom
-from symd.shared_store.object_names import checked_name, promised_digest
+from symd.shared_store.object_names import checked_name, keeps_promise, promised_digest
 from symd.shared_store.object_storage import ObjectStorage
-from symd.store.files import IncomingFile, disk, make_folder, open_file, sha256_of, size_of, sweep, turn
+from symd.store.files import IncomingFile, disk, make_folder, open_file, size_of, sweep, turn
 from symd.store.ownership import check_private
 
 log = logging.getLogger("symd.store")
@@ -55,11 +56,18 @@ class _Brought(NamedTuple):
     handle: int | None = None
 
 
+class _Used(NamedTuple):
+    """A file that somebody uses by its path; ``handle`` holds its lock."""
+
+    path: Path
+    handle: int
+
+
 class CachedFiles:
     """A ``FileCache`` of ``storage`` in ``folder``, which is made where it is not there. ``Limits.cache_size`` bounds it: a single process
     keeps to that, several pass it by a sixteenth for each but the first, and by what is open (``CacheRoom``).
 
-    Bytes with a promised digest are compared with it when they are fetched, and once more when this process uses them first.
+    Bytes are compared with what their name promises (``keeps_promise``) when they are fetched, and once more when this process uses them first.
     """
 
     def __init__(self, folder: Path, storage: ObjectStorage, limits: Limits) -> None:
@@ -79,15 +87,16 @@ class CachedFiles:
 
     @contextmanager
     def file(self, name: str) -> Iterator[Path | None]:
-        """``FileCache.file``."""
-        handle = self._opened(name)
-        if handle is None:
+        """``FileCache.file``. The path is a name of its own for the same file, which stays though another process drops the file."""
+        used = self._linked(name)
+        if used is None:
             yield None
             return
         try:
-            yield self._path(name)
+            yield used.path
         finally:
-            os.close(handle)
+            used.path.unlink(missing_ok=True)
+            os.close(used.handle)
 
     def mapped(self, name: str) -> memoryview | None:
         """``FileCache.mapped``. The mapping holds the file's lock for as long as it lives."""
@@ -155,14 +164,28 @@ class CachedFiles:
             metadata={"file": str(path), "limit": "cache_size"},
         )
 
+    def _linked(self, name: str) -> _Used | None:
+        """A file with its lock, under a name of its own beside those that are being written: ``sweep`` leaves it while the lock is held."""
+        while (handle := self._opened(name)) is not None:
+            path = self._incoming / f"incoming-used-{secrets.token_hex(8)}"
+            try:
+                with disk(path), suppress(FileNotFoundError):  # it was dropped at this moment
+                    os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)  # which makes it follow the link there
+                    return _Used(path, handle)
+            except BaseException:
+                os.close(handle)
+                raise
+            os.close(handle)
+        return None
+
     def _is_right(self, name: str, path: Path, handle: int) -> bool:
         """Whether the bytes are those that the name promises, as far as this process has not seen it already; its use is noted."""
         with disk(path):
             status = os.fstat(handle)
             identity = _Identity(status.st_ino, status.st_size)
-            if promised_digest(name) and self._compared.get(name) != identity:
+            if self._compared.get(name) != identity:
                 with os.fdopen(os.dup(handle), "rb") as file:
-                    if hashlib.file_digest(file, "sha256").hexdigest() != promised_digest(name):
+                    if not keeps_promise(name, file):
                         return False
                 self._note_compared(name, identity)
             os.utime(handle)
@@ -213,13 +236,8 @@ class CachedFiles:
         try:
             if not self._storage.fetch(name, file.path):
                 return _Brought(found=False)
-            if not _promise_holds(name, file.path) and not self._again(name, file.path):
-                raise DataLoss(
-                    "the object storage has other bytes than the name says",
-                    where=name,
-                    hint="add the module again",
-                    metadata={"module": f"modules/{promised_digest(name)}", "object": name},
-                )
+            if not _is_whole(name, file.path) and not self._again(name, file.path):
+                return _without(name)
             self._room.make(file.size)
             handle = file.shared()
             try:
@@ -235,13 +253,28 @@ class CachedFiles:
 
     def _again(self, name: str, path: Path) -> bool:
         """Whether another attempt brings the right bytes: what spoils some may sit on the way."""
-        return self._storage.fetch(name, path) and _promise_holds(name, path)
+        return self._storage.fetch(name, path) and _is_whole(name, path)
 
 
-def _promise_holds(name: str, path: Path) -> bool:
-    """Whether a file has the digest that its name promises, if it does."""
+def _is_whole(name: str, path: Path) -> bool:
+    """Whether a file keeps the promise of its name."""
+    with os.fdopen(open_file(path), "rb") as file:
+        return keeps_promise(name, file)
+
+
+def _without(name: str) -> _Brought:
+    """What becomes of a file that has other bytes in the storage: an index is made again, as one that is not there; a module cannot be, and
+    ``DataLoss`` is raised."""
     digest = promised_digest(name)
-    return digest is None or sha256_of(path) == digest
+    if digest is None:
+        log.warning("the object storage has an index that is damaged: %s", name)
+        return _Brought(found=False)
+    raise DataLoss(
+        "the object storage has other bytes than the name says",
+        where=name,
+        hint="add the module again",
+        metadata={"module": f"modules/{digest}", "object": name},
+    )
 
 
 def _held(path: Path) -> int | None:

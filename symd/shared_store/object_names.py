@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import mmap
+import os
 import re
+from io import BufferedReader
 from typing import Final
 
-from symd.errors import InvalidInput
+from symd.errors import DataLoss, InvalidInput
+from symd.index.format import VERSION, decode
 from symd.model.identities import Digest, is_digest
 
 _NAME: Final = re.compile(r"[a-z0-9-][a-z0-9.-]*(/[a-z0-9-][a-z0-9.-]*)*")
 _MODULES: Final = "modules/"
+_INDEXES: Final = f"index/{VERSION}/"
 
 
 def checked_name(name: str) -> str:
@@ -23,6 +29,22 @@ def checked_name(name: str) -> str:
 
 
 def promised_digest(name: str) -> Digest | None:
-    """The SHA-256 of the bytes that have this name, where it says so: it is a module's. An index has a checksum of its own."""
+    """The SHA-256 of the bytes that have this name, where it says so: it is a module's."""
     last = name.rpartition("/")[2]
     return last if name.startswith(_MODULES) and is_digest(last) else None
+
+
+def keeps_promise(name: str, file: BufferedReader) -> bool:
+    """Whether a file's bytes are what its name promises: a module's have that digest, and an index of the format that this symd writes is
+    whole by its own checksum. Other names promise nothing."""
+    digest = promised_digest(name)
+    if digest is not None:
+        return hashlib.file_digest(file, "sha256").hexdigest() == digest
+    if not name.startswith(_INDEXES):
+        return True
+    size = os.fstat(file.fileno()).st_size
+    try:
+        decode(memoryview(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ)) if size else b"")
+    except DataLoss:
+        return False
+    return True

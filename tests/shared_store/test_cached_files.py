@@ -14,10 +14,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from symd.config import Limits
 from symd.errors import DataLoss, StoreUnavailable
+from symd.index.format import VERSION, encode
 from symd.shared_store.cached_files import CachedFiles
 from symd.shared_store.folder_storage import FolderStorage
 from tests.small_disk import small_disk
@@ -109,13 +111,13 @@ def test_an_empty_file_is_one(cache: CachedFiles, storage: Counted):
 
 def test_what_is_added_is_in_the_storage_and_here(cache: CachedFiles, storage: Counted, tmp_path: Path):
     (tmp_path / "made").write_bytes(b"index")
-    cache.add("index/11/ab/x.idx", tmp_path / "made")
-    assert read(cache, "index/11/ab/x.idx") == b"index"
+    cache.add("index/1/ab/x.idx", tmp_path / "made")
+    assert read(cache, "index/1/ab/x.idx") == b"index"
     assert storage.fetches == []
-    assert (storage._root / "index/11/ab/x.idx").read_bytes() == b"index"
+    assert (storage._root / "index/1/ab/x.idx").read_bytes() == b"index"
     (tmp_path / "made").write_bytes(b"newer")
-    cache.add("index/11/ab/x.idx", tmp_path / "made")
-    assert read(cache, "index/11/ab/x.idx") == b"newer"
+    cache.add("index/1/ab/x.idx", tmp_path / "made")
+    assert read(cache, "index/1/ab/x.idx") == b"newer"
 
 
 def test_what_is_removed_is_in_neither_and_stays_readable(cache: CachedFiles, storage: Counted):
@@ -129,13 +131,26 @@ def test_what_is_removed_is_in_neither_and_stays_readable(cache: CachedFiles, st
 
 
 def test_what_is_dropped_is_fetched_anew(cache: CachedFiles, storage: Counted):
-    name = stored(storage, "index/11/ab/x.idx", b"index")
+    name = stored(storage, "index/1/ab/x.idx", b"index")
     view = cache.mapped(name)
     cache.drop(name)
     cache.drop(name)
     assert read(cache, name) == b"index"
     assert storage.fetches == [name, name]
     assert view == b"index"
+
+
+def test_a_file_in_use_stays_where_it_is_though_others_drop_it(cache: CachedFiles, storage: Counted, folder: Path):
+    name = module(storage, b"module")
+    other = CachedFiles(folder, storage, LIMITS)
+    with cache.file(name) as path:
+        other.drop(name)
+        CachedFiles(folder, storage, LIMITS)  # which sweeps
+        assert path is not None
+        assert path.read_bytes() == b"module"
+        assert read(other, name) == b"module"
+    assert not path.exists()
+    assert list(folder.glob("incoming/*")) == []
 
 
 @pytest.mark.parametrize("damage", [b"modulE", b"modul", b"module.", b""])
@@ -169,8 +184,33 @@ def test_other_bytes_in_the_storage_are_told_and_not_kept(cache: CachedFiles, st
     assert read(cache, name) == b"module"
 
 
+def index_of(name: str) -> bytes:
+    return encode({"column": np.frombuffer(name.encode(), np.uint8)})
+
+
+def test_a_damaged_index_is_fetched_anew_by_the_next_process(storage: Counted, folder: Path):
+    name = stored(storage, f"index/{VERSION}/ab/x.idx", index_of("x"))
+    read(CachedFiles(folder, storage, LIMITS), name)
+    for damage in (b"", index_of("x")[:-1], index_of("x")[:-1] + b"\0"):
+        (folder / "files" / name).write_bytes(damage)
+        assert read(CachedFiles(folder, storage, LIMITS), name) == index_of("x")
+    assert len(storage.fetches) == 4
+
+
+def test_an_index_that_is_damaged_in_the_storage_is_as_good_as_none(
+    cache: CachedFiles, storage: Counted, folder: Path, tmp_path: Path
+):
+    name = stored(storage, f"index/{VERSION}/ab/x.idx", index_of("x")[:-1])
+    assert cache.mapped(name) is None
+    assert len(storage.fetches) == 2
+    assert kept(folder) == {}
+    (tmp_path / "made").write_bytes(index_of("x"))
+    cache.add(name, tmp_path / "made")
+    assert read(cache, name) == index_of("x")
+
+
 def test_the_least_recently_used_go_first(cache: CachedFiles, storage: Counted, folder: Path):
-    names = [stored(storage, f"index/11/{number}.idx", bytes(1000)) for number in range(12)]
+    names = [stored(storage, f"index/1/{number}.idx", bytes(1000)) for number in range(12)]
     for name in names[:10]:
         read(cache, name)
     read(cache, names[0])
@@ -183,7 +223,7 @@ def test_the_least_recently_used_go_first(cache: CachedFiles, storage: Counted, 
 
 def test_one_process_never_passes_its_bound(cache: CachedFiles, storage: Counted, folder: Path):
     chosen = random.Random(3)
-    names = [stored(storage, f"index/11/{number}.idx", bytes(chosen.randrange(2500))) for number in range(60)]
+    names = [stored(storage, f"index/1/{number}.idx", bytes(chosen.randrange(2500))) for number in range(60)]
     for _ in range(600):
         name = chosen.choice(names)
         assert read(cache, name) == bytes(storage.size(name) or 0)
@@ -194,14 +234,14 @@ def test_one_process_never_passes_its_bound(cache: CachedFiles, storage: Counted
 def test_several_processes_pass_it_by_a_sixteenth_each(storage: Counted, folder: Path):
     caches = [CachedFiles(folder, storage, LIMITS) for _ in range(4)]
     chosen = random.Random(4)
-    names = [stored(storage, f"index/11/{number}.idx", bytes(100)) for number in range(400)]
+    names = [stored(storage, f"index/1/{number}.idx", bytes(100)) for number in range(400)]
     for _ in range(600):
         read(chosen.choice(caches), chosen.choice(names))
         assert sum(kept(folder).values()) <= LIMITS.cache_size * (1 + 3 / 16) + 100
 
 
 def test_what_is_used_stays_though_it_passes_the_bound(cache: CachedFiles, storage: Counted, folder: Path):
-    names = [stored(storage, f"index/11/{number}.idx", bytes([number]) * 4000) for number in range(6)]
+    names = [stored(storage, f"index/1/{number}.idx", bytes([number]) * 4000) for number in range(6)]
     views = [cache.mapped(name) for name in names[:3]]
     assert set(kept(folder)) == set(names[:3])
     with cache.file(names[3]) as path:
@@ -219,32 +259,32 @@ def test_what_is_used_stays_though_it_passes_the_bound(cache: CachedFiles, stora
 
 @pytest.mark.parametrize("how", ["file", "mapped"])
 def test_what_a_cache_uses_that_did_not_fetch_it_stays(storage: Counted, folder: Path, how: str):
-    name = stored(storage, "index/11/old.idx", bytes(4000))
+    name = stored(storage, "index/1/old.idx", bytes(4000))
     read(CachedFiles(folder, storage, LIMITS), name)
     user, other = CachedFiles(folder, storage, LIMITS), CachedFiles(folder, storage, LIMITS)
     with user.file(name) as path:
         view = user.mapped(name) if how == "mapped" else None
         for number in range(4):
-            read(other, stored(storage, f"index/11/{number}.idx", bytes(4000)))
+            read(other, stored(storage, f"index/1/{number}.idx", bytes(4000)))
         assert path is not None
         assert path.exists()
     assert view is None or name in kept(folder)
     for number in range(4, 8):
-        read(other, stored(storage, f"index/11/{number}.idx", bytes(4000)))
+        read(other, stored(storage, f"index/1/{number}.idx", bytes(4000)))
     assert (name in kept(folder)) == (view is not None)
 
 
 def test_a_file_larger_than_the_bound_is_served(cache: CachedFiles, storage: Counted):
-    name = stored(storage, "index/11/large.idx", bytes(50_000))
+    name = stored(storage, "index/1/large.idx", bytes(50_000))
     assert read(cache, name) == bytes(50_000)
-    small = stored(storage, "index/11/small.idx", b"small")
+    small = stored(storage, "index/1/small.idx", b"small")
     assert read(cache, small) == b"small"
     assert read(cache, name) == bytes(50_000)
 
 
 def test_a_disk_that_fills_otherwise_takes_from_the_cache(storage: Counted, folder: Path):
     with_room = CachedFiles(folder, storage, LIMITS)
-    names = [stored(storage, f"index/11/{number}.idx", bytes(1000)) for number in range(5)]
+    names = [stored(storage, f"index/1/{number}.idx", bytes(1000)) for number in range(5)]
     for name in names[:4]:
         read(with_room, name)
     without = CachedFiles(folder, storage, Limits(cache_size=10_000, free_disk=1 << 60))
@@ -338,8 +378,8 @@ def test_what_has_no_room_here_is_in_the_storage_all_the_same(storage: Counted, 
     cache = CachedFiles(small_disk / "cache", storage, Limits(cache_size=1 << 30, free_disk=0))
     (small_disk / "ballast").write_bytes(bytes(1_800_000))
     (tmp_path / "made").write_bytes(os.urandom(500_000))
-    cache.add("index/11/x.idx", tmp_path / "made")
-    assert storage.size("index/11/x.idx") == 500_000
+    cache.add("index/1/x.idx", tmp_path / "made")
+    assert storage.size("index/1/x.idx") == 500_000
 
 
 HAMMER = """
@@ -379,7 +419,7 @@ def hammer(folder: Path, storage: FolderStorage, seed: int, turns: int) -> subpr
 
 def test_processes_that_share_a_folder_and_are_killed_do_no_harm(storage: Counted, folder: Path):
     for number in range(1, 80):
-        stored(storage, f"index/11/{number}.idx", bytes([number]) * (number * 40))
+        stored(storage, f"index/1/{number}.idx", bytes([number]) * (number * 40))
     steady = [hammer(folder, storage, seed, 400) for seed in range(3)]
     for seed in range(3, 9):
         killed = hammer(folder, storage, seed, 1_000_000)
@@ -394,5 +434,5 @@ def test_processes_that_share_a_folder_and_are_killed_do_no_harm(storage: Counte
     cache = CachedFiles(folder, storage, LIMITS)
     assert list(folder.glob("incoming/*")) == [], "what the killed left is swept"
     for number in range(1, 80):
-        assert read(cache, f"index/11/{number}.idx") == bytes([number]) * (number * 40)
+        assert read(cache, f"index/1/{number}.idx") == bytes([number]) * (number * 40)
     assert sum(kept(folder).values()) <= LIMITS.cache_size
