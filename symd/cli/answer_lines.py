@@ -54,8 +54,8 @@ class _TextLocations(WrittenLocations):
         return ": "
 
     def beginning(self, frame: Frame) -> tuple[str, bool]:
-        text = str(frame)
-        return printable(text if frame.file is None else text.removesuffix("0")), frame.file is not None
+        name = frame.function or frame.linkage_name or "(unnamed)"
+        return printable(name if frame.file is None else f"{name} at {frame.file}:"), frame.file is not None
 
     def position(self, line: int, column: int) -> str:
         return f"{line}:{column}" if column else str(line)

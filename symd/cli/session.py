@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import click
@@ -37,6 +37,8 @@ _AT_ONCE = 1 << 17
 """Lines that are answered at a time, and new ones that are kept; fewer where answers are long."""
 _FIRST = 1 << 12
 """Lines that are answered before it is known how long answers are."""
+_WRITTEN_AT_ONCE = 1 << 13
+"""Answers that are put together before they are written: their text fits the processor's caches."""
 _BYTES_AT_ONCE = 1 << 26
 
 
@@ -89,9 +91,10 @@ class Session:
             sample = some[:_SAMPLE]
             if len(sample) > SINGLE_LINES and 2 * len(set(sample).difference(self._known)) > len(sample):
                 written, refused = self._new(some)
-                text = "".join(chain.from_iterable(written))
-                self._longest = max(self._longest, len(text) // len(some))
-                yield text.encode("utf-8", "backslashreplace")
+                rows = iter(written)
+                while text := "".join(chain.from_iterable(islice(rows, _WRITTEN_AT_ONCE))):
+                    self._longest = max(self._longest, len(text) // _WRITTEN_AT_ONCE)
+                    yield text.encode("utf-8", "backslashreplace")
             else:
                 yield self._again(some)
                 refused = self._refused
