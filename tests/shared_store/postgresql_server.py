@@ -6,12 +6,13 @@ import itertools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import psycopg
@@ -74,10 +75,11 @@ class PostgresServer:
             self._process.wait(_LONG)
             self._process = None
 
-    @property
+    @cached_property
     def port(self) -> int:
-        """Of its sockets, on the disk and on loopback: another one for each folder."""
-        return 20_000 + os.getpid() % 20_000 + int(self._folder.name[-1:].isdigit())
+        """Of its sockets, on the disk and on loopback: one that nobody has, and the same after each start."""
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            return int(listening.getsockname()[1])
 
     def url(self, database: str) -> str:
         return f"postgresql://{_USER}@/{database}?host={self._folder}&port={self.port}"
