@@ -159,7 +159,7 @@ class Columns:
         _check_ends("page", self.page_end, self.page_data)
         if counts[Columns.written_range.entries]:
             self._check_written()
-        if np.any(self.owner_parent > np.maximum(np.arange(len(self.owner_parent)) - 1, 0)):
+        if _reaches_itself(self.owner_parent):
             raise DataLoss("has an owner around itself", where="index file")
 
     def _check_written(self) -> None:
@@ -176,6 +176,13 @@ class Columns:
                 raise DataLoss(
                     f"has a number in column {spec.name!r} for which there is no {spec.number_of}", where="index file"
                 )
+
+
+def _reaches_itself(parent: Column) -> bool:
+    """Whether an owner has a parent that does not come before it; owner 0 alone may be its own, and owner 1's is that one. Numbers of this
+    width are too small for it from some owner on."""
+    some = parent[: np.iinfo(parent.dtype).max + 2]
+    return bool(np.any(some[:1])) or bool(np.any(some[1:] > np.arange(max(len(some) - 1, 0), dtype=parent.dtype)))
 
 
 def _check_ends(what: str, ends: Column, data: Column) -> None:
