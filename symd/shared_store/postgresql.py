@@ -107,7 +107,10 @@ class Connection:
     def is_silent(self) -> bool:
         """Whether the server has said nothing since the last statement: where it has, it has gone."""
         waiting = select.poll()
-        waiting.register(self._connection.fileno(), select.POLLIN)
+        try:
+            waiting.register(self._connection.fileno(), select.POLLIN)
+        except psycopg.Error:  # it is closed
+            return False
         return not waiting.poll(0)
 
     def notified(self, seconds: float) -> bool:

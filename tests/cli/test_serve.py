@@ -49,6 +49,34 @@ def test_a_bad_file_is_the_same_error_with_a_server(symd: Run, server: str, tmp_
 
 
 @pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--store", "s3://bucket/prefix"), 2, "--catalogue is not given: a shared store takes both"),
+        (
+            ("--store", "/folder", "--catalogue", "postgresql://h/d"),
+            2,
+            "--store is a folder: a shared store takes both",
+        ),
+        (("--store", "file:///{}/objects", "--catalogue", "mysql://user:secret@h/d"), 2, "no URL of a catalogue"),
+        (("--store", "http://h/x", "--catalogue", "postgresql://h/d"), 2, "names no object storage"),
+        (
+            ("--store", "file:///{}/objects", "--catalogue", "postgresql:///d?host={}"),
+            3,
+            "look whether the server runs",
+        ),
+    ],
+)
+def test_a_shared_store_that_cannot_be_had_is_one_line(
+    symd: Run, tmp_path: Path, options: tuple[str, ...], code: int, said: str
+):
+    cache = ("--cache", tmp_path / "cache")
+    outcome = symd("serve", "--address", f"unix:{tmp_path}/s", *cache, *(each.format(tmp_path) for each in options))
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (code, "", 1), outcome.err
+    assert said in outcome.err
+    assert "secret" not in outcome.err
+
+
+@pytest.mark.parametrize(
     ("value", "said"),
     [("newer", "write NAME=FOLDER"), ("=/tmp", "write NAME=FOLDER"), ("newer=/nowhere/at/all", "no folder")],
 )

@@ -41,7 +41,8 @@ def programs() -> Path:
 class PostgresServer:
     """A server with data of its own in ``folder``, which may be stopped and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, fsync: bool = False) -> None:
+        self._settings = {**_SETTINGS, "fsync": "on"} if fsync else _SETTINGS
         self._folder = folder
         self._data = folder / "data"
         self._numbers = itertools.count()
@@ -53,7 +54,7 @@ class PostgresServer:
         self.start()
 
     def start(self) -> None:
-        settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         command = ["postgres", "-D", self._data, "-k", self._folder, "-c", "listen_addresses=127.0.0.1", "-p", str(self.port), *settings]  # fmt: skip
         self._process = self._begun(*command)
         deadline = time.monotonic() + _LONG
@@ -104,11 +105,11 @@ class PostgresServer:
 
 
 @contextmanager
-def running() -> Iterator[PostgresServer]:
-    """A server, until the end of the block; its folder has a short name, as a socket's must."""
+def running(*, fsync: bool = False) -> Iterator[PostgresServer]:
+    """A server, until the end of the block; its folder has a short name, as a socket's must. With ``fsync`` it waits for the disk."""
     programs()
     with tempfile.TemporaryDirectory(prefix="pg", dir="/tmp") as folder:
-        server = PostgresServer(Path(folder))
+        server = PostgresServer(Path(folder), fsync=fsync)
         try:
             yield server
         finally:
