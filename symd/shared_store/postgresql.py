@@ -8,10 +8,11 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import pq
+from psycopg.abc import PQGen
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -20,7 +21,11 @@ from symd.errors import BadQuery, DataLoss, InvalidInput, StoreUnavailable, Symd
 from symd.store.rows import WrongValue
 
 SCHEMES: Final = ("postgresql://", "postgres://")
+T = TypeVar("T")
 _MILLISECONDS: Final = 1000
+_GRACE_SECONDS: Final = 2.0
+"""A server that can says itself that it took too long, and so long is waited for its word."""
+_LOOK_SECONDS: Final = 0.1
 _IDLE_TRANSACTION_SECONDS: Final = 60
 """A daemon that stops within a transaction holds up all others; after so long the server ends it."""
 _KEEPALIVES: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
@@ -61,6 +66,20 @@ class _Integer(Loader):
 
     def load(self, data: Any) -> int:
         return int(bytes(data))
+
+
+class _Bounded(psycopg.Connection[Any]):
+    """A connection to a server that may stand still: statement_timeout is kept by the server alone."""
+
+    seconds = 0.0
+
+    def wait(self, gen: PQGen[T], interval: float = _LOOK_SECONDS, timeout: float | None = None) -> T:
+        try:
+            return super().wait(gen, interval, self.seconds if timeout is None else timeout)
+        except psycopg.errors._WaitTimeout:  # noqa: SLF001 - it has no public name
+            if timeout is not None:
+                raise  # its caller knows
+            raise psycopg.OperationalError(f"no answer within {self.seconds:g} s") from None
 
 
 class Rows:
@@ -161,7 +180,9 @@ class Server:
     def own_connection(self) -> Connection:
         """A connection outside of the pool, to be closed by the caller; what goes wrong with it is ``translated``."""
         with self.translated():
-            return Connection(psycopg.connect(self._conninfo, autocommit=True))
+            connection = _Bounded.connect(self._conninfo, autocommit=True)
+            connection.seconds = self._seconds + _GRACE_SECONDS
+            return Connection(connection)
 
     @contextmanager
     def translated(self) -> Iterator[None]:

@@ -76,6 +76,24 @@ class PostgresServer:
             self._process.wait(_LONG)
             self._process = None
 
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """While it lasts none of the server's processes runs; connections stay."""
+        pids = self._pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            assert self._process is not None
+            for pid in (*pids, self._process.pid):  # runuser stops when its child does
+                os.kill(pid, signal.SIGCONT)
+
+    def _pids(self) -> list[int]:
+        first = int((self._data / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        return [first, *map(int, children)]
+
     @cached_property
     def port(self) -> int:
         """Of its sockets, on the disk and on loopback: one that nobody has, and the same after each start."""

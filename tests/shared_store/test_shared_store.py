@@ -346,3 +346,17 @@ def test_writers_of_several_stores_keep_the_log_whole(stores: Opened) -> None:
     done.set()
     follower.join(LONG)
     assert Counter(seen) == Counter(digest for digests in put for digest in digests)
+
+
+def test_a_server_that_stands_still_is_waited_for_no_longer_than_is_said(own_server: PostgresServer) -> None:
+    server = Server(own_server.database(), Limits(catalogue_seconds=1.0))
+    catalogue = PostgresCatalogue(server)
+    with own_server.standing_still():
+        begun = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="no answer within 3 s"):
+            catalogue.has("0" * 64)
+        with pytest.raises(StoreUnavailable):  # a connection that is made anew
+            catalogue.has("0" * 64)
+        assert time.monotonic() - begun < LONG / 2
+    assert eventually(lambda: not catalogue.has("0" * 64))
+    catalogue.close()
