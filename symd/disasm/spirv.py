@@ -13,11 +13,15 @@ from symd.disasm.installed import programs
 from symd.disasm.ranges import InstructionBytes
 from symd.errors import SymdError, ToolMissing
 from symd.model.code import CodeKind, CodeObject
+from symd.spirv.grammar import Op
+from symd.spirv.words import parse
 
 NAME: Final = "SPIRV-Tools"
 PROGRAM: Final = "spirv-dis"
 INSTALL: Final = "apt-get install spirv-tools"
 
+NEWEST_LANGUAGE: Final = 6
+"""The last source language that every spirv-dis in use knows: C++ for OpenCL."""
 _LINE: Final = re.compile(r"(.*) ; 0x([0-9a-f]{8,})", re.DOTALL)
 """What ``--offsets`` writes behind each instruction: the byte of the module that it begins at."""
 
@@ -52,12 +56,23 @@ def _whole(given: InstructionBytes, program: str, budget: DisassemblyBudget) -> 
     (data,) = (section.data for section in given.code.sections if section.index == given.section)
     command = [program, "--offsets", "--no-color", "--no-indent", "--no-header", INPUT]
     try:
-        ended = budget.run(command, data)
+        ended = budget.run(command, _as_every_version_takes_it(data))
     except SymdError as error:
         return error
     if ended.ending.status:
         return tool_error(program, ended, DAMAGED_CODE)
     return _understood(ended)
+
+
+def _as_every_version_takes_it(data: bytes) -> bytes:
+    """The module with every instruction where it was: little-endian, because spirv-dis reads strings of the other order wrongly, and with source
+    languages called unknown that an older one refuses the whole module for (Slang, Zig)."""
+    module = parse(data)
+    words = module.words.astype("<u4")
+    for number, operands in module.each(Op.Source):
+        if operands and operands[0] > NEWEST_LANGUAGE:
+            words[module.start[number] + 1] = 0
+    return words.tobytes()
 
 
 def _understood(ended: Ended) -> list[tuple[int, str]]:
