@@ -30,6 +30,10 @@ class Spending:
         """The JSON values of ``text[begin:end]`` are about to be read."""
         self.read(1 + text.count(",", begin, end) // MEMBERS_A_RECORD)
 
+    def read_table(self, rows: int, columns: int) -> None:
+        """A value is about to be kept for each of so many rows and columns, which a small file may name one by one."""
+        self.read(rows * columns // MEMBERS_A_RECORD)
+
     def written(self, size: int) -> None:
         """``size`` more bytes or letters are about to be written."""
         self._bytes += size

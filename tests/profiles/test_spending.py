@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pytest
 
@@ -11,6 +12,7 @@ from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.profiles import Options
 from symd.profiles.protobuf_wire import length_field, number_field
+from symd.profiles.spending import MEMBERS_A_RECORD
 from tests.profiles.modules import SAMPLES
 
 MANY = 5000
@@ -70,3 +72,44 @@ def test_what_is_written_is_bounded(resolver, name):
     with pytest.raises(LimitExceeded) as caught:
         profiles.symbolize(plain, resolver, Options(Limits(profile_size=len(plain) + 1)))
     assert caught.value.metadata["limit"] == "profile_size"
+
+
+SEVERAL = 1000
+
+
+def otlp_of_many_types(documents: int) -> bytes:
+    """Profiles of one sample each, whose values are of a type of their own, in so many documents."""
+    strings = ["", *(f"metric {number}" for number in range(SEVERAL))]
+    samples = [
+        {"sampleType": {"typeStrindex": number}, "samples": [{"stackIndex": 0, "values": ["1"]}]}
+        for number in range(1, SEVERAL + 1)
+    ]
+    dictionary = {"stringTable": strings, "stackTable": [{}]}
+    each = len(samples) // documents
+    parts = [samples[at : at + each] for at in range(0, len(samples), each)]
+    whole = [
+        {"resourceProfiles": [{"scopeProfiles": [{"profiles": part}]}], "dictionary": dictionary} for part in parts
+    ]
+    return "\n".join(map(json.dumps, whole)).encode()
+
+
+WIDE = {
+    "proton": b'[{"frame":{"name":"r"},"children":['
+    + b",".join(b'{"frame":{"name":"k"},"metrics":{"m%d":1}}' % number for number in range(SEVERAL))
+    + b"]}]",
+    "unitrace": b"".join(b'Kernel, IP[Address], M%d[Events]\n"k", 8, 1\n\n' % number for number in range(SEVERAL)),
+    "otlp-json": otlp_of_many_types(1),
+    "otlp-json, documents": otlp_of_many_types(10),
+}
+"""Each sample has a value of another type: a table of all is the square of what is read."""
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_samples_of_many_types_are_no_table_without_bounds(name):
+    most = SEVERAL * SEVERAL // MEMBERS_A_RECORD
+    form = name.partition(",")[0]
+    whole = profiles.samples(WIDE[name], name=form)
+    assert (len(whole.samples), len(whole.value_types)) == (SEVERAL, SEVERAL)
+    assert sum(map(sum, (sample.values for sample in whole.samples))) == SEVERAL
+    with pytest.raises(LimitExceeded, match="profile_records"):
+        profiles.samples(WIDE[name], Options(Limits(profile_records=most)), form)

@@ -34,7 +34,10 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
 
 def read_json(data: bytes, spending: Spending) -> SampledProfile:
     """The samples of OTLP as JSON; of several documents all."""
-    return joined([read(one, spending) for one in binary_documents(data, spending)])
+    documents = [read(one, spending) for one in binary_documents(data, spending)]
+    types = {kind for one in documents for kind in one.value_types}
+    spending.read_table(sum(len(one.samples) for one in documents), len(types))
+    return joined(documents)
 
 
 @dataclass(slots=True)
@@ -75,6 +78,7 @@ class _Reader(StringTableReader):
         found.value_types = tuple(columns.types) or (ValueType("", ""),)
         found.tasks = list(tasks) or [Task()]
         width = len(found.value_types)
+        self._spending.read_table(len(rows), width)
         found.samples = [
             sample._replace(values=tuple(sample.values[0] if at == column else 0 for at in range(width)))
             for sample, column in rows

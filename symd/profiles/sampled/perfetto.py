@@ -69,6 +69,7 @@ class _Reader:
         found = self._found
         found.value_types = tuple(self._columns) or (PERF,)
         width = range(len(found.value_types))
+        self._spending.read_table(len(self._rows), len(width))
         found.samples = [one._replace(values=tuple(row.get(at, 0) for at in width)) for one, row in self._rows]
         if not self._rows:
             found.notes.append("heap profiles and the streaming profiles of Chrome are not read")

@@ -47,6 +47,7 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
         waiting += [(child, stack) for child in reversed(children if isinstance(children, list) else [])]
     found.value_types = tuple(map(_value_type, columns)) or (ValueType("samples", "count"),)
     width = range(len(found.value_types))
+    spending.read_table(len(rows), len(width))
     found.samples = [Sample(stack, tuple(values.get(at, 0) for at in width)) for stack, values in rows]
     found.notes.append("Proton's tree has no times")
     return found

@@ -42,6 +42,7 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
         rows.append((addresses.number(_address(cells, named)), values, ""))
     found.value_types = tuple(types) or (ValueType("samples", "count"),)
     width = len(found.value_types)
+    spending.read_table(len(rows), width)
     found.samples = [Sample((at,), tuple(values.get(number, 0) for number in range(width))) for at, values, _ in rows]
     found.notes.append("unitrace sums over the run and has no times of samples")
     return found
