@@ -109,7 +109,7 @@ def test_a_value_of_another_class_does_not_travel() -> None:
         [1, "|O", bytes(8)],
         [1, "<u4", b"odd"],
         [2],
-        [2, 1, 2, 3, 4, 5],
+        [2, *range(40)],
         [],
         msgpack.ExtType(5, b"code"),
     ],
