@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -24,6 +25,7 @@ from symd.client import (
     MIN_BATCHES,
     addresses_of,
     alias_key,
+    begun,
     error_of,
     symbolize_request,
     upload_requests,
@@ -61,6 +63,7 @@ from symd.model.names import NamedItem
 from symd.model.sources import PathRule, SourceText
 from symd.model.summaries import ModuleRecord, ModuleSummary
 from symd.model.variables import InScope
+from symd.replicas import Persistence, are_several
 from symd.v1 import module_pb2
 from symd.v1.alias_service_pb2 import CreateAliasesRequest, DeleteAliasRequest, GetAliasRequest, ListAliasesRequest
 from symd.v1.alias_service_pb2_grpc import AliasServiceStub
@@ -184,6 +187,7 @@ class _Calls:
     def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
         self.address, self.timeout = address, timeout
         self._credentials = credentials
+        self._persistence = Persistence(several=are_several(address))
         self._metadata: Metadata = ()
         self._stubs: _Stubs | None = None
 
@@ -205,13 +209,21 @@ class _Calls:
             await self._stubs.channel.close()
 
     async def one(self, method: Callable[..., Any], request: Any) -> Any:
+        """``request`` is a message, or a function that begins an iterator of messages: the call may be made twice."""
+        return await self._persistence.called_async(partial(self.one_once, method, request))
+
+    async def one_once(self, method: Callable[..., Any], request: Any) -> Any:
         try:
-            return await method(request, timeout=self.timeout, metadata=self._metadata)
+            return await method(begun(request), timeout=self.timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise error_of(error, self.address, self.timeout) from None
 
-    async def stream(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
-        call = method(request, timeout=self.timeout, metadata=self._metadata)
+    def stream(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
+        """The messages of an answer; ``request`` as for ``one``."""
+        return self._persistence.replayed_async(partial(self.stream_once, method, request))
+
+    async def stream_once(self, method: Callable[..., Any], request: Any) -> AsyncGenerator[Any, None]:
+        call = method(begun(request), timeout=self.timeout, metadata=self._metadata)
         try:
             async for message in call:
                 yield message
@@ -318,14 +330,16 @@ class AsyncClient:
         if not await self.missing([digest]):
             return await self.module(digest)
         header = UploadHeader(sha256=digest, size_bytes=len(data), label=label, with_description=True)
-        response = await self._calls.one(self._calls.stubs.modules.UploadModule, upload_requests(header, data))
+        response = await self._calls.one(self._calls.stubs.modules.UploadModule, partial(upload_requests, header, data))
         return await self._described(response.module)
 
     async def grab(self, request: GrabRequest) -> tuple[ModuleSummary, Grabbed]:
         """Let the daemon build a module with a driver of its machine. ``BuildFailed`` carries the whole log."""
         parts = GrabParts()
         try:
-            async for message in self._calls.stream(self._calls.stubs.modules.GrabModule, to_grab_request(request)):
+            async for message in self._calls.stream_once(
+                self._calls.stubs.modules.GrabModule, to_grab_request(request)
+            ):
                 parts.take([message])
         except BuildFailed as error:
             error.build_log = parts.build_log or error.build_log
@@ -352,7 +366,7 @@ class AsyncClient:
     async def remove(self, digest: ModuleName) -> None:
         """Let the daemon forget a module with its index and its aliases."""
         request = DeleteModuleRequest(name=checked_module_name(digest))
-        await self._calls.one(self._calls.stubs.modules.DeleteModule, request)
+        await self._calls.one_once(self._calls.stubs.modules.DeleteModule, request)
 
     async def module(self, digest: ModuleName) -> ModuleSummary:
         """One module described."""
@@ -542,7 +556,7 @@ class AsyncClient:
 
         whole = AnswersBuilder(sum(map(len, parts)))
         expected = iter(parts)
-        async for response in self._calls.stream(self._calls.stubs.symbols.SymbolizeStream, numbered()):
+        async for response in self._calls.stream(self._calls.stubs.symbols.SymbolizeStream, numbered):
             if response.HasField("failure"):
                 raise from_status(response.failure)
             columns = response.answers.columns
@@ -606,7 +620,9 @@ class AsyncContexts:
                 passed = passed or record.id == after
 
     async def remove(self, name: str) -> None:
-        await self._calls.one(self._calls.stubs.contexts.DeleteContext, DeleteContextRequest(name=context_name(name)))
+        await self._calls.one_once(
+            self._calls.stubs.contexts.DeleteContext, DeleteContextRequest(name=context_name(name))
+        )
 
     async def record(self, name: str, events: Sequence[Load | Unload]) -> list[str]:
         """In one call, and so all or nothing."""
@@ -657,7 +673,7 @@ class AsyncAliases:
 
     async def remove(self, kind: str, key: str, context: str = "") -> None:
         request = DeleteAliasRequest(kind=kind, key=key, context=optional_context_name(context))
-        await self._calls.one(self._calls.stubs.aliases.DeleteAlias, request)
+        await self._calls.one_once(self._calls.stubs.aliases.DeleteAlias, request)
 
     async def of(self, digest: ModuleName, after: Alias | None = None) -> AsyncIterator[Alias]:
         request = ListAliasesRequest(parent=checked_module_name(digest))

@@ -474,7 +474,7 @@ class Client:
 
     def _call_once(self, method: Callable[..., Any], request: Any) -> Any:
         try:
-            return method(_begun(request), timeout=self._timeout)
+            return method(begun(request), timeout=self._timeout)
         except grpc.RpcError as error:
             raise error_of(error, self.address, self._timeout) from None
 
@@ -483,7 +483,7 @@ class Client:
         return self._persistence.replayed(partial(self._stream_once, method, request))
 
     def _stream_once(self, method: Callable[..., Any], request: Any) -> Generator[Any, None, None]:
-        responses = method(_begun(request), timeout=self._timeout)
+        responses = method(begun(request), timeout=self._timeout)
         try:
             yield from responses
         except grpc.RpcError as error:
@@ -531,7 +531,7 @@ class _OpenWatch:
             call.cancel()
 
 
-def _begun(request: Any) -> Any:
+def begun(request: Any) -> Any:
     """A message, or an iterator of messages from its beginning."""
     return request() if callable(request) else request
 

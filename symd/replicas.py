@@ -6,11 +6,12 @@ come goes on here: an answer says the same whichever daemon gives it, so that wh
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from contextlib import aclosing, closing
 from typing import Any, Final, TypeVar
 
 from symd.errors import ServerUnavailable, Unavailable
@@ -87,7 +88,7 @@ class Persistence:
                 lost += 1
                 if lost >= self._attempts or not _is_lost(error):
                     raise
-                _pause(lost)
+                time.sleep(_pause_seconds(lost))
 
     def replayed(self, begin: Callable[[], Generator[T, None, None]]) -> Iterator[T]:
         """The messages of a stream that says the same each time it is begun, each once."""
@@ -104,7 +105,7 @@ class Persistence:
                 lost += 1
                 if lost >= self._attempts or not _is_lost(error):
                     raise
-                _pause(lost)
+                time.sleep(_pause_seconds(lost))
 
     def followed(self, begin: Callable[[str], Generator[Any, None, None]], position: str) -> Iterator[Any]:
         """The messages of a watch that is begun after a position and tells others; each has ``position``, which is empty where the watch
@@ -129,7 +130,38 @@ class Persistence:
                 lost += 1
                 if lost >= self._attempts or not _is_lost(error):
                     raise
-                _pause(lost)
+                time.sleep(_pause_seconds(lost))
+
+    async def called_async(self, call: Callable[[], Awaitable[T]]) -> T:
+        """``called``, awaited."""
+        lost = 0
+        while True:
+            try:
+                return await call()
+            except Unavailable as error:
+                lost += 1
+                if lost >= self._attempts or not _is_lost(error):
+                    raise
+                await asyncio.sleep(_pause_seconds(lost))
+
+    async def replayed_async(self, begin: Callable[[], AsyncGenerator[T, None]]) -> AsyncIterator[T]:
+        """``replayed``, awaited."""
+        told = lost = 0
+        while True:
+            try:
+                async with aclosing(begin()) as messages:
+                    number = 0
+                    async for message in messages:
+                        if number == told:
+                            told, lost = told + 1, 0
+                            yield message
+                        number += 1
+                    return
+            except Unavailable as error:
+                lost += 1
+                if lost >= self._attempts or not _is_lost(error):
+                    raise
+                await asyncio.sleep(_pause_seconds(lost))
 
 
 def _is_lost(error: Unavailable) -> bool:
@@ -137,6 +169,6 @@ def _is_lost(error: Unavailable) -> bool:
     return isinstance(error, ServerUnavailable) or type(error) is Unavailable
 
 
-def _pause(lost: int) -> None:
-    """Wait a moment before the next attempt."""
-    time.sleep(min(_FIRST_PAUSE * 2 ** (lost - 1), _LONGEST_PAUSE))
+def _pause_seconds(lost: int) -> float:
+    """How long to wait before the next attempt."""
+    return min(_FIRST_PAUSE * 2.0 ** (lost - 1), _LONGEST_PAUSE)

@@ -1,0 +1,149 @@
+"""A client of several daemons: what it names them by, and how it goes on when one is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+
+import pytest
+
+from symd import Client
+from symd.channel import Credentials
+from symd.errors import InvalidInput, ServerUnavailable, StoreUnavailable, SymdError, Unavailable
+from symd.replicas import ATTEMPTS, Persistence, are_several, hosts
+from symd.v1.module_service_pb2 import WatchModulesResponse
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symd.replicas._pause_seconds", lambda _lost: 0.0)
+
+
+def streams(*plans: list[object]) -> Callable[..., Generator[object, None, None]]:
+    """Begins a stream after another: each says what its plan has, and raises an error that stands there."""
+    left = iter(plans)
+
+    def begin(*_: object) -> Generator[object, None, None]:
+        for each in next(left):
+            if isinstance(each, SymdError):
+                raise each
+            yield each
+
+    return begin
+
+
+def in_async(begin: Callable[[], Iterator[object]]) -> Callable[[], AsyncGenerator[object, None]]:
+    async def again() -> AsyncGenerator[object, None]:
+        for each in begin():
+            yield each
+
+    return again
+
+
+def told_by(begin: Callable[[], Generator[object, None, None]], *, several: bool, awaited: bool) -> list[object]:
+    persistence = Persistence(several=several)
+    if not awaited:
+        return list(persistence.replayed(begin))
+
+    async def gathered() -> list[object]:
+        return [each async for each in persistence.replayed_async(in_async(begin))]
+
+    return asyncio.run(gathered())
+
+
+LOST = ServerUnavailable("no daemon answers")
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_stream_that_is_lost_is_told_once(awaited: bool) -> None:
+    begin = streams([1, 2, LOST], [LOST], [1, 2, 3, Unavailable("ended without a word")], [1, 2, 3, 4])
+    assert told_by(begin, several=True, awaited=awaited) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize(
+    ("error", "several"), [(LOST, False), (StoreUnavailable("the disk refused"), True)], ids=["alone", "not lost"]
+)
+def test_other_errors_and_those_of_a_daemon_alone_are_raised_at_once(
+    error: SymdError, several: bool, awaited: bool
+) -> None:
+    with pytest.raises(type(error)):
+        told_by(streams([1, error], [1, 2]), several=several, awaited=awaited)
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_client_gives_up_after_so_many_losses_one_after_another(awaited: bool) -> None:
+    with pytest.raises(ServerUnavailable):
+        told_by(streams(*[[LOST]] * ATTEMPTS, [1]), several=True, awaited=awaited)
+    in_between = [[*range(number), LOST] for number in range(1, 2 * ATTEMPTS)]
+    assert told_by(streams(*in_between, [0, 1]), several=True, awaited=awaited)[:2] == [0, 1]
+
+
+def test_a_call_is_made_again() -> None:
+    answers = iter([LOST, LOST, 7])
+
+    def call() -> int:
+        answer = next(answers)
+        if isinstance(answer, SymdError):
+            raise answer
+        return answer
+
+    assert Persistence(several=True).called(call) == 7
+
+    answers = iter([LOST, 8])
+
+    async def later() -> int:
+        return call()
+
+    assert asyncio.run(Persistence(several=True).called_async(later)) == 8
+
+
+def removed(name: str, position: str = "") -> WatchModulesResponse:
+    return WatchModulesResponse(position=position, removed=name)
+
+
+def test_a_watch_goes_on_after_its_position_and_tells_nothing_twice() -> None:
+    begun: list[str] = []
+    begin = streams(
+        [removed("a"), removed("b"), LOST],  # what is there, before the first position
+        [removed("b"), removed("a"), removed("c"), removed("d", "p1"), removed("e"), LOST],
+        [removed("e"), removed("f", "p2")],
+    )
+
+    def noted(position: str) -> Generator[object, None, None]:
+        begun.append(position)
+        return begin()
+
+    told = [message.removed for message in Persistence(several=True).followed(noted, "")]
+    assert (told, begun) == (["a", "b", "c", "d", "e", "f"], ["", "", "p1"])
+
+
+@pytest.mark.parametrize(
+    ("address", "several", "named"),
+    [
+        ("unix:/run/s", False, ["unix:/run/s"]),
+        ("host:1", False, ["host:1"]),
+        ("tls:host:1", False, ["host:1"]),
+        ("dns:///host:1", True, ["host:1"]),
+        ("tls:dns:///host:1", True, ["host:1"]),
+        ("ipv4:127.0.0.1:1,127.0.0.2:2", True, ["127.0.0.1:1", "127.0.0.2:2"]),
+        ("ipv6:[::1]:1,[::2]:2", True, ["[::1]:1", "[::2]:2"]),
+    ],
+)
+def test_an_address_may_name_several(address: str, several: bool, named: list[str]) -> None:
+    assert (are_several(address), hosts(address)) == (several, named)
+    Client(address).close()
+
+
+@pytest.mark.parametrize("address", ["ipv4:127.0.0.1", "ipv4:", "ipv4:127.0.0.1:1,", "dns:///host", "dns:"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(InvalidInput, match="not the address"):
+        Client(address)
+
+
+def test_a_token_travels_readable_to_this_machine_alone() -> None:
+    shown = Credentials("a token")
+    Client("ipv4:127.0.0.1:1,127.0.0.9:2", credentials=shown).close()
+    for address in ("ipv4:127.0.0.1:1,10.0.0.1:2", "dns:///daemons.example:1", "ipv4:1270.0.0.1:1"):
+        with pytest.raises(InvalidInput, match="readable"):
+            Client(address, credentials=shown)
