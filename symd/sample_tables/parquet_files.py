@@ -18,6 +18,8 @@ from symd.sample_tables import arrow_places
 from symd.sample_tables.tables import Form, SampleTables, TableNames
 
 ROWS_AT_A_TIME = 1 << 19
+_READ_AT_A_TIME = 1 << 20
+"""Bytes of a column that are read at a time. Arrow would read whole columns of row groups, and keep all of them to the end."""
 Progress = Callable[[int, int], None]
 """Called with the rows that are done, and all rows of the file."""
 
@@ -36,7 +38,7 @@ class SampleFile:
         coded = arrow_places.text_columns(self.schema, names.columns)
         self._read = arrow_places.columns_read(self.schema, names.columns)
         with self._reading("the beginning or the end"):
-            self._file = pq.ParquetFile(path, read_dictionary=coded)
+            self._file = pq.ParquetFile(path, read_dictionary=coded, pre_buffer=False, buffer_size=_READ_AT_A_TIME)
         self.rows: int = self._file.metadata.num_rows
 
     def tables(self, *, places_only: bool) -> Iterator[pa.Table]:

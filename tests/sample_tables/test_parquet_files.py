@@ -85,6 +85,24 @@ def test_only_the_columns_that_hot_lines_need_are_read(tables: SampleTables, amd
     assert names == [["module", "address", "weight"]]
 
 
+@pytest.mark.parametrize("row_group", [1 << 16, 1 << 22], ids=["many row groups", "one row group"])
+def test_memory_does_not_grow_with_the_file(
+    tables: SampleTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group: int
+) -> None:
+    monkeypatch.setattr(parquet_files, "ROWS_AT_A_TIME", 1 << 15)
+    path = tmp_path / "in.parquet"
+    numbers = np.random.default_rng(1).integers(0, 1 << 62, 1 << 22)
+    pq.write_table(
+        pa.table({"address": numbers}), path, row_group_size=row_group, compression="none", use_dictionary=False
+    )
+    before, held = pa.total_allocated_bytes(), 0
+    with SampleFile(path, tables.names) as file:
+        for _ in file.tables(places_only=False):
+            held = max(held, pa.total_allocated_bytes() - before)
+    assert path.stat().st_size > 1 << 25
+    assert held < 1 << 23
+
+
 def test_metadata_of_the_file_stays(tables: SampleTables, amd: str, tmp_path: Path) -> None:
     table = samples(amd).replace_schema_metadata({"host": "here"})
     target, _ = written(table, tables, Form.SAMPLES, tmp_path)
