@@ -23,14 +23,14 @@ class JsonLines:
         """The line of each answer, in pieces; not yet those of ``unusual`` ones."""
         places, written = self._places(answers.text_sections), self._written(answers.locations)
         asked = "".join(queries)
-        quoted = map('"{}"'.format, queries) if asked.isascii() and asked.isalnum() else map(to_json, queries)
+        letters = queries if asked.isascii() and asked.isalnum() else [to_json(query)[1:-1] for query in queries]
         kernels = map(written.kernels.__getitem__, answers.locations.kernel[answers.location].tolist())
         sections = map(places.__getitem__, answers.text_section.tolist())
-        rows = zip(quoted, kernels, sections, answers.offset.tolist(), strict=True)
+        rows = zip(letters, kernels, sections, answers.offset.tolist(), strict=True)
         heads = [
-            f'{{"query": {query}, {before}{kernel}{section}{offset}, "address": {start + offset}, '
+            f'{{"query": "{query}", {before}{kernel}{section}{offset}, "address": {start + offset}, '
             if start is not None
-            else f'{{"query": {query}, {before}{kernel}{section}null, "address": null, '
+            else f'{{"query": "{query}", {before}{kernel}{section}null, "address": null, '
             for query, kernel, (before, section, start), offset in rows
         ]
         return zip(heads, *written.pieces(answers.location), strict=True)
