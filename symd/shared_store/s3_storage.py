@@ -59,23 +59,26 @@ class _RefusedError(Exception):
 class S3Storage:
     """The objects of ``bucket`` whose keys begin with ``prefix`` and a slash. Nothing is asked before the first call.
 
-    A call ends within ``Limits.storage_seconds`` and a second for each mebibyte of a file. A third of the seconds is for one answer, a
-    third for making a request again, a third for beginning anew where that is not enough.
+    A call ends within ``Limits.storage_seconds`` and a second for each mebibyte of a file. A sixth of the seconds is for one answer; for half of
+    them a request is made again; in the first third a call that fails all the same begins anew.
     """
 
     def __init__(self, bucket: str, prefix: str, limits: Limits) -> None:
         self._where = f"s3://{bucket}/{prefix}".rstrip("/")
         self._seconds = limits.storage_seconds
-        self._answer = limits.storage_seconds / 3
+        self._answer = limits.storage_seconds / 6
         largest = self._allowed(max(limits.module_size, limits.index_size))
         self._outage = Outage()
-        self._requests = _store(bucket, prefix, self._answer, {"timeout": timedelta(seconds=self._answer)})
-        """For what is small, or a part of a file."""
+        self._requests = _store(bucket, prefix, self._seconds, {"timeout": timedelta(seconds=self._answer)})
+        """For what is small."""
+        parts = self._answer + PARTS_AT_A_TIME * PART / SLOWEST
+        self._parts = _store(bucket, prefix, self._seconds, {"timeout": timedelta(seconds=parts)})
+        """For parts of a file, which share the way there."""
         whole: ClientConfig = {
             "timeout": timedelta(seconds=largest),
             "read_timeout": timedelta(seconds=self._answer),
         }
-        self._files = _store(bucket, prefix, self._answer, whole)
+        self._files = _store(bucket, prefix, self._seconds, whole)
         """For whole files, which may take as long as their size needs, and not stand still."""
 
     def check(self) -> None:
@@ -90,7 +93,7 @@ class S3Storage:
         self._tried(
             name,
             lambda: obstore.put(
-                self._requests,
+                self._parts if in_parts else self._requests,
                 name,
                 path,
                 use_multipart=in_parts,
@@ -166,7 +169,7 @@ class S3Storage:
             try:
                 return self._asked(name, call)
             except _RefusedError as refused:
-                late = time.monotonic() - begun >= self._answer
+                late = time.monotonic() - begun >= self._seconds / 3
                 if late or not refused.refusal.again or attempt + 1 == ATTEMPTS:
                     error = refused.refusal.error
                     raise (error if refused.refusal.answered else Unanswered(error)) from refused
@@ -190,9 +193,9 @@ class S3Storage:
 
 
 def _store(bucket: str, prefix: str, seconds: float, client: ClientConfig) -> S3Store:
-    """A client of the server that the environment names. For ``seconds`` a request is made again."""
+    """A client of the server that the environment names. For half of ``seconds`` a request is made again."""
     options: ClientConfig = {
-        "connect_timeout": timedelta(seconds=seconds / 2),
+        "connect_timeout": timedelta(seconds=seconds / 6),
         "allow_http": _endpoint().startswith("http://"),
         "user_agent": "symd",
         **client,
@@ -208,10 +211,10 @@ def _store(bucket: str, prefix: str, seconds: float, client: ClientConfig) -> S3
         disable_bulk_delete=True,  # one name at a time, as every server takes it
         retry_config={
             "max_retries": _REQUESTS,
-            "retry_timeout": timedelta(seconds=seconds),
+            "retry_timeout": timedelta(seconds=seconds / 2),
             "backoff": {
                 "init_backoff": timedelta(seconds=_PAUSE),
-                "max_backoff": timedelta(seconds=min(_LONGEST_PAUSE, seconds / 2)),
+                "max_backoff": timedelta(seconds=min(_LONGEST_PAUSE, seconds / 6)),
                 "base": 2,
             },
         },

@@ -32,9 +32,19 @@ def proxy(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
 
 @pytest.fixture
 def s3(proxy: Proxy, request: pytest.FixtureRequest) -> S3Storage:
-    """A storage behind the proxy, under a prefix of the test's own, that waits 3 s for a call."""
-    prefix = f"p{abs(hash(request.node.nodeid)):x}/of-a-test"
-    return S3Storage(BUCKET, prefix, Limits(storage_seconds=3.0))
+    """A storage behind the proxy, under a prefix of the test's own, that waits 9 s for a call: so long that a busy machine is not
+    noticed."""
+    return S3Storage(BUCKET, prefix_of(request), Limits(storage_seconds=9.0))
+
+
+@pytest.fixture
+def impatient(proxy: Proxy, request: pytest.FixtureRequest) -> S3Storage:
+    """The same that waits 3 s, for who waits for errors."""
+    return S3Storage(BUCKET, prefix_of(request), Limits(storage_seconds=3.0))
+
+
+def prefix_of(request: pytest.FixtureRequest) -> str:
+    return f"p{abs(hash(request.node.nodeid)):x}/of-a-test"
 
 
 @pytest.fixture

@@ -78,15 +78,15 @@ def test_a_try_that_fails_lets_the_next_try():
     assert outage.made(lambda: 5) == 5
 
 
-def test_many_who_ask_a_storage_that_is_gone_do_not_all_wait(proxy: Proxy, s3: S3Storage, tmp_path: Path):
+def test_many_who_ask_a_storage_that_is_gone_do_not_all_wait(proxy: Proxy, impatient: S3Storage, tmp_path: Path):
     """Each alone waits for a second and more; forty in eight threads would take seven."""
     (tmp_path / "file").write_bytes(b"bytes")
-    s3.put("there", tmp_path / "file")
+    impatient.put("there", tmp_path / "file")
 
     def ask(_: int) -> float:
         begun = time.monotonic()
         with pytest.raises(StoreUnavailable, match="cannot be reached"):
-            s3.size("there")
+            impatient.size("there")
         return time.monotonic() - begun
 
     with proxy.gone():
@@ -95,4 +95,4 @@ def test_many_who_ask_a_storage_that_is_gone_do_not_all_wait(proxy: Proxy, s3: S
         with ThreadPoolExecutor(8) as pool:
             waits = sorted(pool.map(ask, range(40)))
     assert waits[len(waits) // 2] < 0.5
-    assert s3.size("there") == 5
+    assert impatient.size("there") == 5

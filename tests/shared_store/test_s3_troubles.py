@@ -21,7 +21,7 @@ from tests.tools import require
 
 SECONDS = 3.0
 """``storage_seconds`` of these tests."""
-SLACK = 2.0
+SLACK = 5.0
 """What a busy machine may add."""
 Call = Callable[[S3Storage, Path], object]
 CALLS: dict[str, Call] = {
@@ -66,20 +66,22 @@ def first(count: int, ending: Ending) -> Callable[[Asked], Ending]:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_server_that_is_gone_is_told_in_time_and_serves_again_when_it_is_back(
-    proxy: Proxy, s3: S3Storage, path: Path, name: str
+    proxy: Proxy, s3: S3Storage, impatient: S3Storage, path: Path, name: str
 ):
     with proxy.gone(), within(SECONDS + SLACK), pytest.raises(StoreUnavailable, match="cannot be reached") as raised:
-        CALLS[name](s3, path)
+        CALLS[name](impatient, path)
     assert "AWS_ENDPOINT_URL" in raised.value.hint
     assert raised.value.metadata["storage"].startswith("s3://bucket/")
     CALLS[name](s3, path)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_server_that_says_nothing_is_told_in_time(proxy: Proxy, s3: S3Storage, path: Path, name: str):
+def test_a_server_that_says_nothing_is_told_in_time(
+    proxy: Proxy, s3: S3Storage, impatient: S3Storage, path: Path, name: str
+):
     proxy.plan = lambda asked: Ending.STALL
-    with within(SECONDS + SLACK), pytest.raises(StoreUnavailable, match="said nothing for 1 s"):
-        CALLS[name](s3, path)
+    with within(SECONDS + SLACK), pytest.raises(StoreUnavailable, match="said nothing for"):
+        CALLS[name](impatient, path)
     proxy.plan = lambda asked: Ending.PASS
     CALLS[name](s3, path)
 
@@ -92,10 +94,27 @@ def test_two_failures_in_a_row_are_not_noticed(proxy: Proxy, s3: S3Storage, path
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_server_that_refuses_all_is_told_in_time(proxy: Proxy, s3: S3Storage, path: Path, name: str):
+def test_one_silence_is_not_noticed(proxy: Proxy, s3: S3Storage, path: Path, name: str):
+    """A connection may die without a word: the request goes over another one."""
+    proxy.plan = first(1, Ending.STALL)
+    with within(9.0):
+        CALLS[name](s3, path)
+
+
+def test_one_file_that_stands_still_is_begun_anew(proxy: Proxy, s3: S3Storage, sample: Path, tmp_path: Path):
+    s3.put("large", sample)
+    proxy.plan = first(1, Ending.STALL_BODY)
+    assert s3.fetch("large", tmp_path / "large")
+    assert (tmp_path / "large").read_bytes() == sample.read_bytes()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_server_that_refuses_all_is_told_in_time(
+    proxy: Proxy, s3: S3Storage, impatient: S3Storage, path: Path, name: str
+):
     proxy.plan = lambda asked: Ending.REFUSE
     with within(SECONDS + SLACK), pytest.raises(StoreUnavailable, match="503 Service Unavailable") as raised:
-        CALLS[name](s3, path)
+        CALLS[name](impatient, path)
     assert raised.value.retry_seconds
 
 
@@ -121,27 +140,32 @@ def test_one_failure_in_ten_calls_is_not_noticed(
     assert len(troubled) >= 8
 
 
-def test_a_file_that_is_cut_off_each_time_is_told(proxy: Proxy, s3: S3Storage, sample: Path, tmp_path: Path):
+def test_a_file_that_is_cut_off_each_time_is_told(
+    proxy: Proxy, s3: S3Storage, impatient: S3Storage, sample: Path, tmp_path: Path
+):
     s3.put("large", sample)
     proxy.plan = lambda asked: Ending.CUT_BODY
     with within(SECONDS + 12 + SLACK), pytest.raises(StoreUnavailable):
-        s3.fetch("large", tmp_path / "large")
+        impatient.fetch("large", tmp_path / "large")
 
 
-def test_a_file_that_stands_still_is_told(proxy: Proxy, s3: S3Storage, sample: Path, tmp_path: Path):
+def test_a_file_that_stands_still_is_told(
+    proxy: Proxy, s3: S3Storage, impatient: S3Storage, sample: Path, tmp_path: Path
+):
     s3.put("large", sample)
     proxy.plan = lambda asked: Ending.STALL_BODY
     with within(SECONDS + 12 + SLACK), pytest.raises(StoreUnavailable):
-        s3.fetch("large", tmp_path / "large")
+        impatient.fetch("large", tmp_path / "large")
 
 
-def test_a_file_that_drips_is_given_up_when_its_time_is_over(proxy: Proxy, s3: S3Storage, tmp_path: Path):
+def test_a_file_that_drips_is_given_up_when_its_time_is_over(proxy: Proxy, tmp_path: Path):
     """Three bytes each 20 ms: it never stands still for a second, and would take 20 s."""
+    s3 = S3Storage(BUCKET, "dripping", Limits(storage_seconds=6.0))
     path = tmp_path / "dripping"
     path.write_bytes(bytes(3000))
     s3.put("dripping", path)
     proxy.plan = lambda asked: Ending.DRIP
-    with within(SECONDS + SLACK), pytest.raises(StoreUnavailable, match="did not send 3000 bytes within 3") as raised:
+    with within(6 + SLACK), pytest.raises(StoreUnavailable, match="did not send 3000 bytes within 6") as raised:
         s3.fetch("dripping", path)
     assert "storage_seconds" in raised.value.hint
 
@@ -149,7 +173,7 @@ def test_a_file_that_drips_is_given_up_when_its_time_is_over(proxy: Proxy, s3: S
 def test_a_slow_server_is_waited_for(proxy: Proxy, s3: S3Storage, path: Path):
     proxy.delay = 0.5
     for name, call in CALLS.items():
-        with within(SECONDS):
+        with within(9.0):
             call(s3, path)
         assert proxy.methods(), name
 
