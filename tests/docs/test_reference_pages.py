@@ -45,6 +45,7 @@ ELSEWHERE = {
     "docs/page.md": "tests/web",
     "docs/integrations.md": "tests/debuggers",
     "docs/reliability.md": "tests/fuzz",
+    "docs/scaling.md": "tests/shared_store",
 }
 """Page to what runs its commands."""
 
