@@ -100,7 +100,7 @@ GROUPS = {
 )
 @click.option(
     "--store",
-    default=lambda: str(default_store()),
+    default=lambda: os.environ.get("SYMD_STORE") or str(default_store()),  # a path would lose a slash of a URL
     show_default="$SYMD_STORE or the user's cache",
     metavar="FOLDER|URL",
     help="The folder that keeps modules and indexes; or, with --catalogue, the object storage that several daemons share: s3://BUCKET/PREFIX or "

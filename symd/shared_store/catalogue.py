@@ -24,6 +24,9 @@ _BEGIN: Final = "BEGIN; SELECT pg_advisory_xact_lock({})"
 _SIZES: Final = "SELECT sha256, size FROM modules WHERE sha256 = ANY(?)"
 _UNWANTED: Final = "SELECT name, sha256 FROM unwanted_objects ORDER BY name LIMIT ?"
 _IS_UNWANTED: Final = "SELECT 1 FROM unwanted_objects WHERE name = ?"
+_COMING: Final = "INSERT INTO unwanted_objects (name, sha256) SELECT :name, :sha256"
+_MODULE_ROW: Final = "SELECT 1 FROM modules WHERE sha256 = :sha256"
+_INDEX_ROW: Final = "SELECT 1 FROM indexes WHERE sha256 = :sha256 AND version = :version"
 _DAMAGED: Final = "SELECT count(*) FROM modules WHERE damaged"
 
 
@@ -90,6 +93,14 @@ class PostgresCatalogue(CatalogueQueries):
         """Names of objects that no row has any more, each with its module."""
         with self.reading() as connection:
             return [(name, digest_of_row(digest)) for name, digest in connection.execute(_UNWANTED, (limit,))]
+
+    def note_coming(self, name: str, digest: Digest, version: int | None = None) -> None:
+        """An object is written now: a module, or its index of a format ``version``. Its name stands with the unwanted until its row comes,
+        so that it goes should its writer be killed before; not where it has a row already."""
+        row = _MODULE_ROW if version is None else _INDEX_ROW
+        with self.writing(survives_power_cut=False) as connection:
+            coming = {"name": name, "sha256": digest, "version": version}
+            connection.execute(f"{_COMING} WHERE NOT EXISTS ({row}) ON CONFLICT DO NOTHING", coming)
 
     def is_unwanted(self, name: str) -> bool:
         """Whether an object still is one of them."""

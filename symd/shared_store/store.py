@@ -1,7 +1,7 @@
 """The store that daemons on several machines share: it keeps catalogue, object storage and the files of this machine in step.
 
-An object is always there before its row, and goes after it: what no row names any more stands in ``unwanted_objects`` and is removed
-afterwards (``unwanted``). Whoever writes or removes the objects of a module has the turn at it, so that none goes that has come again."""
+An object is always there before its row, and goes after it: what no row names, not yet or not any more, stands in ``unwanted_objects`` and
+is removed in time (``unwanted``), whoever was killed meanwhile. Whoever writes or removes the objects of a module has the turn at it, so that none goes that has come again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import logging
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from symd.config import Limits
-from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError
+from symd.errors import DataLoss, LimitExceeded, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.shared_store.catalogue import PostgresCatalogue
@@ -271,47 +271,41 @@ class SharedStore(CataloguedModules):
         return IncomingFile(self._incoming_folder, durable=False)
 
     def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002
-        """The object, then its row; when the row is refused the object goes again."""
-        with self._turns.turn(STORING, digest) as turn:
-            self._files.add(module_object(digest), file.path)
+        """The object, then its row; when the row is refused, or never comes, the object is unwanted."""
+        name = module_object(digest)
+        with self._turns.turn(STORING, digest) as turn, self._noticed():
+            self._catalogue.note_coming(name, digest)
+            self._files.add(name, file.path)
             turn.check()
-            try:
-                with self._adding(digest, lambda connection: _new_bytes(connection, digest, size)) as connection:
-                    rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
-                    connection.execute("UPDATE modules SET damaged = FALSE WHERE sha256 = ? AND damaged", (digest,))
-            except StoreUnavailable:
-                raise  # nobody knows whether the row is there
-            except SymdError:
-                self._withdraw(digest, module_object(digest), lambda connection: rows.exists(connection, digest))
-                raise
+            with self._adding(digest, lambda connection: _new_bytes(connection, digest, size)) as connection:
+                rows.insert(connection, ModuleRecord(digest, size, format, label, time.time()))
+                connection.execute("UPDATE modules SET damaged = FALSE WHERE sha256 = ? AND damaged", (digest,))
         self.usage.note(digest)
-
-    def _withdraw(self, digest: Digest, name: str, has_row: Callable[[Connection], bool]) -> None:
-        """Remove an object whose row was refused, where it has none of before."""
-        with self._catalogue.writing() as connection:
-            if not has_row(connection):
-                query = "INSERT INTO unwanted_objects (name, sha256) VALUES (?, ?) ON CONFLICT DO NOTHING"
-                connection.execute(query, (name, digest))
-        self._housekeeping.hurry()
 
     def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
         """Where there is no room the index is not kept."""
         name, size = index_object(digest, version), file.size
         if not self.is_catalogued(digest):
             raise self._not_found(digest)
-        with self._turns.turn(STORING, digest) as turn:
+        with suppress(LimitExceeded), self._turns.turn(STORING, digest) as turn, self._noticed():
+            self._catalogue.note_coming(name, digest, version)
             self._files.add(name, file.path)
             turn.check()
-            try:
-                with self._adding(
-                    digest,
-                    lambda connection: _further_bytes(connection, digest, version, size),
-                    survives_power_cut=False,
-                ) as connection:
-                    rows.keep_index(connection, digest, version, size)
-            except LimitExceeded:
-                self._withdraw(digest, name, lambda connection: rows.index_size(connection, digest, version) > 0)
-                self.forget_attempts(digest, version)
+            with self._adding(
+                digest, lambda connection: _further_bytes(connection, digest, version, size), survives_power_cut=False
+            ) as connection:
+                rows.keep_index(connection, digest, version, size)
+            return
+        self.forget_attempts(digest, version)
+
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        """After an error inside there may be something that is unwanted."""
+        try:
+            yield
+        except SymdError:
+            self._housekeeping.hurry()
+            raise
 
     @contextmanager
     def _adding(

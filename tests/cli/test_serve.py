@@ -76,6 +76,13 @@ def test_a_shared_store_that_cannot_be_had_is_one_line(
     assert "secret" not in outcome.err
 
 
+def test_a_shared_store_may_be_named_by_the_environment(symd: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SYMD_STORE", f"file://{tmp_path}/objects")
+    monkeypatch.setenv("SYMD_CATALOGUE", f"postgresql:///d?host={tmp_path}")
+    outcome = symd("serve", "--address", f"unix:{tmp_path}/s", "--cache", tmp_path / "cache")
+    assert (outcome.code, "look whether the server runs" in outcome.err) == (3, True), outcome.err
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [("newer", "write NAME=FOLDER"), ("=/tmp", "write NAME=FOLDER"), ("newer=/nowhere/at/all", "no folder")],

@@ -171,6 +171,34 @@ def test_an_upload_that_finds_no_room_leaves_no_object(stores: Opened) -> None:
     assert eventually(lambda: files_of(store).names() == set())
 
 
+class Killed(BaseException):
+    """Ends a writer where it stands, as a kill does: nothing is tidied."""
+
+
+@pytest.mark.parametrize("what", ["module", "index"])
+def test_an_object_whose_writer_was_killed_before_its_row_goes(
+    stores: Opened, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    store, other = stores(), stores()
+    digest = store.put(b"abc")
+    before = files_of(store).names()
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(store, "_adding", killed)
+    with pytest.raises(Killed):
+        store.put(b"another") if what == "module" else store.put_index(digest, 1, b"index")
+    assert len(files_of(store).names()) == len(before) + 1
+    other.remove_unwanted()
+    assert files_of(store).names() == before
+    monkeypatch.undo()
+    store.put_index(digest, 1, b"index")
+    store.put_index(digest, 1, b"index")
+    other.remove_unwanted()
+    assert store.index(digest, 1) == b"index"
+
+
 @pytest.mark.parametrize("trouble", ["gone", "cut"])
 def test_a_lost_object_is_told_once_and_mended_by_adding_it_again(stores: Opened, trouble: str) -> None:
     store, other = stores(), stores()
