@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -44,16 +48,25 @@ def command(server: str | None, roots: tuple[Path, ...], rules: tuple[PathRule, 
     with open_symbolizer(server, limits) as symbolizer:
 
         def opened(file: str) -> AskedModule:
-            if file == "-":
-                raise InvalidInput("standard input carries the protocol", hint="name a file")
+            _check_regular(file)
             return AskedModule(symbolizer, add_module(symbolizer, file, server, limits))
 
         def profile(file: str) -> bytes:
-            if file == "-":
-                raise InvalidInput("standard input carries the protocol", hint="name a file")
+            _check_regular(file)
             return read_input(file, limits)
 
         def sources(module: AskedModule, files: Sequence[str]) -> Mapping[str, SourceText]:
             return source_texts(module.symbolizer, module.digest, files, allowed, limits)
 
         serve(Tools(opened, sources, profile, limits))
+
+
+def _check_regular(file: str) -> None:
+    """Raises InvalidInput for what no file of an assistant's is: standard input, which carries the protocol, and a pipe or a device, which may never end."""
+    if file == "-":
+        raise InvalidInput("standard input carries the protocol", hint="name a file")
+    path = unquote(urlsplit(file).path) if file.lower().startswith("file:") else file
+    with suppress(OSError, ValueError):  # what cannot be looked at cannot be read, either
+        mode = os.stat(path).st_mode  # noqa: PTH116 - a path with a NUL is no Path
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise InvalidInput("it is no file but a pipe or a device", where=file[:200], hint="name a file")

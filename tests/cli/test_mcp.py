@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -116,6 +117,21 @@ def test_what_symd_refuses_is_a_sentence_for_the_assistant() -> None:
 def test_standard_input_is_the_protocols() -> None:
     [refused] = asked([("info", {"file": "-"})])
     assert "standard input carries the protocol" in refused
+
+
+def test_a_pipe_or_a_device_is_no_file_of_an_assistants(tmp_path: Path) -> None:
+    """A pipe that nobody writes would hold up every later question."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    names = [str(pipe), str(link), f"file://{pipe}", f"FILE://{pipe}#offset=0&size=10", "/dev/zero"]
+    told = asked(
+        [*(("info", {"file": name}) for name in names), ("hot_lines", {"profile": str(pipe), "modules": [str(SHADE)]}),
+         ("hot_lines", {"profile": str(SHADE), "modules": [f"1={pipe}"]}), ("info", {"file": str(SHADE)})]
+    )  # fmt: skip
+    assert all("no file but a pipe or a device" in each for each in told[:-1]), told
+    assert told[-1]["format"] == "amdgpu"
 
 
 def test_a_module_of_a_daemon_is_asked_by_its_name(server: str, symd: Run) -> None:
