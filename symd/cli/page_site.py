@@ -16,12 +16,13 @@ from symd.cli.input import read_input
 from symd.cli.listing_sources import allowed_folders
 from symd.cli.module import open_module
 from symd.cli.options import complete_files, source_root_option
+from symd.cli.output import printable
 from symd.cli.profile_names import naming_profile
 from symd.config import Limits
 from symd.errors import NoDebugData
 from symd.model.sources import PathRule, SourceText
 from symd.profiles import NamedModule, Options, Resolver, samples
-from symd.profiles.placed import placed
+from symd.profiles.placed import PlacedSamples, placed
 from symd.query.source_text import Allowed, completed
 from symd.store.source_files import read_below
 from symd.web.coloured_apart import ColouredApart
@@ -93,8 +94,16 @@ def shown_module(
             data = read_input(profile, limits)
             with naming_profile(profile):
                 found = NamedProfile(Path(profile).name, placed(samples(data, options), resolver, options))
+            if not found.samples.values:
+                _say_that_nothing_is_shown(profile, file, found.samples)
         sources = partial(_sources, module.symbolizer, allowed, limits)
         yield Shown(module.symbolizer, module.digest, file, sources, found, limits, colour)
+
+
+def _say_that_nothing_is_shown(profile: str, file: str, found: PlacedSamples) -> None:
+    reasons = ", ".join(reason.name for reason in found.left)
+    why = f"lies in {file}: {reasons} (--id says what the profile calls it)" if reasons else "is read"
+    click.echo(f"symd: none of the samples of {printable(profile)} {printable(why)}", err=True)
 
 
 def _sources(

@@ -20,6 +20,7 @@ STALL_REASON: Final = "stall_reason"
 _NAMED: Final = re.compile(r"(?:\[(.+)\]|(.+))", re.DOTALL)
 _PLACE: Final = re.compile(r'"?(.*?)"?\+0x([0-9a-fA-F]{1,16})', re.DOTALL)
 _SIMD: Final = re.compile(r"\[SIMD(?:_ANY|[0-9]+)[^\[\]]*\]$")
+_CRC: Final = re.compile(r"[0-9a-fA-F]{1,16}")
 _OBJECT: Final = re.compile(r"code object ([0-9]+)\+0x[0-9a-f]+")
 
 
@@ -171,8 +172,9 @@ class _Places:
         return self._named[key]
 
     def _function(self, name: str, crc: str) -> LookupTarget | Reason:
-        number = int(crc, 16)
-        found = self._resolver.identified(str(number), f"{number:#x}", f"{number:#018x}")
+        number = int(crc, 16) if _CRC.fullmatch(crc) else None
+        names = () if number is None else (str(number), f"{number:#x}", f"{number:#018x}")
+        found = self._resolver.identified(*names)
         if isinstance(found, IdentifiedModule):
             return LookupTarget(found.digest, section=f".text.{name}", path=found.path)
         return found if found is not Reason.UNKNOWN_MODULE else self._resolver.section(f".text.{name}")

@@ -7,6 +7,7 @@ import pytest
 from symd import profiles
 from symd.model.answers import Reason
 from symd.profiles.placed import placed
+from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType
 from tests.profiles.messages import Profile
 from tests.profiles.modules import AMD, CUBIN, ZEBIN
 from tests.profiles.test_exports import TOTALS
@@ -68,6 +69,20 @@ def test_a_mapping_of_no_known_size_is_one(resolver):
     found = placed(profiles.samples(data), resolver)
     assert list(found.values.values()) == [[7]]
     assert not found.left
+
+
+def test_a_cubin_without_a_crc_is_no_module(resolver):
+    found = placed(
+        SampledProfile(
+            (ValueType("samples", "count"),),
+            [SampledAddress("k+0x10", address=16, module=at) for at in (0, 1)],
+            [SampledModule("cubin-", ""), SampledModule("cubin-x", "x")],
+            samples=[Sample((at,), (1,)) for at in (0, 1)],
+        ),
+        resolver,
+    )
+    assert not found.values
+    assert sum(found.left.values()) == 2
 
 
 @pytest.mark.parametrize("name", TOTALS)

@@ -192,6 +192,27 @@ def test_a_kernel_that_cannot_be_listed_does_not_keep_the_others_out(tmp_path, b
         answers_of(site, LARGE_DIGEST, [each for each in chosen if each[0] == "old"])
 
 
+def test_a_profile_of_something_else_is_said(tmp_path, capsys):
+    (tmp_path / "other.folded").write_text("main;[elsewhere+0x10] 5\n")
+    (tmp_path / "none.folded").write_text("main 5\n")
+    for name, said in (("other", "UNKNOWN_KERNEL (--id says what the profile calls it)"), ("none", "UNKNOWN_MODULE")):
+        profile = str(tmp_path / f"{name}.folded")
+        assert (
+            cli.invoke(
+                ["report", str(RAYCAST), "--variables", "0", "--profile", profile, "-o", str(tmp_path / "page.html")]
+            )
+            == 0
+        )
+        assert said in capsys.readouterr().err
+    assert (
+        cli.invoke(
+            ["report", str(RAYCAST), "--profile", str(raycast_profile(tmp_path)), "-o", str(tmp_path / "page.html")]
+        )
+        == 0
+    )
+    assert "none of the samples" not in capsys.readouterr().err
+
+
 def test_every_module_of_the_page_is_in_the_joined_script():
     joined = joined_script()
     modules = [name.removesuffix(".js") for name in assets() if name.endswith(".js")]
