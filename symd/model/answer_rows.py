@@ -18,6 +18,8 @@ ANSWERS_IN_CACHE, ANSWERS_AT_ONCE = 1 << 11, 1 << 16
 distinct ones as many as make the work on columns cheap."""
 _REPEATED = 2
 """Answers of a piece that have few locations: so many to each."""
+KEPT_LOCATIONS = 1 << 16
+"""Locations of a table whose frames are kept from one piece to the next."""
 KEPT_TEXTS = 1 << 16
 """Texts that are kept from one piece to the next."""
 _ADDRESSES = 1 << 64
@@ -66,24 +68,36 @@ def _places(sections: Sequence[TextSection], number: U32, offset: U64) -> list[l
 
 
 class _Spelled:
-    """The locations of a table in objects, as pieces of a batch need them."""
+    """The locations of a table in objects, as pieces of a batch need them. Those of a table that is not large are kept."""
 
     def __init__(self, table: Locations) -> None:
         self._table = table
         self._texts: dict[int, str | None] = {}
         self.distinct = 0
-        """Locations of the last piece."""
+        """Locations that were made for the last piece."""
+        kept = len(table) if len(table) <= KEPT_LOCATIONS else 0
+        self._is_kept = np.zeros(kept, np.bool_)
+        self._kept = [np.empty(kept, np.object_) for _ in range(3)]
 
     def columns(self, numbers: U32) -> list[list[Any]]:
         """Reason, kernel and frames of each of these locations. One without function and file stands for a reason alone."""
+        if not len(self._is_kept):
+            few, at = np.unique(numbers, return_inverse=True)
+            return [each[at].tolist() for each in self._columns_of(few)]
+        few = np.unique(numbers[~self._is_kept[numbers]])
+        for kept, some in zip(self._kept, self._columns_of(few), strict=True):
+            kept[few] = some
+        self._is_kept[few] = True
+        return [each[numbers].tolist() for each in self._kept]
+
+    def _columns_of(self, few: U32) -> tuple[Objects, Objects, Objects]:
+        """The same of distinct locations, ascending."""
         if len(self._texts) > KEPT_TEXTS:
             self._texts = {}
-        table = self._table
-        few, at = np.unique(numbers, return_inverse=True)
         self.distinct = len(few)
+        table = self._table
         reasons = [_REASONS.get(number) or Reason(number) for number in table.reason[few].tolist()]
-        columns = _objects(reasons), _objects(self._texts_of(table.kernel[few])), self._frames_of(few)
-        return [each[at].tolist() for each in columns]
+        return _objects(reasons), _objects(self._texts_of(table.kernel[few])), self._frames_of(few)
 
     def _frames_of(self, numbers: U32) -> Objects:
         """The frames of each of some locations, ascending: of those that are equally deep at once."""

@@ -48,6 +48,11 @@ def generated(count: int, seed: int, sections: int = 3, distinct: int = LOCATION
     )
 
 
+@pytest.fixture(autouse=True, params=[0, LOCATIONS], ids=["none kept", "all kept"])
+def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_rows, "KEPT_LOCATIONS", request.param)
+
+
 @pytest.fixture(autouse=True, params=[(3, 7), (64, 256), (answer_rows.ANSWERS_IN_CACHE, answer_rows.ANSWERS_AT_ONCE)])
 def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = request.param
