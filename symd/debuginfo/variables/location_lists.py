@@ -12,6 +12,9 @@ from symd.dwarf.sections import DebugSections
 from symd.dwarf.variable_constants import GnuLle, Lle
 from symd.errors import LimitExceeded
 
+_ADDRESS = (1 << 64) - 1
+"""Sums of a base and an offset are addresses modulo 2**64, as llvm-dwarfdump has them."""
+
 
 class ListEntry(NamedTuple):
     """``[start, end)`` in the linear address space, and the expression that holds there. ``default`` marks the entry
@@ -85,7 +88,7 @@ def _old_split(cursor: Cursor, unit: ListUnit) -> Iterator[ListEntry | None]:
             continue
         start, end = _old_split_range(cursor, unit, kind, base)
         expression = _bytes(cursor, cursor.unsigned(2))
-        yield None if start is None or end is None else ListEntry(start, end, expression)
+        yield None if start is None or end is None else ListEntry(start & _ADDRESS, end & _ADDRESS, expression)
 
 
 def _old_split_range(cursor: Cursor, unit: ListUnit, kind: int, base: int | None) -> tuple[int | None, int | None]:
@@ -137,7 +140,7 @@ def _new(cursor: Cursor, unit: ListUnit) -> Iterator[ListEntry | None]:
             elif start is None or end is None:
                 yield None
             else:
-                yield ListEntry(start, end, expression)
+                yield ListEntry(start & _ADDRESS, end & _ADDRESS, expression)
 
 
 def _range(cursor: Cursor, unit: ListUnit, kind: int, base: int | None) -> tuple[int | None, int | None]:
