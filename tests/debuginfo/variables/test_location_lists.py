@@ -81,12 +81,10 @@ def test_entries_that_take_addresses_from_debug_addr():
 
 
 def test_addresses_past_the_end_of_the_address_space_begin_at_its_start():
-    """A base and an offset are added modulo 2**64: what reads them keeps them in 64 bits."""
-    data = b"\x06" + b"\xff" * 8 + b"\x04\x10\x20\x01\x55" + b"\x08" + b"\xf0" + b"\xff" * 7 + b"\x18\x01\x56\x00"
-    assert location_lists.read(DebugSections.of({".debug_loclists": data}), NEWEST, 0, ListEntryBudget()) == [
-        ListEntry(0xF, 0x1F, REG5),
-        ListEntry((1 << 64) - 0x10, 0x8, REG6),
-    ]
+    """A base and an offset are added modulo 2**64: what reads them keeps them in 64 bits. A range over the end is none."""
+    data = b"\x06" + b"\xff" * 8 + b"\x04\x10\x20\x01\x55" + b"\x08\xf0" + b"\xff" * 7 + b"\x18\x01\x56\x00"
+    read = location_lists.read(DebugSections.of({".debug_loclists": data}), NEWEST, 0, ListEntryBudget())
+    assert read == [ListEntry(0xF, 0x1F, REG5)]
 
 
 def test_the_default_location_holds_where_no_other_entry_does():
