@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from symd.errors import Malformed
 from symd.model.answers import Locations
+from symd.model.columns import U32
 from symd.v1 import location_pb2
 from symd.wire.columns import pack, unpack
 from symd.wire.text import utf8s
@@ -29,8 +31,11 @@ def write_table(message: location_pb2.LocationTable, locations: Locations) -> No
 
 
 def from_table(message: location_pb2.LocationTable) -> Locations:
-    """The locations. Raises ``Malformed``."""
+    """The locations. Raises ``Malformed``, also where parents do not end: a walk over frames would not."""
     count = message.count
+    parent = unpack(message.parent, count, np.uint32)
+    if message.parent:
+        _check_parents(parent)
     return Locations(
         reason=unpack(message.reason, count, np.uint8),
         kernel=unpack(message.kernel, count, np.uint32),
@@ -40,9 +45,26 @@ def from_table(message: location_pb2.LocationTable) -> Locations:
         line=unpack(message.line, count, np.uint32),
         column=unpack(message.column, count, np.uint32),
         inlined=unpack(message.inlined, count, np.uint8),
-        parent=unpack(message.parent, count, np.uint32),
+        parent=parent,
         strings=message.strings,
     )
+
+
+def _check_parents(parent: U32) -> None:
+    """Raises ``Malformed`` where a parent is no entry of the table, or following parents comes back to where it was. Each step goes twice
+    as far as the last, so that a table of n entries takes log2(n) of them at most."""
+    count = len(parent)
+    if int(parent.max()) >= count:
+        raise Malformed(f"the parent {parent.max()} of a location is not in its table of {count}")
+    if parent[0]:
+        raise Malformed(f"location 0, which stands for none, has the parent {parent[0]}")
+    ancestor = parent
+    for _ in range(count.bit_length()):
+        if not ancestor.any():
+            return
+        ancestor = ancestor[ancestor]
+    if ancestor.any():
+        raise Malformed(f"the callers of location {np.flatnonzero(ancestor)[0]} have no end")
 
 
 def write_small_part(message: location_pb2.LocationTable, locations: Locations, kept: Numbering) -> None:

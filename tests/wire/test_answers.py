@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from symd.errors import Malformed
 from symd.model.addresses import ByAddress
 from symd.model.answers import Answers, Reason, TextSection
-from symd.v1 import answer_pb2
+from symd.v1 import answer_pb2, location_pb2
 from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_columns, to_answer, to_columns
 from symd.wire.concatenated import concatenated
+from symd.wire.location_tables import from_table, pack_few
 from tests.service.fakes import AMBIGUOUS, CANDIDATES, DIGEST, GOOD, LOCATIONS, FakeEngine
 
 
@@ -133,6 +134,33 @@ def test_a_column_that_does_not_fit_its_count_is_malformed(field):
     setattr(message, field, b"123")
     with pytest.raises(Malformed):
         from_columns(message)
+
+
+@pytest.mark.parametrize(
+    ("parents", "said"),
+    [
+        ([0, 1, 0, 0], "callers of location 1 have no end"),
+        ([0, 2, 3, 1], "callers of location 1 have no end"),
+        ([0, 0, 3, 2], "callers of location 2 have no end"),
+        ([0, 4, 0, 0], "not in its table"),
+        ([1, 0, 0, 0], "location 0"),
+    ],
+)
+def test_a_table_whose_callers_have_no_end_is_malformed(parents, said):
+    """A daemon that is not to be trusted may send one; a walk over its frames would take memory for ever."""
+    table = location_pb2.LocationTable(count=4, parent=pack_few(parents), strings=[""])
+    with pytest.raises(Malformed, match=said):
+        from_table(table)
+
+
+@given(st.integers(1, 70), st.data())
+def test_a_table_whose_callers_end_is_taken_in_any_order(count, data):
+    order = [0, *data.draw(st.permutations(range(1, count + 1)))]
+    parents = [0] * (count + 1)
+    for at in range(1, count + 1):
+        parents[order[at]] = order[data.draw(st.sampled_from((0, at // 2, at - 1)))]
+    table = location_pb2.LocationTable(count=count + 1, parent=pack_few(parents), strings=[""])
+    assert from_table(table).parent.tolist() == parents
 
 
 def test_an_empty_batch_is_an_empty_answer():
