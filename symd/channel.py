@@ -32,6 +32,7 @@ _PLAIN_OPTIONS: Final = (
 )
 
 _FULL: Final = ", as a daemon does that has as many as it takes (its limit connections)"
+_EACH: Final = "`symd health --server HOST:PORT` says of each alone what is wrong; try again when one of them serves"
 _LET_IN: Final = "symd serve --allow-uid lets further users in"
 _WAIT: Final = "try again when others have closed theirs; `symd serve --limit connections=N` takes more"
 
@@ -133,8 +134,19 @@ def _is_loopback(text: str) -> bool:
 
 def unreachable(address: str, details: str) -> tuple[str, str]:
     """What is wrong and what to do, for gRPC's words about a connection that did not come about."""
+    if are_several(address):
+        return _none_of_several(address, details)
     way = _no_socket if address.startswith(UNIX) else _no_tls if address.startswith(TLS) else _no_tcp
     return way(address, details) or ("no daemon answers", _START)
+
+
+def _none_of_several(address: str, details: str) -> tuple[str, str]:
+    """What gRPC says is of the last that it tried. Of that only the certificate's faults are told: those of one name share them."""
+    if any(words in details for words in ("DNS resolution failed", "errors resolving")):
+        return f"the name {hosts(address)[0]} has no address", "write a name that the domain name system knows"
+    said = _no_tls(address, details) if address.startswith(TLS) and not _closed(details) else None
+    closed = "the connection was closed, and none of these daemons took the call"
+    return said or (closed if _closed(details) else "none of these daemons answers", _EACH)
 
 
 def _no_socket(address: str, details: str) -> tuple[str, str] | None:

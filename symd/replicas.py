@@ -60,8 +60,8 @@ OPTIONS: Final = (
 
 
 def are_several(address: str) -> bool:
-    """Whether an address may name several daemons."""
-    return address.removeprefix("tls:").startswith(SCHEMES)
+    """Whether an address may name several daemons. What is no text names none: whoever connects says so."""
+    return isinstance(address, str) and address.removeprefix("tls:").startswith(SCHEMES)
 
 
 def hosts(address: str) -> list[str]:

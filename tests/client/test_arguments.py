@@ -6,6 +6,7 @@ import os
 import pickle
 import socket
 import threading
+from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -163,6 +164,31 @@ def test_a_socket_that_is_not_there_and_one_that_nobody_listens_at(tmp_path):
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(tmp_path / "y.sock"))
     assert "no daemon answers (start one" in reason(f"unix:{tmp_path}/y.sock")
+
+
+def test_several_daemons_that_take_no_call_are_told_of_as_several():
+    with ExitStack() as stack:
+        others = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        ports = [other.getsockname()[1] for other in others]
+        for other in others:
+            threading.Thread(target=close_each, args=(other,), daemon=True).start()
+        address = f"ipv4:{','.join(f'127.0.0.1:{port}' for port in ports)}"
+        assert says_of_all("the connection was closed, and none of these daemons took the call", reason(address))
+        assert says_of_all("the connection was closed", reason(f"tls:{address}"))
+    assert says_of_all("none of these daemons answers", reason(address))
+    assert "the name nobody.invalid:5 has no address" in reason("dns:///nobody.invalid:5")
+
+
+def says_of_all(said: str, reason: str) -> bool:
+    """Whether something is said and nothing is guessed of one daemon that would have to be true of all."""
+    hint = "`symd health --server HOST:PORT` says of each"
+    return said in reason and hint in reason and not any(word in reason for word in ("plain", "connections=", "TLS"))
+
+
+def close_each(listening: socket.socket) -> None:
+    with suppress(OSError):  # it was closed
+        while True:
+            listening.accept()[0].close()
 
 
 def test_what_listens_at_the_port_may_be_another_program():
