@@ -16,6 +16,7 @@ import json
 import os
 import resource
 import select
+import signal
 import socket
 import sys
 import traceback
@@ -49,6 +50,9 @@ _TRACEBACK: Final = 20_000
 def main(function: str, parent: int, *, confined: bool) -> None:
     """Serve until the other end closes. ``function`` is "package.module:name"."""
     die_with(parent)
+    signal.signal(
+        signal.SIGTERM, signal.SIG_IGN
+    )  # a service manager sends it to all processes; PARENT decides what is finished
     answers = os.dup(1)
     os.dup2(2, 1)  # what anybody prints must not look like an answer
     module, _, name = function.partition(":")

@@ -8,8 +8,9 @@ import signal
 import sqlite3
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from symd.indexes import MAX_ATTEMPTS
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.breakpoints import Breakpoint, SourceLine, Watching
 from symd.model.listings import ListingPart
+from symd.model.summaries import ModuleSummary
 from tests.daemon.conftest import Daemon
 from tests.daemon.processes import children, has_ended, kill, most_memory, serving
 from tests.hostile.bombs import MIB, directories_times_files, expanding_strings, noise
@@ -86,6 +88,45 @@ def test_a_daemon_that_is_killed_while_it_indexes_starts_again(tmp_path: Path) -
         with pytest.raises(Malformed, match=f"{MAX_ATTEMPTS} attempts"):
             client.add(slow)
         assert client.missing([hashlib.sha256(slow).hexdigest()])
+
+
+def test_a_daemon_that_is_told_to_end_while_it_indexes_counts_no_attempt(tmp_path: Path) -> None:
+    """More often than a module has attempts: machines that may be taken away are told before."""
+    for _ in range(MAX_ATTEMPTS + 1):
+        with serving(tmp_path, "--grace", "0") as daemon, indexing(daemon, ended):
+            daemon.process.send_signal(signal.SIGTERM)
+            assert daemon.process.wait(60) == 0
+        assert attempts(tmp_path / "store") == 0
+    with serving(tmp_path) as daemon:
+        assert answers(daemon)
+
+
+def test_processes_that_read_modules_are_not_ended_with_the_daemon_but_by_it(tmp_path: Path) -> None:
+    """systemd sends SIGTERM to all processes of a service (KillMode= in systemd.kill(5)): what runs has the daemon's grace."""
+    found = []
+    with serving(tmp_path) as daemon:
+        with indexing(daemon, lambda add, data: found.append(add(data).sha256)) as workers:
+            for process in (daemon.process.pid, *workers):
+                os.kill(process, signal.SIGTERM)
+            for worker in workers:
+                os.kill(worker, signal.SIGCONT)
+        assert daemon.process.wait(60) == 0
+    assert found == [DIGEST]
+
+
+@contextmanager
+def indexing(daemon: Daemon, act: Callable[[Callable[[bytes], ModuleSummary], bytes], None]) -> Iterator[set[int]]:
+    """While GOOD is being indexed by processes that are stopped: these. ``act`` adds it."""
+    workers = children(daemon.process.pid)
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)
+    with daemon.client() as client:
+        asking = threading.Thread(target=act, args=(client.add, GOOD))
+        asking.start()
+        wait_for(lambda: attempts(daemon.store) > 0)
+        yield workers
+        asking.join(60)
+        assert not asking.is_alive()
 
 
 def attempts(store: Path) -> int:
