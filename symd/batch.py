@@ -1,6 +1,6 @@
-"""Tables of samples answered inside the engine that has them: Ray Data, Spark, Polars, DuckDB, or plain Apache Arrow and Parquet.
+"""Tables of samples answered inside the program that has them: Ray Data, Spark, Polars, DuckDB, or plain Apache Arrow and Parquet.
 
-docs/batch.md has the columns that a table of samples has, those of the answers, and an example for each engine."""
+docs/batch.md has the columns that a table of samples has, those of the answers, and an example for each of these programs."""
 
 from __future__ import annotations
 

@@ -86,9 +86,7 @@ class Persistence:
                 return call()
             except Unavailable as error:
                 lost += 1
-                if lost >= self._attempts or not _is_lost(error):
-                    raise
-                time.sleep(_pause_seconds(lost))
+                time.sleep(self._pause(error, lost))
 
     def replayed(self, begin: Callable[[], Generator[T, None, None]]) -> Iterator[T]:
         """The messages of a stream that says the same each time it is begun, each once."""
@@ -103,9 +101,7 @@ class Persistence:
                     return
             except Unavailable as error:
                 lost += 1
-                if lost >= self._attempts or not _is_lost(error):
-                    raise
-                time.sleep(_pause_seconds(lost))
+                time.sleep(self._pause(error, lost))
 
     def followed(self, begin: Callable[[str], Generator[Any, None, None]], position: str) -> Iterator[Any]:
         """The messages of a watch that is begun after a position and tells others; each has ``position``, which is empty where the watch
@@ -128,9 +124,7 @@ class Persistence:
                     return
             except Unavailable as error:
                 lost += 1
-                if lost >= self._attempts or not _is_lost(error):
-                    raise
-                time.sleep(_pause_seconds(lost))
+                time.sleep(self._pause(error, lost))
 
     async def called_async(self, call: Callable[[], Awaitable[T]]) -> T:
         """``called``, awaited."""
@@ -140,9 +134,7 @@ class Persistence:
                 return await call()
             except Unavailable as error:
                 lost += 1
-                if lost >= self._attempts or not _is_lost(error):
-                    raise
-                await asyncio.sleep(_pause_seconds(lost))
+                await asyncio.sleep(self._pause(error, lost))
 
     async def replayed_async(self, begin: Callable[[], AsyncGenerator[T, None]]) -> AsyncIterator[T]:
         """``replayed``, awaited."""
@@ -159,9 +151,13 @@ class Persistence:
                     return
             except Unavailable as error:
                 lost += 1
-                if lost >= self._attempts or not _is_lost(error):
-                    raise
-                await asyncio.sleep(_pause_seconds(lost))
+                await asyncio.sleep(self._pause(error, lost))
+
+    def _pause(self, error: Unavailable, lost: int) -> float:
+        """Seconds before the next attempt, after ``lost`` failed ones in a row, the last with ``error``. Raises it where there is no next."""
+        if lost >= self._attempts or not _is_lost(error):
+            raise error
+        return _pause_seconds(lost)
 
 
 def _is_lost(error: Unavailable) -> bool:
@@ -170,5 +166,5 @@ def _is_lost(error: Unavailable) -> bool:
 
 
 def _pause_seconds(lost: int) -> float:
-    """How long to wait before the next attempt."""
+    """How long to wait after so many attempts that failed in a row."""
     return min(_FIRST_PAUSE * 2.0 ** (lost - 1), _LONGEST_PAUSE)

@@ -12,6 +12,7 @@ import numpy as np
 
 from symd.answers_json.answers import answer_json, unreadable_query_json
 from symd.api import ContextVerbs
+from symd.cli import MISUSED
 from symd.cli.answer_text import answer_text, names_nothing
 from symd.cli.context_life import life_of
 from symd.cli.demangle import Demangler
@@ -21,7 +22,6 @@ from symd.model.answers import Answer, Reason
 from symd.model.contexts import ContextRecord
 from symd.model.device import DeviceAnswer
 
-MISUSED = 2
 _QUERY = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})(?:@([0-9]{1,19}))?", re.ASCII)
 _LAST = (1 << 63) - 2
 """The last time there is."""

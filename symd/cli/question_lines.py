@@ -26,7 +26,7 @@ def arriving_lines(handle: int) -> Iterator[list[str]]:
 
 
 def arriving_pieces(handle: int) -> Iterator[list[bytes]]:
-    """The same as they stand there, without their ends. A pipe is made as large as pieces are, where the system allows it: whoever writes
+    """The same lines as bytes, not stripped, without the newline. A pipe is made as large as pieces are, where the system allows it: whoever writes
     into it goes on meanwhile."""
     with suppress(OSError):
         fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, READ_BYTES)

@@ -46,7 +46,7 @@ def check_arrow() -> None:
 def open_tables(
     source: SampleModules, names: TableNames, tell: Callable[[str], None] = lambda _: None
 ) -> Iterator[SampleTables]:
-    """Tables of samples answered from these modules. ``tell`` hears what works without, and not as well."""
+    """Tables of samples answered from these modules. ``tell`` hears of a tool that is missing where answers are worse without it."""
     from symd.sample_tables.tables import SampleTables  # noqa: PLC0415 - Arrow is an extra, and slow to import
 
     with _open_symbolizer(source) as symbolizer:
@@ -72,8 +72,10 @@ def answer_file(
     locations: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] = lambda _done, _rows: None,
 ) -> TableReport:
-    """Answer the Parquet file ``samples`` into the file ``target``, which is written whole or stays as it was; what the numbers of
-    locations stand for into ``locations``, in the form of that name."""
+    """Answer the Parquet file ``samples`` into the file ``target``, which is written whole or stays as it was. With the form ``locations``
+    the file of that name gets what the numbers of locations stand for (by default ``locations_path``). ``progress`` is called with the
+    rows that are done, and all. Raises InvalidInput and Malformed for the samples, StoreUnavailable where a file cannot be written, and
+    what the symbolizer raises."""
     from symd.sample_tables.parquet_files import SampleFile, write_answers  # noqa: PLC0415 - likewise
     from symd.sample_tables.tables import Form  # noqa: PLC0415
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from symd.cli import MISUSED
 from symd.cli.answer_lines import AnswerLines
 from symd.cli.answer_text import names_nothing
 from symd.cli.garbage import gc_paused
@@ -28,7 +29,6 @@ Ask = Callable[[Sequence[Query] | U64], Sequence[Answer]]
 """Asks a module: queries, or a column of object addresses."""
 Pieces = tuple[str, ...]
 """What is written for an answer, put together when it is written."""
-MISUSED = 2
 SINGLE_LINES = 64
 """So many new lines are read one by one: a column does not pay."""
 _SAMPLE = 2048
@@ -63,8 +63,8 @@ class Session:
         sys.stdout.writelines(chain.from_iterable(self._written(texts, self._ask(queries))))
 
     def follow(self, batches: Iterator[Sequence[bytes]]) -> None:
-        """Answer lines batch by batch; what cannot be read is answered by an error in its place, and an empty line, which is no mistake,
-        too."""
+        """Answer lines batch by batch. A line that cannot be read is answered by an error in its place; so is an empty one, which
+        ``finish`` does not count."""
         sys.stdout.flush()
         out = sys.stdout.buffer
         for lines in batches:

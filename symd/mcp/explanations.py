@@ -80,7 +80,7 @@ def explanation(answer: Answer, summary: ModuleSummary) -> Explanation:
 
 
 def _maker(item: ObjectSummary) -> str:
-    """Whose compiler made a code object, by the name of its format and of its target."""
+    """Whose compiler made a code object, by the name of its target."""
     target = item.target or ""
     if target.startswith("spirv"):
         return "spirv"

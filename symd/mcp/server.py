@@ -13,7 +13,7 @@ from pydantic import Field
 
 from symd import __version__
 from symd.errors import SymdError
-from symd.mcp.tools import INSTRUCTIONS, LISTED_NAMES, QUERIES, Tools
+from symd.mcp.tools import LISTED_INSTRUCTIONS, LISTED_NAMES, QUERIES, Tools
 
 INSTRUCTIONS_TEXT = """symd knows which source line a GPU instruction comes from. A FILE is the path of a module: an Intel zebin or debug
 container, an AMD code object, a CUDA cubin or fat binary, SPIR-V, a GPU core dump, or a program that holds such code. A place is
@@ -102,7 +102,7 @@ def _functions(tools: Tools) -> tuple[Callable[..., dict[str, Any]], ...]:
             str | None, Field(description="FILE:LINE: only instructions of that line, inlined or not.")
         ] = None,
         first: Annotated[int, Field(description="Number of the first instruction shown.", ge=0)] = 0,
-        count: Annotated[int, Field(description="How many are shown.", ge=0, le=INSTRUCTIONS)] = 100,
+        count: Annotated[int, Field(description="How many are shown.", ge=0, le=LISTED_INSTRUCTIONS)] = 100,
     ) -> dict[str, Any]:
         """Instructions of a kernel with the source line that each comes from, and the text of these lines where it is known."""
         return tools.listing(file, kernel, line=line, first=first, count=count)

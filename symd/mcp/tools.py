@@ -39,7 +39,7 @@ KERNELS_OF_AN_OBJECT = 50
 """Kernels of a code object in one answer."""
 LISTED_NAMES = 100
 """Names, candidates, places and variables in one answer."""
-INSTRUCTIONS = 1000
+LISTED_INSTRUCTIONS = 1000
 """Instructions in one answer."""
 LETTERS = 300
 """Letters of one name, line of source or instruction; C++ knows names of thousands."""
@@ -139,7 +139,7 @@ class Tools:
     ) -> dict[str, Any]:
         """Instructions of one kernel or function, ``count`` from number ``first`` on; with ``line`` only those of that source line,
         inlined or not."""
-        _bound("count", count, INSTRUCTIONS)
+        _bound("count", count, LISTED_INSTRUCTIONS)
         if first < 0 or count < 0:
             raise BadQuery("first and count are numbers of instructions, from 0 on")
         where = parse_source_line(line) if line is not None else None
@@ -234,11 +234,7 @@ class Tools:
         answers = [listing.answers[number] for number in shown]
         kernels = _kernels_of(summary, listing.path)
         files = list(dict.fromkeys(frame.file for answer in answers for frame in answer.frames if frame.file))
-        texts = {
-            file: source.text.splitlines()
-            for file, source in self._read_sources(module, files).items()
-            if source.text is not None
-        }
+        texts = self._texts([module], files)
         return {
             **head,
             "total": len(numbers),

@@ -17,6 +17,8 @@ from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver
 from symd.profiles.spending import Spending
 
 NAME = "folded"
+INLINED = "_[i]"
+"""What a frame ends with that was inlined."""
 CLAIM_LINES = 64
 """Lines that are looked at to recognise the format."""
 
@@ -109,7 +111,7 @@ def frame_text(frame: Frame) -> str:
     """``function (file:line)``, marked where it was inlined, on one line and without the signs that part frames."""
     name = frame.function or frame.linkage_name or "(unnamed)"
     position = f"{frame.file}:{frame.line}" if frame.file else "no line"
-    text = f"{name} ({position}){'_[i]' if frame.inlined else ''}"
+    text = f"{name} ({position}){INLINED if frame.inlined else ''}"
     return " ".join(text.replace(";", ",").split())
 
 

@@ -16,7 +16,7 @@ from symd.reading.reader import Reader
 
 
 class Scratch(Protocol):
-    """``symd.store.files.IncomingFile``."""
+    """What is used here of ``symd.store.files.IncomingFile``."""
 
     @property
     def path(self) -> os.PathLike[str]: ...

@@ -30,7 +30,7 @@ _UNREADABLE = (InvalidInput, LimitExceeded, Unsupported)
 
 
 class Answering:
-    """Answers with the symbolizer's words: ``registry`` gets what they point to. ``notes`` say, once each, why modules and contexts
+    """Asks the symbolizer, and puts the locations of its answers into ``registry``. ``notes`` say, once each, why modules and contexts
     could not be asked. Not safe to use from several threads at once."""
 
     def __init__(self, symbolizer: Symbolizer, names: ModuleNames, registry: LocationRegistry) -> None:

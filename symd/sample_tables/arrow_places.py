@@ -52,7 +52,7 @@ def columns_read(schema: pa.Schema, names: Mapping[str, str]) -> list[str]:
 
 
 def text_columns(schema: pa.Schema, names: Mapping[str, str]) -> list[str]:
-    """The columns of texts among them, by the table's own names."""
+    """Those columns of a table that say a place as text, by its own names."""
     return [theirs for name in TEXTS if (theirs := names.get(name, name)) in schema.names]
 
 

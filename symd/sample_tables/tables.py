@@ -82,7 +82,7 @@ class SampleTables:
         """What ``answered`` gives for samples of that schema. Raises InvalidInput where they name no place, or names are taken."""
         arrow_places.columns_read(samples, self.names.columns)
         if form is Form.HOT_LINES:
-            return hot_lines_schema(self._weight_of(samples))
+            return hot_lines_schema(self._weight_type_in(samples))
         added = ANSWER if form is Form.SAMPLES else {LOCATION: pa.int64()}
         return appended(samples, added, self.names.prefix)
 
@@ -94,7 +94,7 @@ class SampleTables:
         if form is Form.HOT_LINES:
             tally = Tally(self._registry)
             tally.add(entries, weights)
-            return self._hot_lines(tally, self._weight_of(samples.schema))
+            return self._hot_lines(tally, self._weight_type_in(samples.schema))
         if form is Form.LOCATIONS:
             return pa.Table.from_arrays([*samples.columns, self._described.ids(entries)], schema=schema)
         added = self._described.descriptions().of(entries)
@@ -104,7 +104,7 @@ class SampleTables:
 
     def count(self, samples: pa.Table) -> None:
         """Count samples for ``hot_lines``, and give nothing back."""
-        self._weight_type = self._weight_of(samples.schema)
+        self._weight_type = self._weight_type_in(samples.schema)
         self._counted(samples)
 
     def _counted(self, samples: pa.Table) -> tuple[U32, Weights | None]:
@@ -133,7 +133,7 @@ class SampleTables:
             tally.samples, tally.placeless, tally.reasons, len(self._registry) - 1, tuple(self._answering.notes)
         )
 
-    def _weight_of(self, samples: pa.Schema) -> pa.DataType:
+    def _weight_type_in(self, samples: pa.Schema) -> pa.DataType:
         name = self.names.columns.get(arrow_places.WEIGHT, arrow_places.WEIGHT)
         is_float = name in samples.names and pa.types.is_floating(samples.field(name).type)
         return pa.float64() if is_float else pa.int64()

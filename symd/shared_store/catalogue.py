@@ -14,7 +14,7 @@ from symd.errors import FailedPrecondition, SymdError
 from symd.model.identities import Digest
 from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import MIGRATIONS
-from symd.store.rows import CatalogueQueries, digest_of_row, typed
+from symd.store.rows import CatalogueQueries, digest_of_row, index_size
 
 WRITING: Final = 0x73796D64_00000001
 """The advisory lock of whoever writes ("symd", 1)."""
@@ -77,12 +77,10 @@ class PostgresCatalogue(CatalogueQueries):
         with self.reading() as connection:
             return dict(connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),)))
 
-    def index_size(self, digest: Digest, version: int) -> int | None:
-        """Bytes of an index, None where there is none."""
-        query = "SELECT size FROM indexes WHERE sha256 = ? AND version = ?"
+    def has_index(self, digest: Digest, version: int) -> bool:
+        """Whether there is an index of that format version."""
         with self.reading() as connection:
-            row = connection.execute(query, (digest, version)).fetchone()
-            return int(typed(row, int)[0]) if row else None
+            return index_size(connection, digest, version) > 0
 
     def damaged(self) -> int:
         """How many modules have bytes that are known to be damaged."""

@@ -1,7 +1,7 @@
-"""What is done for an open shared store now and then, by one thread: what other daemons do is told to those who listen, the times at
-which modules were used come to the catalogue, unwanted objects are removed, and a catalogue that cannot be reached is told of.
+"""What is done for an open shared store now and then, by two threads. One tells those who listen what other daemons do and whether the
+catalogue can be reached, and writes into it when modules were used; the other removes unwanted objects.
 
-The server wakes the thread (LISTEN); where the connection for that is lost another is made, and all that is open is looked at anew."""
+The server wakes the first (LISTEN); where the connection for that is lost another is made, and all that is open is looked at anew."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from symd.store.usage import Usage
 log = logging.getLogger("symd.store")
 
 PERIOD: Final = 0.5
-"""Seconds after which the thread looks whether there is something to do, when nobody wakes it."""
+"""Seconds after which the first thread looks whether there is something to do, when nobody wakes it."""
 USES_PERIOD: Final = 30.0
 """Seconds between two writes of when modules were used."""
 UNWANTED_PERIOD: Final = 60.0
@@ -38,7 +38,7 @@ _REMOVED: Final = f"SELECT DISTINCT sha256 FROM changes WHERE sequence > ? AND k
 
 
 class Housekeeping:
-    """The thread, and one more for what may take long, from ``begin`` to ``end``."""
+    """The two threads, from ``begin`` to ``end``."""
 
     def __init__(
         self,

@@ -20,7 +20,6 @@ from symd.config import Limits
 from symd.errors import BadQuery, DataLoss, InvalidInput, StoreUnavailable, SymdError
 from symd.store.rows import WrongValue
 
-SCHEMES: Final = ("postgresql://", "postgres://")
 T = TypeVar("T")
 _MILLISECONDS: Final = 1000
 _GRACE_SECONDS: Final = 2.0

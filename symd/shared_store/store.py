@@ -171,7 +171,7 @@ class SharedStore(CataloguedModules):
         return True
 
     def index(self, digest: str, version: int) -> memoryview | None:
-        if self._catalogue.index_size(checked_digest(digest), version) is None:
+        if not self._catalogue.has_index(checked_digest(digest), version):
             return None
         view = self._files.mapped(index_object(digest, version))
         self.usage.note(digest)

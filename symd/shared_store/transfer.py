@@ -1,6 +1,6 @@
 """What one store has, brought into another, of whatever kind; daemons may use both meanwhile.
 
-Each module comes with its index and its other names; contexts with their loads come after all modules. What the other store has is not
+Each module comes with its index and its aliases; contexts with their loads come after all modules. What the other store has is not
 brought again: a transfer that was broken off goes on when it is begun anew. A module is compared with its digest on the way in."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from symd.store import ModuleStore
 from symd.store.catalogued import OLDEST
 
 PAGE: Final = 500
-"""Modules, names or loads that are looked at together."""
+"""Modules, aliases, contexts or loads that are looked at together."""
 AT_A_TIME: Final = 4
 """Modules that are brought at a time: most of it is waiting for others."""
 _PIECE: Final = MIB

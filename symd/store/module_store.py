@@ -22,7 +22,7 @@ from symd.store.usage import Usage
 
 
 class Room(Protocol):
-    """Whether what is written is taken."""
+    """Whether the store takes what is written."""
 
     enough: bool
     """What the last look found. True before the first."""

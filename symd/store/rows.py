@@ -131,7 +131,7 @@ class CatalogueQueries(ABC):
 
     def has(self, digest: Digest) -> bool:
         with self.reading() as connection:
-            return connection.execute("SELECT 1 FROM modules WHERE sha256 = ?", (digest,)).fetchone() is not None
+            return exists(connection, digest)
 
     def record(self, digest: Digest) -> ModuleRecord | None:
         with self.reading() as connection:
@@ -293,7 +293,7 @@ def forget_attempts_of_nothing(connection: Connection) -> None:
 
 
 def forget_attempts(connection: Connection, digest: Digest, version: int) -> None:
-    """The last attempt has ended: with an answer, an error, or for a reason that is not the module's."""
+    """Forget the attempts up to a version: the last one has ended with an answer, an error, or for a reason that is not the module's."""
     connection.execute("DELETE FROM attempts WHERE sha256 = ? AND version <= ?", (digest, version))
 
 

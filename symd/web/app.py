@@ -42,7 +42,8 @@ COUNTED_BYTES: Final = 64 << 10
 """Bytes of a body that are counted, and of an answer that are sent, at a time."""
 SLOWEST: Final = 256 << 10
 """Bytes a second that a client takes of a large answer at least, besides what it has the limit ``write_seconds`` for."""
-_FAST: Final = 3
+_GZIP_LEVEL: Final = 3
+"""Of 1 to 9: whoever asked waits for it."""
 _SAFE: Final = frozenset(("GET", "HEAD"))
 _OF_OTHERS: Final = frozenset(("cross-site", "same-site"))
 _CLOSE: Final = {"connection": "close"}
@@ -228,10 +229,10 @@ async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked) -> Reply
 
 def _whole(site: Site, reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:
     seconds = site.limits.write_seconds + len(body) / SLOWEST
-    return _Pieces(body, reply.status, {**reply.headers, **more}, reply.content_type, seconds)
+    return _WholeResponse(body, reply.status, {**reply.headers, **more}, reply.content_type, seconds)
 
 
-class _Pieces(Response):
+class _WholeResponse(Response):
     """An answer that leaves piece by piece, as the client takes it, so that what waits to be sent is what is counted as held. Who has not taken it within ``seconds``
     does not get the rest."""
 
@@ -299,7 +300,7 @@ def _compressed(reply: Reply, wanted: bool) -> Reply:
     ):
         return reply
     headers = {**reply.headers, "content-encoding": "gzip", "vary": "accept-encoding"}
-    return reply._replace(body=gzip.compress(reply.body, _FAST), headers=headers)
+    return reply._replace(body=gzip.compress(reply.body, _GZIP_LEVEL), headers=headers)
 
 
 def _defect(error: Exception) -> SymdError:

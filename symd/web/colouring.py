@@ -57,7 +57,7 @@ _TOKENS: Final[tuple[tuple[_TokenType, Colour], ...]] = (
     (Token.Literal.Number, Colour.NUMBER),
     (Token.Literal.String, Colour.STRING),
 )
-_SPACES: Final = re.compile(
+_QUALIFIERS: Final = re.compile(
     r"(?:__)?(?:kernel|global|local|constant|private|generic|read_only|write_only|read_write|device__|global__|shared__|constant__|host__)"
     r"|__(?:device|global|shared|constant|host|launch_bounds)__|__restrict__|restrict"
 )
@@ -122,7 +122,7 @@ def _colour(token: _TokenType, part: str) -> Colour:
         if _is(token, kind):
             return colour
     if _is(token, Token.Name):
-        if _SPACES.fullmatch(part):
+        if _QUALIFIERS.fullmatch(part):
             return Colour.KEYWORD
         if _TYPES.fullmatch(part):
             return Colour.TYPE

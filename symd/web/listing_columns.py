@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from symd.model.answers import Locations
+from symd.model.columns import I64
 from symd.model.listings import Listing
 
-COLUMNS = ("kernel", "function", "linkage_name", "file")
+TEXTS = ("kernel", "function", "linkage_name", "file")
 
 
 def listing_json(listing: Listing) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def locations_json(locations: Locations, rows: Sequence[int]) -> dict[str, Any]:
     strings: dict[str, int] = {"": 0}
     columns: dict[str, list[int]] = {}
     wanted = np.array([0, *rows], np.int64)
-    for name in COLUMNS:
+    for name in TEXTS:
         texts = getattr(locations, name)[wanted].tolist()
         known = {number: locations.strings[number] for number in set(texts)}
         columns[name] = [strings.setdefault(known[number], len(strings)) for number in texts]
@@ -62,7 +63,7 @@ def locations_json(locations: Locations, rows: Sequence[int]) -> dict[str, Any]:
     return {"locations": columns, "strings": list(strings)}
 
 
-def _used(locations: Locations, location: Any) -> tuple[list[int], Any]:
+def _used(locations: Locations, location: I64) -> tuple[list[int], I64]:
     """The rows that the instructions point to, with their parents and without row 0; and each instruction's number among them."""
     used = np.unique(location)
     found = set(used.tolist())

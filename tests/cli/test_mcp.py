@@ -191,7 +191,7 @@ def test_a_long_name_is_cut(monkeypatch: pytest.MonkeyPatch, here: Tools) -> Non
     assert answer["frames"][0]["function"] == "..."
 
 
-@pytest.mark.parametrize("count", [tools.INSTRUCTIONS + 1])
+@pytest.mark.parametrize("count", [tools.LISTED_INSTRUCTIONS + 1])
 def test_nobody_gets_more_instructions_than_that(here: Tools, count: int) -> None:
     with pytest.raises(LimitExceeded):
         here.listing(str(VADD), "vadd", count=count)

@@ -14,6 +14,7 @@ import pytest
 from symd.answers_json import to_json
 from symd.answers_json.answer_lines import JsonLines
 from symd.answers_json.answers import answer_json
+from symd.cli import MISUSED
 from symd.cli import session as sessions
 from symd.cli.answer_lines import AnswerLines, TextLines
 from symd.cli.answer_text import answer_text
@@ -109,7 +110,7 @@ def test_lines_of_every_kind_are_answered_in_place(writer: str, monkeypatch: pyt
     wrong = sum(isinstance(_read(line), BadQuery) and bool(line.strip()) for line in asked)
     said: list[str] = []
     monkeypatch.setattr("click.echo", lambda text, err: said.append(text))
-    assert session.finish() == sessions.MISUSED
+    assert session.finish() == MISUSED
     assert said == [f"symd: {2 * wrong} of the queries could not be read (see symd symbolize --help)"]
 
 

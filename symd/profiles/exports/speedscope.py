@@ -23,7 +23,7 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds"} | {
     name: name for name in ("nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")
 }
-NUMBERS_A_BYTE = 8
+WRITTEN_A_FRAME = 8
 """Letters that one frame of one stack takes, about."""
 
 
@@ -36,7 +36,7 @@ def export(profile: SampledProfile, spending: Spending) -> Exported:
     for sample in profile.samples:
         if sample.stack not in stacks:
             stacks[sample.stack] = [at for number in reversed(sample.stack) for at in addresses[number]]
-        spending.written(NUMBERS_A_BYTE * len(stacks[sample.stack]))
+        spending.written(WRITTEN_A_FRAME * len(stacks[sample.stack]))
     several = len(profile.tasks) > 1
     profiles = [
         found

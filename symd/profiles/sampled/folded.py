@@ -7,11 +7,11 @@ import re
 from symd.errors import Malformed
 from symd.model.answers import Frame
 from symd.profiles import json_text
+from symd.profiles.folded import INLINED
 from symd.profiles.sampled.places import frame_of_text
 from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledProfile, Value, ValueType
 from symd.profiles.spending import Spending
 
-INLINED = "_[i]"
 MOST_DIGITS = 18
 """Of a count, so that it has 64 bits."""
 _LINE = re.compile(r"([^\r\n]*?)[ \t]+([0-9]+(?:\.[0-9]+)?)[ \t]*\r?$", re.MULTILINE)

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from symd.model.answers import Frame
+from symd.profiles.folded import INLINED
 from symd.profiles.samples import TIMES, within
 
-_INLINED = "_[i]"
 _POSITION = re.compile(r"(.*) \((?:no line|(.*?):([0-9]{1,18})(?::([0-9]{1,18}))?)\)", re.DOTALL)
 
 
@@ -21,12 +21,12 @@ def place_in_file(file: str, address: int) -> str:
 def frame_of_text(text: str) -> Frame | None:
     """The frame that ``function (file:line)`` or ``function (file:line:column)`` says, with ``_[i]`` where it was inlined;
     None where the text says no such thing. A file's name may hold colons and brackets: the last numbers count."""
-    bare = text.removesuffix(_INLINED)
+    bare = text.removesuffix(INLINED)
     found = _POSITION.fullmatch(bare)
     if not found:
         return None
     name, file, line, column = found.groups()
-    return Frame(name or None, None, file, int(line or 0), int(column or 0), inlined=bare is not text and bare != text)
+    return Frame(name or None, None, file, int(line or 0), int(column or 0), inlined=bare != text)
 
 
 def frame_of_json(item: Any, *, inlined: bool) -> Frame | None:

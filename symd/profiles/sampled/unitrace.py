@@ -26,7 +26,7 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
     addresses = AddressTable(found.addresses)
     types: dict[ValueType, int] = {}
     header: list[str] = []
-    rows: list[tuple[int, dict[int, int], str]] = []
+    rows: list[tuple[int, dict[int, int]]] = []
     for span, row, _ in each_row(text):
         spending.read()
         cells = next(csv.reader([text[span.begin : span.end]], skipinitialspace=True), [])
@@ -39,11 +39,11 @@ def read(data: bytes, spending: Spending) -> SampledProfile:
             kind = _value_type(name)
             if kind is not None and _COUNT.fullmatch(cell):
                 values[types.setdefault(kind, len(types))] = int(cell)
-        rows.append((addresses.number(_address(cells, named)), values, ""))
+        rows.append((addresses.number(_address(cells, named)), values))
     found.value_types = tuple(types) or (ValueType("samples", "count"),)
     width = len(found.value_types)
     spending.read_table(len(rows), width)
-    found.samples = [Sample((at,), tuple(values.get(number, 0) for number in range(width))) for at, values, _ in rows]
+    found.samples = [Sample((at,), tuple(values.get(number, 0) for number in range(width))) for at, values in rows]
     found.notes.append("unitrace sums over the run and has no times of samples")
     return found
 
@@ -58,9 +58,7 @@ def _value_type(name: str) -> ValueType | None:
 
 def _address(cells: list[str], named: dict[str, str]) -> SampledAddress:
     offset = int(cells[1].strip().removeprefix("0x").removeprefix("0X"), 16)
-    frames: list[Frame] = []
-    for part in filter(None, named.get(STACK, "").split(" <- ")):
-        frame = frame_of_text(part) or Frame(part, None, None, 0, 0, inlined=False)
-        frames.append(frame)
+    parts = filter(None, named.get(STACK, "").split(" <- "))
+    frames = [frame_of_text(part) or Frame(part, None, None, 0, 0, inlined=False) for part in parts]
     stack = tuple(frame._replace(inlined=at < len(frames) - 1) for at, frame in enumerate(frames))
     return SampledAddress(f"{cells[0].strip()}+{offset:#x}", stack, offset)
