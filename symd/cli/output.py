@@ -31,6 +31,11 @@ def write_line(text: str = "") -> None:
     sys.stdout.write(printable(text) + "\n")
 
 
+def plural(count: int, thing: str, things: str = "") -> str:
+    """The noun for so many: ``thing`` for one, else ``things``, which without a word is ``thing`` with an s."""
+    return thing if count == 1 else things or f"{thing}s"
+
+
 def is_coloured(stream: TextIO) -> bool:
     """Whether colours go to ``stream``: to terminals, unless $NO_COLOR says no; anywhere where $FORCE_COLOR says so (no-color.org,
     force-color.org; $NO_COLOR wins)."""

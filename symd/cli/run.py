@@ -19,7 +19,7 @@ from symd.capture.ways import WITHOUT_COMPILER, chosen_ways, environment_for, pr
 from symd.child.foreground import ForegroundEnding, ForegroundProgram, SignalMask, end_like, signals_held
 from symd.cli.captures_destination import Destination, destination, send_waiting
 from symd.cli.options import complete_files, example, limit_option, server_option_that
-from symd.cli.output import printable
+from symd.cli.output import plural, printable
 from symd.config import Limits
 from symd.errors import ToolMissing
 from symd.model.captures import CaptureWay
@@ -276,7 +276,7 @@ def where(counts: CaptureCounts, chosen: Destination, sent: Sent | None, *, gone
 
 
 def counted(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count:,} {thing}s"
+    return f"{count:,} {plural(count, thing)}"
 
 
 def _say(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from symd.cli.options import example, json_option, limit_option
-from symd.cli.output import NO, write_json, write_line
-from symd.cli.store_places import store_places, transferred
+from symd.cli.output import NO, plural, write_json, write_line
+from symd.cli.store_places import collected, folder_of, is_shared, store_places, transferred
 from symd.config import MIB, Limits, default_store
 from symd.model.identities import Digest
 from symd.store.copying import Copied, copy
@@ -26,20 +28,42 @@ if TYPE_CHECKING:
 
 _PERIOD = 0.5
 """Seconds between two lines about how far it is."""
+_ONE = {"indexes": "index", "aliases": "alias"}
+_WHOLE = 1000
+"""Characters, more than any first sentence has."""
 Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def _named_by_environment() -> str:
+    named = os.environ.get("SYMD_STORE", "")
+    return named if "://" in named else str(default_store())
+
 
 _store_option = click.option(
     "--store",
     "root",
-    type=click.Path(file_okay=False, readable=False, path_type=Path),  # the store says whose it is
-    default=default_store,
+    type=click.Path(
+        file_okay=False, readable=False, path_type=str
+    ),  # the store says whose it is; a path would lose a slash of a URL
+    default=_named_by_environment,
     show_default="$SYMD_STORE or the user's cache",
     help="The folder that keeps modules and indexes.",
 )
+_no_catalogue_option = click.option("--catalogue", default="", hidden=True)
+
+
+class _StoreVerbs(click.Group):
+    """A group whose help has the first sentence of each command whole."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.get_short_help_str(_WHOLE)) for name, each in commands if each is not None])
 
 
 @click.group(
     "store",
+    cls=_StoreVerbs,
     epilog=example("symd store check --store /var/lib/symd\nsymd store repair\nsymd store gc --limit store_size=8G"),
 )
 def command() -> None:
@@ -48,30 +72,34 @@ def command() -> None:
 
 @command.command("check", epilog=example("symd store check --json"))
 @_store_option
+@_no_catalogue_option
 @limit_option
 @json_option
-def check(root: Path, limits: Limits, as_json: bool) -> int:
+def check(root: str, catalogue: str, limits: Limits, as_json: bool) -> int:
     """Read every module, every index and the catalogue, and say what is wrong. Exit code 1 when anything is."""
+    folder = folder_of(root, catalogue)
     with _progress() as told:
-        found = inspect(root, limits, told)
+        found = inspect(folder, limits, told)
     _write_findings(found.findings, as_json=as_json)
     if as_json:
         write_json({**_counts(found), "findings": len(found.findings)})
     else:
-        counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in _counts(found).items())
+        counts = ", ".join(f"{count} {_noun(name, count)}" for name, count in _counts(found).items())
         write_line(f"{counts}: {_verdict(found.findings)}")
     return NO if found.findings else 0
 
 
 @command.command("repair", epilog=example("symd store repair --store /var/lib/symd"))
 @_store_option
+@_no_catalogue_option
 @limit_option
 @json_option
-def repair_command(root: Path, limits: Limits, as_json: bool) -> int:
+def repair_command(root: str, catalogue: str, limits: Limits, as_json: bool) -> int:
     """Mend what check finds: set damaged modules aside, remove damaged indexes, make a damaged catalogue again. Exit code
     1 when something is left that only adding modules again mends, or moving files away."""
+    folder = folder_of(root, catalogue)
     with _progress() as told:
-        done = repair(root, limits, told)
+        done = repair(folder, limits, told)
     _write_findings(done.after, as_json=as_json)
     if as_json:
         rebuilt = str(done.rebuilt) if done.rebuilt else None
@@ -103,7 +131,7 @@ def repair_command(root: Path, limits: Limits, as_json: bool) -> int:
 @limit_option
 @json_option
 def copy_command(
-    root: Path, places: tuple[str, ...], catalogue: str, to_catalogue: str, limits: Limits, as_json: bool
+    root: str, places: tuple[str, ...], catalogue: str, to_catalogue: str, limits: Limits, as_json: bool
 ) -> int:
     """Copy a store to TO while daemons use it; FROM is another than that of --store. Exit code 1 when a module was damaged, and so was left
     out.
@@ -114,7 +142,7 @@ def copy_command(
     """
     if len(places) > 2:
         raise click.UsageError("give one place to copy to, and perhaps one before it to copy from")
-    source, target = places if len(places) == 2 else (str(root), places[0])
+    source, target = places if len(places) == 2 else (root, places[0])
     if "://" not in source + target:
         return _copied(copy(Path(source), Path(target)), as_json=as_json)
     one, other = store_places(source, target, catalogue, to_catalogue)
@@ -127,7 +155,7 @@ def _copied(done: Copied, *, as_json: bool) -> int:
         write_json(asdict(done))
     else:
         _write_damaged(done.damaged)
-        write_line(f"copied {done.modules} modules, {done.module_bytes} bytes")
+        write_line(f"copied {_several(done.modules, 'module')}, {_several(done.module_bytes, 'byte')}")
     return NO if done.damaged else 0
 
 
@@ -137,8 +165,9 @@ def _transferred(done: Transferred, *, as_json: bool) -> int:
     else:
         _write_damaged(done.damaged)
         write_line(
-            f"copied {done.modules} modules, {done.module_bytes} bytes, {done.indexes} indexes; {done.there} modules were there;"
-            f" {done.aliases} aliases, {done.contexts} contexts"
+            f"copied {_several(done.modules, 'module')}, {_several(done.module_bytes, 'byte')}, {_several(done.indexes, 'index', 'indexes')};"
+            f" {_several(done.there, 'module')} {plural(done.there, 'was', 'were')} there;"
+            f" {_several(done.aliases, 'alias', 'aliases')}, {_several(done.contexts, 'context')}"
         )
     return NO if done.damaged else 0
 
@@ -148,15 +177,36 @@ def _write_damaged(damaged: Sequence[Digest]) -> None:
         write_line(f"modules/{digest} is damaged and was left out (symd store check)")
 
 
-@command.command("gc", epilog=example("symd store gc --limit store_size=8G"))
+@command.command(
+    "gc",
+    epilog=example(
+        "symd store gc --limit store_size=8G\n"
+        "symd store gc --store s3://symd/modules --catalogue postgresql://symd@db/symd"
+    ),
+)
 @_store_option
+@click.option(
+    "--catalogue",
+    envvar="SYMD_CATALOGUE",
+    default="",
+    metavar="URL",
+    help="The catalogue of a --store in an object storage, postgresql://USER@HOST/DATABASE.",
+)
 @limit_option
-@click.option("--damaged", is_flag=True, help="Also remove what was set aside because it was damaged.")
+@click.option("--damaged", is_flag=True, help="Also remove what was set aside in a folder because it was damaged.")
 @json_option
-def gc_command(root: Path, limits: Limits, damaged: bool, as_json: bool) -> None:
-    """Remove what dead uploads left, indexes of older formats, and the least recently used modules beyond the limit
-    store_size."""
-    gone = collect(root, limits, damaged=damaged)
+@click.pass_context
+def gc_command(context: click.Context, root: str, catalogue: str, limits: Limits, damaged: bool, as_json: bool) -> None:
+    """Remove what dead uploads left, indexes of older formats, and the least recently used modules beyond the limit store_size.
+
+    Of a store that several daemons share (s3://BUCKET/PREFIX, with --catalogue) modules go only where --limit names store_size: the bound is the
+    daemons'.
+    """
+    by_environment = context.get_parameter_source("catalogue") is ParameterSource.ENVIRONMENT
+    if is_shared(root, catalogue, by_environment=by_environment):
+        gone = collected(root, catalogue, limits)
+    else:
+        gone = collect(Path(root), limits, damaged=damaged)
     if as_json:
         write_json(asdict(gone))
     else:
@@ -186,13 +236,13 @@ def _progress(what: str = "read") -> Iterator[Progress | None]:
 
 
 def _removed(gone: Collected) -> str:
-    what = {
-        "leftovers": gone.leftovers,
-        "indexes of older formats": len(gone.indexes),
-        "modules beyond store_size": len(gone.modules),
-        "damaged files": len(gone.damaged),
-    }
-    return "removed " + ", ".join(f"{count} {name}" for name, count in what.items())
+    what = (
+        _several(gone.leftovers, "leftover"),
+        f"{_several(len(gone.indexes), 'index', 'indexes')} of older formats",
+        f"{_several(len(gone.modules), 'module')} beyond store_size",
+        _several(len(gone.damaged), "damaged file"),
+    )
+    return f"removed {', '.join(what)}"
 
 
 def _write_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
@@ -208,4 +258,14 @@ def _counts(found: Inspection) -> dict[str, int]:
 
 
 def _verdict(findings: Sequence[Finding]) -> str:
-    return f"{len(findings)} findings" if findings else "nothing is wrong"
+    return _several(len(findings), "finding") if findings else "nothing is wrong"
+
+
+def _several(count: int, thing: str, things: str = "") -> str:
+    return f"{count} {plural(count, thing, things)}"
+
+
+def _noun(name: str, count: int) -> str:
+    """What a field of ``Inspection`` counts, for so many."""
+    things = name.replace("_", " ")
+    return plural(count, _ONE.get(things) or things.removesuffix("s"), things)

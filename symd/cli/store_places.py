@@ -15,14 +15,19 @@ from symd.config import MIB, Limits
 from symd.errors import StoreUnavailable
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
+from symd.store.maintenance import Collected
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
 
 if TYPE_CHECKING:
+    from symd.shared_store.store import SharedStore
     from symd.shared_store.transfer import Progress, Transferred
 
 _CACHE_SIZE: Final = 1024 * MIB
 """What a copy keeps on this machine of an object storage, at most: each file is read once."""
+
+_UNBOUNDED: Final = 1 << 60
+"""A size that no store has."""
 
 
 class StorePlace(NamedTuple):
@@ -50,7 +55,7 @@ def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress
     """Bring what one store has into another (``symd.shared_store.transfer``)."""
     from symd.shared_store.transfer import transfer  # noqa: PLC0415 - NumPy comes with it
 
-    unbounded = replace(limits, store_size=1 << 60)  # a copy holds what the store holds
+    unbounded = replace(limits, store_size=_UNBOUNDED)  # a copy holds what the store holds
     if source.folder:
         with disk(Path(source.folder)):
             check_owner(Path(source.folder))
@@ -63,12 +68,49 @@ def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress
         raise
 
 
+def folder_of(store: str, catalogue: str) -> Path:
+    """The folder that ``store`` names. Raises ``UsageError``, which says what there is instead, for a store that several daemons share."""
+    if _is_url(store) or catalogue:
+        raise click.UsageError(
+            "this looks through the files of a folder. Of a store in an object storage `symd store copy s3://… FOLDER --catalogue …` reads every module"
+            " and names the damaged, which adding again mends; `symd store gc` removes what nobody needs; indexes are made again by the daemons"
+        )
+    return Path(store)
+
+
+def is_shared(store: str, catalogue: str, *, by_environment: bool) -> bool:
+    """Whether ``store`` is one that several daemons share. Raises ``UsageError`` where its catalogue is missing, or a folder is given one, not
+    just ``by_environment``."""
+    if _is_url(store) and not catalogue:
+        raise click.UsageError("a store in an object storage takes --catalogue postgresql://HOST/DATABASE")
+    if catalogue and not _is_url(store) and not by_environment:
+        raise click.UsageError("--catalogue goes with --store s3://BUCKET/PREFIX: a folder has its own")
+    return _is_url(store)
+
+
+def collected(store: str, catalogue: str, limits: Limits) -> Collected:
+    """Remove what nobody needs of a store that several daemons share. Its bound is the daemons': modules go only beyond a ``store_size`` that
+    is given here."""
+    from symd.index.file_header import VERSION  # noqa: PLC0415 - NumPy comes with it
+
+    bound = limits.store_size if limits.store_size != Limits().store_size else _UNBOUNDED
+    with _opened_shared(StorePlace("", store, catalogue), replace(limits, store_size=bound)) as shared:
+        gone = shared.collect(VERSION)
+    return Collected(0, gone.indexes, gone.modules, ())
+
+
 @contextmanager
 def _opened(place: StorePlace, limits: Limits) -> Iterator[ModuleStore]:
     if place.folder:
         with Store(Path(place.folder), limits) as store:
             yield store
         return
+    with _opened_shared(place, limits) as shared:
+        yield shared
+
+
+@contextmanager
+def _opened_shared(place: StorePlace, limits: Limits) -> Iterator[SharedStore]:
     from symd.shared_store.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
 
     bounded = replace(limits, cache_size=min(limits.cache_size, _CACHE_SIZE))

@@ -153,7 +153,12 @@ def _make(
 
     token = new_token()
     if access is None:
-        click.echo(token_line(name, rights or frozenset((Right.READ,)), token, expires), err=True)
+        line = token_line(name, rights or frozenset((Right.READ,)), token, expires)
+        click.echo(f"# for the access file, which symd serve --access names:\n{line}", err=True)
+        click.echo(
+            "# for the client, on standard output, the token ($SYMD_TOKEN, or a file that $SYMD_TOKEN_FILE names):",
+            err=True,
+        )
         write_line(token)
         return
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from symd.cli import store as cli_store
+from symd.model.contexts import Alias
+from symd.model.identities import Digest
 from symd.store import Store
 from symd.store.inspection import inspect
 from tests.small_disk import small_disk
@@ -37,6 +39,46 @@ def test_check_of_a_store_with_nothing_wrong(run, root: Path) -> None:
     )
 
 
+def test_one_of_a_kind_is_named_as_one(run, tmp_path: Path) -> None:
+    with Store(tmp_path / "store") as store:
+        store.aliases.add([Alias("build-id", "abc", Digest(store.put(b"a")))])
+    counts = "1 module, 1 module byte, 0 indexes, 0 index bytes, 1 alias, 0 contexts: nothing is wrong\n"
+    assert run("store", "check", "--store", str(tmp_path / "store")).out == counts
+    copied = run("store", "copy", str(tmp_path / "store"), str(tmp_path / "copy")).out
+    assert copied.startswith("copied 1 module, 1 byte")
+
+
+@pytest.mark.parametrize("verb", ["check", "repair"])
+@pytest.mark.parametrize("way", ["option", "environment", "catalogue"])
+def test_a_shared_store_is_told_what_works_there(run, monkeypatch: pytest.MonkeyPatch, verb: str, way: str) -> None:
+    if way == "environment":
+        monkeypatch.setenv("SYMD_STORE", "s3://bucket/modules")
+    shared = {"option": ["--store", "s3://bucket/modules"], "catalogue": ["--catalogue", "postgresql://h/d"]}
+    outcome = run("store", verb, *shared.get(way, []))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "symd store copy s3://… FOLDER" in outcome.err
+    assert "symd store gc" in outcome.err
+
+
+def test_gc_takes_an_object_storage_and_its_catalogue_together(run, root: Path) -> None:
+    outcome = run("store", "gc", "--store", "s3://bucket/modules")
+    assert (outcome.code, "takes --catalogue" in outcome.err) == (2, True)
+    outcome = run("store", "gc", "--store", str(root), "--catalogue", "postgresql://host/database")
+    assert (outcome.code, "goes with --store s3://" in outcome.err) == (2, True)
+
+
+def test_a_catalogue_of_the_environment_is_not_a_folder_s(run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYMD_CATALOGUE", "postgresql://host/database")
+    assert run("store", "gc", "--store", str(root)).code == 0
+    assert run("store", "check", "--store", str(root)).code == 0
+
+
+def test_the_help_cuts_no_sentence_off(run) -> None:
+    commands = run("store", "--help").out.partition("Commands:")[2]
+    assert "..." not in commands
+    assert "beyond the limit store_size." in commands
+
+
 def test_check_names_each_finding_and_says_no(run, root: Path) -> None:
     digest = damage(root)
     outcome = run("store", "check", "--store", str(root))
@@ -44,7 +86,7 @@ def test_check_names_each_finding_and_says_no(run, root: Path) -> None:
     first, last = outcome.out.splitlines()
     assert first.startswith(f"damaged-module  modules/{digest[:2]}/{digest}: has 8 bytes")
     assert first.endswith("(symd store repair sets the file aside; adding the module again mends it)")
-    assert last.endswith(": 1 findings")
+    assert last.endswith(": 1 finding")
 
 
 def test_check_in_json(run, root: Path) -> None:
@@ -59,11 +101,11 @@ def test_check_in_json(run, root: Path) -> None:
 def test_repair_says_what_is_left_and_gc_removes_it_when_told(run, root: Path) -> None:
     damage(root)
     outcome = run("store", "repair", "--store", str(root))
-    assert (outcome.code, outcome.out.splitlines()[-1]) == (1, "before: 1 findings; now: 1 findings")
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (1, "before: 1 finding; now: 1 finding")
     outcome = run("store", "gc", "--store", str(root), "--damaged", "--limit", "store_size=16")
     assert (outcome.code, outcome.out) == (
         0,
-        "removed 0 leftovers, 0 indexes of older formats, 1 modules beyond store_size, 1 damaged files\n",
+        "removed 0 leftovers, 0 indexes of older formats, 1 module beyond store_size, 1 damaged file\n",
     )
     assert run("store", "repair", "--store", str(root)).code == 0
     assert run("store", "check", "--store", str(root)).code == 0
@@ -95,7 +137,7 @@ def test_a_store_on_a_disk_that_is_read_only_is_checked_and_not_mended(run, tmp_
         (tmp_path / "disk" / "as it is").rename(root)  # with a log that nobody has written back
         subprocess.run(remounted, check=True)
         outcome = run("store", "check", "--store", str(root))
-        assert (outcome.code, outcome.out[:10]) == (0, "1 modules,")
+        assert (outcome.code, outcome.out[:9]) == (0, "1 module,")
         for verb in ("repair", "gc"):
             outcome = run("store", verb, "--store", str(root))
             assert (outcome.code, outcome.out) == (3, "")

@@ -75,10 +75,17 @@ def test_a_token_is_rotated_while_both_are_valid(symd: Run, tmp_path: Path) -> N
     assert "'other' has no token" in outcome.err
 
 
-def test_without_a_file_the_line_is_shown(symd: Run) -> None:
+def test_without_a_file_the_line_is_shown(symd: Run, tmp_path: Path) -> None:
     outcome = symd("token", "ci", "--rights", "grab")
     assert outcome.out.startswith("symd_")
-    assert outcome.err.startswith("ci grab sha256:")
+    says, line, rest = outcome.err.splitlines()
+    assert line.startswith("ci grab sha256:")
+    assert "access file" in says
+    assert "client" in rest
+    path = tmp_path / "access"
+    path.write_text(outcome.err)  # as somebody may keep it
+    path.chmod(0o600)
+    assert read_access(path).of_token(outcome.out.strip().encode()) == ("ci", parse_rights("grab"))
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def contents(root: Path) -> Any:
 
 def test_a_store_goes_to_s3_and_comes_back(copy: Copy, root: Path, url: str, database: str, tmp_path: Path):
     code, said, _ = copy(root, url, "--catalogue", database)
-    assert (code, said) == (0, "copied 12 modules, 10000 bytes, 0 indexes; 0 modules were there; 1 aliases, 1 contexts\n".replace("10000", str(sum(len(b"module %d" % n) * 100 for n in range(12)))))  # fmt: skip
+    assert (code, said) == (0, "copied 12 modules, 10000 bytes, 0 indexes; 0 modules were there; 1 alias, 1 context\n".replace("10000", str(sum(len(b"module %d" % n) * 100 for n in range(12)))))  # fmt: skip
     code, said, _ = copy(url, tmp_path / "back", "--catalogue", database, "--json")
     assert code == 0
     assert json.loads(said)["modules"] == 12
@@ -68,7 +68,7 @@ def test_a_store_goes_to_s3_and_comes_back(copy: Copy, root: Path, url: str, dat
 def test_the_store_of_the_option_is_copied_where_one_place_is_given(copy: Copy, root: Path, url: str, database: str):
     assert copy("--store", root, url, "--catalogue", database)[0] == 0
     code, said, _ = copy("--store", root, url, "--catalogue", database)
-    assert (code, said.partition(";")[2]) == (0, " 12 modules were there; 1 aliases, 1 contexts\n")
+    assert (code, said.partition(";")[2]) == (0, " 12 modules were there; 1 alias, 1 context\n")
 
 
 def test_a_store_goes_from_one_object_storage_to_another(
@@ -145,3 +145,16 @@ def test_wrong_urls_are_named(copy: Copy, root: Path, database: str):
     assert (code, "names no object storage" in error) == (2, True)
     code, _, error = copy(root, f"s3://{BUCKET}/x", "--catalogue", "mysql://host/x")
     assert (code, "no URL of a catalogue" in error) == (2, True)
+
+
+def test_gc_of_a_shared_store_keeps_what_no_bound_was_given_for(
+    copy: Copy, root: Path, url: str, database: str, capsys: pytest.CaptureFixture[str]
+):
+    assert copy(root, url, "--catalogue", database)[0] == 0
+    gc = ["store", "gc", "--store", url, "--catalogue", database]
+    assert cli.invoke(gc) == 0
+    said = "removed 0 leftovers, 0 indexes of older formats, {} beyond store_size, 0 damaged files\n"
+    assert capsys.readouterr().out == said.format("0 modules")
+    assert cli.invoke([*gc, "--limit", "store_size=8500"]) == 0
+    assert capsys.readouterr().out == said.format("2 modules")
+    assert "10 modules were there" in copy(root, url, "--catalogue", database)[1]
