@@ -7,6 +7,7 @@ column, answers come back as columns, and nothing in between is a Python object 
 from __future__ import annotations
 
 import argparse
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -51,4 +52,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads no further, as head, ends this without a traceback
     main()

@@ -8,6 +8,7 @@ instructions does the line own? Everything is asked of a running daemon.
 from __future__ import annotations
 
 import argparse
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,4 +92,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads no further, as head, ends this without a traceback
     main()

@@ -121,4 +121,8 @@ def deepest(symd: Client, module: ModuleSummary, kernel: str, count: int = 3) ->
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except BrokenPipeError:  # who reads no further, as head: the daemon has been ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what is still to be flushed
+        sys.exit(1)

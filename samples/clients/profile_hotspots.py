@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -102,4 +103,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads no further, as head, ends this without a traceback
     main()

@@ -6,6 +6,7 @@ python samples/clients/single_address.py samples/kernels/bin/raycast/dg2-opt.dbg
 from __future__ import annotations
 
 import argparse
+import signal
 from pathlib import Path
 
 from symd import Client
@@ -36,4 +37,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads no further, as head, ends this without a traceback
     main()

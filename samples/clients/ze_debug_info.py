@@ -8,6 +8,7 @@ line with the addresses it owns.
 from __future__ import annotations
 
 import argparse
+import signal
 from pathlib import Path
 
 from line_report import line_report
@@ -33,4 +34,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads no further, as head, ends this without a traceback
     main()

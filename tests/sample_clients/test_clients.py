@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -124,6 +125,25 @@ def test_a_profilers_client_names_the_kernels_where_there_is_none_of_the_name(se
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no kernel 'raycst': there are raycast" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("single_address.py", RAYCAST, "raycast", "0x610"),
+        ("bulk_profile.py", RAYCAST, "raycast", "--samples", "1000"),
+        ("profile_hotspots.py", RAYCAST, "--samples", "1000"),
+        ("debug_backend.py", RAYCAST.with_name("igc2-dg2-opt.zebin"), "raycast.cl:16"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_client_whose_reader_has_gone_shows_no_traceback(server: str, arguments: tuple[str | Path, ...]) -> None:
+    command = [sys.executable, str(CLIENTS / arguments[0]), *map(str, arguments[1:]), "--server", server]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
 
 
 def test_a_location_without_a_line_is_called_so(server: str) -> None:
