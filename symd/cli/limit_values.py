@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 
 from symd.config import MIB, Limits
+from symd.errors import Unavailable
 
 _VALUE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", re.ASCII)
 _KIB: Final = 1 << 10
@@ -134,8 +135,18 @@ def _check_name(name: str) -> None:
         return
     holding = [each for each in known if name and name.lower() in each]
     near = difflib.get_close_matches(name.lower(), known, 3, 0.5) or holding[:3]
-    meant = f"did you mean {' or '.join(near)}?" if near else "docs/reliability.md lists them, such as module_size"
+    meant = f"did you mean {' or '.join(near)}?" if near else f"{_page()} lists them, such as module_size"
     raise click.BadParameter(f"there is no limit {name!r}; {meant}")
+
+
+def _page() -> str:
+    """The page that describes the limits, where it is on this machine."""
+    from symd.cli.samples import shipped  # noqa: PLC0415 - it needs the options, which need this module
+
+    try:
+        return str(shipped("docs") / "reliability.md")
+    except Unavailable:
+        return "docs/reliability.md"
 
 
 def _number(name: str, text: str) -> float:

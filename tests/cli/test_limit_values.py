@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
@@ -57,7 +58,7 @@ def test_a_value_has_the_units_of_what_its_limit_counts(text: str, value: float)
         ("build_memory=1M", "out of range; from 128 MiB"),
         ("modul_size=4", "there is no limit 'modul_size'; did you mean module_size"),
         ("MODULE_SIZE=4", "there is no limit 'MODULE_SIZE'; did you mean module_size"),
-        ("zzz=4", "there is no limit 'zzz'; docs/reliability.md lists them, such as module_size"),
+        ("zzz=4", "docs/reliability.md lists them, such as module_size"),
         ("build=4", "did you mean build_"),
     ],
 )
@@ -75,3 +76,13 @@ def test_contradictions_name_both_limits_and_their_values() -> None:
     (one,) = contradictions(replace(Limits(), bytes_in_flight=90 * MIB))
     assert one.startswith("client_bytes_in_flight (96 MiB) is more than bytes_in_flight (90 MiB): ")
     assert len([*contradictions(replace(Limits(), store_size=5, aliases=3))]) == 2
+
+
+def test_the_page_of_the_limits_is_named_where_it_is() -> None:
+    """A wheel has it elsewhere than a checkout."""
+    with pytest.raises(click.BadParameter) as caught:
+        limits_of(("zzz=4",))
+    said = str(caught.value)
+    page = Path(said.partition("; ")[2].partition(" lists them")[0])
+    assert "`store_size`" in page.read_text()
+    assert page.is_absolute()
