@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
 import threading
 from collections.abc import Callable
@@ -37,7 +38,10 @@ class IndexAhead:
         self._error: SymdError = Unavailable("the index was not made", hint="add the module again")
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._make, name="symd-index-ahead", daemon=True).start()
+        run = (
+            contextvars.copy_context().run
+        )  # what is done there belongs to the call that is served here, as its log and its spans say
+        threading.Thread(target=run, args=(self._make,), name="symd-index-ahead", daemon=True).start()
         return self
 
     def __exit__(

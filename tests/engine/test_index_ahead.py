@@ -140,7 +140,7 @@ def test_nothing_stays_open_or_behind(engine: Engine, reader: Elsewhere, tmp_pat
     for thread in threading.enumerate():
         if thread.name == "symd-index-ahead":
             thread.join(20)
-    assert _open_files() == before
+    assert _open_files() <= before  # others may have closed some of theirs meanwhile
     assert list((tmp_path / "incoming").iterdir()) == []
 
 

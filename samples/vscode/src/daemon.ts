@@ -52,7 +52,7 @@ export class Daemon {
     if (names.length > 0) {
       await answer((done) => {
         const call = this.modules.uploadModule(done);
-        call.write({ header: { sha256, sizeBytes: BigInt(bytes.length), label } });
+        call.write({ header: { sha256, sizeBytes: BigInt(bytes.length), label, withDescription: false } });
         for (let at = 0; at < bytes.length; at += CHUNK) call.write({ chunk: Buffer.from(bytes.subarray(at, at + CHUNK)) });
         call.end();
       });
