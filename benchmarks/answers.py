@@ -73,11 +73,12 @@ def _reopened(path: Path, text: Text, folder: Path, rounds: int) -> Iterator[Row
 
 
 def _command(path: Path, text: Text, folder: Path, rounds: int) -> Iterator[Row]:
-    """``folder`` has a store with the index in it."""
+    with Engine(Store(folder / "stored")) as engine:
+        engine.add(path.read_bytes())
     address = int(text.addresses(1, 11)[0])
     symd = str(installed.command())
     unseen = [symd, "symbolize", str(path), hex(address)]
-    stored = [symd, "symbolize", "--store", str(folder / "reopened"), str(path), hex(address)]
+    stored = [symd, "symbolize", "--store", str(folder / "stored"), str(path), hex(address)]
     said = {_said(command) for command in (unseen, stored)}  # what they import is on disk for the first time
     if len(said) != 1:
         raise ValueError(f"other answers from the store: {said}")
