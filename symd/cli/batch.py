@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
-from symd.cli.output import NO, printable, write_json
+from symd.cli.output import NO, write_json
 from symd.cli.progress_bar import progress_bar
+from symd.cli.report_lines import say, say_notes
 from symd.cli.sample_tables import SampleModules, answer_file, check_arrow, open_tables
 from symd.config import Limits
 from symd.model.answers import Reason
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from symd.sample_tables.tables import TableReport
 
 FORMS = ("samples", "locations", "hot-lines")
-PRINTED_NOTES = 20
-"""Notes that are printed; --json prints all."""
 ANSWERED = {
     Reason.EXACT,
     Reason.APPROXIMATE,
@@ -103,7 +102,7 @@ def command(
 
     names = TableNames(dict(map(_renamed, columns)), prefix)
     kept = SampleModules(modules, server, store, limits)
-    with progress_bar() as show, open_tables(kept, names, _say) as tables:
+    with progress_bar() as show, open_tables(kept, names, say) as tables:
         report = answer_file(
             tables, source, target, Form(form), locations, lambda done, rows: show("samples", done, rows)
         )
@@ -124,11 +123,8 @@ def _report(report: TableReport, *, as_json: bool) -> None:
         return
     placeless = f", {report.placeless:,} name no place" if report.placeless else ""
     reasons = ", ".join(f"{count:,} {reason.name}" for reason, count in report.reasons.items())
-    _say(f"{report.samples:,} samples at {report.locations:,} locations{f': {reasons}' if reasons else ''}{placeless}")
-    for note in report.notes[:PRINTED_NOTES]:
-        _say(note)
-    if len(report.notes) > PRINTED_NOTES:
-        _say(f"and {len(report.notes) - PRINTED_NOTES} more notes (--json prints all)")
+    say(f"{report.samples:,} samples at {report.locations:,} locations{f': {reasons}' if reasons else ''}{placeless}")
+    say_notes(report.notes)
 
 
 def report_json(report: TableReport) -> dict[str, Any]:
@@ -140,7 +136,3 @@ def report_json(report: TableReport) -> dict[str, Any]:
         "locations": report.locations,
         "notes": list(report.notes),
     }
-
-
-def _say(text: str) -> None:
-    click.echo(f"symd: {printable(text)}", err=True)

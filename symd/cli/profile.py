@@ -15,18 +15,16 @@ from symd.cli.input import read_input
 from symd.cli.module import open_symbolizer
 from symd.cli.named_module import named_module, readable_names
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
-from symd.cli.output import NO, printable, write_json
+from symd.cli.output import NO, write_json
 from symd.cli.output_file import write_file_or_stdout
 from symd.cli.profile_names import naming_profile
 from symd.cli.progress_bar import progress_bar
+from symd.cli.report_lines import say, say_notes
 from symd.config import Limits
 from symd.containers import uri as uris
 from symd.errors import BadQuery, InvalidInput
 from symd.profiles import Converted, Report, Resolver, gzipped
 from symd.profiles.exports import EXPORTS
-
-PRINTED_NOTES = 20
-"""Notes that are printed; --json prints all."""
 
 
 @click.command(
@@ -103,7 +101,7 @@ def command(
     data = read_input(source, limits, expand=False)  # profiles stay as they are
     with open_symbolizer(server, limits) as symbolizer, progress_bar() as progress:
         named = [named_module(text, symbolizer, server, limits) for text in modules]
-        readable = partial(readable_names, limits=limits, tell=_say)
+        readable = partial(readable_names, limits=limits, tell=say)
         resolver = Resolver(symbolizer, named, demangle=readable, read_uri=Files(folders, limits).read)
         options = profiles.Options(limits, progress)
         with naming_profile(source):
@@ -114,13 +112,13 @@ def command(
                 done = Converted(kept.data, kept.report)
     nothing = bool(done.report.unresolved) and not (done.report.resolved or done.report.already)
     if nothing and to is None and target != "-" and Path(target).exists():
-        _say(f"{target} stays as it was: nothing could be resolved")
+        say(f"{target} stays as it was: nothing could be resolved")
     else:
         zipped = to is not None and target.endswith(".gz")
         written = gzipped.compress(done.data) if zipped else done.data
         write_file_or_stdout(target, written, hint="choose another OUT")
     if nothing and not modules and server is None and not as_json:
-        _say("no module was given: -m FILE names the one that ran")
+        say("no module was given: -m FILE names the one that ran")
     _report(replace(done.report, notes=(*done.report.notes, *done.notes)), as_json)
     return NO if nothing else 0
 
@@ -157,14 +155,11 @@ def _report(report: Report, as_json: bool) -> None:
     approximate = f" ({report.approximate} approximate)" if report.approximate else ""
     left = sum(report.unresolved.values())
     reasons = ", ".join(f"{count} {reason.name}" for reason, count in report.unresolved.items())
-    _say(
+    say(
         f"{report.format}: {report.total} {report.unit}: {report.resolved} resolved{approximate}, {report.already} had "
         f"symbols, {left} left as they were{f': {reasons}' if left else ''}"
     )
-    for note in report.notes[:PRINTED_NOTES]:
-        _say(note)
-    if len(report.notes) > PRINTED_NOTES:
-        _say(f"and {len(report.notes) - PRINTED_NOTES} more notes (--json prints all)")
+    say_notes(report.notes)
 
 
 def report_json(report: Report) -> dict[str, Any]:
@@ -179,7 +174,3 @@ def report_json(report: Report) -> dict[str, Any]:
         "unresolved": {reason.name: count for reason, count in report.unresolved.items()},
         "notes": list(report.notes),
     }
-
-
-def _say(text: str) -> None:
-    click.echo(f"symd: {printable(text)}", err=True)
