@@ -29,7 +29,6 @@ from symd.shared_store.turns import BUILDING, STORING, Turns
 from symd.shared_store.unwanted import remove_unwanted
 from symd.store import rows
 from symd.store.aliases import Aliases
-from symd.store.budgets import check_size
 from symd.store.catalogued import Attempts, CataloguedModules, Figures
 from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
@@ -37,7 +36,7 @@ from symd.store.eviction import Evicted, chosen, note_evictions
 from symd.store.evictions import Evictions
 from symd.store.files import IncomingFile, disk, sha256_of, sweep
 from symd.store.module_log import ModuleLog
-from symd.store.paths import digest_of, not_found
+from symd.store.paths import not_found
 from symd.store.rows import Connection
 from symd.store.upload import Upload
 from symd.store.usage import Usage
@@ -120,15 +119,6 @@ class SharedStore(CataloguedModules):
         for digest in there:
             self.usage.note(digest)  # who asks will count on it
         return [digest for digest in checked if digest not in there]
-
-    def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
-        check_size(memoryview(data).nbytes, self._limits)
-        digest = digest_of(data)
-        if not self.missing([digest]):
-            return digest
-        with self.writer() as upload:
-            upload.write(data)
-            return upload.commit(digest, label, format)
 
     def writer(self) -> Upload:
         with self.disk_room.noticing(), disk(self._incoming_folder):

@@ -1,4 +1,4 @@
-"""What a store knows of modules by its catalogue alone, whatever keeps the catalogue and the bytes."""
+"""What a store knows of modules by its catalogue, and what is done alike whatever keeps the catalogue and the bytes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from symd.errors import ModuleNotFound, SymdError
 from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import failures, rows
-from symd.store.budgets import check_label
+from symd.store.budgets import check_label, check_size
 from symd.store.departures import Departures
 from symd.store.eviction import Evicted
 from symd.store.evictions import Evictions, moment
 from symd.store.module_log import ADDED, ModuleLog
-from symd.store.paths import not_found
+from symd.store.paths import digest_of, not_found
 from symd.store.rows import CatalogueQueries, Connection
+from symd.store.upload import Upload
 
 log = logging.getLogger("symd.store")
 
@@ -55,7 +56,7 @@ class Attempts(NamedTuple):
 
 
 class CataloguedModules(ABC):
-    """A store's verbs that need no bytes. What a store is besides sets the attributes and says how a module is taken out."""
+    """A store's verbs that are the same wherever the bytes lie. What a store is besides sets the attributes and says how a module comes in and is taken out."""
 
     _catalogue: CatalogueQueries
     _limits: Limits
@@ -71,6 +72,20 @@ class CataloguedModules(ABC):
     @abstractmethod
     def missing(self, digests: Sequence[str]) -> list[str]:
         """Those of ``digests`` that are not in the store, in the order given."""
+
+    @abstractmethod
+    def writer(self) -> Upload:
+        """Begin a streamed upload."""
+
+    def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
+        """Store a module and return its digest. One that is there already keeps its label and format."""
+        check_size(memoryview(data).nbytes, self._limits)
+        digest = digest_of(data)
+        if not self.missing([digest]):
+            return digest
+        with self.writer() as upload:
+            upload.write(data)
+            return upload.commit(digest, label, format)
 
     @abstractmethod
     def _take_out(self, connection: Connection, digest: Digest) -> None:

@@ -20,7 +20,6 @@ from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import rows, soundness
 from symd.store.aliases import Aliases
-from symd.store.budgets import check_size
 from symd.store.catalogue import Catalogue, damage
 from symd.store.catalogued import Attempts, CataloguedModules, Figures
 from symd.store.context_log import ContextLog
@@ -41,7 +40,7 @@ from symd.store.files import (
 from symd.store.housekeeping import Housekeeping
 from symd.store.module_log import ModuleLog
 from symd.store.ownership import check_private
-from symd.store.paths import StorePaths, digest_of, not_found
+from symd.store.paths import StorePaths, not_found
 from symd.store.rebuild import Rebuilt, finish, rebuild
 from symd.store.recovery import Recovery, adopt, prepared, recover
 from symd.store.room import DiskRoom
@@ -169,16 +168,6 @@ class Store(CataloguedModules):
         for digest in set(checked).difference(missing):
             self.usage.note(digest)  # who asks will count on it
         return missing
-
-    def put(self, data: bytes | bytearray | memoryview, label: str = "", format: str = "") -> str:  # noqa: A002 - the word of ModuleRecord
-        """Store a module and return its digest. One that is there already keeps its label and format."""
-        check_size(memoryview(data).nbytes, self._limits)
-        digest = digest_of(data)
-        if not self.missing([digest]):
-            return digest
-        with self.writer() as upload:
-            upload.write(data)
-            return upload.commit(digest, label, format)
 
     def writer(self) -> Upload:
         """Begin a streamed upload."""
