@@ -23,9 +23,11 @@ from symd.client import (
     MAX_NAMES_PER_CALL,
     MAX_QUERIES_PER_CALL,
     MIN_BATCHES,
+    OpenWatch,
     addresses_of,
     alias_key,
     begun,
+    begun_after,
     error_of,
     symbolize_request,
     upload_requests,
@@ -240,24 +242,30 @@ class _Calls:
                 return
             request.page_token = page.next_page_token
 
-    def begun(self, method: Callable[..., Any], request: Any) -> Any:
-        """A call that lasts as long as somebody reads it: the timeout does not end it."""
-        return method(request, metadata=self._metadata)
+    def followed(
+        self, method: Callable[..., Any], request: Any, position: str
+    ) -> tuple[AsyncIterator[Any], Callable[[], None]]:
+        """What a watch says until it, or we, end it; and what ends it. The timeout does not."""
+        watch = OpenWatch(begun_after(method, request, self._metadata), position)
 
-    async def messages(self, call: Any) -> AsyncIterator[Any]:
-        """What a call that was begun says until it, or we, end it."""
-        try:
-            async for message in call:
-                yield message
-        except asyncio.CancelledError:  # gRPC raises it where the call is ended here, and not only where the task is
-            task = asyncio.current_task()
-            if task is None or task.cancelling() or not call.cancelled():
-                raise
-        except grpc.RpcError as error:
-            if await call.code() is not grpc.StatusCode.CANCELLED:
-                raise error_of(error, self.address, self.timeout) from None
-        finally:
-            call.cancel()
+        async def said(position: str) -> AsyncGenerator[Any, None]:
+            call = watch.call(position)
+            try:
+                async for message in call:
+                    yield message
+            except (
+                asyncio.CancelledError
+            ):  # gRPC raises it where the call is ended here, and not only where the task is
+                task = asyncio.current_task()
+                if task is None or task.cancelling() or not call.cancelled():
+                    raise
+            except grpc.RpcError as error:
+                if await call.code() is not grpc.StatusCode.CANCELLED:
+                    raise error_of(error, self.address, self.timeout) from None
+            finally:
+                call.cancel()
+
+        return self._persistence.followed_async(said, position), watch.cancel
 
 
 class AsyncClient:
@@ -473,20 +481,20 @@ class AsyncClient:
         """Breakpoints that wait, as long as the watch is open: the client's timeout does not end it."""
         check_breakpoints(breakpoints)
         pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
-        request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new, resume_after=resume_after)
-        call = self._calls.begun(self._calls.stubs.breakpoints.WatchBreakpoints, request)
+        request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
+        messages, cancel = self._calls.followed(self._calls.stubs.breakpoints.WatchBreakpoints, request, resume_after)
         lines = {each.id: each.where for each in breakpoints}
 
         async def events() -> AsyncIterator[Event]:
             parts = []
-            async for message in self._calls.messages(call):
+            async for message in messages:
                 parts.append(message)
                 if message.WhichOneof("event") != "answer" or not message.answer.more:
                     for event in from_events(parts, lines):
                         yield event
                     parts = []
 
-        return AsyncEventStream(events(), call.cancel)
+        return AsyncEventStream(events(), cancel)
 
     def watch_modules(
         self,
@@ -498,15 +506,15 @@ class AsyncClient:
     ) -> AsyncEventStream[ModuleEvent]:
         """What happens to modules, as long as the watch is open: the client's timeout does not end it."""
         names = map(context_name, contexts)
-        request = WatchModulesRequest(resume_after=resume_after, only_new=only_new, contexts=names, apis=apis)
-        call = self._calls.begun(self._calls.stubs.modules.WatchModules, request)
+        request = WatchModulesRequest(only_new=only_new, contexts=names, apis=apis)
+        messages, cancel = self._calls.followed(self._calls.stubs.modules.WatchModules, request, resume_after)
 
         async def events() -> AsyncIterator[ModuleEvent]:
-            async for message in self._calls.messages(call):
+            async for message in messages:
                 for event in from_module_events([message]):
                     yield event
 
-        return AsyncEventStream(events(), call.cancel)
+        return AsyncEventStream(events(), cancel)
 
     async def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""

@@ -370,8 +370,8 @@ class Client:
         check_breakpoints(breakpoints)
         pending = [PendingBreakpoint(id=each.id, breakpoint=to_breakpoint(each)) for each in breakpoints]
         request = WatchBreakpointsRequest(breakpoints=pending, only_new=only_new)
-        watch = _OpenWatch(self, self._breakpoints.WatchBreakpoints, request, resume_after)
-        return Watch(from_events(watch.messages(), {each.id: each.where for each in breakpoints}), watch.cancel)
+        messages, cancel = self._followed(self._breakpoints.WatchBreakpoints, request, resume_after)
+        return Watch(from_events(messages, {each.id: each.where for each in breakpoints}), cancel)
 
     def watch_modules(
         self,
@@ -384,8 +384,8 @@ class Client:
         """What happens to modules, as long as the watch is open: the client's timeout does not end it."""
         names = map(context_name, contexts)
         request = WatchModulesRequest(only_new=only_new, contexts=names, apis=apis)
-        watch = _OpenWatch(self, self._modules.WatchModules, request, resume_after)
-        return ModuleWatch(from_module_events(watch.messages()), watch.cancel)
+        messages, cancel = self._followed(self._modules.WatchModules, request, resume_after)
+        return ModuleWatch(from_module_events(messages), cancel)
 
     def names(self, digest: ModuleName, wanted: AnyNames, path: str | None = None) -> Sequence[NamedItem]:
         """Kernels, functions and files by name, fetched page by page."""
@@ -491,44 +491,57 @@ class Client:
         finally:
             responses.cancel()
 
+    def _followed(
+        self, method: Callable[..., Any], request: Any, position: str
+    ) -> tuple[Iterator[Any], Callable[[], None]]:
+        """What a watch says until it, or we, end it; and what ends it."""
+        watch = OpenWatch(begun_after(method, request), position)
 
-class _OpenWatch:
-    """A watch's call, and the calls that go on after it where a daemon is lost. The first is made at once."""
+        def said(position: str) -> Generator[Any, None, None]:
+            call = watch.call(position)
+            try:
+                yield from call
+            except grpc.RpcError as error:
+                if call.code() is not grpc.StatusCode.CANCELLED:
+                    raise error_of(error, self.address, None) from None
+            finally:
+                call.cancel()
 
-    def __init__(self, client: Client, method: Callable[..., Any], request: Any, position: str) -> None:
-        self._client = client
-        self._method = method
-        self._request = request
-        self._position = position
+        return self._persistence.followed(said, position), watch.cancel
+
+
+class OpenWatch:
+    """A watch's call, and the calls that go on after it where a daemon is lost. The first is made at once.
+
+    ``begin`` makes a call of the request after a position."""
+
+    def __init__(self, begin: Callable[[str], Any], position: str) -> None:
+        self._begin = begin
         self._ended = False
-        self._call = self._made(position)
+        self._call = begin(position)
 
     def cancel(self) -> None:
         """End it. From any thread."""
         self._ended = True
         self._call.cancel()
 
-    def messages(self) -> Iterator[Any]:
-        """What the daemon says until it, or we, end it."""
-        return self._client._persistence.followed(self._said, self._position)  # noqa: SLF001 - a part of it
-
-    def _made(self, position: str) -> Any:
-        self._request.resume_after = position
-        return self._method(self._request)
-
-    def _said(self, position: str) -> Generator[Any, None, None]:
+    def call(self, position: str) -> Any:
+        """The call that goes on at ``position``."""
         if self._call.done():
-            self._call = self._made(position)
+            self._call = self._begin(position)
         if self._ended:
             self._call.cancel()
-        call = self._call
-        try:
-            yield from call
-        except grpc.RpcError as error:
-            if call.code() is not grpc.StatusCode.CANCELLED:
-                raise error_of(error, self._client.address, None) from None
-        finally:
-            call.cancel()
+        return self._call
+
+
+def begun_after(method: Callable[..., Any], request: Any, metadata: Any = None) -> Callable[[str], Any]:
+    """Begins a watch's call after a position."""
+
+    def begin(position: str) -> Any:
+        request.resume_after = position
+        return method(request, metadata=metadata)
+
+    return begin
 
 
 def begun(request: Any) -> Any:

@@ -23,6 +23,8 @@ ATTEMPTS: Final = 6
 """So often one after another a daemon may be lost before the client gives up."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
+_STOOD_SECONDS: Final = 60.0
+"""A watch that was open so long was not refused."""
 _ONCE: Final = {
     "symd.v1.AliasService": ("DeleteAlias",),
     "symd.v1.ContextService": ("DeleteContext",),
@@ -80,84 +82,142 @@ class Persistence:
 
     def called(self, call: Callable[[], T]) -> T:
         """The answer to a call that may be made twice."""
-        lost = 0
+        losses = _Losses(self._attempts)
         while True:
             try:
                 return call()
             except Unavailable as error:
-                lost += 1
-                time.sleep(self._pause(error, lost))
+                time.sleep(losses.pause(error))
 
     def replayed(self, begin: Callable[[], Generator[T, None, None]]) -> Iterator[T]:
         """The messages of a stream that says the same each time it is begun, each once."""
-        told = lost = 0
-        while True:
-            try:
-                with closing(begin()) as messages:
-                    for number, message in enumerate(messages):
-                        if number == told:
-                            told, lost = told + 1, 0
-                            yield message
-                    return
-            except Unavailable as error:
-                lost += 1
-                time.sleep(self._pause(error, lost))
+        return _heard(_Replay(self._attempts), begin)
 
     def followed(self, begin: Callable[[str], Generator[Any, None, None]], position: str) -> Iterator[Any]:
         """The messages of a watch that is begun after a position and tells others; each has ``position``, which is empty where the watch
         could not go on from. What was told since the last is told again then, and passed over."""
-        since: set[bytes] = set()
-        lost = 0
-        while True:
-            try:
-                with closing(begin(position)) as messages:
-                    for message in messages:
-                        lost = 0
-                        name = hashlib.blake2b(message.SerializeToString(deterministic=True), digest_size=16).digest()
-                        if message.position:
-                            position, since = message.position, set()
-                        elif name in since:
-                            continue
-                        else:
-                            since.add(name)
-                        yield message
-                    return
-            except Unavailable as error:
-                lost += 1
-                time.sleep(self._pause(error, lost))
+        watched = _Watched(self._attempts, position)
+        return _heard(watched, lambda: begin(watched.position))
 
     async def called_async(self, call: Callable[[], Awaitable[T]]) -> T:
         """``called``, awaited."""
-        lost = 0
+        losses = _Losses(self._attempts)
         while True:
             try:
                 return await call()
             except Unavailable as error:
-                lost += 1
-                await asyncio.sleep(self._pause(error, lost))
+                await asyncio.sleep(losses.pause(error))
 
-    async def replayed_async(self, begin: Callable[[], AsyncGenerator[T, None]]) -> AsyncIterator[T]:
+    def replayed_async(self, begin: Callable[[], AsyncGenerator[T, None]]) -> AsyncIterator[T]:
         """``replayed``, awaited."""
-        told = lost = 0
-        while True:
-            try:
-                async with aclosing(begin()) as messages:
-                    number = 0
-                    async for message in messages:
-                        if number == told:
-                            told, lost = told + 1, 0
-                            yield message
-                        number += 1
-                    return
-            except Unavailable as error:
-                lost += 1
-                await asyncio.sleep(self._pause(error, lost))
+        return _heard_async(_Replay(self._attempts), begin)
 
-    def _pause(self, error: Unavailable, lost: int) -> float:
-        """Seconds before the next attempt, after ``lost`` failed ones in a row, the last with ``error``. Raises it where there is no next."""
-        if lost >= self._attempts or not _is_lost(error):
+    def followed_async(self, begin: Callable[[str], AsyncGenerator[Any, None]], position: str) -> AsyncIterator[Any]:
+        """``followed``, awaited."""
+        watched = _Watched(self._attempts, position)
+        return _heard_async(watched, lambda: begin(watched.position))
+
+
+class _Losses:
+    """The daemons that were lost one after another, of which so many ``attempts`` are made."""
+
+    def __init__(self, attempts: int) -> None:
+        self._attempts = attempts
+        self._lost = 0
+
+    def none(self) -> None:
+        """A daemon is there: those that are lost later count from the first."""
+        self._lost = 0
+
+    def pause(self, error: Unavailable) -> float:
+        """Seconds before the next attempt, now that one failed with ``error``. Raises it where there is no next."""
+        self._lost += 1
+        if self._lost >= self._attempts or not _is_lost(error):
             raise error
-        return _pause_seconds(lost)
+        return _pause_seconds(self._lost)
+
+
+class _Replay:
+    """What was told of a stream that says the same each time it is begun."""
+
+    def __init__(self, attempts: int) -> None:
+        self._losses = _Losses(attempts)
+        self._told = self._number = 0
+
+    def begins(self) -> None:
+        """The stream is begun, once more where it was before."""
+        self._number = 0
+
+    def is_new(self, _message: object) -> bool:
+        """Whether the next message was not told yet: only such a one is worth another attempt."""
+        self._number += 1
+        if self._number <= self._told:
+            return False
+        self._told = self._number
+        self._losses.none()
+        return True
+
+    def pause(self, error: Unavailable) -> float:
+        """As ``_Losses.pause``."""
+        return self._losses.pause(error)
+
+
+class _Watched:
+    """What was told of a watch, which goes on from its position."""
+
+    def __init__(self, attempts: int, position: str) -> None:
+        self._losses = _Losses(attempts)
+        self._begun = 0.0
+        self.position = position
+        self._since: set[bytes] = set()
+
+    def begins(self) -> None:
+        """The watch is begun at its position."""
+        self._begun = time.monotonic()
+
+    def is_new(self, message: Any) -> bool:
+        """Whether the next message was not told yet."""
+        self._losses.none()
+        if message.position:
+            self.position, self._since = message.position, set()
+            return True
+        name = hashlib.blake2b(message.SerializeToString(deterministic=True), digest_size=16).digest()
+        if name in self._since:
+            return False
+        self._since.add(name)
+        return True
+
+    def pause(self, error: Unavailable) -> float:
+        """As ``_Losses.pause``; a watch that stood for a while had its daemon, though nothing happened that it could tell."""
+        if time.monotonic() - self._begun >= _STOOD_SECONDS:
+            self._losses.none()
+        return self._losses.pause(error)
+
+
+def _heard(course: _Replay | _Watched, begin: Callable[[], Generator[T, None, None]]) -> Iterator[T]:
+    """The new messages of a stream that is begun again where its daemon is lost."""
+    while True:
+        course.begins()
+        try:
+            with closing(begin()) as messages:
+                yield from filter(course.is_new, messages)
+                return
+        except Unavailable as error:
+            time.sleep(course.pause(error))
+
+
+async def _heard_async(course: _Replay | _Watched, begin: Callable[[], AsyncGenerator[T, None]]) -> AsyncIterator[T]:
+    """``_heard``, awaited."""
+    while True:
+        course.begins()
+        try:
+            async with aclosing(begin()) as messages:
+                async for message in messages:
+                    if course.is_new(message):
+                        yield message
+                return
+        except Unavailable as error:
+            await asyncio.sleep(course.pause(error))
 
 
 def _is_lost(error: Unavailable) -> bool:

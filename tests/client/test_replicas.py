@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -102,20 +103,47 @@ def removed(name: str, position: str = "") -> WatchModulesResponse:
     return WatchModulesResponse(position=position, removed=name)
 
 
-def test_a_watch_goes_on_after_its_position_and_tells_nothing_twice() -> None:
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_watch_goes_on_after_its_position_and_tells_nothing_twice(awaited: bool) -> None:
     begun: list[str] = []
     begin = streams(
         [removed("a"), removed("b"), LOST],  # what is there, before the first position
         [removed("b"), removed("a"), removed("c"), removed("d", "p1"), removed("e"), LOST],
         [removed("e"), removed("f", "p2")],
     )
+    told = watched(begin, begun, awaited=awaited)
+    assert (told, begun) == (["a", "b", "c", "d", "e", "f"], ["", "", "p1"])
 
-    def noted(position: str) -> Generator[object, None, None]:
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_quiet_watch_outlives_more_losses_than_are_borne_one_after_another(
+    awaited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = [[removed("a", "p1"), LOST], *[[LOST]] * (2 * ATTEMPTS), [removed("b", "p2")]]
+    with pytest.raises(ServerUnavailable):
+        watched(streams(*quiet), [], awaited=awaited)
+    monkeypatch.setattr("symd.replicas._STOOD_SECONDS", 0.0)
+    assert watched(streams(*quiet), [], awaited=awaited) == ["a", "b"]
+
+
+def watched(begin: Callable[[], Generator[Any, None, None]], begun: list[str], *, awaited: bool) -> list[str]:
+    """What a watch from the beginning tells; the positions at which it is begun go into ``begun``."""
+    persistence = Persistence(several=True)
+
+    def noted(position: str) -> Generator[Any, None, None]:
         begun.append(position)
         return begin()
 
-    told = [message.removed for message in Persistence(several=True).followed(noted, "")]
-    assert (told, begun) == (["a", "b", "c", "d", "e", "f"], ["", "", "p1"])
+    async def noted_async(position: str) -> AsyncGenerator[Any, None]:
+        for message in noted(position):
+            yield message
+
+    async def gathered() -> list[str]:
+        return [message.removed async for message in persistence.followed_async(noted_async, "")]
+
+    if awaited:
+        return asyncio.run(gathered())
+    return [message.removed for message in persistence.followed(noted, "")]
 
 
 @pytest.mark.parametrize(
