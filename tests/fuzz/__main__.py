@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,14 +25,15 @@ _THROUGH_SHARES = 9
 """Files through a daemon get so many more shares of the time than a target: they are slow, and say the most."""
 
 
-def wire(seed: int, seconds: float, out: Path) -> tuple[State, list[Defect]]:
+def wire(seed: int, seconds: float, out: Path) -> tuple[Mapping[str, State], list[Defect]]:
     with tempfile.TemporaryDirectory(prefix="symd-fuzz-") as folder, serving(Path(folder)) as daemon:
         fuzzer = WireFuzzer(daemon, seed, out)
         fuzzer.run(seconds)
         report = fuzzer.end()
     print("wire: " + ", ".join(f"{count} {status}" for status, count in report.statuses.most_common()), flush=True)
     answered, found = report.statuses["OK"], len(report.defects)
-    return State(answered, report.statuses.total() - answered - found, found), report.defects
+    refused = report.statuses.total() - answered - found
+    return {"wire": State(answered, refused, found)}, report.defects
 
 
 DAEMONS = {"wire": wire, "through": through.run}
@@ -92,8 +94,8 @@ def main() -> int:
     defects = report.defects
     for name in [name for name in names if name in DAEMONS]:
         long = share * (1 + _THROUGH_SHARES * (name == "through"))
-        state, found = DAEMONS[name](chosen.seed, long, chosen.out)
-        count(name, state)
+        states, found = DAEMONS[name](chosen.seed, long, chosen.out)
+        counts.added(chosen.out / "counts.json", states)
         defects += found
     print(counts.printed(counts.added(chosen.out / "counts.json", {})))
     return told(defects)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -47,6 +48,11 @@ class Daemon:
         """The processes that it started, whichever thread did."""
         return sorted(children(self.process.pid))
 
+    def processor_seconds(self) -> float:
+        """What it and the processes that it started have taken of the processor (proc(5): utime, stime, cutime, cstime)."""
+        fields = [_stat(process) for process in (self.process.pid, *self.children())]
+        return sum(int(ticks) for each in fields for ticks in each[11:15]) / os.sysconf("SC_CLK_TCK")
+
     def stored(self) -> dict[str, int]:
         """Every file of modules and indexes with its size."""
         folders = (self.store / name for name in ("modules", "index", "incoming", "damaged"))
@@ -65,6 +71,14 @@ class Daemon:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+
+
+def _stat(process: int) -> list[str]:
+    """The fields of proc(5)'s stat behind the name; none of a process that has just ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 @contextmanager

@@ -1,0 +1,57 @@
+"""Damaged files by kind of container: a seed's inputs, as many of each kind, none twice."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+from symd import containers
+from tests.fuzz import nested
+from tests.fuzz.target import Target
+from tests.fuzz.targets import TARGETS
+
+
+def kind(data: bytes) -> str:
+    """The name of the outermost format; "none" where no reader claims the bytes."""
+    form = containers.identify(data)
+    return form.NAME if form else "none"
+
+
+def made(seed: int, number: int) -> bytes:
+    """The input of this number: a file of some kind, changed."""
+    dice = random.Random(f"{seed}/through/{number}")
+    return dice.choice(_kinds()).mutated(dice)
+
+
+@cache
+def _kinds() -> tuple[Target, ...]:
+    """What makes inputs of files of one kind, for each kind."""
+    kinds: dict[str, list[bytes]] = {}
+    for data in nested.files():
+        kinds.setdefault(kind(data), []).append(data)
+    return tuple(replace(TARGETS["everything"], seeds=lambda alike=alike: alike) for alike in kinds.values())
+
+
+class Inputs:
+    """Those of a seed, for several threads."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed, self._next, self._seen = seed, 0, set[bytes]()
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        with self._lock:
+            while True:
+                data = made(self._seed, self._next)
+                self._next += 1
+                digest = hashlib.sha256(data).digest()
+                if digest not in self._seen:
+                    self._seen.add(digest)
+                    return data

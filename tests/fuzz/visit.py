@@ -1,0 +1,96 @@
+"""One damaged file as a client of a daemon meets it: uploaded, and asked about by every question."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from symd.client import Client
+from symd.errors import DriverFailed, SymdError, ToolFailed
+from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
+from symd.model.answers import Answer
+from symd.model.breakpoints import SourceLine
+from symd.model.line_tables import LineLevel
+from symd.model.names import Match, NameQuery
+from symd.model.summaries import ModuleSummary
+from tests.fuzz.wire import CONTRACT
+
+Found = TypeVar("Found")
+
+_SECTION = BySection(1, SectionOffset(16))
+"""A place that many an image has, whatever its kernels are called."""
+
+
+@dataclass
+class Visit:
+    """What the calls about one file ended with. ``remembered`` is an answer about the module, where it was taken as one;
+    ``wrong`` says which calls had an end that is not of the contract."""
+
+    taken: bool = False
+    remembered: tuple[str, Query, Answer] | None = None
+    statuses: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def call(self, what: str, ask: Callable[[], Found]) -> Found | None:
+        """What was answered; None for a refusal."""
+        try:
+            found = ask()
+        except SymdError as error:
+            self.statuses[error.status] += 1
+            if error.status not in CONTRACT and not isinstance(error, DriverFailed | ToolFailed):
+                self.wrong.append(f"{what}: {error.status}, {error.reason}: {error}")
+            return None
+        self.statuses["OK"] += 1
+        return found
+
+
+def visit(client: Client, data: bytes) -> Visit:
+    """Upload the file, and ask about it where it is taken."""
+    done = Visit()
+    module = done.call("add", partial(client.add, data))
+    if module is not None:
+        done.taken = True
+        for what, ask in _questions(client, module):
+            done.call(what, ask)
+        query = next(_places(module), _SECTION)
+        answer = done.call("symbolize", partial(client.symbolize_one, module.sha256, query))
+        if answer is not None:
+            done.remembered = module.sha256, query, answer
+    return done
+
+
+def _places(module: ModuleSummary) -> Iterator[Query]:
+    for each in module.objects[:2]:
+        for kernel in each.kernels[:2]:
+            yield ByKernel(kernel.name, KernelOffset(0))
+            yield ByKernel(kernel.name, KernelOffset(kernel.size // 2))
+
+
+def _questions(client: Client, module: ModuleSummary) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Every question about a module, each with its name."""
+    digest = module.sha256
+    paths = [each.path for each in module.objects[:2]]
+    places = [*_places(module), _SECTION]
+    yield "module", partial(client.module, digest)
+    yield "symbolize", lambda: list(client.symbolize(digest, places))
+    for level in LineLevel:
+        yield "lines", partial(_all, partial(client.lines, digest, None, level))
+    for match in Match:
+        yield "names", partial(_all, partial(client.names, digest, NameQuery("*", match)))
+    for query in places[:3]:
+        yield "variables", partial(client.variables, digest, query)
+    files = ["kernel.cl", "raycast.cl"]
+    yield "sources", partial(client.sources, digest, files)
+    for file in files:
+        yield "locate", partial(client.locate, digest, SourceLine(file, 12))
+    for path in paths:
+        yield "object_data", partial(client.object_data, digest, path)
+
+
+def _all(ask: Callable[[], object]) -> int:
+    found = ask()
+    return sum(1 for _ in islice(found, 5000))  # type: ignore[call-overload,misc] # whichever it is, it is iterable
