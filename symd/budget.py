@@ -3,6 +3,8 @@ after decompression, how many line rows and debugging entries."""
 
 from __future__ import annotations
 
+from copy import copy
+
 from symd.config import Limits
 from symd.errors import LimitExceeded
 
@@ -91,6 +93,14 @@ class DebugBudget:
         """``number`` more are decoded."""
         self.check(number, where)
         self._count += number
+
+    def trial(self) -> DebugBudget:
+        """Another one that has counted as much, for work that may have to be done again otherwise."""
+        return copy(self)
+
+    def accept(self, trial: DebugBudget) -> None:
+        """What ``trial`` has counted."""
+        self._count = trial._count
 
     def count_headers(self, number: int, where: str) -> None:
         """``number`` units or line tables, each of which costs as much as many entries."""

@@ -17,7 +17,7 @@ from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import LinearLayout, assign
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.stray_ranges import StrayRanges, stray_ranges
+from symd.debuginfo.stray_ranges import stray_ranges
 from symd.debuginfo.text_ranges import TextRanges
 from symd.dwarf import DebugSections, LineColumns, ScopeColumns, Units
 from symd.dwarf.bulk_read import Positions
@@ -27,6 +27,9 @@ from symd.model.columns import U32, U64
 from symd.model.debug_info import DebugInfo, LineRows, Scopes, TextSpans
 
 __all__ = ("PartialDebugInfo", "read", "read_each", "read_in_turn", "read_or_refused", "read_part")
+
+_FEWEST_TOGETHER = 4
+"""Fewer objects than these are read one by one: that costs as much."""
 
 
 def read(code: CodeObject, limits: Limits = DEFAULT_LIMITS, budget: DebugBudget | None = None) -> DebugInfo:
@@ -55,6 +58,9 @@ def read_each(
 ) -> list[tuple[CodeObject, DebugInfo | SymdError]]:
     """``read_in_turn`` of them all. Without ``stored`` they are taken for all that their file holds."""
     stored = sum(len(code.data) for code in objects) if stored is None else stored
+    if len(objects) < _FEWEST_TOGETHER:
+        budget = DebugBudget(limits, stored)
+        return [read_or_refused(code, limits, budget) for code in objects]
     return list(read_in_turn(objects, limits, stored))
 
 
@@ -63,8 +69,10 @@ def read_in_turn(
 ) -> Iterator[tuple[CodeObject, DebugInfo | SymdError]]:
     """Each code object of a module with everything decoded from it, or why it cannot be; kernels that only the debug data
     names are added to it. ``stored`` is the size of the module's file."""
+    from symd.debuginfo.small_objects import read_in_batches  # noqa: PLC0415 - a module of one object needs none of it
+
     budget = DebugBudget(limits, stored)
-    return (read_or_refused(code, limits, budget) for code in objects)
+    return read_in_batches(objects, limits, budget, lambda code: read_or_refused(code, limits, budget))
 
 
 def read_or_refused(code: CodeObject, limits: Limits, budget: DebugBudget) -> tuple[CodeObject, DebugInfo | SymdError]:
@@ -138,14 +146,9 @@ def _decoded(
         (*lines.warnings, *scopes.warnings, *missing),
         function_lines(scopes),
         _elsewhere(layout, sections, units),
-        _strays(stray_ranges(code, sections, units, scopes), layout),
+        stray_ranges(code, sections, units, scopes).spans(layout),
     )
     return info if len(info.scopes) else _with_inlined_rows(code, info)
-
-
-def _strays(ranges: StrayRanges, layout: LinearLayout) -> TextSpans:
-    section, offset, found = layout.section_of(ranges.start)
-    return TextSpans(section[found], offset[found], (offset + (ranges.end - ranges.start))[found])
 
 
 def _elsewhere(layout: LinearLayout, sections: DebugSections, units: Units) -> TextSpans:

@@ -79,7 +79,7 @@ class AbbreviationTables:
     def _parse(self, offset: int, widths: Widths) -> dict[int, Abbreviation]:
         cursor = Cursor(self._data, self._section, offset, len(self._data))
         try:
-            declared = _declarations(cursor, widths)
+            declared = read_declarations(cursor, widths)
         finally:
             self._parsed += max(0, cursor.at - offset)
             if self._parsed > 2 * len(self._data) + 65536:
@@ -87,7 +87,7 @@ class AbbreviationTables:
         return {code: self.abbreviation(*declaration, widths) for code, declaration in declared.items()}
 
 
-def _declarations(cursor: Cursor, widths: Widths) -> _Declarations:
+def read_declarations(cursor: Cursor, widths: Widths) -> _Declarations:
     """The table at the cursor, which is left after it."""
     if len(cursor.data) <= _REMEMBERED_BYTES:
         try:

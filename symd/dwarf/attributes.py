@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +40,7 @@ class UnitColumns(NamedTuple):
     version: U64
 
     @classmethod
-    def of(cls, units: tuple[Unit, ...]) -> UnitColumns:
+    def of(cls, units: Sequence[Unit]) -> UnitColumns:
         table = [
             (
                 unit.offset,
@@ -112,7 +112,7 @@ class AttributeReader:
     """Reads the attributes of DIEs whose extent has been checked. ``missing`` counts indexes and offsets that lead
     out of their section, by section; ``units`` is what the units say."""
 
-    def __init__(self, sections: DebugSections, u8: U8, units: tuple[Unit, ...]) -> None:
+    def __init__(self, sections: DebugSections, u8: U8, units: Sequence[Unit]) -> None:
         self._sections = sections
         self._u8 = u8
         self.units = UnitColumns.of(units)
@@ -225,12 +225,13 @@ class AttributeReader:
     def _strings(self, values: _Values) -> U64:
         section = _STRING_SECTIONS.get(values.form)
         if section is not None:
-            return string_key(section, values.raw)
+            return string_key(section, self.string_offsets(section, values.raw, values.unit))
         if values.form in forms.STRX_FORMS:
             units = self.units
-            offset, known = self._entries(
+            offset, known = self.entries(
                 self._sections.string_offsets, units.str_offsets_base, units.offset_size, values.raw, values.unit
             )
+            offset = self.string_offsets(IN_STRINGS, offset, values.unit)
             return np.where(known, string_key(IN_STRINGS, offset), NO_STRING)
         return np.full(len(values.raw), NO_STRING)
 
@@ -238,7 +239,7 @@ class AttributeReader:
         if values.form in forms.UNIT_REFERENCES:
             return (values.raw + self.units.offset[values.unit]).view(np.int64)
         if values.form == _REF_ADDR:
-            return values.raw.view(np.int64)
+            return self.info_offsets(values.raw, values.unit).view(np.int64)
         return np.full(len(values.raw), NO_REFERENCE, np.int64)
 
     def _addresses(self, values: _Values) -> tuple[U64, NDArray[np.bool_]]:
@@ -251,18 +252,30 @@ class AttributeReader:
     def _range_lists(self, values: _Values) -> tuple[U64, NDArray[np.bool_]]:
         units = self.units
         if values.form in forms.OFFSETS:
-            return values.raw + units.ranges_base[values.unit], np.ones(len(values.raw), np.bool_)
+            return self.range_offsets(values.raw, values.unit), np.ones(len(values.raw), np.bool_)
         if values.form == _RNGLISTX:
             base = units.rnglists_base
-            offset, known = self._entries(self._sections.range_lists, base, units.offset_size, values.raw, values.unit)
+            offset, known = self.entries(self._sections.range_lists, base, units.offset_size, values.raw, values.unit)
             return offset + base[values.unit], known
         return values.raw, np.zeros(len(values.raw), np.bool_)
 
+    def string_offsets(self, section: int, offset: U64, unit: Positions) -> U64:  # noqa: ARG002 - others need them
+        """Offsets in a section of strings, as units say them, in ``sections``."""
+        return offset
+
+    def info_offsets(self, offset: U64, unit: Positions) -> U64:  # noqa: ARG002
+        """The same of ``.debug_info``."""
+        return offset
+
+    def range_offsets(self, offset: U64, unit: Positions) -> U64:
+        """The same of each unit's section of range lists."""
+        return offset + self.units.ranges_base[unit]
+
     def addresses_at(self, index: U64, unit: Positions) -> tuple[U64, NDArray[np.bool_]]:
         """Entries of ``.debug_addr`` by index, and which of them exist."""
-        return self._entries(self._sections.addresses, self.units.addr_base, self.units.address_size, index, unit)
+        return self.entries(self._sections.addresses, self.units.addr_base, self.units.address_size, index, unit)
 
-    def _entries(
+    def entries(
         self, section: DebugSection, bases: U64, widths: U64, index: U64, unit: Positions
     ) -> tuple[U64, NDArray[np.bool_]]:
         """Entry ``index`` of each unit's table in a section, and which of them lie inside it."""

@@ -160,7 +160,15 @@ class Records:
         return start
 
     def split(self, begin: Positions, end: Positions, base: Positions) -> Iterator[Positions] | None:
-        """Where the records of each stretch begin: it begins with a record, and ends, or is passed, with one. Stretches
+        """``places``, stretch by stretch."""
+        at = self.places(begin, end, base)
+        if at is None:
+            return None
+        first, last = np.searchsorted(at, begin), np.searchsorted(at, end)
+        return (at[b:e] for b, e in zip(first.tolist(), last.tolist(), strict=True))
+
+    def places(self, begin: Positions, end: Positions, base: Positions) -> Positions | None:
+        """Where the records of some stretches begin: each begins with a record, and ends, or is passed, with one. Stretches
         are ascending and have no byte in common; ``base`` is that of each one's table.
 
         None where the records are so regular that guesses do not lead to them.
@@ -174,7 +182,7 @@ class Records:
         true = _true_chains(seeds, met.at)
         marks[spans(seeds.at, np.minimum(true, seeds.limit) - seeds.at)[0] - origin] = False
         marks[met.passed[true.take(met.chain) < _FAR] - origin] = True
-        return (np.flatnonzero(marks[b - origin : e - origin]) + b for b, e in zip(begin, end, strict=True))
+        return np.flatnonzero(marks) + origin
 
     def _follow(self, seeds: _Seeds, marks: NDArray[np.bool_], origin: int) -> Positions:
         """Mark (from ``origin`` on) the records of every chain up to the next seed; where each chain is then."""

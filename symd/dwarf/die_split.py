@@ -20,7 +20,7 @@ from symd.dwarf.bulk_read import Positions
 from symd.dwarf.bulk_records import CODE_LIMIT, Layouts, Records, merged
 from symd.dwarf.constants import Form, Tag
 from symd.dwarf.cursor import Cursor
-from symd.dwarf.forms import ValueLayout
+from symd.dwarf.forms import ValueLayout, Widths
 from symd.dwarf.sections import DebugSection
 from symd.dwarf.units import Unit
 from symd.errors import Malformed
@@ -67,6 +67,17 @@ def split_all(
                 yield unit, error
 
 
+def split_small(
+    u8: U8, units: Sequence[Unit], abbreviations: AbbreviationTables
+) -> tuple[DieColumns, Positions] | None:
+    """The DIEs of many small units, one after the other, and the place of each one's unit. None where one of them needs the
+    walk."""
+    declared = _Declared(u8, units, abbreviations)
+    begin, end = np.array([(unit.dies, unit.end) for unit in units], np.int64).reshape(-1, 2).T
+    at = declared.records.places(begin, end, np.array(declared.base))
+    return None if at is None else declared.dies_of_all(at, begin, end)
+
+
 def matters(abbreviation: Abbreviation) -> bool:
     """Whether DIEs of this abbreviation are returned."""
     return abbreviation.has_children or abbreviation.tag in (Tag.DW_TAG_subprogram, Tag.DW_TAG_inlined_subroutine)
@@ -108,10 +119,10 @@ class _Declared:
     def __init__(self, u8: U8, units: Sequence[Unit], abbreviations: AbbreviationTables) -> None:
         self._u8 = u8
         known: dict[tuple[tuple[int, int], ...], int] = {}
+        stated: dict[tuple[int, Widths], int] = {}
         tables: list[dict[int, Abbreviation]] = []
-        which = []
-        for unit in units:
-            table = abbreviations.table(unit.abbreviations, unit.widths)
+        for place in dict.fromkeys((unit.abbreviations, unit.widths) for unit in units):
+            table = abbreviations.table(*place)
             key = tuple((code, abbreviation.number) for code, abbreviation in table.items())
             if key not in known:
                 known[key] = len(tables)
@@ -122,7 +133,8 @@ class _Declared:
                         if _is_plain(code, abbreviation, len(table))
                     }
                 )
-            which.append(known[key])
+            stated[place] = known[key]
+        which = [stated[unit.abbreviations, unit.widths] for unit in units]
         self.records = Records(
             u8, [{0: (), **{code: layouts(abbreviation) for code, abbreviation in t.items()}} for t in tables]
         )
@@ -146,12 +158,41 @@ class _Declared:
         if not count or (abbreviation == _WALK_ONLY).any() or self.records.after(at[-1:], rows[-1:])[0] > end:
             return None
         depth -= change
+        return self._columns(at, rows, abbreviation, depth)[0]
+
+    def dies_of_all(self, at: Positions, begin: Positions, end: Positions) -> tuple[DieColumns, Positions] | None:
+        """The DIEs that begin at ``at``, and the place of each one's unit: units stand at [begin, end). None where one of
+        them needs the walk."""
+        first, last = np.searchsorted(at, begin), np.searchsorted(at, end)
+        if not len(at) or (first == last).any():
+            return None
+        unit = np.repeat(np.arange(len(begin)), last - first)
+        rows = self.records.rows_at(at, np.array(self.base)[unit])
+        change = self._change.take(rows)
+        total = np.cumsum(change, dtype=np.int32)
+        depth = total - (total - change)[first][unit]
+        closing = np.append(np.flatnonzero(depth <= 0), len(at))
+        stop = np.minimum(closing[np.searchsorted(closing, first)] + 1, last)
+        inside = np.flatnonzero(np.arange(len(at)) < stop[unit])
+        abbreviation = self._abbreviation.take(rows)
+        if (abbreviation[inside] == _WALK_ONLY).any() or (self.records.after(at[stop - 1], rows[stop - 1]) > end).any():
+            return None
+        depth -= change
+        columns = (column.take(inside) for column in (at, rows, abbreviation, depth))
+        dies, which = self._columns(*columns)
+        return dies, unit.take(inside).take(which)
+
+    def _columns(
+        self, at: Positions, rows: Positions, abbreviation: NDArray[np.int32], depth: NDArray[np.int32]
+    ) -> tuple[DieColumns, Positions]:
+        """The DIEs that matter, and which they are."""
         kept = self._matters.take(rows)
         null = abbreviation == NULL
         kept[1:] &= ~(null[1:] & null[:-1])
         which = np.flatnonzero(kept)
         at = at.take(which)
-        return DieColumns(at, abbreviation.take(which), at + 1 + (self._u8.take(at) >= 0x80), depth.take(which))
+        first_attributes = at + 1 + (self._u8.take(at) >= 0x80)
+        return DieColumns(at, abbreviation.take(which), first_attributes, depth.take(which)), which
 
 
 def _is_plain(code: int, abbreviation: Abbreviation, count: int) -> bool:

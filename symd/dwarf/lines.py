@@ -52,14 +52,14 @@ def read_lines(
     warnings = Warnings()
     headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, limits, budget))
     rows = RowTable()
-    parts = list(_run(sections.lines, headers, rows, budget))
+    parts = list(run_programs(sections.lines, headers, rows, budget))
     for part in parts:
         _warn(sections.lines.name, part, headers, warnings)
     refused = {part.numbers[number] for part in parts for number in part.malformed}
     if warnings and len(refused) == len(headers):
         raise Malformed(f"no line table can be read: {warnings.all()[0]}", where=sections.lines.name)
-    file_maps, files = _files(FilePaths(sections.lines.name, limits), headers, units.units)
-    return _assemble(strings, headers, rows, parts, file_maps, files, warnings)
+    file_maps, files = number_files(FilePaths(sections.lines.name, limits), headers, units.units)
+    return assemble(strings, headers, rows, parts, file_maps, files, warnings)
 
 
 def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
@@ -78,7 +78,7 @@ def _groups(headers: Sequence[LineHeader]) -> list[list[int]]:
     return groups
 
 
-def _run(
+def run_programs(
     section: DebugSection, headers: Sequence[LineHeader], rows: RowTable, budget: DebugBudget | None
 ) -> Iterator[ProgramGroup]:
     """Run all programs into ``rows``."""
@@ -123,7 +123,7 @@ def _warn(section: str, part: ProgramGroup, headers: Sequence[LineHeader], warni
         warnings.add(f"{section}+{at:#x}: the last sequence has no end and is left out")
 
 
-def _files(
+def number_files(
     full: FilePaths, headers: Sequence[LineHeader], units: Sequence[Unit]
 ) -> tuple[dict[int, U32], tuple[str, ...]]:
     """Every table's map from file register to file number, and the files' full paths."""
@@ -139,7 +139,7 @@ def _files(
     return maps, tuple(path.decode("utf-8", "replace") for path in numbers)
 
 
-def _assemble(
+def assemble(
     strings: StringReader,
     headers: Sequence[LineHeader],
     rows: RowTable,

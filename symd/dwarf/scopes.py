@@ -69,11 +69,25 @@ def read_scopes(
     trees = _split(sections.info, u8, units, warnings, budget)
     if warnings and not trees:
         raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
-    functions = _functions(trees, units.abbreviation_tables.all)
     reader = AttributeReader(sections, u8, units.units)
+    return scopes_of(sections, lines, units, reader, strings, Names(lines.names), *_end_to_end(trees), warnings)
+
+
+def scopes_of(
+    sections: DebugSections,
+    lines: LineColumns,
+    units: Units,
+    reader: AttributeReader,
+    strings: StringReader,
+    names: Names,
+    dies: DieColumns,
+    unit_of_die: Positions,
+    warnings: Warnings,
+) -> ScopeColumns:
+    """The scopes among the DIEs of all units, each with the place of its unit; ``names`` takes their names."""
+    functions = _functions(dies, unit_of_die, units.abbreviation_tables.all)
     found = reader.read(units.abbreviation_tables.all, functions.abbreviation, functions.attributes, functions.unit)
     ranges, bad_lists = code_ranges(sections, reader, found, functions.unit)
-    names = Names(lines.names)
     links = [_links(functions.at, reference) for reference in (found.specification, found.origin)]
     name, nameless = _names(strings, found.name, links, names)
     linkage_name, linkless = _names(strings, found.linkage_name, links, names)
@@ -142,15 +156,17 @@ def _split(
     return trees
 
 
-def _functions(trees: Sequence[tuple[int, DieColumns]], abbreviations: Sequence[Abbreviation]) -> _Functions:
-    """Join the trees, find who stands around whom, and keep the functions and inlined calls."""
+def _end_to_end(trees: Sequence[tuple[int, DieColumns]]) -> tuple[DieColumns, Positions]:
+    """The DIEs of all trees, and the place of each one's unit."""
+    unit = np.repeat(np.array([place for place, _ in trees], np.int64), [len(dies.at) for _, dies in trees])
+    joined = (np.concatenate(column) for column in zip(_NO_DIES, *(dies for _, dies in trees), strict=True))
+    return DieColumns._make(joined), unit
+
+
+def _functions(dies: DieColumns, unit: Positions, abbreviations: Sequence[Abbreviation]) -> _Functions:
+    """Find who stands around whom, and keep the functions and inlined calls."""
     kind = np.array([_KINDS.get(abbreviation.tag, _OTHER) for abbreviation in abbreviations] + [_OTHER], np.uint8)
     children = np.array([abbreviation.has_children for abbreviation in abbreviations] + [False], np.bool_)
-    count = [len(dies.at) for _, dies in trees]
-    unit = np.repeat(np.array([place for place, _ in trees], np.int64), count)
-    dies = DieColumns._make(
-        np.concatenate(column) for column in zip(_NO_DIES, *(dies for _, dies in trees), strict=True)
-    )
     real = np.flatnonzero(dies.abbreviation != NULL)
     at, abbreviation, attributes, depth = (
         dies.at[real],

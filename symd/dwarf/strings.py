@@ -3,7 +3,7 @@ names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +22,7 @@ _SECTION_BITS = 60
 _OFFSET = np.uint64((1 << _SECTION_BITS) - 1)
 _FIRST_KEYS = np.arange(IN_INFO, IN_LINE_STRINGS + 2, dtype=np.uint64) << np.uint64(_SECTION_BITS)
 """The first key of each section, and after the last."""
-_MAX_EXPANSION = 16
+MAX_EXPANSION = 16
 """Bytes read per byte of the sections of strings, at most."""
 _MIN_ALLOWANCE = 1 << 20
 """Bytes that may be read in any case."""
@@ -44,7 +44,8 @@ class StringReader:
     """Reads NUL-terminated strings out of sections. Strings may share their ends; where together they are many times
     as long as their sections, LimitExceeded is raised."""
 
-    def __init__(self, sections: DebugSections) -> None:
+    def __init__(self, sections: DebugSections, expansion: int = MAX_EXPANSION) -> None:
+        self._expansion = expansion
         self._sections: dict[int, DebugSection] = {
             IN_INFO: sections.info,
             IN_STRINGS: sections.strings,
@@ -86,7 +87,7 @@ class StringReader:
         if known is None:
             data = self._sections[section].data
             known = self._last[section] = data, data.rfind(b"\0")
-            self._budget += _MAX_EXPANSION * len(data)
+            self._budget += self._expansion * len(data)
         return known
 
     def _spend(self, section: int, count: int) -> None:
@@ -106,14 +107,13 @@ class Names:
 
     def intern(self, strings: StringReader, keys: U64) -> tuple[U32, int]:
         """The number of the string of each key, and how many distinct keys have no string (their number is 0)."""
-        distinct, where = _distinct(keys)
-        edges = np.searchsorted(distinct, _FIRST_KEYS)
+        distinct, where = distinct_keys(keys)
         numbers = np.zeros(len(distinct), np.uint32)
         missing = 0
-        for section, (first, last) in enumerate(pairwise(edges.tolist()), IN_INFO):
-            texts = strings.texts(section, (distinct[first:last] & _OFFSET).astype(np.int64)) if first < last else []
+        for first, section, offsets in key_places(distinct):
+            texts = strings.texts(section, offsets)
             numbers[first : first + len(texts)] = self._add(texts)
-            missing += last - first - len(texts)
+            missing += len(offsets) - len(texts)
         return numbers[where], missing
 
     def _add(self, texts: list[str]) -> U32:
@@ -123,7 +123,16 @@ class Names:
         return np.fromiter(map(known.__getitem__, texts), np.uint32, len(texts))
 
 
-def _distinct(keys: U64) -> tuple[U64, NDArray[np.intp]]:
+def key_places(keys: U64) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """Ascending keys, section by section: the number of the first one, the section, and the offsets in it. Sections without any
+    are left out."""
+    edges = np.searchsorted(keys, _FIRST_KEYS).tolist()
+    for section, (first, last) in enumerate(pairwise(edges), IN_INFO):
+        if first < last:
+            yield first, section, (keys[first:last] & _OFFSET).astype(np.int64)
+
+
+def distinct_keys(keys: U64) -> tuple[U64, NDArray[np.intp]]:
     """The keys in order, each once, and the number of each one given."""
     least = keys.min() if len(keys) else NO_STRING
     room = int(keys.max() - least) + 1 if len(keys) else 0

@@ -115,4 +115,4 @@ def test_depth_is_what_counting_says() -> None:
         for parent in parents:
             depths.append(0 if parent == NO_PARENT else depths[parent] + 1)
         for limit in range(1, 40):
-            assert deeper_than(chain(parents), limit) == (max(depths) >= limit)
+            assert deeper_than(chain(parents).parent, limit) == (max(depths) >= limit)

@@ -1,0 +1,231 @@
+"""Small code objects, of which a module may have thousands, decoded many at a time (``dwarf.small_objects``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symd.budget import DebugBudget
+from symd.config import Limits
+from symd.debuginfo.depth import deeper_than
+from symd.debuginfo.function_lines import function_lines
+from symd.debuginfo.kernel_names import named
+from symd.debuginfo.layout import GAP, LinearLayout, assign
+from symd.debuginfo.relocation import relocated
+from symd.debuginfo.stray_ranges import strays_of, units_of_several
+from symd.dwarf import DebugSections, read_units
+from symd.dwarf.small_objects import LARGEST, DecodedObjects, SmallObject, read_small_objects, small_object
+from symd.errors import Malformed, SymdError
+from symd.model.code import CodeObject, Vendor
+from symd.model.columns import I64, U32, U64
+from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, FunctionLines, LineRows, Scopes, TextSpans
+
+_BATCH_BYTES = 1 << 20
+"""Bytes of debug sections that are decoded together: what is made of them fits the caches."""
+_FEWEST_TOGETHER = 4
+"""Fewer objects than these are decoded one by one: that costs as much."""
+_NOWHERE = TextSpans.empty()
+Decoded = tuple[CodeObject, DebugInfo | SymdError]
+
+
+class _Waiting(NamedTuple):
+    """A code object that can be decoded with others, and its size in bytes of debug sections."""
+
+    code: CodeObject
+    layout: LinearLayout
+    small: SmallObject
+    size: int
+
+
+def read_in_batches(
+    codes: Iterable[CodeObject], limits: Limits, budget: DebugBudget, alone: Callable[[CodeObject], Decoded]
+) -> Iterator[tuple[CodeObject, DebugInfo | SymdError]]:
+    """Each code object with what is decoded from it. Those that are not small, and all of a batch in which anything is
+    unusual, are read by ``alone``, which says what is wrong with one."""
+    batch: list[_Waiting] = []
+    size = 0
+    for code in codes:
+        one = _waiting(code, limits)
+        if one is None or size + one.size > _BATCH_BYTES:
+            yield from _read(batch, limits, budget, alone)
+            batch, size = [], 0
+        if one is None:
+            yield alone(code)
+        else:
+            batch.append(one)
+            size += one.size
+    yield from _read(batch, limits, budget, alone)
+
+
+def _waiting(code: CodeObject, limits: Limits) -> _Waiting | None:
+    """None for one that has to be decoded by itself."""
+    if not code.debug.has_units or code.address_bits != 64:
+        return None
+    size = sum(section.size for section in code.sections if section.name.startswith(".debug_"))
+    if size > LARGEST or not any(section.executable for section in code.sections):
+        return None
+    try:
+        layout = assign(code)
+        small = small_object(relocated(code, layout), limits)
+    except SymdError:  # ``alone`` raises the same
+        return None
+    return None if small is None else _Waiting(code, layout, small, size)
+
+
+def _read(
+    batch: Sequence[_Waiting], limits: Limits, budget: DebugBudget, alone: Callable[[CodeObject], Decoded]
+) -> Iterator[tuple[CodeObject, DebugInfo | SymdError]]:
+    trial = budget.trial()
+    try:
+        debugs = _decoded(batch, limits, trial) if len(batch) >= _FEWEST_TOGETHER else None
+    except SymdError:  # of one of them; ``alone`` finds out of which
+        debugs = None
+    if debugs is None:
+        yield from (alone(each.code) for each in batch)
+        return
+    budget.accept(trial)
+    yield from ((named(each.code, debug), debug) for each, debug in zip(batch, debugs, strict=True))
+
+
+class _Layouts:
+    """The layouts of some objects side by side: a row for each, filled up with the largest address."""
+
+    def __init__(self, layouts: Sequence[LinearLayout]) -> None:
+        self._count = np.array([len(layout.base) for layout in layouts])
+        room = len(layouts), int(self._count.max())
+        self._base = np.full(room, (1 << 64) - 1, np.uint64)
+        self._size, self._section = np.zeros(room, np.uint64), np.zeros(room, np.uint32)
+        filled = np.arange(room[1]) < self._count[:, None]
+        self._base[filled] = np.concatenate([layout.base for layout in layouts])
+        self._size[filled] = np.concatenate([layout.size for layout in layouts])
+        self._section[filled] = np.concatenate([layout.section for layout in layouts])
+
+    def section_of(self, addresses: U64, number: I64) -> tuple[U32, U64, NDArray[np.bool_]]:
+        """``LinearLayout.section_of`` of each address in the object of its number."""
+        slot = np.full(len(addresses), -1)
+        for base in self._base.T:
+            slot += addresses >= base[number]
+        slot = np.minimum(slot, self._count[number] - 1)
+        found = slot >= 0
+        slot[~found] = 0
+        offset = np.where(found, addresses - self._base[number, slot], np.uint64(0))
+        found &= offset <= self._size[number, slot] + np.uint64(GAP)
+        return self._section[number, slot], offset, found
+
+
+def _decoded(batch: Sequence[_Waiting], limits: Limits, budget: DebugBudget) -> list[DebugInfo]:
+    """What ``debuginfo.read`` says of each. Raises Malformed, LimitExceeded."""
+    sections = [each.small.sections for each in batch]
+    found = read_small_objects([each.small for each in batch], limits, budget)
+    layouts = _Layouts([each.layout for each in batch])
+    if deeper_than(found.scopes.parent, limits.inline_depth):
+        raise Malformed("scopes are deep")
+    count = len(batch)
+    rows, scopes, ranges = _rows(found, layouts, count), _scopes(found, count), _ranges(found, layouts, count)
+    functions = _functions(found, count)
+    strays = _strays(batch, sections, found, limits)
+    parts = zip(rows, scopes, ranges, functions, found.files, found.names, strays, strict=True)
+    return [
+        DebugInfo(
+            LineRows(*row),
+            Scopes(*(*scope[:-1], *range_, scope[-1])),
+            files,
+            names,
+            (),
+            FunctionLines(*function),
+            _NOWHERE,
+            stray,
+        )
+        for row, scope, range_, function, files, names, stray in parts
+    ]
+
+
+def _by_object(columns: Sequence[NDArray[Any]], number: I64, count: int) -> Iterator[tuple[NDArray[Any], ...]]:
+    """For each of ``count`` objects its part of columns that have these ascending ``number`` of objects."""
+    edges = np.searchsorted(number, np.arange(count + 1)).tolist()
+    return (tuple([column[first:last] for column in columns]) for first, last in pairwise(edges))
+
+
+def _rows(found: DecodedObjects, layouts: _Layouts, count: int) -> Iterator[tuple[NDArray[Any], ...]]:
+    """As ``debuginfo`` makes them of one object."""
+    lines = found.lines
+    start, number = lines.starts, found.object_of_table[lines.table]
+    section, offset, inside = layouts.section_of(start, number)
+    keep = slice(None) if inside.all() else np.flatnonzero(lines.per_row(inside))
+    columns = (
+        lines.per_row(section)[keep],
+        (lines.address - lines.per_row(start - offset))[keep],
+        *(column[keep] for column in (lines.file, lines.line, lines.column, lines.flags)),
+    )
+    return _by_object(columns, lines.per_row(number)[keep], count)
+
+
+def _less(numbers: U32, first: I64, nothing: int) -> U32:
+    """Numbers that count from ``first``; ``nothing`` stays."""
+    return np.where(numbers == nothing, np.uint32(nothing), numbers - first.astype(np.uint32))
+
+
+def _firsts(number: I64, count: int) -> I64:
+    """For each entry the number of the first one of its object."""
+    found: I64 = np.searchsorted(number, np.arange(count))[number]
+    return found
+
+
+def _scopes(found: DecodedObjects, count: int) -> Iterator[tuple[NDArray[Any], ...]]:
+    scopes = found.scopes
+    number = found.object_of_unit[scopes.unit]
+    first_function = np.searchsorted(found.object_of_unit[scopes.functions.unit], np.arange(count))[number]
+    columns = (
+        _less(scopes.parent, _firsts(number, count), NO_PARENT),
+        scopes.name,
+        scopes.linkage_name,
+        scopes.inlined,
+        scopes.call_file,
+        scopes.call_line,
+        scopes.call_column,
+        _less(scopes.function, first_function, NO_FUNCTION),
+    )
+    return _by_object(columns, number, count)
+
+
+def _ranges(found: DecodedObjects, layouts: _Layouts, count: int) -> Iterator[tuple[NDArray[Any], ...]]:
+    scopes = found.scopes
+    of_scope = found.object_of_unit[scopes.unit]
+    number = of_scope[scopes.range_scope]
+    section, offset, inside = layouts.section_of(scopes.range_start, number)
+    scope = scopes.range_scope - _firsts(of_scope, count)[scopes.range_scope].astype(np.uint32)
+    end = offset + (scopes.range_end - scopes.range_start)
+    return _by_object([column[inside] for column in (scope, section, offset, end)], number[inside], count)
+
+
+def _functions(found: DecodedObjects, count: int) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Names are numbered through all objects for the time."""
+    functions = found.scopes.functions
+    number = found.object_of_unit[functions.unit]
+    first = np.cumsum([0, *map(len, found.names)])[number].astype(np.uint32)
+    named = functions._replace(name=functions.name + first, linkage_name=functions.linkage_name + first)
+    names = tuple(chain.from_iterable(found.names))
+    lines = function_lines(replace(found.scopes, functions=named, names=names))
+    first_unit = np.searchsorted(found.object_of_unit, np.arange(count))[number].astype(np.uint32)
+    return _by_object(lines._replace(unit=lines.unit - first_unit), number, count)
+
+
+def _strays(
+    batch: Sequence[_Waiting], sections: Sequence[DebugSections], found: DecodedObjects, limits: Limits
+) -> list[TextSpans]:
+    several: list[set[int]] = [set() for _ in batch]
+    first_unit = np.searchsorted(found.object_of_unit, np.arange(len(batch))).tolist()
+    for unit in units_of_several(found.scopes):
+        number = int(found.object_of_unit[unit])
+        several[number].add(unit - first_unit[number])
+    return [
+        strays_of(own, read_units(own, limits), units).spans(each.layout)
+        if units and each.code.vendor is Vendor.INTEL
+        else _NOWHERE
+        for each, own, units in zip(batch, sections, several, strict=True)
+    ]

@@ -1,0 +1,127 @@
+"""Small code objects decoded many at a time are what each is by itself: real ones of all samples, and damaged ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symd import containers, debuginfo
+from symd.budget import DebugBudget
+from symd.config import Limits
+from symd.debuginfo.small_objects import read_in_batches
+from symd.dwarf.small_objects import LARGEST
+from symd.errors import SymdError
+from symd.model.code import CodeObject
+from symd.model.debug_info import DebugInfo
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+LIMITS = Limits()
+STORED = 1 << 30
+"""Bytes of a file that may have as many rows as it likes."""
+
+
+def decoded(codes: Sequence[CodeObject]) -> tuple[list[tuple[CodeObject, object]], list[CodeObject]]:
+    """(what ``read_in_batches`` says, the code objects that it read by themselves)."""
+    budget, alone = DebugBudget(LIMITS, STORED), []
+
+    def read(code: CodeObject) -> tuple[CodeObject, DebugInfo | SymdError]:
+        alone.append(code)
+        return debuginfo.read_or_refused(code, LIMITS, budget)
+
+    return list(read_in_batches(codes, LIMITS, budget, read)), alone
+
+
+def alone(codes: Sequence[CodeObject]) -> list[tuple[CodeObject, object]]:
+    budget = DebugBudget(LIMITS, STORED)
+    return [debuginfo.read_or_refused(code, LIMITS, budget) for code in codes]
+
+
+def plain(value: object) -> object:
+    """Something that compares equal where everything decoded is, types of columns included."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.tolist()
+    if isinstance(value, SymdError):
+        return str(value)
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+def check(codes: Sequence[CodeObject]) -> list[CodeObject]:
+    """Asserts that both ways say the same; returns the objects that had to be read by themselves."""
+    found, apart = decoded(codes)
+    for (code, debug), (expected_code, expected) in zip(found, alone(codes), strict=True):
+        assert plain(debug) == plain(expected), code.path
+        assert [kernel.name for kernel in code.kernels] == [kernel.name for kernel in expected_code.kernels]
+    return apart
+
+
+@lru_cache(maxsize=1)
+def small_objects() -> tuple[CodeObject, ...]:
+    """Those of all samples."""
+    found: list[CodeObject] = []
+    for path in sorted(SAMPLES.rglob("bin/**/*")):
+        if not path.is_file():
+            continue
+        try:
+            found += containers.unpack(path.read_bytes(), LIMITS).objects
+        except SymdError:
+            continue
+    return tuple(code for code in found if code.debug.has_units and debug_bytes(code) <= LARGEST)
+
+
+def debug_bytes(code: CodeObject) -> int:
+    return sum(section.size for section in code.sections if section.name.startswith(".debug_"))
+
+
+def test_objects_of_all_compilers_are_the_same_together_and_alone():
+    codes = small_objects()
+    formats = {code.format for code in codes}
+    apart = check(codes)
+    assert len(formats) > 4
+    assert len(apart) < len(codes) / 2, "most of them are decoded together"
+
+
+def test_thousands_of_copies_are_decoded_together():
+    codes = [code for code in small_objects() if code.format == "igc-elf"][:20]
+    assert len(codes) == 20
+    assert not check([codes[number % 20] for number in range(400)])
+
+
+def test_a_few_objects_are_read_one_by_one():
+    codes = small_objects()[:3]
+    assert decoded(codes)[1] == list(codes)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damaged_objects_are_the_same_together_and_alone(seed: int):
+    """Of eight objects a few are damaged, each in a byte or in a length."""
+    chance = random.Random(seed)
+    codes = [chance.choice(small_objects()) for _ in range(8)]
+    for number in chance.sample(range(8), chance.randint(1, 3)):
+        codes[number] = damaged(codes[number], chance)
+    check(codes)
+
+
+def damaged(code: CodeObject, chance: random.Random) -> CodeObject:
+    """One of its debug sections changed in a byte, cut off or lengthened."""
+    number = chance.choice([n for n, s in enumerate(code.sections) if s.name.startswith(".debug_") and s.data])
+    section = code.sections[number]
+    data = bytearray(section.data)
+    match chance.randrange(5):
+        case 0:
+            del data[chance.randrange(len(data)) :]
+        case 1:
+            data += chance.randbytes(chance.randrange(1, 40))
+        case _:
+            data[chance.randrange(len(data))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+    changed = replace(section, content=bytes(data), size=len(data))
+    return replace(code, sections=(*code.sections[:number], changed, *code.sections[number + 1 :]))
