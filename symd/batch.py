@@ -13,14 +13,16 @@ from threading import RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from symd.cli.sample_tables import SampleModules, answer_file, check_arrow, open_tables
+from symd.cli.sample_modules import SampleModules, open_tables
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.errors import InvalidInput
+from symd.sample_tables.answered_file import answer_file, check_arrow
+from symd.sample_tables.form import Form
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from symd.sample_tables.tables import Form, SampleTables, TableNames, TableReport
+    from symd.sample_tables.tables import SampleTables, TableNames, TableReport
 
     ArrowSchema: TypeAlias = pa.Schema
     ArrowTable: TypeAlias = pa.Table
@@ -34,8 +36,9 @@ ROWS_TOGETHER = 1 << 18
 class BatchSymbolizer:
     """A function from tables of samples to tables of answers, over modules that are opened when it is first called.
 
-    ``modules`` are files, each also "ID=FILE" where the samples call it ID; ``store`` is the folder of a store that has the modules,
-    ``server`` the address of a daemon. ``form`` is "samples", "locations" or "hot-lines". ``columns`` says what the samples call a column
+    ``modules`` are files, each also "ID=FILE" where the samples call it ID; ``server`` is the address of a daemon;
+    ``store`` is a store that has the modules: its folder, or the URL of its object storage with that of its ``catalogue``, of which files are
+    kept in the folder ``cache`` (by default $SYMD_CACHE, or the user's). ``form`` is "samples", "locations" or "hot-lines". ``columns`` says what the samples call a column
     (``{"address": "pc"}``), and the names of added columns begin with ``prefix``.
 
     It can be pickled: whoever gets it opens the modules by the same names. Safe to use from several threads, which wait for each other.
@@ -48,6 +51,8 @@ class BatchSymbolizer:
         *,
         server: str | None = None,
         store: AnyFile | None = None,
+        catalogue: str | None = None,
+        cache: AnyFile | None = None,
         form: str = "samples",
         columns: Mapping[str, str] | None = None,
         prefix: str = "",
@@ -58,7 +63,9 @@ class BatchSymbolizer:
         self._source = SampleModules(
             tuple(_absolute(os.fspath(file)) for file in files),
             server,
-            None if store is None else str(Path(store).absolute()),
+            None if store is None else _absolute_store(os.fspath(store)),
+            catalogue,
+            None if cache is None else str(Path(cache).absolute()),
             limits or DEFAULT_LIMITS,
         )
         self._form = _form(form)
@@ -143,6 +150,8 @@ def _made(source: SampleModules, form: str, columns: Mapping[str, str], prefix: 
         source.modules,
         server=source.server,
         store=source.store,
+        catalogue=source.catalogue,
+        cache=source.cache,
         form=form,
         columns=columns,
         prefix=prefix,
@@ -169,9 +178,12 @@ def _absolute(module: str) -> str:
     return f"{identity}={Path(file).absolute()}" if equals and Path(file).exists() else module
 
 
-def _form(text: str) -> Form:
-    from symd.sample_tables.tables import Form  # noqa: PLC0415 - Arrow is an extra
+def _absolute_store(store: str) -> str:
+    """The same of a store, unless it is a URL."""
+    return store if "://" in store else str(Path(store).absolute())
 
+
+def _form(text: str) -> Form:
     try:
         return Form(text)
     except ValueError:
@@ -179,7 +191,7 @@ def _form(text: str) -> Form:
 
 
 def _names(columns: Mapping[str, str] | None, prefix: str) -> TableNames:
-    from symd.sample_tables.arrow_places import checked_names  # noqa: PLC0415 - likewise
+    from symd.sample_tables.arrow_places import checked_names  # noqa: PLC0415 - Arrow is an extra
     from symd.sample_tables.tables import TableNames  # noqa: PLC0415
 
     return TableNames(dict(checked_names(columns or {})), prefix)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MIB = 1 << 20
+UNBOUNDED_STORE = 1 << 60
+"""A ``Limits.store_size`` that no store has: nothing is removed for want of room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,28 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
 from symd.cli.output import NO, write_json
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
-from symd.cli.sample_tables import SampleModules, answer_file, check_arrow, open_tables
-from symd.config import Limits
-from symd.model.answers import Reason
+from symd.cli.sample_modules import SampleModules, open_tables
+from symd.config import Limits, default_cache
+from symd.model.reasons import ANSWERED
+from symd.sample_tables.answered_file import answer_file, check_arrow
+from symd.sample_tables.form import Form
 
 if TYPE_CHECKING:
     from symd.sample_tables.tables import TableReport
-
-FORMS = ("samples", "locations", "hot-lines")
-ANSWERED = {
-    Reason.EXACT,
-    Reason.APPROXIMATE,
-    Reason.INFERRED,
-    Reason.NO_LINE,
-    Reason.CONTRADICTORY,
-    Reason.DEBUG_DATA_ELSEWHERE,
-}
-"""With these there is a line, or a function."""
 
 
 @click.command(
@@ -34,7 +26,8 @@ ANSWERED = {
     epilog=example(
         "symd batch -m shade.co samples.parquet frames.parquet\n"
         "symd batch -m shade.co --out-form hot-lines samples.parquet lines.parquet\n"
-        "symd batch --store /var/lib/symd --out-form locations --column address=pc samples.parquet out.parquet"
+        "symd batch --store /var/lib/symd --out-form locations --column address=pc samples.parquet out.parquet\n"
+        "symd batch --store s3://symd/modules --catalogue postgresql://symd@db/symd samples.parquet frames.parquet"
     ),
 )
 @click.argument("source", metavar="IN", shell_complete=complete_files)
@@ -49,12 +42,30 @@ ANSWERED = {
     help="A module that the samples speak of; ID is what they call it.",
 )
 @module_server_option
-@click.option("--store", metavar="FOLDER", help="The folder of a store that has the modules, asked without a daemon.")
+@click.option(
+    "--store",
+    metavar="FOLDER|URL",
+    help="A store that has the modules, asked without a daemon: its folder, or with --catalogue its object storage, s3://BUCKET/PREFIX or"
+    " file:///FOLDER.",
+)
+@click.option(
+    "--catalogue",
+    envvar="SYMD_CATALOGUE",
+    metavar="URL",
+    help="The database of a --store in an object storage, postgresql://USER@HOST/DATABASE; $SYMD_CATALOGUE may name it.",
+)
+@click.option(
+    "--cache",
+    metavar="FOLDER",
+    default=lambda: str(default_cache()),
+    show_default="$SYMD_CACHE or the user's cache",
+    help="The folder of this machine for files of an object storage, within the limit cache_size.",
+)
 @click.option(
     "--out-form",
     "form",
-    type=click.Choice(FORMS),
-    default=FORMS[0],
+    type=click.Choice([each.value for each in Form]),
+    default=Form.SAMPLES.value,
     show_default=True,
     help="Every sample with its frames; every sample with the number of its location; or lines with the sums of their samples.",
 )
@@ -73,12 +84,16 @@ ANSWERED = {
 @click.option("--prefix", default="", metavar="TEXT", help="What the names of added columns begin with.")
 @limit_option
 @json_option
+@click.pass_context
 def command(
+    context: click.Context,
     source: str,
     target: str,
     modules: tuple[str, ...],
     server: str | None,
     store: str | None,
+    catalogue: str | None,
+    cache: str,
     form: str,
     locations: str | None,
     columns: tuple[str, ...],
@@ -95,13 +110,15 @@ def command(
     """
     if store is not None and server is not None:
         raise click.UsageError("--store and --server: name one of the two")
+    if context.get_parameter_source("catalogue") is ParameterSource.ENVIRONMENT and "://" not in (store or ""):
+        catalogue = None  # it is that of another store
     if locations is not None and form != "locations":
         raise click.UsageError("--locations takes --out-form locations")
     check_arrow()
-    from symd.sample_tables.tables import Form, TableNames  # noqa: PLC0415 - Arrow is an extra, and slow to import
+    from symd.sample_tables.tables import TableNames  # noqa: PLC0415 - Arrow is an extra, and slow to import
 
     names = TableNames(dict(map(_renamed, columns)), prefix)
-    kept = SampleModules(modules, server, store, limits)
+    kept = SampleModules(modules, server, store, catalogue, cache, limits)
     with progress_bar() as show, open_tables(kept, names, say) as tables:
         report = answer_file(
             tables, source, target, Form(form), locations, lambda done, rows: show("samples", done, rows)

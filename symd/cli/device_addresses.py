@@ -19,12 +19,10 @@ from symd.cli.demangle import Demangler
 from symd.cli.output import NO, printable, write_json
 from symd.errors import BadQuery
 from symd.model.answers import Answer, Reason
-from symd.model.contexts import ContextRecord
+from symd.model.contexts import LATEST_TIME, ContextRecord
 from symd.model.device import DeviceAnswer
 
 _QUERY = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})(?:@([0-9]{1,19}))?", re.ASCII)
-_LAST = (1 << 63) - 2
-"""The last time there is."""
 
 
 class DeviceQuery(NamedTuple):
@@ -79,7 +77,7 @@ class DeviceSession:
     def _ask(self, queries: Sequence[DeviceQuery]) -> tuple[list[DeviceAnswer], list[int]]:
         """The answers, and as of when each is."""
         addresses = np.array([query.address for query in queries], np.uint64)
-        times = [_LAST if query.time is None else query.time for query in queries]
+        times = [LATEST_TIME if query.time is None else query.time for query in queries]
         found = list(self._verbs.symbolize(self._record.id, addresses, np.array(times, np.int64)))
         gone = [
             number
@@ -120,7 +118,7 @@ def device_answer_json(text: str, time: int, found: DeviceAnswer, answer: Answer
     fields = answer_json(text, answer)
     fields |= {
         "device_address": found.address,
-        "time": None if time == _LAST else time,
+        "time": None if time == LATEST_TIME else time,
         "module": None if found.module is None else f"modules/{found.module}",
     }
     if found.candidates:
@@ -146,6 +144,6 @@ def _parsed(text: str, default: int | None) -> DeviceQuery:
         raise BadQuery(f"{shown!r} is no device address", hint=hint)
     address = int(found[1], 16 if found[1][:2] in ("0x", "0X") else 10)
     query = DeviceQuery(address, int(found[2]) if found[2] else default)
-    if address >= 1 << 64 or (query.time or 0) > _LAST:
+    if address >= 1 << 64 or (query.time or 0) > LATEST_TIME:
         raise BadQuery(f"{shown!r} has a number that does not fit", hint=hint)
     return query

@@ -12,11 +12,11 @@ from symd.cli.large_file import is_large, large_file_objects
 from symd.cli.module import open_module
 from symd.cli.options import example, file_verb
 from symd.cli.output import write_json, write_line
-from symd.cli.output_file import write_file, writing
 from symd.config import Limits
 from symd.errors import InvalidInput
 from symd.model.code import CodeKind
 from symd.model.summaries import ObjectSummary
+from symd.output_file import write_file, writing
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 STEM_LETTERS = 150

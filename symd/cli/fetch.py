@@ -8,11 +8,11 @@ import click
 
 from symd.cli.options import complete_files, example, limit_option
 from symd.cli.output import write_line
-from symd.cli.output_file import write_file_or_stdout
 from symd.config import Limits
 from symd.debug_ids import ALIAS_KIND, checked_name, other_build_ids
 from symd.errors import HashMismatch, NotFound
 from symd.model.contexts import Alias
+from symd.output_file import write_file_or_stdout
 from symd.upstream import ENVIRONMENT, Upstream
 
 

@@ -13,7 +13,6 @@ from symd.cli.check import violation_text
 from symd.cli.input import read_input
 from symd.cli.options import complete_files, example, json_option, limit_option, server_option_that
 from symd.cli.output import printable, write_json, write_line
-from symd.cli.output_file import write_file
 from symd.config import Limits, default_drivers
 from symd.containers import archive
 from symd.containers.intel import igc_debug
@@ -21,6 +20,7 @@ from symd.containers.khronos import spirv
 from symd.containers.uri import is_uri
 from symd.errors import NoDebugData, UnknownFormat
 from symd.model.grabs import Grabbed, GrabRequest
+from symd.output_file import write_file
 from symd.spirv_check import Device, check
 from symd.spirv_check.products import PRODUCTS
 

@@ -12,7 +12,7 @@ import click
 
 from symd import __version__
 from symd.cli.options import example
-from symd.cli.output_file import write_file
+from symd.output_file import write_file
 
 _EXIT_CODES = (
     ("0", "answered"),

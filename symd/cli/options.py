@@ -18,13 +18,22 @@ if TYPE_CHECKING:
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
-def parse_limits(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> Limits:
+_NAMED_LIMITS = "symd.cli.options.named_limits"
+
+
+def parse_limits(context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> Limits:
     """``NAME=VALUE`` texts to limits."""
+    context.meta[_NAMED_LIMITS] = {each.partition("=")[0] for each in values}
     if not values:
         return DEFAULT_LIMITS
     from symd.cli.limit_values import limits_of  # noqa: PLC0415 - most commands have none
 
     return limits_of(values)
+
+
+def names_limit(context: click.Context, name: str) -> bool:
+    """Whether the command was given this limit."""
+    return name in context.meta[_NAMED_LIMITS]
 
 
 def parse_rules(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[PathRule, ...]:

@@ -16,13 +16,13 @@ from symd.cli.module import open_symbolizer
 from symd.cli.named_module import named_module, readable_names
 from symd.cli.options import complete_files, example, json_option, limit_option, module_server_option
 from symd.cli.output import NO, write_json
-from symd.cli.output_file import write_file_or_stdout
 from symd.cli.profile_names import naming_profile
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
 from symd.config import Limits
 from symd.containers import uri as uris
 from symd.errors import BadQuery, InvalidInput
+from symd.output_file import write_file_or_stdout
 from symd.profiles import Converted, Report, Resolver, gzipped
 from symd.profiles.exports import EXPORTS
 

@@ -17,10 +17,10 @@ from symd.cli.options import (
     server_option,
 )
 from symd.cli.output import printable
-from symd.cli.output_file import write_file_or_stdout
 from symd.cli.page_site import Shown, page_options, shown_module
 from symd.config import Limits
 from symd.model.sources import PathRule
+from symd.output_file import write_file_or_stdout
 
 VARIABLES = 100
 """Instructions of each kernel whose variables are in a report, where nothing else is said: reading them takes about 15 ms each."""

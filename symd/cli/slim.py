@@ -12,11 +12,11 @@ from symd.cli.daemon_objects import daemon_object, fetching_server_option, is_of
 from symd.cli.input import read_input
 from symd.cli.options import complete_files, example, json_option, limit_option
 from symd.cli.output import write_json, write_line
-from symd.cli.output_file import write_file
 from symd.config import Limits
 from symd.containers import identify, uri
 from symd.containers.amd import amdgpu
 from symd.errors import InvalidInput, SymdError, UnknownFormat, Unsupported
+from symd.output_file import write_file
 from symd.split_debug.slim import Slimmed, slim
 
 

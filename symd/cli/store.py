@@ -7,17 +7,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from symd.cli.options import example, json_option, limit_option
+from symd.cli.options import example, json_option, limit_option, names_limit
 from symd.cli.output import NO, plural, write_json, write_line
-from symd.cli.store_places import collected, folder_of, is_shared, store_places, transferred
-from symd.config import MIB, Limits, default_store
+from symd.cli.store_places import collected, folder_of, inspected, is_shared, store_places, transferred
+from symd.config import MIB, UNBOUNDED_STORE, Limits, default_store
 from symd.model.identities import Digest
 from symd.store.copying import Copied, copy
 from symd.store.inspection import Finding, Inspection, Progress, inspect
@@ -49,6 +49,13 @@ _store_option = click.option(
     show_default="$SYMD_STORE or the user's cache",
     help="The folder that keeps modules and indexes.",
 )
+_catalogue_option = click.option(
+    "--catalogue",
+    envvar="SYMD_CATALOGUE",
+    default="",
+    metavar="URL",
+    help="The catalogue of a --store in an object storage, postgresql://USER@HOST/DATABASE.",
+)
 _no_catalogue_option = click.option("--catalogue", default="", hidden=True)
 
 
@@ -70,16 +77,22 @@ def command() -> None:
     """Check, repair, tidy or copy the folder that keeps modules and indexes; daemons may use it meanwhile."""
 
 
-@command.command("check", epilog=example("symd store check --json"))
+@command.command(
+    "check",
+    epilog=example(
+        "symd store check --json\nsymd store check --store s3://symd/modules --catalogue postgresql://symd@db/symd"
+    ),
+)
 @_store_option
-@_no_catalogue_option
+@_catalogue_option
 @limit_option
 @json_option
-def check(root: str, catalogue: str, limits: Limits, as_json: bool) -> int:
+@click.pass_context
+def check(context: click.Context, root: str, catalogue: str, limits: Limits, as_json: bool) -> int:
     """Read every module, every index and the catalogue, and say what is wrong. Exit code 1 when anything is."""
-    folder = folder_of(root, catalogue)
+    shared = is_shared(root, catalogue, by_environment=_by_environment(context))
     with _progress() as told:
-        found = inspect(folder, limits, told)
+        found = inspected(root, catalogue, limits, told) if shared else inspect(Path(root), limits, told)
     _write_findings(found.findings, as_json=as_json)
     if as_json:
         write_json({**_counts(found), "findings": len(found.findings)})
@@ -185,25 +198,19 @@ def _write_damaged(damaged: Sequence[Digest]) -> None:
     ),
 )
 @_store_option
-@click.option(
-    "--catalogue",
-    envvar="SYMD_CATALOGUE",
-    default="",
-    metavar="URL",
-    help="The catalogue of a --store in an object storage, postgresql://USER@HOST/DATABASE.",
-)
+@_catalogue_option
 @limit_option
 @click.option("--damaged", is_flag=True, help="Also remove what was set aside in a folder because it was damaged.")
 @json_option
 @click.pass_context
 def gc_command(context: click.Context, root: str, catalogue: str, limits: Limits, damaged: bool, as_json: bool) -> None:
-    """Remove what dead uploads left, indexes of older formats, and the least recently used modules beyond the limit store_size.
+    """Remove what dead uploads left and indexes of older formats; with --limit store_size=SIZE also the least recently used modules beyond it.
 
-    Of a store that several daemons share (s3://BUCKET/PREFIX, with --catalogue) modules go only where --limit names store_size: the bound is the
-    daemons'.
+    Without that limit no module goes: how much a store may hold is for its daemons to say.
     """
-    by_environment = context.get_parameter_source("catalogue") is ParameterSource.ENVIRONMENT
-    if is_shared(root, catalogue, by_environment=by_environment):
+    if not names_limit(context, "store_size"):
+        limits = replace(limits, store_size=UNBOUNDED_STORE)
+    if is_shared(root, catalogue, by_environment=_by_environment(context)):
         gone = collected(root, catalogue, limits)
     else:
         gone = collect(Path(root), limits, damaged=damaged)
@@ -211,6 +218,11 @@ def gc_command(context: click.Context, root: str, catalogue: str, limits: Limits
         write_json(asdict(gone))
     else:
         write_line(_removed(gone))
+
+
+def _by_environment(context: click.Context) -> bool:
+    """Whether the environment names the catalogue, perhaps of another store."""
+    return context.get_parameter_source("catalogue") is ParameterSource.ENVIRONMENT
 
 
 @contextmanager

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from symd.config import MIB, Limits
+from symd.config import MIB, UNBOUNDED_STORE, Limits
 from symd.errors import StoreUnavailable
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
+from symd.store.inspection import Inspection
 from symd.store.maintenance import Collected
 from symd.store.ownership import check_owner
 from symd.store.paths import StorePaths
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 _CACHE_SIZE: Final = 1024 * MIB
 """What a copy keeps on this machine of an object storage, at most: each file is read once."""
-
-_UNBOUNDED: Final = 1 << 60
-"""A size that no store has."""
 
 
 class StorePlace(NamedTuple):
@@ -55,7 +53,7 @@ def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress
     """Bring what one store has into another (``symd.shared_store.transfer``)."""
     from symd.shared_store.transfer import transfer  # noqa: PLC0415 - NumPy comes with it
 
-    unbounded = replace(limits, store_size=_UNBOUNDED)  # a copy holds what the store holds
+    unbounded = replace(limits, store_size=UNBOUNDED_STORE)  # a copy holds what the store holds
     if source.folder:
         with disk(Path(source.folder)):
             check_owner(Path(source.folder))
@@ -72,8 +70,8 @@ def folder_of(store: str, catalogue: str) -> Path:
     """The folder that ``store`` names. Raises ``UsageError``, which says what there is instead, for a store that several daemons share."""
     if _is_url(store) or catalogue:
         raise click.UsageError(
-            "this looks through the files of a folder. Of a store in an object storage `symd store copy s3://… FOLDER --catalogue …` reads every module"
-            " and names the damaged, which adding again mends; `symd store gc` removes what nobody needs; indexes are made again by the daemons"
+            "this mends the files of a folder. Of a store in an object storage `symd store check --catalogue …` names what is damaged: modules are"
+            " mended by adding them again, indexes by the daemons; `symd store gc` removes what nobody needs"
         )
     return Path(store)
 
@@ -88,13 +86,18 @@ def is_shared(store: str, catalogue: str, *, by_environment: bool) -> bool:
     return _is_url(store)
 
 
+def inspected(store: str, catalogue: str, limits: Limits, progress: Progress | None) -> Inspection:
+    """Look through a store that several daemons share."""
+    from symd.shared_store.opening import inspect_by_urls  # noqa: PLC0415 - a store in a folder needs none of this
+
+    return inspect_by_urls(store, catalogue, limits, progress)
+
+
 def collected(store: str, catalogue: str, limits: Limits) -> Collected:
-    """Remove what nobody needs of a store that several daemons share. Its bound is the daemons': modules go only beyond a ``store_size`` that
-    is given here."""
+    """Remove what nobody needs of a store that several daemons share, and modules beyond ``Limits.store_size``."""
     from symd.index.file_header import VERSION  # noqa: PLC0415 - NumPy comes with it
 
-    bound = limits.store_size if limits.store_size != Limits().store_size else _UNBOUNDED
-    with _opened_shared(StorePlace("", store, catalogue), replace(limits, store_size=bound)) as shared:
+    with _opened_shared(StorePlace("", store, catalogue), limits) as shared:
         gone = shared.collect(VERSION)
     return Collected(0, gone.indexes, gone.modules, ())
 

@@ -33,6 +33,7 @@ from symd.config import Limits
 from symd.model.addresses import Query
 from symd.model.answers import Answer
 from symd.model.columns import U64
+from symd.model.contexts import LATEST_TIME
 from symd.model.query_syntax import parse_query
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--time",
-    type=click.IntRange(0, (1 << 63) - 2),
+    type=click.IntRange(0, LATEST_TIME),
     metavar="NANOSECONDS",
     help="With --context: as of when, by the context's clock.  [default: now, or when the last module went]",
 )

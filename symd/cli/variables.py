@@ -16,12 +16,12 @@ from symd.cli.options import debug_option, example, file_verb, object_option
 from symd.cli.output import NO, printable, write_json, write_line
 from symd.config import Limits
 from symd.debuginfo.variables import Variable, Visible
-from symd.model.answers import Reason
 from symd.model.code import DebugScheme
 from symd.model.query_syntax import parse_query
+from symd.model.reasons import ANSWERED, Reason
 from symd.model.variables import InScope
 
-_ANSWERED = frozenset({Reason.EXACT, Reason.APPROXIMATE, Reason.INFERRED, Reason.NO_LINE})
+_ANSWERED = ANSWERED - {Reason.CONTRADICTORY, Reason.DEBUG_DATA_ELSEWHERE}
 """Reasons with which no variables is an answer."""
 _DESCRIBES_NONE = frozenset({DebugScheme.NONE, DebugScheme.LINE_ONLY, DebugScheme.SPIRV})
 """Debug data that says nothing of variables, or nothing that is read."""

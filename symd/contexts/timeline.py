@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from symd.contexts.intervals import NONE, Best, Run
 from symd.model.answers import Reason
 from symd.model.columns import I64, U8, U64
+from symd.model.contexts import LATEST_TIME
 from symd.model.identities import Digest, ObjectPath
 
-FOREVER = (1 << 63) - 1
+FOREVER = LATEST_TIME + 1
 """The end of a load that was not unloaded; every time is below it."""
 MAX_TIED = 64
 """So many loads of one time are told apart at one node, and named as candidates."""

@@ -39,3 +39,16 @@ class Reason(IntEnum):
     DEBUG_DATA_ELSEWHERE = 14
     """The debug data of this code was split off into a file that is not here; the module's notes name it. Given is the line
     of the row, and no function: which call of which function it is would stand in that file."""
+
+
+ANSWERED = frozenset(
+    {
+        Reason.EXACT,
+        Reason.APPROXIMATE,
+        Reason.INFERRED,
+        Reason.NO_LINE,
+        Reason.CONTRADICTORY,
+        Reason.DEBUG_DATA_ELSEWHERE,
+    }
+)
+"""With these there is a line, or a function."""

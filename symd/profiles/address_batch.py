@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symd.model.answers import Answers, Frame, Reason
+from symd.model.answers import Answers, Frame
+from symd.model.reasons import ANSWERED, Reason
 from symd.profiles.format import Progress
 from symd.profiles.resolver import LookupTarget, Resolver
 
 REQUEST_ADDRESSES = 1 << 20
 """Addresses in one request."""
-WRITTEN_REASONS = frozenset({Reason.EXACT, Reason.APPROXIMATE, Reason.INFERRED, Reason.CONTRADICTORY, Reason.NO_LINE})
-"""Reasons whose frames are written into a profile. A name that only the symbol table knows (NO_DEBUG_INFO) is not: it would keep better
-debug data from being used later."""
+WRITTEN_REASONS = ANSWERED - {Reason.DEBUG_DATA_ELSEWHERE}
+"""Reasons whose frames are written into a profile. A name that only the symbol table knows (NO_DEBUG_INFO), or a line without a function, is not: it would
+keep better debug data from being used later."""
 
 
 @dataclass(frozen=True, slots=True)

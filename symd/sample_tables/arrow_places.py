@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from symd.errors import InvalidInput
 from symd.model.columns import I64
+from symd.model.contexts import LATEST_TIME
 from symd.sample_tables.places import NumberColumn, Places, TextColumn
 from symd.sample_tables.tally import Weights
 
@@ -18,8 +19,6 @@ TEXTS = ("context", "module", "object", "kernel")
 NUMBERS = ("device_address", "offset", "address")
 PLACES = (*TEXTS, *NUMBERS, "time")
 WEIGHT = "weight"
-LATEST = (1 << 63) - 2
-"""The last time there is: after everything that was told."""
 SAME_NAMES: Mapping[str, str] = MappingProxyType({})
 _WAYS = (("context", "device_address"), ("kernel", "offset"), ("address",))
 _HINT = (
@@ -130,14 +129,14 @@ def _times(table: pa.Table, name: str) -> I64 | None:
     try:
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("ns", column.type.tz))
-        found: I64 = column.cast(pa.int64()).fill_null(LATEST).to_numpy(zero_copy_only=False)
+        found: I64 = column.cast(pa.int64()).fill_null(LATEST_TIME).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
         raise InvalidInput(
             "there is a time that does not fit 63 bits of nanoseconds",
             where=name,
             hint="leave it out: a null is the latest",
         ) from error
-    return np.minimum(found, LATEST)
+    return np.minimum(found, LATEST_TIME)
 
 
 def _texts(table: pa.Table, name: str) -> TextColumn | None:

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from symd.errors import InvalidInput, Malformed
 from symd.sample_tables import arrow_places
-from symd.sample_tables.tables import Form, SampleTables, TableNames
+from symd.sample_tables.form import Form
+from symd.sample_tables.tables import SampleTables, TableNames
 
 ROWS_AT_A_TIME = 1 << 19
 _READ_AT_A_TIME = 1 << 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import pyarrow as pa
 
@@ -22,20 +21,10 @@ from symd.sample_tables.arrow_answers import (
     hot_lines_schema,
     hot_lines_table,
 )
+from symd.sample_tables.form import Form
 from symd.sample_tables.location_registry import LocationRegistry
 from symd.sample_tables.module_names import ModuleNames
 from symd.sample_tables.tally import Tally, Weights
-
-
-class Form(StrEnum):
-    """What becomes of samples."""
-
-    SAMPLES = "samples"
-    """Every row again, with its reason and its frames."""
-    LOCATIONS = "locations"
-    """Every row again, with the number of its location; what the numbers stand for is a table of its own."""
-    HOT_LINES = "hot-lines"
-    """Source lines with the sums of their samples."""
 
 
 @dataclass(frozen=True, slots=True)

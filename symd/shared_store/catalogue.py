@@ -27,7 +27,8 @@ _IS_UNWANTED: Final = "SELECT 1 FROM unwanted_objects WHERE name = ?"
 _COMING: Final = "INSERT INTO unwanted_objects (name, sha256) SELECT :name, :sha256"
 _MODULE_ROW: Final = "SELECT 1 FROM modules WHERE sha256 = :sha256"
 _INDEX_ROW: Final = "SELECT 1 FROM indexes WHERE sha256 = :sha256 AND version = :version"
-_DAMAGED: Final = "SELECT count(*) FROM modules WHERE damaged"
+_DAMAGED: Final = "SELECT sha256 FROM modules WHERE damaged"
+_HOW_MANY_DAMAGED: Final = "SELECT count(*) FROM modules WHERE damaged"
 
 
 class PostgresCatalogue(CatalogueQueries):
@@ -85,7 +86,17 @@ class PostgresCatalogue(CatalogueQueries):
     def damaged(self) -> int:
         """How many modules have bytes that are known to be damaged."""
         with self.reading() as connection:
-            return int(connection.execute(_DAMAGED).fetchone()[0])
+            return int(connection.execute(_HOW_MANY_DAMAGED).fetchone()[0])
+
+    def noted_damaged(self) -> list[Digest]:
+        """Which they are."""
+        with self.reading() as connection:
+            return [digest_of_row(value) for (value,) in connection.execute(_DAMAGED)]
+
+    def is_noted_damaged(self, digest: Digest) -> bool:
+        """Whether a module is one of them."""
+        with self.reading() as connection:
+            return connection.execute(f"{_DAMAGED} AND sha256 = ?", (digest,)).fetchone() is not None
 
     def unwanted_objects(self, limit: int) -> list[tuple[str, Digest]]:
         """Names of objects that no row has any more, each with its module."""

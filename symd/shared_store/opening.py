@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,6 +12,7 @@ from symd.errors import FailedPrecondition, InvalidInput
 
 if TYPE_CHECKING:
     from symd.shared_store.store import SharedStore
+    from symd.store.inspection import Inspection, Progress
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 
@@ -19,12 +21,7 @@ def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits) -> Sh
     """The store whose bytes are in the object storage ``objects`` and whose catalogue is in the database ``catalogue``; ``cache`` is the
     folder of this machine for whole files. Raises ``InvalidInput`` for URLs that name none, ``FailedPrecondition`` where a package is
     missing or a catalogue is of another time, ``StoreUnavailable`` where one of them cannot be reached."""
-    if not catalogue.startswith(SCHEMES):
-        raise InvalidInput("it is no URL of a catalogue", hint="write postgresql://USER@HOST:PORT/DATABASE")
-    if find_spec("psycopg") is None:
-        raise FailedPrecondition(
-            "a catalogue in PostgreSQL takes psycopg, which is not installed", hint="pip install 'symd[postgresql]'"
-        )
+    check_catalogue(catalogue)
     from symd.shared_store.cached_files import CachedFiles  # noqa: PLC0415 - a store in a folder needs none of this
     from symd.shared_store.postgresql import Server  # noqa: PLC0415 - an extra
     from symd.shared_store.storage_url import open_storage  # noqa: PLC0415 - as above
@@ -32,3 +29,26 @@ def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits) -> Sh
 
     files = CachedFiles(cache, open_storage(objects, limits), limits)
     return SharedStore(Server(catalogue, limits), files, cache / "incoming-modules", limits)
+
+
+def inspect_by_urls(objects: str, catalogue: str, limits: Limits, progress: Progress | None) -> Inspection:
+    """Look through that store (``symd.shared_store.inspection``). Raises as ``open_shared`` does."""
+    check_catalogue(catalogue)
+    from symd.shared_store.catalogue import PostgresCatalogue  # noqa: PLC0415 - as above
+    from symd.shared_store.inspection import inspect_shared  # noqa: PLC0415 - as above
+    from symd.shared_store.postgresql import Server  # noqa: PLC0415 - as above
+    from symd.shared_store.storage_url import open_storage  # noqa: PLC0415 - as above
+
+    storage = open_storage(objects, limits)
+    with closing(PostgresCatalogue(Server(catalogue, limits))) as opened:
+        return inspect_shared(opened, storage, progress)
+
+
+def check_catalogue(catalogue: str) -> None:
+    """Raises ``InvalidInput`` for a URL that names no catalogue, ``FailedPrecondition`` where the package for it is missing."""
+    if not catalogue.startswith(SCHEMES):
+        raise InvalidInput("it is no URL of a catalogue", hint="write postgresql://USER@HOST:PORT/DATABASE")
+    if find_spec("psycopg") is None:
+        raise FailedPrecondition(
+            "a catalogue in PostgreSQL takes psycopg, which is not installed", hint="pip install 'symd[postgresql]'"
+        )

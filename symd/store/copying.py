@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from symd.config import Limits
+from symd.config import UNBOUNDED_STORE, Limits
 from symd.errors import InvalidInput
 from symd.model.identities import Digest
 from symd.store.catalogue import existing, newest, translated
@@ -27,7 +27,7 @@ from symd.store.store import Store
 
 PIECE: Final = 1 << 20
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_UNBOUNDED: Final = Limits(store_size=1 << 60)
+_UNBOUNDED: Final = Limits(store_size=UNBOUNDED_STORE)
 """A copy holds what the store holds, whatever the store's daemons are told."""
 
 

@@ -103,6 +103,17 @@ def inspect(root: Path, limits: Limits | None = None, progress: Progress | None 
             return _Inspector(paths, catalogue, limits or Limits(), progress).inspected()
 
 
+def index_fault(data: memoryview, digest: Digest) -> str:
+    """What is wrong with the bytes of an index of this format version, which should be that of a module; "" where nothing is."""
+    try:
+        columns = decode(data)
+        columns.described()
+        made_of = columns[Columns.module_sha256.name].tobytes().hex()
+    except DataLoss as error:
+        return error.message
+    return "" if made_of == digest else f"is the index of another module, {made_of or 'which it does not name'}"
+
+
 @contextmanager
 def _readable(root: Path) -> Iterator[Path]:
     """Where the newest catalogue can be read: a copy, where nothing can be written beside it, for SQLite would."""
@@ -201,15 +212,9 @@ class _Inspector:
             return
         if version != VERSION:
             return  # of another symd, which alone can read it
-        try:
-            columns = decode(data)
-            columns.described()
-            made_of = columns[Columns.module_sha256.name].tobytes().hex()
-        except DataLoss as error:
-            self._say(Kind.INDEX, path, error.message)
-            return
-        if made_of != digest:
-            self._say(Kind.INDEX, path, f"is the index of another module, {made_of or 'which it does not name'}")
+        problem = index_fault(data, digest)
+        if problem:
+            self._say(Kind.INDEX, path, problem)
 
     def _compare_with_catalogue(self) -> None:
         """Rows and files, while nobody writes."""

@@ -106,6 +106,9 @@ def test_where_nothing_can_be_written_that_is_said(run: Run, samples: Path) -> N
     ("options", "said"),
     [
         (("--server", "unix:/nowhere", "--store", "x"), "one of the two"),
+        (("--store", "s3://bucket/x"), "catalogue is not given"),
+        (("--store", "x", "--catalogue", "postgresql://host/x"), "goes with a store in an object storage"),
+        (("--store", "ftp://host/x", "--catalogue", "mysql://host/x"), "no URL of a catalogue"),
         (("--locations", "x"), "--out-form locations"),
         (("--column", "pc"), "NAME=THEIRS"),
         (("--column", "adress=pc"), "no column 'adress'"),
@@ -149,3 +152,19 @@ def test_a_bar_is_shown_to_whoever_looks_at_a_terminal(samples: Path) -> None:
     assert done.returncode == 0
     assert b"samples" in shown
     assert b"100%" in shown
+
+
+def test_asking_a_store_removes_nothing_for_want_of_room(run: Run, tmp_path: Path) -> None:
+    """How much a store may hold is for its daemons to say."""
+    store, samples = tmp_path / "store", tmp_path / "in.parquet"
+    pq.write_table(pa.table({"module": ["shade"], "address": [0x1978]}), samples)
+    with Store(store) as kept:
+        kept.put(b"used last long ago")
+        asked = kept.put(MODULE.read_bytes(), "shade")
+    size = MODULE.stat().st_size
+    limits = ("--limit", f"module_size={size}", "--limit", f"store_size={size + 100}")
+    out = tmp_path / "out.parquet"
+    assert run("batch", "--store", store, *limits, samples, out).code == 0
+    assert pq.read_table(out)["in_module"][0].as_py() == asked
+    with Store(store) as kept:
+        assert (len(kept.records()), kept.figures().index_bytes > 0) == (2, True)

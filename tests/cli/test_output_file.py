@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from symd.cli.output_file import replacing, write_file
 from symd.errors import InvalidInput, StoreUnavailable
+from symd.output_file import replacing, write_file
 from tests.cli.conftest import ROOT, Run
 
 AMD = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"

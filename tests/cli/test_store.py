@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from symd.cli import store as cli_store
+from symd.config import Limits
 from symd.model.contexts import Alias
 from symd.model.identities import Digest
 from symd.store import Store
@@ -48,22 +49,22 @@ def test_one_of_a_kind_is_named_as_one(run, tmp_path: Path) -> None:
     assert copied.startswith("copied 1 module, 1 byte")
 
 
-@pytest.mark.parametrize("verb", ["check", "repair"])
 @pytest.mark.parametrize("way", ["option", "environment", "catalogue"])
-def test_a_shared_store_is_told_what_works_there(run, monkeypatch: pytest.MonkeyPatch, verb: str, way: str) -> None:
+def test_a_shared_store_is_told_what_works_there(run, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     if way == "environment":
         monkeypatch.setenv("SYMD_STORE", "s3://bucket/modules")
     shared = {"option": ["--store", "s3://bucket/modules"], "catalogue": ["--catalogue", "postgresql://h/d"]}
-    outcome = run("store", verb, *shared.get(way, []))
+    outcome = run("store", "repair", *shared.get(way, []))
     assert (outcome.code, outcome.out) == (2, "")
-    assert "symd store copy s3://… FOLDER" in outcome.err
+    assert "symd store check --catalogue" in outcome.err
     assert "symd store gc" in outcome.err
 
 
-def test_gc_takes_an_object_storage_and_its_catalogue_together(run, root: Path) -> None:
-    outcome = run("store", "gc", "--store", "s3://bucket/modules")
+@pytest.mark.parametrize("verb", ["check", "gc"])
+def test_an_object_storage_and_its_catalogue_are_taken_together(run, root: Path, verb: str) -> None:
+    outcome = run("store", verb, "--store", "s3://bucket/modules")
     assert (outcome.code, "takes --catalogue" in outcome.err) == (2, True)
-    outcome = run("store", "gc", "--store", str(root), "--catalogue", "postgresql://host/database")
+    outcome = run("store", verb, "--store", str(root), "--catalogue", "postgresql://host/database")
     assert (outcome.code, "goes with --store s3://" in outcome.err) == (2, True)
 
 
@@ -76,7 +77,7 @@ def test_a_catalogue_of_the_environment_is_not_a_folder_s(run, root: Path, monke
 def test_the_help_cuts_no_sentence_off(run) -> None:
     commands = run("store", "--help").out.partition("Commands:")[2]
     assert "..." not in commands
-    assert "beyond the limit store_size." in commands
+    assert "recently used modules beyond it." in " ".join(commands.split())
 
 
 def test_check_names_each_finding_and_says_no(run, root: Path) -> None:
@@ -96,6 +97,15 @@ def test_check_in_json(run, root: Path) -> None:
     assert (outcome.code, finding["kind"], Path(finding["subject"]).name) == (1, "damaged-module", digest)
     assert finding["advice"]
     assert (counts["modules"], counts["findings"]) == (3, 1)
+
+
+def test_gc_removes_modules_only_where_it_is_told_how_much_may_stay(
+    run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default is that of a daemon which was told nothing; this store's may have been told of more."""
+    monkeypatch.setattr("symd.cli.options.DEFAULT_LIMITS", Limits(store_size=16))
+    assert "0 modules beyond store_size" in run("store", "gc", "--store", str(root)).out
+    assert "1 module beyond store_size" in run("store", "gc", "--store", str(root), "--limit", "store_size=16").out
 
 
 def test_repair_says_what_is_left_and_gc_removes_it_when_told(run, root: Path) -> None:

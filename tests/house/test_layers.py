@@ -15,6 +15,7 @@ ORDER = (
     "config",
     "budget",
     "credential_file",
+    "output_file",
     "api",
     "elf",
     "spirv",

@@ -11,7 +11,8 @@ import pytest
 
 from symd.engine import Engine
 from symd.errors import LimitExceeded
-from symd.sample_tables.tables import Form, SampleTables
+from symd.sample_tables.form import Form
+from symd.sample_tables.tables import SampleTables
 
 SUMS = ("samples", "weight", "total_samples", "total_weight")
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 from symd.engine import Engine
 from symd.model.answers import Locations
 from symd.model.locations import concat
+from symd.sample_tables.form import Form
 from symd.sample_tables.location_registry import LocationRegistry
-from symd.sample_tables.tables import Form, SampleTables
+from symd.sample_tables.tables import SampleTables
 from tests.sample_tables.conftest import AMD
 
 SPAN = range(0x1800, 0x2000, 4)

@@ -13,7 +13,8 @@ from symd.errors import Busy, InvalidInput, Malformed, Unavailable
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.contexts import Context, Load, Unload
 from symd.profiles import NamedModule
-from symd.sample_tables.tables import Form, SampleTables, TableNames
+from symd.sample_tables.form import Form
+from symd.sample_tables.tables import SampleTables, TableNames
 from tests.profiles.modules import CUBIN
 from tests.sample_tables.conftest import AMD, expected
 

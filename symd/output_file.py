@@ -1,4 +1,4 @@
-"""Files that verbs write: replaced as a whole, or left as they were."""
+"""Files that people named to be written: replaced as a whole, or left as they were."""
 
 from __future__ import annotations
 

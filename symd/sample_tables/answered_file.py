@@ -1,67 +1,27 @@
-"""The symbolizer, the modules and the names that a run over tables of samples takes; and such a run from file to file."""
+"""A Parquet file of samples answered into another, which is written whole or stays as it was. Apache Arrow is imported when one is."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from symd.api import Symbolizer
-from symd.cli.module import open_symbolizer
-from symd.cli.named_module import named_module, readable_names
-from symd.cli.output_file import replacing
-from symd.config import DEFAULT_LIMITS, Limits
-from symd.engine import Engine
 from symd.errors import InvalidInput, StoreUnavailable, ToolMissing
-from symd.store import Store
+from symd.output_file import replacing
+from symd.sample_tables.form import Form
 
 if TYPE_CHECKING:
-    from symd.sample_tables.tables import Form, SampleTables, TableNames, TableReport
+    from symd.sample_tables.tables import SampleTables, TableReport
 
 _HINT = "choose another OUT"
-
-
-@dataclass(frozen=True, slots=True)
-class SampleModules:
-    """Where the modules of samples are: ``modules`` are [ID=]FILE, ``server`` is a daemon's address, ``store`` the folder of a store."""
-
-    modules: tuple[str, ...] = ()
-    server: str | None = None
-    store: str | None = None
-    limits: Limits = DEFAULT_LIMITS
 
 
 def check_arrow() -> None:
     """Raises ToolMissing where there is no Apache Arrow."""
     if find_spec("pyarrow") is None:
         raise ToolMissing("pyarrow is not installed here", where="symd[data]", hint="pip install 'symd[data]'")
-
-
-@contextmanager
-def open_tables(
-    source: SampleModules, names: TableNames, tell: Callable[[str], None] = lambda _: None
-) -> Iterator[SampleTables]:
-    """Tables of samples answered from these modules. ``tell`` hears of a tool that is missing where answers are worse without it."""
-    from symd.sample_tables.tables import SampleTables  # noqa: PLC0415 - Arrow is an extra, and slow to import
-
-    with _open_symbolizer(source) as symbolizer:
-        named = [named_module(text, symbolizer, source.server, source.limits) for text in source.modules]
-        yield SampleTables(symbolizer, named, names, partial(readable_names, limits=source.limits, tell=tell))
-
-
-def _open_symbolizer(source: SampleModules) -> AbstractContextManager[Symbolizer]:
-    if source.store is None:
-        return open_symbolizer(source.server, source.limits)
-    if source.server is not None:
-        raise InvalidInput("modules come from a store or from a daemon, not from both", hint="give one of the two")
-    if not Path(source.store).is_dir():
-        raise InvalidInput("there is no such store", where=source.store, hint="symd serve --store FOLDER makes one")
-    return Engine(Store(Path(source.store), source.limits, adopt_later=True), source.limits)
 
 
 def answer_file(
@@ -76,8 +36,7 @@ def answer_file(
     the file of that name gets what the numbers of locations stand for (by default ``locations_path``). ``progress`` is called with the
     rows that are done, and all. Raises InvalidInput and Malformed for the samples, StoreUnavailable where a file cannot be written, and
     what the symbolizer raises."""
-    from symd.sample_tables.parquet_files import SampleFile, write_answers  # noqa: PLC0415 - likewise
-    from symd.sample_tables.tables import Form  # noqa: PLC0415
+    from symd.sample_tables.parquet_files import SampleFile, write_answers  # noqa: PLC0415 - Arrow is slow to import
 
     paths = [Path(target)]
     if form is Form.LOCATIONS:
