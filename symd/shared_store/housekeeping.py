@@ -65,7 +65,8 @@ class Housekeeping:
         self._listening: Connection | None = None
         self._last: int | None = None
         """The last entry of the log that was looked at; None before the first."""
-        self._complaint = ""
+        self._complaints: dict[str, str] = {}
+        """What was logged last of each work; each has a thread of its own."""
 
     def begin(self) -> None:
         self._thread.start()
@@ -92,9 +93,9 @@ class Housekeeping:
     def _run(self) -> None:
         written = time.monotonic()
         while not self._ended.is_set():
-            trouble = self._attempt(self._listen)
+            trouble = self._attempt("looking after the store", self._listen)
             if not trouble and time.monotonic() - written >= USES_PERIOD:
-                trouble = self._attempt(self._write_uses)
+                trouble = self._attempt("noting when modules were used", self._write_uses)
                 written = time.monotonic()
             with suppress(OSError):
                 self._room.look(trouble)
@@ -103,20 +104,20 @@ class Housekeeping:
 
     def _clean(self) -> None:
         while not self._ended.is_set():
-            self._attempt(lambda: self._remove_unwanted(self._ended.is_set))
+            self._attempt("removing unwanted objects", lambda: self._remove_unwanted(self._ended.is_set))
             self._hurried.wait(UNWANTED_PERIOD)
             self._hurried.clear()
 
-    def _attempt(self, work: Callable[[], object]) -> str:
+    def _attempt(self, what: str, work: Callable[[], object]) -> str:
         """Do it, or log once why not: the next time may do. Why it could not be done, "" where it could."""
         try:
             work()
         except SymdError as error:
-            if str(error) != self._complaint and not self._ended.is_set():
-                log.warning("looking after the store: %s", error)
-            self._complaint = str(error)
+            if str(error) != self._complaints.get(what) and not self._ended.is_set():
+                log.warning("%s: %s", what, error)
+            self._complaints[what] = str(error)
             return error.message
-        self._complaint = ""
+        self._complaints.pop(what, None)
         return ""
 
     def _listen(self) -> None:

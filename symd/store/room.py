@@ -3,60 +3,39 @@ a disk that is read-only or fails), and again when there is room."""
 
 from __future__ import annotations
 
-import errno
-import logging
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from symd.config import Limits
 from symd.errors import StoreUnavailable
 from symd.store.files import IncomingFile, disk
 from symd.store.paths import StorePaths
-
-log = logging.getLogger("symd.store")
+from symd.store.writability import REFUSED, Writability
 
 PROBE_SECONDS = 2.0
 """Seconds between two attempts to write, after a write was refused."""
-_REFUSED = frozenset(errno.errorcode[number] for number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO))
 _REFUSED_BY_SQLITE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 _PROBE = bytes(4096)
 
 
-class DiskRoom:
+class DiskRoom(Writability):
     """Free bytes of the disk that has a store, beside ``Limits.free_disk``, and whether writes succeed."""
 
     def __init__(self, paths: StorePaths, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
         self._paths = paths
         self._least = limits.free_disk
         self._clock = clock
-        self._told: list[Callable[[bool], None]] = []
         self._refusal = ""
         """Why a write was refused, until one succeeds."""
         self._probed = float("-inf")
-        self.enough = True
-        """What the last look found. True before the first."""
-
-    def listen(self, tell: Callable[[bool], None]) -> None:
-        """Call ``tell`` with ``enough`` now, and whenever it changes, from another thread then. It must not raise."""
-        self._told.append(tell)
-        tell(self.enough)
-
-    @contextmanager
-    def noticing(self) -> Iterator[None]:
-        """Notice a disk that refuses what is written inside."""
-        try:
-            yield
-        except StoreUnavailable as error:
-            self.refused(error)
-            raise
 
     def refused(self, error: StoreUnavailable) -> None:
         """A write ended with this error. Where the disk is why, the next look finds that there is not enough room, until bytes can be
         written."""
         said = error.metadata
-        if said.get("errno") in _REFUSED or said.get("sqlite", "").startswith(_REFUSED_BY_SQLITE):
+        if said.get("errno") in REFUSED or said.get("sqlite", "").startswith(_REFUSED_BY_SQLITE):
             self._refusal = error.message
             self._probed = self._clock()
 
@@ -68,16 +47,7 @@ class DiskRoom:
     def look(self) -> None:
         """Ask the disk; those who listen are told of a change. Raises OSError."""
         free = self.free()
-        problem = self._problem(free)
-        if (not problem) == self.enough:
-            return
-        self.enough = not problem
-        if self.enough:
-            log.warning("%s can be written again: %d bytes are free", self._paths.root, free)
-        else:
-            log.error("%s may not take what is written: %s; %d bytes are free", self._paths.root, problem, free)
-        for tell in self._told:
-            tell(self.enough)
+        self._found(self._problem(free), str(self._paths.root), f"; {free} bytes are free")
 
     def _problem(self, free: int) -> str:
         """Why writes may fail, "" where they may not."""

@@ -17,6 +17,7 @@ from symd.errors import BadQuery, DataLoss, FailedPrecondition, InvalidInput, Li
 from symd.index import VERSION
 from symd.model.contexts import Alias
 from symd.shared_store.catalogue import PostgresCatalogue
+from symd.shared_store.housekeeping import PERIOD
 from symd.shared_store.opening import open_shared as open_by_urls
 from symd.shared_store.postgresql import Server
 from symd.shared_store.schema import MIGRATIONS
@@ -388,3 +389,25 @@ def test_a_server_that_stands_still_is_waited_for_no_longer_than_is_said(own_ser
         assert time.monotonic() - begun < LONG / 2
     assert eventually(lambda: not catalogue.has("0" * 64))
     catalogue.close()
+
+
+def test_what_stays_in_the_way_of_the_cleaner_is_logged_once(
+    stores: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though the thread beside it succeeds all the while."""
+    store = stores()
+    digest = store.put(b"module")
+    tried: list[str] = []
+
+    def refuse(name: str) -> None:
+        tried.append(name)
+        raise StoreUnavailable("the storage refused", where=name)
+
+    monkeypatch.setattr(files_of(store), "remove", refuse)
+    store.remove(digest)
+    for times in range(1, 5):
+        assert eventually(lambda: len(tried) >= times)  # noqa: B023 - asked at once
+        time.sleep(2 * PERIOD)
+        store._housekeeping.hurry()
+    said = [each.getMessage() for each in caplog.records if "the storage refused" in each.getMessage()]
+    assert said == [f"removing unwanted objects: {module_object(digest)}: the storage refused"]
