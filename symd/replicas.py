@@ -19,7 +19,7 @@ from symd.errors import ServerUnavailable, Unavailable
 T = TypeVar("T")
 SCHEMES: Final = ("dns:", "ipv4:", "ipv6:")
 """How targets begin that may name several addresses (github.com/grpc/grpc/blob/master/doc/naming.md)."""
-ATTEMPTS: Final = 6
+ATTEMPTS: Final = 8
 """So often one after another a daemon may be lost before the client gives up."""
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
@@ -31,11 +31,21 @@ _ONCE: Final = {
     "symd.v1.ModuleService": ("DeleteModule", "GrabModule"),
 }
 """Methods that say something else the second time, or cost much: who calls them decides."""
+_STREAMED: Final = {"symd.v1.ModuleService": ("UploadModule",), "symd.v1.SymbolService": ("SymbolizeStream",)}
+"""Methods whose requests are streams: begun anew by gRPC itself while daemons are lost quickly, such a call may wait forever
+(seen with gRPC 1.85: no connection is left, and the call does not end). ``Persistence`` begins them anew instead."""
 SERVICE_CONFIG: Final = json.dumps(
     {
         "loadBalancingConfig": [{"round_robin": {}}],
         "methodConfig": [
-            {"name": [{"service": service, "method": name} for service, names in _ONCE.items() for name in names]},
+            {
+                "name": [
+                    {"service": service, "method": name}
+                    for methods in (_ONCE, _STREAMED)
+                    for service, names in methods.items()
+                    for name in names
+                ]
+            },
             {
                 "name": [{}],
                 "retryPolicy": {
@@ -56,7 +66,7 @@ OPTIONS: Final = (
     ("grpc.per_rpc_retry_buffer_size", 64 << 20),  # a request that does not fit is sent once only
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
 )
 """Options of a channel to several daemons (grpc/impl/channel_arg_names.h)."""
 

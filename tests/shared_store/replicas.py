@@ -30,6 +30,8 @@ from tests.shared_store.postgresql_server import running
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 OBJECT = SAMPLES / "amdgpu" / "bin" / "v4-gfx900.co"
+BETWEEN_KILLS = 1.0
+"""Seconds from one kill to the next."""
 LONG = 60.0
 """Seconds after which a daemon that does not start or end is given up."""
 _MADE = """
@@ -161,7 +163,9 @@ class Load:
             watching = threading.Thread(target=self._watch, args=(watch, told), daemon=True)
             watching.start()
             works = [self._ask_one, self._ask_many, self._ask_column, self._add]
-            threads = [threading.Thread(target=self._again, args=(work,)) for work in works]
+            threads = [
+                threading.Thread(target=self._again, args=(work,), name=work.__name__, daemon=True) for work in works
+            ]
             for thread in threads:
                 thread.start()
             deadline = time.monotonic() + seconds
@@ -170,6 +174,7 @@ class Load:
             self._stop.set()
             for thread in threads:
                 thread.join(LONG)
+            self.seen.failed += [f"{thread.name}: a call never ended" for thread in threads if thread.is_alive()]
             deadline = time.monotonic() + LONG
             while set(self._added) - set(told) and time.monotonic() < deadline:
                 time.sleep(0.1)
@@ -223,28 +228,53 @@ class Load:
             self.seen.failed.append(f"watch: {type(error).__name__}: {error}")
 
 
+class Killer:
+    """Kills one daemon after the other and starts each again at once, while at least one other serves."""
+
+    def __init__(self, daemons: Replicas, count: int) -> None:
+        self._daemons = daemons
+        self._serving = list(range(count))
+        self._starting: list[threading.Thread] = []
+        self._changed = threading.Condition()
+        self._next = time.monotonic() + BETWEEN_KILLS
+
+    def __call__(self) -> None:
+        """Wait for the next moment, kill the daemon that has served longest, and let another thread start it."""
+        time.sleep(max(0.0, self._next - time.monotonic()))
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self._serving) > 1, LONG), "no second daemon started"
+            number = self._serving.pop(0)
+        self._next = max(self._next + BETWEEN_KILLS, time.monotonic())
+        self._daemons.kill(number)
+        thread = threading.Thread(target=self._start, args=(number,))
+        self._starting.append(thread)
+        thread.start()
+
+    def wait(self) -> None:
+        for thread in self._starting:
+            thread.join(LONG)
+
+    def _start(self, number: int) -> None:
+        self._daemons.start(number)
+        with self._changed:
+            self._serving.append(number)
+            self._changed.notify()
+
+
 def kill_under_load(seconds: float, count: int = 3) -> Seen:
     """Kill one daemon after the other, a second apart, and start each again."""
     with replicas(count) as (daemons, database):
         with psycopg.connect(database, autocommit=True) as connection:
             connection.execute(_MADE)
         load = Load(daemons.address)
-        turn = iter(range(1 << 30))
-        starting: list[threading.Thread] = []
+        killer = Killer(daemons, count)
 
         def disturb() -> None:
-            time.sleep(1.0)
-            for thread in starting:
-                thread.join(LONG)
-            number = next(turn) % count
-            daemons.kill(number)
+            killer()
             load.seen.kills += 1
-            starting[:] = [threading.Thread(target=daemons.start, args=(number,))]
-            starting[0].start()
 
         load.run(seconds, disturb)
-        for thread in starting:
-            thread.join(LONG)
+        killer.wait()
         with psycopg.connect(database) as connection:
             query = "SELECT sha256 FROM made GROUP BY sha256, version HAVING count(*) > 1"
             load.seen.made_twice = [digest for (digest,) in connection.execute(query)]
