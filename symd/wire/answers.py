@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,19 +10,19 @@ import numpy as np
 
 from symd.errors import Malformed
 from symd.model.addresses import ObjectAddress, SectionOffset
-from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, Reason, TextSection
+from symd.model.answers import Answer, Answers, Candidate, Frame, Locations, TextSection
 from symd.model.columns import U32, U64
 from symd.model.identities import ObjectPath
 from symd.model.locations import subset
 from symd.v1 import answer_pb2, location_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeResponse
-from symd.wire.columns import pack, unpack
+from symd.wire.columns import OTHER_SIDE, check_below, pack, unpack
 from symd.wire.location_tables import Numbering, from_table, pack_few, write_small_part, write_table
+from symd.wire.reasons import from_reason
 from symd.wire.text import utf8
 
 PLAIN_PYTHON_ANSWERS = 8
 """Up to this many answers are renumbered in plain Python, which is then faster than NumPy over a whole table."""
-_REASONS: Mapping[int, Reason] = {int(reason): reason for reason in Reason}
 NUMBERS_COMPARED_AT_ONCE = 1 << 15
 """Numbers of a column that are compared at a time, so that what is made on the way stays in the processor's cache."""
 
@@ -78,7 +78,7 @@ def _encodable(answer: Answer) -> Answer:
 def from_answer(message: answer_pb2.Answer) -> Answer:
     """The answer. What has an address has a path and a section number too, no name is empty, and what has no
     address alone has candidates, so that little need be asked."""
-    reason = _REASONS.get(message.reason) or Reason(message.reason)
+    reason = from_reason(message.reason)
     kernel, frames = message.kernel or None, tuple([from_frame(frame) for frame in message.frames])
     if not message.HasField("address"):
         candidates = tuple(map(from_candidate, message.candidates))
@@ -183,7 +183,7 @@ def from_columns(
     message: answer_pb2.AnswerColumns, values: U64 | None = None, table: Locations | None = None
 ) -> Answers:
     """The answers; ``values`` is the column that was asked, ``table`` the one that the message names, where it names
-    one. Raises ``Malformed`` when columns and counts disagree."""
+    one. Raises ``Malformed`` when columns and counts disagree, or a number stands for nothing."""
     count = message.count
     everywhere = message.HasField("common_section")
     if everywhere:
@@ -198,10 +198,14 @@ def from_columns(
             offset[section == 0] = 0
     else:
         offset = unpack(message.offset, count, np.uint64)
+    check_below(section[:1] if everywhere else section, max(len(message.text_sections), 1), "text section")
     sections = tuple(map(from_text_section, message.text_sections[1:]))
     candidates = {entry.position: tuple(map(from_candidate, entry.candidates)) for entry in message.candidates}
     location = unpack(message.location, count, np.uint32)
     locations = from_table(message.locations) if table is None else table
+    check_below(location, len(locations), "location")
+    if count and not location.all():
+        raise Malformed("an answer has no location", hint=OTHER_SIDE)
     return Answers(location, section, offset, locations, sections, candidates)
 
 

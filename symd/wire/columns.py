@@ -13,6 +13,8 @@ Number = TypeVar("Number", bound=np.unsignedinteger[Any])
 
 WIDTHS: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4"), 8: np.dtype("<u8")}
 
+OTHER_SIDE = "use versions of symd that belong together; where they do, do not trust that daemon"
+
 KINDS: dict[type[np.unsignedinteger[Any]], np.dtype[Any]] = {
     np.uint8: np.dtype("<u1"),
     np.uint32: np.dtype("<u4"),
@@ -35,6 +37,13 @@ def column_width(column: bytes, count: int) -> int | None:
     """Bytes of each of the ``count`` numbers in a column that is not empty; None when it is no such column."""
     width, rest = divmod(len(column), count) if count else (0, 1)
     return None if rest or width not in WIDTHS else width
+
+
+def check_below(numbers: NDArray[Any], count: int, what: str) -> None:
+    """Raises ``Malformed`` where one of the numbers of ``what`` is not among the ``count`` things that there are, from 0 on."""
+    top = int(numbers.max()) if len(numbers) else -1
+    if top >= count:
+        raise Malformed(f"there is no {what} {top}: there are {count}", hint=OTHER_SIDE)
 
 
 def unpack(column: bytes, count: int, kind: type[Number]) -> NDArray[Number]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from symd.errors import Malformed
-from symd.model.answers import Frame, Reason
+from symd.model.answers import Frame
 from symd.model.cores import (
     CoreDevice,
     CoreDump,
@@ -23,6 +23,7 @@ from symd.v1 import location_pb2
 from symd.wire.answers import from_frame
 from symd.wire.facts import from_facts, to_facts
 from symd.wire.fields import bad_field
+from symd.wire.reasons import from_reason
 from symd.wire.resource_names import checked_module_name, module_digest, module_name
 from symd.wire.text import utf8, utf8s
 
@@ -186,7 +187,7 @@ def _from_call(message: pb.CoreCall) -> CoreFrame:
         _BACK.get(message.kind, "pc"),
         message.address,
         place if message.HasField("place") else None,
-        Reason(message.reason),
+        from_reason(message.reason),
         tuple(map(from_frame, message.frames)),
     )
 

@@ -17,7 +17,7 @@ from symd.v1 import context_pb2
 from symd.v1.context_service_pb2 import SymbolizeAddressesRequest
 from symd.wire.answers import from_columns, to_columns
 from symd.wire.batches import check_count
-from symd.wire.columns import pack, unpack
+from symd.wire.columns import check_below, pack, unpack
 from symd.wire.concatenated import concatenated
 from symd.wire.queries import from_numbers, from_query, to_query
 from symd.wire.resource_names import context_id, module_digest, module_name, optional_path
@@ -77,11 +77,13 @@ def to_device_columns(answers: DeviceAnswers) -> context_pb2.DeviceAnswerColumns
 
 
 def from_device_columns(message: context_pb2.DeviceAnswerColumns) -> DeviceAnswers:
-    """Raises ``Malformed`` when columns and counts disagree."""
+    """Raises ``Malformed`` when columns and counts disagree, or a number stands for nothing."""
     count = message.answers.count
+    module = unpack(message.module, count, np.uint32)
+    check_below(module, max(len(message.modules), 1), "module")
     return DeviceAnswers(
         from_columns(message.answers),
-        unpack(message.module, count, np.uint32),
+        module,
         unpack(message.address, count, np.uint64),
         [module_digest(name) for name in message.modules[1:]],
         {each.position: tuple(map(_from_candidate, each.candidates)) for each in message.candidates},

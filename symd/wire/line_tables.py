@@ -13,7 +13,7 @@ from symd.model.identities import ObjectPath
 from symd.model.line_tables import LineLevel, LineTable
 from symd.v1 import line_table_pb2, location_pb2, symbol_service_pb2
 from symd.wire.answers import from_text_section, to_text_section
-from symd.wire.columns import pack, unpack
+from symd.wire.columns import check_below, pack, unpack
 from symd.wire.fields import wrong_field
 from symd.wire.resource_names import digest_and_path
 from symd.wire.text import utf8, utf8s
@@ -34,6 +34,8 @@ COLUMNS: Mapping[str, type[np.unsignedinteger[Any]]] = {
     "column": np.uint32,
     "flags": np.uint8,
 }
+_TEXTS = frozenset(("kernel", "function", "file", "text"))
+"""Columns that number strings."""
 
 LEVELS: Mapping[int, LineLevel] = {
     line_table_pb2.LINE_LEVEL_UNSPECIFIED: LineLevel.SOURCE,
@@ -69,7 +71,7 @@ def to_chunks(table: LineTable) -> Iterator[symbol_service_pb2.GetLineTableRespo
 
 
 def from_chunks(chunks: Iterable[symbol_service_pb2.GetLineTableResponse]) -> Iterator[LineTable]:
-    """The tables of a stream. Raises ``Malformed`` when chunks contradict their header."""
+    """The tables of a stream. Raises ``Malformed`` when chunks contradict their header, or a number stands for nothing."""
     group: list[symbol_service_pb2.GetLineTableResponse] = []
     for chunk in chunks:
         if chunk.HasField("header") and group:
@@ -109,11 +111,16 @@ def _table(chunks: Sequence[symbol_service_pb2.GetLineTableResponse]) -> LineTab
         columns["text"] = _column(chunks, "text", np.uint32)
     if not chunks[0].HasField("header") or len(columns["offset"]) != header.row_count:
         raise Malformed("the rows of a line table are not as many as its header says")
+    sections = [from_text_section(section) for chunk in chunks for section in chunk.text_sections][1:]
+    strings = [string for chunk in chunks for string in chunk.strings]
+    check_below(columns["text_section"], len(sections), "text section")
+    for name in columns.keys() & _TEXTS:
+        check_below(columns[name], len(strings), f"string for the {name}")
     return LineTable(
         path=ObjectPath(header.path),
         target=header.target if header.HasField("target") else None,
-        text_sections=[from_text_section(section) for chunk in chunks for section in chunk.text_sections][1:],
-        strings=[string for chunk in chunks for string in chunk.strings],
+        text_sections=sections,
+        strings=strings,
         **columns,
     )
 

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from symd.errors import Malformed
 from symd.model.addresses import ByAddress
 from symd.model.answers import Answers, Reason, TextSection
-from symd.v1 import answer_pb2, location_pb2
-from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_columns, to_answer, to_columns
+from symd.v1 import answer_pb2, context_pb2, location_pb2
+from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answer, from_columns, to_answer, to_columns
+from symd.wire.columns import pack, unpack
 from symd.wire.concatenated import concatenated
+from symd.wire.device import from_device_columns
 from symd.wire.location_tables import from_table, pack_few
 from tests.service.fakes import AMBIGUOUS, CANDIDATES, DIGEST, GOOD, LOCATIONS, FakeEngine
 
@@ -159,8 +161,67 @@ def test_a_table_whose_callers_end_is_taken_in_any_order(count, data):
     parents = [0] * (count + 1)
     for at in range(1, count + 1):
         parents[order[at]] = order[data.draw(st.sampled_from((0, at // 2, at - 1)))]
-    table = location_pb2.LocationTable(count=count + 1, parent=pack_few(parents), strings=[""])
+    reasons = bytes([0, *[Reason.EXACT] * count])
+    table = location_pb2.LocationTable(count=count + 1, reason=reasons, parent=pack_few(parents), strings=[""])
     assert from_table(table).parent.tolist() == parents
+
+
+def told_wrongly(at: str, number: int) -> answer_pb2.AnswerColumns:
+    """Answers whose column ``at`` has this number in its last place."""
+    message = to_columns(asked(0x100, 0x150, 0x190, 1, 0x100, 0x150, 0x190, 1, 2))
+    of = message if at in ("location", "text_section") else message.locations
+    column = unpack(getattr(of, at), of.count, np.uint32).copy()
+    column[-1] = number
+    setattr(of, at, pack(column))
+    return message
+
+
+@pytest.mark.parametrize(
+    ("at", "number", "said"),
+    [
+        ("location", 9, "there is no location 9: there are"),
+        ("location", (1 << 32) - 1, "there is no location 4294967295"),
+        ("location", 0, "an answer has no location"),
+        ("text_section", 200, "there is no text section 200"),
+        ("kernel", 50, "there is no string for the kernel 50"),
+        ("function", 50, "there is no string for the function 50"),
+        ("linkage_name", 50, "there is no string for the linkage_name 50"),
+        ("file", 50, "there is no string for the file 50"),
+        ("reason", 99, "the reason 99 of an answer is not known"),
+        ("reason", 0, "the reason 0 of an answer is not known"),
+    ],
+)
+def test_a_number_that_stands_for_nothing_is_malformed(at, number, said):
+    """A daemon that is not to be trusted may send one: it would end in an IndexError somewhere in the client's program."""
+    with pytest.raises(Malformed, match=said):
+        from_columns(told_wrongly(at, number))
+
+
+def test_a_common_section_and_strings_that_never_came_are_malformed():
+    message = to_columns(asked(*range(0x100, 0x110)))
+    assert message.common_section == 1
+    message.common_section = 2
+    with pytest.raises(Malformed, match="no text section 2"):
+        from_columns(message)
+    message = to_columns(asked(1))
+    del message.locations.strings[:]
+    with pytest.raises(Malformed, match="no string"):
+        from_columns(message)
+
+
+def test_a_device_answer_in_a_module_that_never_came_is_malformed():
+    message = context_pb2.DeviceAnswerColumns(
+        answers=to_columns(asked(0x100, 0x150)), modules=["", f"modules/{DIGEST}"], module=pack_few([1, 2])
+    )
+    with pytest.raises(Malformed, match="no module 2"):
+        from_device_columns(message)
+
+
+def test_an_unknown_reason_of_one_answer_is_malformed():
+    answer = to_answer(asked(0x100)[0])
+    answer.reason = 99
+    with pytest.raises(Malformed, match="reason 99"):
+        from_answer(answer)
 
 
 def test_an_empty_batch_is_an_empty_answer():

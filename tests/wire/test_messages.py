@@ -221,6 +221,15 @@ def test_the_text_of_ptx_lines_comes_back_and_no_other_table_gets_one():
     np.testing.assert_array_equal(ptx.text, texts)
 
 
+@pytest.mark.parametrize("name", ["text_section", "kernel", "function", "file", "text"])
+def test_a_row_that_names_what_never_came_is_malformed(name):
+    table = replace(line_table("ptx"), text=np.zeros(150_000, np.uint32))
+    wrong = getattr(table, name).copy()
+    wrong[-1] = 1000
+    with pytest.raises(Malformed, match=r"there is no .* 100[01]"):
+        list(from_chunks(to_chunks(replace(table, **{name: wrong}))))
+
+
 def test_a_level_comes_back_and_an_unknown_one_is_refused():
     def level(number):
         request = symbol_service_pb2.GetLineTableRequest(name="modules/" + "0" * 64, level=number)
