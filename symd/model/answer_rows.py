@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
+from operator import concat, mul
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,27 @@ ANSWERS_IN_CACHE, ANSWERS_AT_ONCE = 1 << 11, 1 << 16
 distinct ones as many as make the work on columns cheap."""
 _REPEATED = 2
 """Answers of a piece that have few locations: so many to each."""
-KEPT_LOCATIONS = 1 << 16
+KEPT_LOCATIONS = 1 << 15
 """Locations of a table whose frames are kept from one piece to the next."""
+KEPT_TAILS = 1 << 16
+"""Locations that others were inlined into whose frames are kept from one piece to the next."""
 KEPT_TEXTS = 1 << 16
 """Texts that are kept from one piece to the next."""
 _ADDRESSES = 1 << 64
 
 Objects = NDArray[np.object_]
-_REASONS = {int(reason): reason for reason in Reason}
+
+
+def _objects(values: Iterable[Any], count: int) -> Objects:
+    return np.fromiter(values, np.object_, count)
+
+
+_IS_REASON = np.isin(np.arange(256), list(Reason))
+_REASONS = _objects((Reason(number) if known else None for number, known in enumerate(_IS_REASON)), 256)
 
 
 def rows(answers: Answers, every: range) -> Iterator[Answer]:
-    """The answers with these numbers. Those of one location share their frames, where they stand near each other."""
+    """The answers with these numbers. Those of one location share their frames, where they stand near each other and many do."""
     return chain.from_iterable(_pieces(answers, every))
 
 
@@ -39,7 +49,7 @@ def _pieces(answers: Answers, every: range) -> Iterator[Iterator[Answer]]:
         numbers = every[first : first + size]
         yield _piece(answers, numbers, spelled)
         first += size
-        size = ANSWERS_AT_ONCE if spelled.distinct * _REPEATED < len(numbers) else ANSWERS_IN_CACHE
+        size = ANSWERS_AT_ONCE if spelled.is_repeated else ANSWERS_IN_CACHE
 
 
 def _piece(answers: Answers, numbers: range, spelled: _Spelled) -> Iterator[Answer]:
@@ -54,11 +64,16 @@ def _piece(answers: Answers, numbers: range, spelled: _Spelled) -> Iterator[Answ
     return map(tuple.__new__, repeat(Answer), columns)
 
 
-def _places(sections: Sequence[TextSection], number: U32, offset: U64) -> list[list[Any]]:
+def _places(sections: Sequence[TextSection], number: U32, offset: U64) -> list[Iterable[Any]]:
     """Path, section name, section number, offset and address of each answer; None where ``number`` is 0."""
+    lowest = int(number.min())
+    if lowest and lowest == int(number.max()):
+        return _places_in(sections[lowest - 1], offset)
     paths, names, numbers, addresses = zip(*sections, strict=True) if sections else ((), (), (), ())
-    columns = [_objects((None, *column))[number].tolist() for column in (paths, names, numbers)]
-    if int(number.min()) and max(addresses) + int(offset.max()) < _ADDRESSES:
+    columns: list[Iterable[Any]] = [
+        _objects((None, *column), 1 + len(sections))[number].tolist() for column in (paths, names, numbers)
+    ]
+    if lowest and max(addresses) + int(offset.max()) < _ADDRESSES:
         address = np.array((0, *addresses), np.uint64)[number] + offset
         return [*columns, offset.tolist(), address.tolist()]
     offsets = [at if section else None for section, at in zip(number.tolist(), offset.tolist(), strict=True)]
@@ -67,70 +82,125 @@ def _places(sections: Sequence[TextSection], number: U32, offset: U64) -> list[l
     return [*columns, offsets, [None if at is None else starts[section] + at for section, at in places]]
 
 
+def _places_in(section: TextSection, offset: U64) -> list[Iterable[Any]]:
+    """The same of answers that lie in one section."""
+    path, name, number, start = section
+    offsets = offset.tolist()
+    if start + int(offset.max()) < _ADDRESSES:
+        address = (offset + np.uint64(start)).tolist()
+    else:
+        address = [start + at for at in offsets]
+    return [repeat(path), repeat(name), repeat(number), offsets, address]
+
+
 class _Spelled:
-    """The locations of a table in objects, as pieces of a batch need them. Those of a table that is not large are kept."""
+    """The locations of a table in objects, as pieces of a batch need them. Those of a table that is not large are kept. Of a large one
+    answers share what they are made of where many have one location; else each is made when its turn comes and forgotten after
+    it, so that Python's collector finds nothing to look at."""
 
     def __init__(self, table: Locations) -> None:
         self._table = table
-        self._texts: dict[int, str | None] = {}
-        self.distinct = 0
-        """Locations that were made for the last piece."""
+        self._texts = _KeptTexts(table.strings)
+        self.is_repeated = False
+        """Whether the last piece had many answers to each location that was made for it."""
         kept = len(table) if len(table) <= KEPT_LOCATIONS else 0
         self._is_kept = np.zeros(kept, np.bool_)
         self._kept = [np.empty(kept, np.object_) for _ in range(3)]
+        self._last = np.empty(0 if kept else len(table), np.uint32)
+        self._has_tail = np.zeros(len(table), np.bool_)
+        self._tails = np.empty(len(table), np.object_)
 
-    def columns(self, numbers: U32) -> list[list[Any]]:
+    def columns(self, numbers: U32) -> list[Iterable[Any]]:
         """Reason, kernel and frames of each of these locations. One without function and file stands for a reason alone."""
-        if not len(self._is_kept):
-            few, at = np.unique(numbers, return_inverse=True)
-            return [each[at].tolist() for each in self._columns_of(few)]
+        if len(self._is_kept):
+            return self._kept_columns(numbers)
+        here = np.arange(len(numbers), dtype=np.uint32)
+        self._last[numbers] = here
+        last = self._last[numbers]
+        chosen = last == here
+        distinct = int(np.count_nonzero(chosen))
+        self.is_repeated = distinct * _REPEATED < len(numbers)
+        if not self.is_repeated:
+            return self._columns_of(numbers)
+        at = (np.cumsum(chosen) - 1)[last]
+        return [_objects(each, distinct)[at].tolist() for each in self._columns_of(numbers[chosen])]
+
+    def _kept_columns(self, numbers: U32) -> list[Iterable[Any]]:
         few = np.unique(numbers[~self._is_kept[numbers]])
         for kept, some in zip(self._kept, self._columns_of(few), strict=True):
-            kept[few] = some
+            kept[few] = _objects(some, len(few))
         self._is_kept[few] = True
+        self.is_repeated = len(few) * _REPEATED < len(numbers)
         return [each[numbers].tolist() for each in self._kept]
 
-    def _columns_of(self, few: U32) -> tuple[Objects, Objects, Objects]:
-        """The same of distinct locations, ascending."""
-        if len(self._texts) > KEPT_TEXTS:
-            self._texts = {}
-        self.distinct = len(few)
-        table = self._table
-        reasons = [_REASONS.get(number) or Reason(number) for number in table.reason[few].tolist()]
-        return _objects(reasons), _objects(self._texts_of(table.kernel[few])), self._frames_of(few)
+    def _columns_of(self, numbers: U32) -> list[Iterable[Any]]:
+        reason = self._table.reason[numbers]
+        if not _IS_REASON[reason].all():
+            Reason(reason[~_IS_REASON[reason]][0].item())  # which raises
+        return [_REASONS[reason].tolist(), self._texts.of(self._table.kernel[numbers]), self._frames_of(numbers)]
 
-    def _frames_of(self, numbers: U32) -> Objects:
-        """The frames of each of some locations, ascending: of those that are equally deep at once."""
+    def _frames_of(self, numbers: U32) -> Iterator[tuple[Frame, ...]]:
+        """The frames of each of some locations, made as they are asked for."""
         table = self._table
-        numbers = np.where(table.function[numbers] | table.file[numbers], numbers, 0)
-        depths = [numbers]
-        while (around := table.parent[depths[-1]]).any():
-            depths.append(around)
-        used, at = np.unique(np.concatenate(depths), return_inverse=True)
-        frames = self._made(used)[at].reshape(len(depths), -1)
-        found = np.full(len(numbers), None, np.object_)
-        deep = np.count_nonzero(depths, axis=0)
-        for depth in range(len(depths) + 1):
-            chosen = np.flatnonzero(deep == depth)
-            found[chosen] = _objects(
-                [*zip(*frames[:depth, chosen].tolist(), strict=True)] if depth else [()] * len(chosen)
-            )
-        return found
+        frames: Iterator[Any] = map(
+            concat, zip(self._innermost(numbers), strict=True), self._tails_of(table.parent[numbers])
+        )
+        framed = ((table.function[numbers] | table.file[numbers]) != 0) & (numbers != 0)
+        return frames if framed.all() else map(mul, frames, framed.tolist())
 
-    def _made(self, numbers: U32) -> Objects:
+    def _innermost(self, numbers: U32) -> Iterator[Frame]:
         """The frames of these locations alone."""
-        table = self._table
-        texts = [self._texts_of(column[numbers]) for column in (table.function, table.linkage_name, table.file)]
-        inlined = table.inlined[numbers].astype(np.bool_).tolist()
-        columns = zip(*texts, table.line[numbers].tolist(), table.column[numbers].tolist(), inlined, strict=True)
-        return np.fromiter(map(tuple.__new__, repeat(Frame), columns), np.object_, len(numbers))
+        table, texts = self._table, self._texts
+        columns = zip(
+            texts.of(table.function[numbers]),
+            texts.of(table.linkage_name[numbers]),
+            texts.of(table.file[numbers]),
+            table.line[numbers].tolist(),
+            table.column[numbers].tolist(),
+            table.inlined[numbers].astype(np.bool_).tolist(),
+            strict=True,
+        )
+        return map(tuple.__new__, repeat(Frame), columns)
 
-    def _texts_of(self, numbers: U32) -> list[str | None]:
-        known, wanted = self._texts, numbers.tolist()
-        for number in set(wanted).difference(known):
-            known[number] = self._table.strings[number] or None
-        return [known[number] for number in wanted]
+    def _tails_of(self, numbers: U32) -> list[tuple[Frame, ...]]:
+        """The frames of each of these locations, which others were inlined into: they are shared, and kept. 0 has none."""
+        has = self._has_tail[numbers]
+        if not has.all():
+            if np.count_nonzero(self._has_tail) > KEPT_TAILS:
+                self._has_tail[:] = has[:] = False
+            self._make_tails(numbers[~has])
+        tails: list[tuple[Frame, ...]] = self._tails[numbers].tolist()
+        return tails
+
+    def _make_tails(self, numbers: U32) -> None:
+        """Those of locations which call each other are made from the outermost on."""
+        parent, has = self._table.parent, self._has_tail
+        self._tails[0], has[0] = (), True
+        levels = []
+        while len(numbers := np.unique(numbers[~has[numbers]])):
+            levels.append(numbers)
+            numbers = parent[numbers]
+        for level in reversed(levels):
+            tails = map(concat, zip(self._innermost(level), strict=True), self._tails[parent[level]].tolist())
+            self._tails[level] = _objects(tails, len(level))
+            has[level] = True
 
 
-def _objects(values: Sequence[Any]) -> Objects:
-    return np.fromiter(values, np.object_, len(values))
+class _KeptTexts:
+    """Strings by number, "" as None. Those that were asked for are kept, so far as they are not many."""
+
+    def __init__(self, strings: Sequence[str]) -> None:
+        self._strings = strings
+        self._has, self._kept = np.zeros(len(strings), np.bool_), np.empty(len(strings), np.object_)
+
+    def of(self, numbers: U32) -> list[str | None]:
+        """The string of each of these numbers."""
+        has = self._has[numbers]
+        if not has.all():
+            if np.count_nonzero(self._has) > KEPT_TEXTS:
+                self._has[:] = has[:] = False
+            few = np.unique(numbers[~has])
+            self._kept[few] = _objects((self._strings[number] or None for number in few.tolist()), len(few))
+            self._has[few] = True
+        texts: list[str | None] = self._kept[numbers].tolist()
+        return texts

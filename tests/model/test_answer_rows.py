@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
 from symd.model import answer_rows
-from symd.model.answers import Answers, Candidate, Locations, Reason, TextSection
+from symd.model.answers import Answers, Candidate, Frame, Locations, Reason, TextSection
 from symd.model.identities import ObjectPath
 
 LOCATIONS = 200
@@ -48,9 +50,10 @@ def generated(count: int, seed: int, sections: int = 3, distinct: int = LOCATION
     )
 
 
-@pytest.fixture(autouse=True, params=[0, LOCATIONS], ids=["none kept", "all kept"])
+@pytest.fixture(autouse=True, params=[0, 5, LOCATIONS], ids=["none kept", "few kept", "all kept"])
 def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer_rows, "KEPT_LOCATIONS", request.param)
+    for name in ("KEPT_LOCATIONS", "KEPT_TAILS", "KEPT_TEXTS"):
+        monkeypatch.setattr(answer_rows, name, request.param)
 
 
 @pytest.fixture(autouse=True, params=[(3, 7), (64, 256), (answer_rows.ANSWERS_IN_CACHE, answer_rows.ANSWERS_AT_ONCE)])
@@ -61,7 +64,7 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("distinct", [1, 5, LOCATIONS])
-@pytest.mark.parametrize("sections", [0, 1, 3])
+@pytest.mark.parametrize("sections", [0, 1, 4])
 def test_one_after_the_other(sections: int, distinct: int) -> None:
     answers = generated(500, sections, sections, distinct)
     assert list(answers) == [answers[number] for number in range(len(answers))]
@@ -82,6 +85,28 @@ def test_types_are_those_of_one_alone() -> None:
         assert [type(each) for frame in mine.frames for each in frame] == [
             type(each) for frame in alone.frames for each in frame
         ]
+
+
+def test_answers_of_few_locations_share_their_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_rows, "ANSWERS_IN_CACHE", 500)
+    answers = generated(500, 5, distinct=5)
+    assert len({id(each.frames) for each in list(answers) if each.frames}) <= 5
+
+
+def test_frames_of_many_locations_are_forgotten_with_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they stayed for a while, Python's collector would look at them again and again."""
+    monkeypatch.setattr(answer_rows, "KEPT_LOCATIONS", 0)
+    monkeypatch.setattr(answer_rows, "ANSWERS_IN_CACHE", LOCATIONS)
+    answers = generated(LOCATIONS, 6)
+    answers.location[:] = np.arange(LOCATIONS)
+    answers.locations.parent[:] = 0
+    before = _frames_alive()
+    alive = [_frames_alive() for number, _ in enumerate(answers) if number % 90 == 0]
+    assert max(alive) <= before + 3
+
+
+def _frames_alive() -> int:
+    return sum(isinstance(each, Frame) for each in gc.get_objects())
 
 
 def test_none() -> None:
