@@ -3,7 +3,7 @@ the debug data about variables, which no index holds, is read from the code obje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from symd.debuginfo.variables import VariableReader, Visible
 from symd.errors import ObjectNotFound, SymdError
@@ -42,27 +42,37 @@ def variables(
     return InScope(at, visible)
 
 
-def visible_in(codes: Sequence[CodeObject], path: str, section: int, offset: int) -> Visible | str:
+class VisibleIn:
+    """What is visible in one code object. Opening its debug data takes far longer than most questions about it, so it is
+    opened once. Not for several threads at once."""
+
+    def __init__(self, code: CodeObject) -> None:
+        self.code = code
+        self._reader: VariableReader | None = None
+        self._why_not = ""
+        try:
+            self._reader = VariableReader(code)
+        except SymdError as error:
+            self._why_not = str(error)
+
+    def at(self, section: int, offset: int) -> Visible | str:
+        """As ``ReadVisible``."""
+        if self._reader is None:
+            return self._why_not
+        try:
+            return self._reader.at(section, offset)
+        except SymdError as error:
+            return str(error)
+
+
+def visible_in(codes: Iterable[CodeObject], path: str, section: int, offset: int) -> Visible | str:
     """``ReadVisible`` over code objects that are open. Raises ObjectNotFound."""
-    return visible_in_each(codes, path, ((section, offset),))[0]
+    return VisibleIn(first_at(codes, path)).at(section, offset)
 
 
-def visible_in_each(
-    codes: Sequence[CodeObject], path: str, places: Sequence[tuple[int, int]]
-) -> tuple[Visible | str, ...]:
-    """The same for several places, sections and offsets in them, of one code object."""
+def first_at(codes: Iterable[CodeObject], path: str) -> CodeObject:
+    """The first code object at ``path``. Raises ObjectNotFound."""
     code = next((code for code in codes if code.path == path), None)
     if code is None:
         raise ObjectNotFound.at(path)
-    try:
-        reader = VariableReader(code)
-    except SymdError as error:
-        return (str(error),) * len(places)
-    return tuple(_visible(reader, section, offset) for section, offset in places)
-
-
-def _visible(reader: VariableReader, section: int, offset: int) -> Visible | str:
-    try:
-        return reader.at(section, offset)
-    except SymdError as error:
-        return str(error)
+    return code

@@ -19,6 +19,8 @@ from symd.index.module_tables import DecodedObject
 from symd.index.partial import MIN_OBJECTS, PartialIndex
 from symd.model.code import CodeObject
 from symd.model.identities import Digest
+from symd.model.variables import Visible
+from symd.query.variables import VisibleIn, first_at
 from symd.reading.module_file import ModuleFile
 
 KEPT_BYTES = 64 << 20
@@ -33,6 +35,8 @@ class OpenedModule:
         self.digest = Digest(digest)
         self.data = data
         self.limits = limits
+        self._visible: VisibleIn | None = None
+        self._one_at_a_time = threading.Lock()
 
     @property
     def _is_large(self) -> bool:
@@ -63,6 +67,20 @@ class OpenedModule:
     def _by_path(self) -> dict[str, CodeObject]:
         """The first of each path."""
         return {code.path: code for code in reversed(self.objects)}
+
+    def visible(self, path: str, places: Sequence[tuple[int, int]]) -> tuple[Visible | str, ...]:
+        """What is in scope at places, (section, offset), of the code object at ``path``; text where its debug data cannot be
+        trusted: why. The debug data of the code object that was asked about last stays open, unless the module is large.
+        Raises ``ObjectNotFound``."""
+        code = first_at(self.objects_at(path), path)
+        with self._one_at_a_time:
+            if self._visible is None or self._visible.code is not code:
+                self._visible = None  # two at a time would take twice the memory
+                self._visible = VisibleIn(code)
+            found = tuple(self._visible.at(*place) for place in places)
+            if self._is_large:
+                self._visible = None
+        return found
 
     @cached_property
     def partial(self) -> PartialIndex | None:

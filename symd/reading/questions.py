@@ -25,7 +25,6 @@ from symd.model.sources import SourceText
 from symd.query.listing import chosen
 from symd.query.ptx_lines import ptx_tables
 from symd.query.source_text import from_module
-from symd.query.variables import visible_in, visible_in_each
 from symd.reading.opened_module import OpenedModule
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class VariablesAt(Question["Visible | str"]):
     offset: int
 
     def answer(self, module: OpenedModule) -> Visible | str:
-        return visible_in(module.objects_at(self.path), self.path, self.section, self.offset)
+        return module.visible(self.path, ((self.section, self.offset),))[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +261,7 @@ class VariablesAtEach(Question["tuple[Visible | str, ...]"]):
     places: tuple[tuple[int, int], ...]
 
     def answer(self, module: OpenedModule) -> tuple[Visible | str, ...]:
-        return visible_in_each(module.objects_at(self.path), self.path, self.places)
+        return module.visible(self.path, self.places)
 
 
 @contextmanager

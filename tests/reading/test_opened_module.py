@@ -1,4 +1,5 @@
-"""A module is unpacked once for all questions that come one after another, however large it is."""
+"""A module is unpacked once for all questions that come one after another, however large it is; the debug data of a code object
+is opened once for those about its variables."""
 
 from __future__ import annotations
 
@@ -9,10 +10,17 @@ import pytest
 
 from symd import containers
 from symd.config import Limits
-from symd.errors import ObjectNotFound
+from symd.debuginfo.layout import LinearLayout
+from symd.debuginfo.variables import visible
+from symd.dwarf.sections import DebugSections
+from symd.errors import Malformed, ObjectNotFound
+from symd.model.code import CodeObject
+from symd.model.variables import Visible
+from symd.reading import opened_module
 from symd.reading.module_file import ModuleFile
 from symd.reading.opened_module import OpenedModules
-from symd.reading.questions import ObjectBytes
+from symd.reading.questions import ObjectBytes, VariablesAt, VariablesAtEach
+from tests.fuzz.mutations import SAMPLES
 from tests.hostile.growth import code_object
 from tests.hostile.wrappers import in_archive
 
@@ -58,3 +66,60 @@ def test_of_two_modules_larger_than_what_is_kept_the_last_stays(tmp_path: Path, 
     for module in (one, one, other, other, one):
         assert opened.open(module, Limits()).objects
     assert len(unpacked) == 3
+
+
+@pytest.fixture
+def relocated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of code objects whose debug data is opened to answer about variables."""
+    paths: list[str] = []
+    relocate = visible.relocated
+
+    def counted(code: CodeObject, layout: LinearLayout) -> DebugSections:
+        paths.append(code.path)
+        return relocate(code, layout)
+
+    monkeypatch.setattr(visible, "relocated", counted)
+    return paths
+
+
+def test_debug_data_is_opened_once_for_questions_about_variables_of_one_code_object(
+    tmp_path: Path, relocated: list[str]
+) -> None:
+    image = (SAMPLES / "amdgpu/bin/v4-gfx900.co").read_bytes()
+    module = stored(tmp_path, in_archive(image, image))
+    opened = OpenedModules().open(module, Limits())
+    one, other = (code.path for code in opened.objects)
+    section = next(section.index for section in opened.objects[0].sections if section.executable)
+    found = [VariablesAt(one, section, offset).answer(opened) for offset in range(0, 0x100, 0x20)]
+    found += VariablesAtEach(one, tuple((section, offset) for offset in range(0x100, 0x220, 0x20))).answer(opened)
+    assert relocated == [one]
+    assert VariablesAt(other, section, 0).answer(opened) == found[0]
+    assert relocated == [one, other]
+    assert VariablesAt(one, section, 0x20).answer(opened) == found[1]
+    assert relocated == [one, other, one]
+    assert found == [visible.visible_at(opened.objects[0], section, offset) for offset in range(0, 0x220, 0x20)]
+    assert len({len(each.variables) for each in found if isinstance(each, Visible)}) > 1
+    with pytest.raises(ObjectNotFound):
+        VariablesAt("elsewhere", section, 0).answer(opened)
+
+
+def test_debug_data_of_a_large_module_does_not_stay_open(
+    tmp_path: Path, relocated: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened_module, "LARGE", 1000)
+    module = stored(tmp_path, (SAMPLES / "amdgpu/bin/v4-gfx900.co").read_bytes())
+    opened = OpenedModules().open(module, Limits())
+    first, second = (VariablesAt(opened.objects[0].path, 7, 0).answer(opened) for _ in range(2))
+    assert first == second
+    assert len(relocated) == 2
+
+
+def test_debug_data_that_cannot_be_read_says_why_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_code: CodeObject, _layout: LinearLayout) -> DebugSections:
+        raise Malformed("the relocation has no symbol")
+
+    monkeypatch.setattr(visible, "relocated", refuse)
+    opened = OpenedModules().open(stored(tmp_path, (SAMPLES / "amdgpu/bin/v4-gfx900.co").read_bytes()), Limits())
+    path = opened.objects[0].path
+    assert VariablesAt(path, 7, 0).answer(opened) == VariablesAt(path, 7, 0).answer(opened)
+    assert "the relocation has no symbol" in str(VariablesAt(path, 7, 0).answer(opened))

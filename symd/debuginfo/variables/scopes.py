@@ -52,14 +52,16 @@ class _RangeTable:
     end: NDArray[np.uint64]
 
     def of(self, slot: int) -> tuple[AddressRange, ...]:
-        return tuple(self._by_slot.get(slot, ()))
+        order, which = self._by_slot
+        first, last = np.searchsorted(which, (slot, slot + 1))
+        rows = order[first:last]
+        return tuple(map(AddressRange, self.start[rows].tolist(), self.end[rows].tolist()))
 
     @cached_property
-    def _by_slot(self) -> dict[int, list[AddressRange]]:
-        found: dict[int, list[AddressRange]] = {}
-        for slot, *ends in zip(self.which.tolist(), self.start.tolist(), self.end.tolist(), strict=True):
-            found.setdefault(slot, []).append(AddressRange(*ends))
-        return found
+    def _by_slot(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows in the order of ``which``, and ``which`` in that order."""
+        order = np.argsort(self.which, kind="stable")
+        return order, self.which[order]
 
 
 class ScopeFinder:
@@ -128,9 +130,13 @@ class ScopeFinder:
 
     def unit_at(self, address: int) -> Die | None:
         """The top DIE of the unit that says it holds the address; of several the last."""
-        table = self._table(_UNITS)
+        table = self._units
         held = np.flatnonzero((table.start <= address) & (table.end > address))
         return self._dies.at(int(self._dies.extents.at[table.which[held[-1]]])) if len(held) else None
+
+    @cached_property
+    def _units(self) -> _RangeTable:
+        return self._table(_UNITS)
 
     def _chain(self, innermost: Die) -> list[Scope]:
         dies = [innermost]

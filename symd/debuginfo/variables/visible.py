@@ -57,7 +57,6 @@ class VariableReader:
             raise Malformed(f"no unit can be read: {units.warnings[0]}", where=".debug_info")
         extents = die_extents.read(sections, units)
         self.dies = DieReader(sections, units, extents)
-        self.names = TypeNames(self.dies)
         self.finder = ScopeFinder(self.dies)
         self.notes = (*units.warnings, *units.missing_files(), *extents.notes)
 
@@ -79,7 +78,7 @@ class _Question:
 
     def __init__(self, reader: VariableReader, section: int, address: int) -> None:
         self.dies = reader.dies
-        self.names = reader.names
+        self.names = TypeNames(reader.dies)  # which bounds the names of one answer
         self.layout = reader.layout
         self.finder = reader.finder
         self.section = section

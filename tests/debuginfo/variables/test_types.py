@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from symd.debuginfo.variables import VariableReader, type_names
 from symd.debuginfo.variables.type_names import DEEPEST, LONGEST
 from symd.model.code import CodeObject, Vendor
 from symd.model.variables import Member
@@ -16,6 +17,7 @@ from tests.builders.elf import Section, build_elf
 from tests.debuginfo.variables.build import (
     FLOAT,
     INT,
+    TEXT,
     base_type,
     code,
     function,
@@ -303,3 +305,14 @@ def test_a_function_type_that_doubles_at_every_level_is_cut_short() -> None:
     found = only(code(unit(function("f", variable("x", of("t0"))), *levels, made("pointer_type", "t60"))))
     assert found.type.endswith("...")
     assert len(found.type) == LONGEST + 3
+
+
+def test_what_the_names_of_one_answer_take_is_not_taken_from_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type_names, "LONGEST_ALTOGETHER", 1)
+    of_each = [
+        function(name, variable("x", of(kind)), variable("y", of("char")), first=first, after=first + 0x40)
+        for name, kind, first in (("f", "int", 0), ("g", "float", 0x40))
+    ]
+    reader = VariableReader(code(unit(*of_each, INT, FLOAT, base_type("char", 6, 1))))
+    names = [[one.type for one in reader.at(TEXT, offset).variables] for offset in (0x10, 0x50, 0x10)]
+    assert names == [["int", "..."], ["float", "..."], ["int", "..."]]
