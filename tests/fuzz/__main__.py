@@ -9,7 +9,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,7 +26,7 @@ _THROUGH_SHARES = 9
 """Files through a daemon get so many more shares of the time than a target: they are slow, and say the most."""
 
 
-def wire(seed: int, seconds: float, out: Path) -> tuple[Mapping[str, State], list[Defect]]:
+def wire(seed: int, seconds: float, out: Path, count: Callable[[Mapping[str, State]], object]) -> list[Defect]:
     with tempfile.TemporaryDirectory(prefix="symd-fuzz-") as folder, serving(Path(folder)) as daemon:
         fuzzer = WireFuzzer(daemon, seed, out)
         fuzzer.run(seconds)
@@ -33,7 +34,8 @@ def wire(seed: int, seconds: float, out: Path) -> tuple[Mapping[str, State], lis
     print("wire: " + ", ".join(f"{count} {status}" for status, count in report.statuses.most_common()), flush=True)
     answered, found = report.statuses["OK"], len(report.defects)
     refused = report.statuses.total() - answered - found
-    return {"wire": State(answered, refused, found)}, report.defects
+    count({"wire": State(answered, refused, found)})
+    return report.defects
 
 
 DAEMONS = {"wire": wire, "through": through.run}
@@ -94,9 +96,7 @@ def main() -> int:
     defects = report.defects
     for name in [name for name in names if name in DAEMONS]:
         long = share * (1 + _THROUGH_SHARES * (name == "through"))
-        states, found = DAEMONS[name](chosen.seed, long, chosen.out)
-        counts.added(chosen.out / "counts.json", states)
-        defects += found
+        defects += DAEMONS[name](chosen.seed, long, chosen.out, partial(counts.added, chosen.out / "counts.json"))
     print(counts.printed(counts.added(chosen.out / "counts.json", {})))
     return told(defects)
 

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,11 +47,27 @@ _REMEMBERED = 5
 """Modules of a life whose answers the next ones over its store give again."""
 
 
+class End:
+    """When enough was tried: after so many seconds, or as soon as somebody says so."""
+
+    def __init__(self, seconds: float) -> None:
+        self._at = time.monotonic() + seconds
+
+    @property
+    def has_come(self) -> bool:
+        return time.monotonic() >= self._at
+
+    def come(self) -> None:
+        self._at = 0.0
+
+
 @dataclass
 class Tally:
-    """What all inputs came to, by kind of container; for several threads. What is found is kept below ``out``."""
+    """What all inputs came to, by kind of container; for several threads. What is found is kept below ``out``; ``count`` is
+    told what each life added."""
 
     out: Path
+    count: Callable[[Mapping[str, State]], object]
     states: dict[str, State] = field(default_factory=dict)
     statuses: Counter[str] = field(default_factory=Counter)
     defects: list[Defect] = field(default_factory=list)
@@ -73,6 +89,11 @@ class Tally:
         if why:
             self.keep(data, why)
 
+    def end_life(self) -> None:
+        with self.lock:
+            self.count(self.states)
+            self.states = {}
+
     def keep(self, data: bytes, why: str, folder: str = "finds") -> None:
         with self.lock:
             path = keep(self.out / folder / "through", data, why, self.alike)
@@ -89,12 +110,13 @@ class Line:
     tally: Tally
     remembered: dict[str, tuple[Query, Answer]] = field(default_factory=dict)
     again: list[tuple[bytes, str]] = field(default_factory=list)
-    """Inputs of this life with what became of them, to be tried again alone: what else the machine does may be to blame."""
+    """Inputs of this life with what became of them, to be tried again alone: another input may have taken the time, another
+    program the connection."""
 
-    def run(self, end: float) -> None:
+    def run(self, end: End) -> None:
         """Until then, or until there are no inputs."""
         life = 0
-        while time.monotonic() < end and (inputs := list(islice(self.inputs, A_LIFE))):
+        while not end.has_come and (inputs := list(islice(self.inputs, A_LIFE))):
             store = self.folder / str(life // _LIVES_A_STORE)
             if not store.exists():
                 shutil.rmtree(self.folder / str(life // _LIVES_A_STORE - 1), ignore_errors=True)
@@ -105,9 +127,10 @@ class Line:
                 self._end(daemon, gently=life % 2 == 0)
             while self.again:
                 self._alone(*self.again.pop())
+            self.tally.end_life()
             life += 1
 
-    def _live(self, daemon: Daemon, inputs: Sequence[bytes], end: float, life: int) -> None:
+    def _live(self, daemon: Daemon, inputs: Sequence[bytes], end: End, life: int) -> None:
         most = _REMEMBERED * (1 + life % _LIVES_A_STORE)
         with daemon.client(SECONDS_EACH) as client, ThreadPoolExecutor(CLIENTS) as pool:
             self._asked_again(client)
@@ -122,24 +145,24 @@ class Line:
                 why = f"after a start {query} is\n{found}\n{done.wrong}\nand was\n{answer}"
                 self.tally.keep(digest.encode(), why)
 
-    def _tried(self, daemon: Daemon, client: Client, end: float, most: int, data: bytes) -> None:
-        if time.monotonic() > end or daemon.process.poll() is not None:
+    def _tried(self, daemon: Daemon, client: Client, end: End, most: int, data: bytes) -> None:
+        if end.has_come or daemon.process.poll() is not None:
             return
-        before, began = len(daemon.said()), time.monotonic()
+        before, began = len(daemon.said()), daemon.processor_seconds()
         done = visit(client, data)
-        took = time.monotonic() - began
+        took = daemon.processor_seconds() - began  # at most: other clients' inputs are in it
         if done.remembered is not None and len(self.remembered) < most:
             digest, query, answer = done.remembered
             self.remembered[digest] = query, answer
         if len(daemon.said()) > before or daemon.process.poll() is not None:
             self.tally.add(data, done, took, _of_daemon(daemon))
         elif done.wrong or took > SECONDS:
-            self.again.append((data, "\n".join([*done.wrong, f"{took:.1f} s"])))
+            self.again.append((data, "\n".join([*done.wrong, f"{took:.1f} s of processor time at most"])))
         else:
             self.tally.add(data, done, took)
 
     def _alone(self, data: bytes, before: str) -> None:
-        """The same to a daemon that has nothing else to do: what it takes of the processor, and whether it ends as wrongly."""
+        """The same to a daemon that has nothing else to do: what it takes, and whether it ends as wrongly."""
         self.folder.joinpath("alone").mkdir(mode=0o700)
         with serving(self.folder / "alone", "daemon") as daemon, daemon.client(SECONDS_EACH) as client:
             visit(client, files()[0])  # its processes begin
@@ -151,7 +174,7 @@ class Line:
                 why.append(f"Slow: {took:.1f} s of processor time")
             if daemon.said() or daemon.process.poll() is not None:
                 why.append(_of_daemon(daemon))
-            self.tally.keep(data, f"{before}; alone {took:.2f} s of processor time", "again")
+            self.tally.keep(data, f"{before}, alone {took:.2f} s", "again")
             self.tally.add(data, done, took, "\n".join(why))
         shutil.rmtree(self.folder / "alone")
 
@@ -176,14 +199,15 @@ def _of_daemon(daemon: Daemon) -> str:
     return f"the daemon: {daemon.process.poll()}; its log says\n{said}"
 
 
-def run(seed: int, seconds: float, out: Path) -> tuple[Mapping[str, State], list[Defect]]:
-    """What came of it by kind of container, with the statuses printed."""
+def run(seed: int, seconds: float, out: Path, count: Callable[[Mapping[str, State]], object]) -> list[Defect]:
+    """What was found; ``count`` is told now and then what was tried, by kind of container. Prints the statuses."""
     where = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
-    tally, inputs = Tally(out), Inputs(seed)
-    with tempfile.TemporaryDirectory(prefix="symd-fuzz-", dir=where) as folder:
+    tally, inputs, end = Tally(out, count), Inputs(seed), End(seconds)
+    with tempfile.TemporaryDirectory(prefix="symd-fuzz-", dir=where) as folder, ThreadPoolExecutor(LINES) as pool:
         lines = [Line(Path(folder) / str(number), inputs, tally) for number in range(LINES)]
-        end = time.monotonic() + seconds
-        with ThreadPoolExecutor(LINES) as pool:
+        try:
             list(pool.map(lambda line: line.run(end), lines))
+        finally:
+            end.come()
     print("through: " + ", ".join(f"{count} {status}" for status, count in tally.statuses.most_common()), flush=True)
-    return tally.states, tally.defects
+    return tally.defects
