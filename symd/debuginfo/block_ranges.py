@@ -40,7 +40,7 @@ class _Reader:
             if die is not None:
                 own = self._extent(die)
                 found += [each for inside in self._inside(die) for each in _outside(inside, own)]
-        return found
+        return sorted(found)
 
     def _extent(self, function: Die) -> AddressRange:
         """From its first byte to its last; nothing where it has no code."""

@@ -32,6 +32,12 @@ class LinearLayout(NamedTuple):
         found = np.flatnonzero(self.section == section)
         return int(self.base[found[0]]) if len(found) else None
 
+    def bases_of_sections(self) -> U64:
+        """The base of each section by its number, 0 of one that is not text; the last entry is that of all other numbers."""
+        bases = np.zeros(int(self.section.max(initial=0)) + 2, np.uint64)
+        bases[self.section] = self.base
+        return bases
+
     def linear(self, section: U32, offset: U64) -> U64:
         """Section numbers and offsets as linear addresses. Raises ValueError for a section that is not text."""
         bases = dict(zip(self.section.tolist(), self.base.tolist(), strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain, pairwise, repeat, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +17,9 @@ from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.stray_ranges import strays_of, units_of_several
-from symd.dwarf import DebugSections, read_units
-from symd.dwarf.small_objects import LARGEST, DecodedObjects, SmallObject, read_small_objects, small_object
+from symd.debuginfo.stray_ranges import units_of_several
+from symd.dwarf import DebugSections
+from symd.dwarf.small_objects import LARGEST, DecodedObjects, SmallObjects
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeObject, Vendor
 from symd.model.columns import I64, U32, U64
@@ -34,12 +34,11 @@ Decoded = tuple[CodeObject, DebugInfo | SymdError]
 
 
 class _Waiting(NamedTuple):
-    """A code object that can be decoded with others, and its size in bytes of debug sections."""
+    """A code object that can be decoded with others, and its relocated sections."""
 
     code: CodeObject
     layout: LinearLayout
-    small: SmallObject
-    size: int
+    sections: DebugSections
 
 
 def read_in_batches(
@@ -47,49 +46,59 @@ def read_in_batches(
 ) -> Iterator[tuple[CodeObject, DebugInfo | SymdError]]:
     """Each code object with what is decoded from it. Those that are not small, and all of a batch in which anything is
     unusual, are read by ``alone``, which says what is wrong with one."""
-    batch: list[_Waiting] = []
-    size = 0
+    batch = _Batch(limits)
     for code in codes:
-        one = _waiting(code, limits)
-        if one is None or size + one.size > _BATCH_BYTES:
-            yield from _read(batch, limits, budget, alone)
-            batch, size = [], 0
-        if one is None:
+        if batch.take(code):
+            continue
+        yield from batch.read(budget, alone)
+        batch = _Batch(limits)
+        if not batch.take(code):
             yield alone(code)
-        else:
-            batch.append(one)
-            size += one.size
-    yield from _read(batch, limits, budget, alone)
+    yield from batch.read(budget, alone)
 
 
-def _waiting(code: CodeObject, limits: Limits) -> _Waiting | None:
-    """None for one that has to be decoded by itself."""
-    if not code.debug.has_units or code.address_bits != 64:
-        return None
-    size = sum(section.size for section in code.sections if section.name.startswith(".debug_"))
-    if size > LARGEST or not any(section.executable for section in code.sections):
-        return None
-    try:
-        layout = assign(code)
-        small = small_object(relocated(code, layout), limits)
-    except SymdError:  # ``alone`` raises the same
-        return None
-    return None if small is None else _Waiting(code, layout, small, size)
+class _Batch:
+    """Code objects that wait to be decoded together."""
 
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._gathered = limits, SmallObjects(limits)
+        self._waiting: list[_Waiting] = []
+        self._size = 0
 
-def _read(
-    batch: Sequence[_Waiting], limits: Limits, budget: DebugBudget, alone: Callable[[CodeObject], Decoded]
-) -> Iterator[tuple[CodeObject, DebugInfo | SymdError]]:
-    trial = budget.trial()
-    try:
-        debugs = _decoded(batch, limits, trial) if len(batch) >= _FEWEST_TOGETHER else None
-    except SymdError:  # of one of them; ``alone`` finds out of which
-        debugs = None
-    if debugs is None:
-        yield from (alone(each.code) for each in batch)
-        return
-    budget.accept(trial)
-    yield from ((named(each.code, debug), debug) for each, debug in zip(batch, debugs, strict=True))
+    def take(self, code: CodeObject) -> bool:
+        """Whether there is room for one more, and it can be decoded with others."""
+        if not code.debug.has_units or code.address_bits != 64 or self._size > _BATCH_BYTES:
+            return False
+        size = sum(section.size for section in code.sections if section.name.startswith(".debug_"))
+        if size > LARGEST or not any(section.executable for section in code.sections):
+            return False
+        try:
+            layout = assign(code)
+            sections = relocated(code, layout)
+            taken = self._gathered.take(sections)
+        except SymdError:  # ``alone`` raises the same
+            return False
+        if taken:
+            self._waiting.append(_Waiting(code, layout, sections))
+            self._size += size
+        return taken
+
+    def read(self, budget: DebugBudget, alone: Callable[[CodeObject], Decoded]) -> Iterator[Decoded]:
+        """Each with what is decoded from it."""
+        trial = budget.trial()
+        try:
+            debugs = self._decoded(trial) if len(self._waiting) >= _FEWEST_TOGETHER else None
+        except SymdError:  # of one of them; ``alone`` finds out of which
+            debugs = None
+        if debugs is None:
+            yield from (alone(each.code) for each in self._waiting)
+            return
+        budget.accept(trial)
+        yield from ((named(each.code, debug), debug) for each, debug in zip(self._waiting, debugs, strict=True))
+
+    def _decoded(self, budget: DebugBudget) -> list[DebugInfo]:
+        """What ``debuginfo.read`` says of each. Raises Malformed, LimitExceeded."""
+        return _divided(self._waiting, self._gathered.read(budget), self._limits)
 
 
 class _Layouts:
@@ -118,17 +127,15 @@ class _Layouts:
         return self._section[number, slot], offset, found
 
 
-def _decoded(batch: Sequence[_Waiting], limits: Limits, budget: DebugBudget) -> list[DebugInfo]:
-    """What ``debuginfo.read`` says of each. Raises Malformed, LimitExceeded."""
-    sections = [each.small.sections for each in batch]
-    found = read_small_objects([each.small for each in batch], limits, budget)
+def _divided(batch: Sequence[_Waiting], found: DecodedObjects, limits: Limits) -> list[DebugInfo]:
+    """The columns of each object, as it has them by itself."""
     layouts = _Layouts([each.layout for each in batch])
     if deeper_than(found.scopes.parent, limits.inline_depth):
         raise Malformed("scopes are deep")
     count = len(batch)
     rows, scopes, ranges = _rows(found, layouts, count), _scopes(found, count), _ranges(found, layouts, count)
     functions = _functions(found, count)
-    strays = _strays(batch, sections, found, limits)
+    strays = _strays(batch, found, layouts)
     parts = zip(rows, scopes, ranges, functions, found.files, found.names, strays, strict=True)
     return [
         DebugInfo(
@@ -215,17 +222,16 @@ def _functions(found: DecodedObjects, count: int) -> Iterator[tuple[NDArray[Any]
     return _by_object(lines._replace(unit=lines.unit - first_unit), number, count)
 
 
-def _strays(
-    batch: Sequence[_Waiting], sections: Sequence[DebugSections], found: DecodedObjects, limits: Limits
-) -> list[TextSpans]:
-    several: list[set[int]] = [set() for _ in batch]
-    first_unit = np.searchsorted(found.object_of_unit, np.arange(len(batch))).tolist()
-    for unit in units_of_several(found.scopes):
-        number = int(found.object_of_unit[unit])
-        several[number].add(unit - first_unit[number])
-    return [
-        strays_of(own, read_units(own, limits), units).spans(each.layout)
-        if units and each.code.vendor is Vendor.INTEL
-        else _NOWHERE
-        for each, own, units in zip(batch, sections, several, strict=True)
-    ]
+def _strays(batch: Sequence[_Waiting], found: DecodedObjects, layouts: _Layouts) -> Iterator[TextSpans]:
+    """As ``stray_ranges`` has them."""
+    intel = np.array([each.code.vendor is Vendor.INTEL for each in batch], np.bool_)
+    several = [unit for unit in sorted(units_of_several(found.scopes)) if intel[found.object_of_unit[unit]]]
+    if not several:
+        return repeat(_NOWHERE, len(batch))
+    from symd.debuginfo.many_block_ranges import outside_of_functions  # noqa: PLC0415 - few need it
+
+    strays = outside_of_functions(found.joined, [each.sections for each in batch], several)
+    number = found.object_of_unit[strays.unit]
+    section, offset, inside = layouts.section_of(strays.start, number)
+    columns = (section, offset, offset + (strays.end - strays.start))
+    return starmap(TextSpans, _by_object([column[inside] for column in columns], number[inside], len(batch)))

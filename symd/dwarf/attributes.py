@@ -145,6 +145,16 @@ class AttributeReader:
             if attribute.layout:
                 at = self._after_value(attribute.layout, at)
 
+    def stated(self, name: int, abbreviation: Abbreviation, at: Positions) -> tuple[int, U64] | None:
+        """(the form, the values as they stand) of the first attribute of this name in DIEs of one abbreviation, whose attributes
+        begin at ``at``; strings and blocks as their own position. None where they have none."""
+        for attribute in abbreviation.attributes:
+            if attribute.name == name:
+                return attribute.form, self._raw(attribute, at)
+            if attribute.layout:
+                at = self._after_value(attribute.layout, at)
+        return None
+
     def _raw(self, attribute: Attribute, at: Positions) -> U64:
         """Values as they stand; strings and blocks as their own position."""
         if attribute.form == _IMPLICIT_CONST:

@@ -8,7 +8,7 @@ block, and an error with its place.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -68,11 +68,11 @@ def split_all(
 
 
 def split_small(
-    u8: U8, units: Sequence[Unit], abbreviations: AbbreviationTables
+    u8: U8, units: Sequence[Unit], abbreviations: AbbreviationTables, wanted: Callable[[Abbreviation], bool]
 ) -> tuple[DieColumns, Positions] | None:
-    """The DIEs of many small units, one after the other, and the place of each one's unit. None where one of them needs the
-    walk."""
-    declared = _Declared(u8, units, abbreviations)
+    """The ``wanted`` DIEs of many small units, one after the other, and the place of each one's unit. None where one of them needs
+    the walk."""
+    declared = _Declared(u8, units, abbreviations, wanted)
     begin, end = np.array([(unit.dies, unit.end) for unit in units], np.int64).reshape(-1, 2).T
     at = declared.records.places(begin, end, np.array(declared.base))
     return None if at is None else declared.dies_of_all(at, begin, end)
@@ -116,7 +116,13 @@ def _split_together(u8: U8, units: Sequence[Unit], abbreviations: AbbreviationTa
 class _Declared:
     """The abbreviations of some units as tables of records; ``base`` is each unit's table."""
 
-    def __init__(self, u8: U8, units: Sequence[Unit], abbreviations: AbbreviationTables) -> None:
+    def __init__(
+        self,
+        u8: U8,
+        units: Sequence[Unit],
+        abbreviations: AbbreviationTables,
+        wanted: Callable[[Abbreviation], bool] = matters,
+    ) -> None:
         self._u8 = u8
         known: dict[tuple[tuple[int, int], ...], int] = {}
         stated: dict[tuple[int, Widths], int] = {}
@@ -144,7 +150,7 @@ class _Declared:
             [{0: NULL, **{code: s.number for code, s in t.items()}} for t in tables], _WALK_ONLY, np.int32
         )
         self._change = column([{0: -1, **{code: s.has_children for code, s in t.items()}} for t in tables], 0, np.int8)
-        self._matters = column([{0: True, **{code: matters(s) for code, s in t.items()}} for t in tables], 0, np.bool_)
+        self._matters = column([{0: True, **{code: wanted(s) for code, s in t.items()}} for t in tables], 0, np.bool_)
 
     def dies(self, at: Positions, base: int, end: int) -> DieColumns | None:
         """The DIEs that begin at ``at``, of one unit; None where it needs the walk."""

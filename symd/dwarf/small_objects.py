@@ -8,7 +8,8 @@ object by itself is told what is wrong."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from symd.dwarf.attributes import AttributeReader, ScopeAttributes
 from symd.dwarf.bulk_read import Positions
 from symd.dwarf.columns import LineColumns, ScopeColumns
 from symd.dwarf.cursor import Cursor
+from symd.dwarf.die_split import DieColumns
 from symd.dwarf.forms import Widths
 from symd.dwarf.line_header import LineHeader, read_headers
 from symd.dwarf.lines import assemble, number_files, run_programs
@@ -72,6 +74,7 @@ class DecodedObjects(NamedTuple):
     the tables and units that the columns number. What ``LineColumns.files`` and ``ScopeColumns.names`` are to one object,
     ``files`` and ``names`` have for each."""
 
+    joined: JoinedObjects
     lines: LineColumns
     scopes: ScopeColumns
     object_of_table: I64
@@ -80,25 +83,43 @@ class DecodedObjects(NamedTuple):
     names: Sequence[Sequence[str]]
 
 
-def small_object(sections: DebugSections, limits: Limits) -> SmallObject | None:
-    """An object that can be decoded with others; None where it has to be by itself. Raises what ``read_units`` and
-    ``read_lines`` raise."""
-    if sections.info.split or not _usual(sections):
-        return None
-    units = read_units(sections, limits)
-    if units.warnings or not 0 < len(units.units) <= _MOST_UNITS:
-        return None
-    if any(unit.widths.address != _ADDRESS or unit.dwo_id is not None or unit.dwo_name for unit in units.units):
-        return None
-    size = len(sections.lines.data)
-    if any(unit.stmt_list is not None and unit.stmt_list >= size for unit in units.units):
-        return None
-    warnings = Warnings()
-    headers = list(read_headers(sections.lines, StringReader(sections), units.skipped_tables, warnings, limits))
-    ends = [header.end for header in headers]
-    if warnings or [header.offset for header in headers] + [size] != [0, *ends]:
-        return None
-    return SmallObject(sections, units.units, headers)
+class SmallObjects:
+    """Objects that are gathered, and then decoded together."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._of_units = replace(limits, debug_units=min(limits.debug_units, _MOST_UNITS))
+        self._abbreviations = _SharedAbbreviations()
+        self._objects: list[SmallObject] = []
+
+    def take(self, sections: DebugSections) -> bool:
+        """Whether an object can be decoded with others; it is one of these then. Raises what ``read_units`` and ``read_lines``
+        raise."""
+        found = None if sections.info.split or not _usual(sections) else self._small(sections)
+        if found is not None:
+            self._objects.append(found)
+        return found is not None
+
+    def _small(self, sections: DebugSections) -> SmallObject | None:
+        units = read_units(sections, self._of_units, self._abbreviations.of(sections.abbreviations))
+        if units.warnings or not units.units:
+            return None
+        if any(unit.widths.address != _ADDRESS or unit.dwo_id is not None or unit.dwo_name for unit in units.units):
+            return None
+        size = len(sections.lines.data)
+        if any(unit.stmt_list is not None and unit.stmt_list >= size for unit in units.units):
+            return None
+        strings, warnings = StringReader(sections), Warnings()
+        headers = list(read_headers(sections.lines, strings, units.skipped_tables, warnings, self._limits))
+        ends = [header.end for header in headers]
+        if warnings or [*(header.offset for header in headers), size] != [0, *ends]:
+            return None
+        return SmallObject(sections, units.units, headers)
+
+    def read(self, budget: DebugBudget) -> DecodedObjects:
+        """Decode the line tables, functions and inlined calls of all; to be called once. Raises Malformed where one of them has
+        to be decoded by itself, and LimitExceeded."""
+        return _read(JoinedObjects(self._objects, self._abbreviations), self._objects, self._limits, budget)
 
 
 def _usual(sections: DebugSections) -> bool:
@@ -111,10 +132,7 @@ def _usual(sections: DebugSections) -> bool:
     )
 
 
-def read_small_objects(objects: Sequence[SmallObject], limits: Limits, budget: DebugBudget) -> DecodedObjects:
-    """Decode the line tables, functions and inlined calls of ``objects``, which are used up. Raises Malformed where one of them
-    has to be decoded by itself, and LimitExceeded."""
-    joined = _Joined(objects)
+def _read(joined: JoinedObjects, objects: Sequence[SmallObject], limits: Limits, budget: DebugBudget) -> DecodedObjects:
     info, lines = joined.sections.info, joined.sections.lines
     budget.count_headers(len(joined.units) + len(joined.headers), info.name)
     strings = StringReader(joined.sections, expansion=0)
@@ -128,17 +146,15 @@ def read_small_objects(objects: Sequence[SmallObject], limits: Limits, budget: D
         maps.update(own)
     warnings = Warnings()
     line_columns = assemble(strings, joined.headers, rows, parts, maps, (), warnings)
-    u8 = np.frombuffer(info.data, np.uint8)
-    dies = die_split.split_small(u8, joined.units, joined.abbreviations)
-    if dies is None:
-        raise Malformed("a unit is unusual", where=info.name)
+    dies = joined.dies(range(len(joined.units)), die_split.matters)
     budget.count(len(dies[0].at), info.name)
-    reader, names = _PartReader(joined, u8), _NamesByObject(joined)
+    reader, names = joined.reader(), _NamesByObject(joined)
     units = Units(tuple(joined.units), joined.abbreviations)
     scopes = scopes_of(joined.sections, line_columns, units, reader, strings, names, *dies, warnings)
     if warnings:
         raise Malformed("something is left out", where=info.name)
     return DecodedObjects(
+        joined,
         line_columns,
         scopes,
         _numbers([each.headers for each in objects]),
@@ -171,10 +187,10 @@ class _ObjectParts(NamedTuple):
         return bool(((inside < own) & (inside + size <= own)).all())
 
 
-class _Joined:
+class JoinedObjects:
     """The sections of some objects end to end; units and headers of line tables are moved there."""
 
-    def __init__(self, objects: Sequence[SmallObject]) -> None:
+    def __init__(self, objects: Sequence[SmallObject], abbreviations: _SharedAbbreviations) -> None:
         contents, self.parts = {}, {}
         for role in _ROLES:
             name = getattr(objects[0].sections, role).name
@@ -185,7 +201,8 @@ class _Joined:
             room = size + np.uint64(len(between))
             self.parts[role] = _ObjectParts(np.cumsum(room, dtype=np.uint64) - room, size)
         self.sections = DebugSections.of(contents)
-        self.abbreviations = _AbbreviationsOfMany()
+        self._info = np.frombuffer(self.sections.info.data, np.uint8)
+        self.abbreviations = abbreviations
         for number, each in enumerate(objects):
             self._move(each, number)
         self.units = [unit for each in objects for unit in each.units]
@@ -194,12 +211,25 @@ class _Joined:
         self.headers = [header for each in objects for header in each.headers]
         self.object_of_unit = _numbers([each.units for each in objects])
 
+    def dies(self, units: Sequence[int], matters: Callable[[Abbreviation], bool]) -> tuple[DieColumns, Positions]:
+        """The DIEs that matter in the units of these places, and the place of each one's unit. Raises Malformed where a unit is
+        unusual."""
+        chosen = [self.units[place] for place in units]
+        found = die_split.split_small(self._info, chosen, self.abbreviations, matters)
+        if found is None:
+            raise Malformed("a unit is unusual", where=self.sections.info.name)
+        return found[0], np.array(units, np.int64)[found[1]]
+
+    def reader(self) -> AttributeReader:
+        """Reads the attributes of these DIEs. Raises Malformed for a place that leads out of its object."""
+        return _PartReader(self, self._info)
+
     def _move(self, each: SmallObject, number: int) -> None:
         info, lines, offsets, addresses, lists = (
             int(self.parts[role].first[number])
             for role in ("info", "lines", "string_offsets", "addresses", "range_lists")
         )
-        table = self.abbreviations.add(each.sections.abbreviations)
+        table = self.abbreviations.first_of(each.sections.abbreviations)
         for unit in each.units:
             unit.offset, unit.end, unit.dies = unit.offset + info, unit.end + info, unit.dies + info
             unit.abbreviations += table
@@ -212,7 +242,7 @@ class _Joined:
             header.program, header.tables = header.program + lines, header.tables + lines
 
 
-class _AbbreviationsOfMany(AbbreviationTables):
+class _SharedAbbreviations(AbbreviationTables):
     """Those of several objects, each of which begins at an offset of its own; equal sections are one."""
 
     def __init__(self) -> None:
@@ -222,8 +252,12 @@ class _AbbreviationsOfMany(AbbreviationTables):
         self._first_of: dict[bytes, int] = {}
         self._end = 0
 
-    def add(self, section: DebugSection) -> int:
-        """Where the section begins."""
+    def of(self, section: DebugSection) -> _OwnAbbreviations:
+        """The tables of one object."""
+        return _OwnAbbreviations(section, self, self.first_of(section))
+
+    def first_of(self, section: DebugSection) -> int:
+        """Where a section begins."""
         data = section.data
         first = self._first_of.get(data)
         if first is None:
@@ -241,10 +275,23 @@ class _AbbreviationsOfMany(AbbreviationTables):
         return {code: self.abbreviation(*declaration, widths) for code, declaration in declared.items()}
 
 
+class _OwnAbbreviations(AbbreviationTables):
+    """Those of one object among ``shared``."""
+
+    def __init__(self, section: DebugSection, shared: _SharedAbbreviations, first: int) -> None:
+        super().__init__(section)
+        self._shared, self._first, self._size = shared, first, len(section.data)
+
+    def table(self, offset: int, widths: Widths) -> Mapping[int, Abbreviation]:
+        if offset > self._size:
+            raise Malformed("a table begins behind the section's end", where="abbreviations")
+        return self._shared.table(self._first + offset, widths)
+
+
 class _PartReader(AttributeReader):
     """Reads attributes whose places count from the part of their object. Raises Malformed for one that leads out of it."""
 
-    def __init__(self, joined: _Joined, u8: U8) -> None:
+    def __init__(self, joined: JoinedObjects, u8: U8) -> None:
         super().__init__(joined.sections, u8, joined.units)
         self._parts, self._object = joined.parts, joined.object_of_unit
         self._roles = {getattr(joined.sections, role).name: role for role in _ROLES}
@@ -303,7 +350,7 @@ class _NamesByObject(Names):
     """A list of distinct strings for each object, by whose numbers its strings are called. Each is the list that ``Names`` makes
     of the object alone."""
 
-    def __init__(self, joined: _Joined) -> None:
+    def __init__(self, joined: JoinedObjects) -> None:
         super().__init__()
         self._parts = {IN_INFO: joined.parts["info"], **{n: joined.parts[role] for n, role in _STRING_ROLES.items()}}
         self._known: list[dict[str, int]] = [{"": 0} for _ in joined.parts["info"].size]

@@ -92,14 +92,16 @@ class Units:
                 yield f"debug data of {unit.name.decode('utf-8', 'replace') or 'a unit'} is in {name}, which is not here"
 
 
-def read_units(sections: DebugSections, limits: Limits = DEFAULT_LIMITS) -> Units:
+def read_units(
+    sections: DebugSections, limits: Limits = DEFAULT_LIMITS, abbreviations: AbbreviationTables | None = None
+) -> Units:
     """Read the header and the first DIE of every unit of ``.debug_info``.
 
     Type units are passed over. A unit that cannot be read is left out with a warning, and one whose length leads out
     of the section ends the walk. Raises LimitExceeded for abbreviation tables that overlap without end, and for more
-    than ``limits.debug_units``.
+    than ``limits.debug_units``. ``abbreviations`` are those of ``sections`` where somebody has begun to read them.
     """
-    reader = _UnitReader(sections, limits)
+    reader = _UnitReader(sections, limits, abbreviations)
     end = min((each.start for each in sections.info.split), default=len(sections.info.data))
     units = reader.units(0, end)
     if sections.info.split:
@@ -115,9 +117,11 @@ def split_units(sections: DebugSections, limits: Limits = DEFAULT_LIMITS) -> tup
 class _UnitReader:
     """Reads units of ``.debug_info``; those that cannot be read are named in ``warnings``."""
 
-    def __init__(self, sections: DebugSections, limits: Limits) -> None:
+    def __init__(
+        self, sections: DebugSections, limits: Limits, abbreviations: AbbreviationTables | None = None
+    ) -> None:
         self._most = self._left = limits.debug_units
-        self.abbreviations = AbbreviationTables(sections.abbreviations)
+        self.abbreviations = abbreviations or AbbreviationTables(sections.abbreviations)
         self.warnings = Warnings()
         self._sections = sections
         self._strings = StringReader(sections)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
+from symd.index.distinct import runs
 from symd.index.format import Column
 from symd.index.locations import Stretches
 from symd.index.module_tables import DecodedObject, TextSections
@@ -27,15 +29,21 @@ def noted(
     if not len(found.start):
         return summary
     section = np.searchsorted(texts.base, found.start, side="right") - 1
-    described = []
-    for number, (each, item) in enumerate(zip(summary.objects, objects, strict=False)):
-        here = texts.object[section] == number
+    described = list(summary.objects)
+    code_object = texts.object[section]
+    edges = runs(code_object)
+    for first, stop in pairwise([*edges.tolist(), len(section)]):
+        number = int(code_object[first])
+        if number >= len(described):
+            continue
+        code, each = objects[number].code, described[number]
+        here = Stretches(*(column[first:stop] for column in found))
         notes = [
-            _note(what, item.code, texts, _chosen(found, at), section[at])
-            for what, at in ((_TORN, np.flatnonzero(here & found.torn)), (_ROWS, np.flatnonzero(here & ~found.torn)))
+            _note(what, code, texts, _chosen(here, at), section[first:stop][at])
+            for what, at in ((_TORN, np.flatnonzero(here.torn)), (_ROWS, np.flatnonzero(~here.torn)))
             if len(at)
         ]
-        described.append(each._replace(notes=(*each.notes, *notes)) if notes else each)
+        described[number] = each._replace(notes=(*each.notes, *notes))
     return summary._replace(objects=tuple(described))
 
 

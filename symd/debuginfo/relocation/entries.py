@@ -47,12 +47,12 @@ def read(table: Section, bits: int = 64) -> Relocations:
 
 def tables_for(code: CodeObject, target: Section) -> list[Section]:
     """The relocation tables whose name or sh_info says that they are for ``target``."""
-    names = {f".rela{target.name}", f".rel{target.name}"}
+    names = f".rela{target.name}", f".rel{target.name}"
     return [
         section
         for section in code.sections
-        if section.type in (SHT_RELA, SHT_REL)
-        and section.name in names
+        if section.name in names
+        and section.type in (SHT_RELA, SHT_REL)
         and (section.info in (0, target.index) or section.info >= len(code.sections))
     ]
 

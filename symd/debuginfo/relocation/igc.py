@@ -40,8 +40,11 @@ def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
 
 
 def _section(code: CodeObject, layout: LinearLayout, section: Section) -> bytes:
+    tables = entries.tables_for(code, section)
+    if not tables:
+        return section.data
     data = bytearray(section.data)
-    for table in entries.tables_for(code, section):
+    for table in tables:
         found = entries.read(table)
         values = _symbol_values(code, layout, table)
         if len(found.symbol) and int(found.symbol.max()) >= len(values):
@@ -62,8 +65,6 @@ def _symbol_values(code: CodeObject, layout: LinearLayout, table: Section) -> U6
     if symbols is None:
         return np.zeros(0, np.uint64)
     raw = symbol_columns(symbols)
-    bases = np.zeros(0x10000, np.uint64)
-    if not code.linked:
-        bases[layout.section] = layout.base
-    values: U64 = bases[raw["section"]] + raw["value"]
+    bases = layout.bases_of_sections() if not code.linked else np.zeros(1, np.uint64)
+    values: U64 = bases[np.minimum(raw["section"], len(bases) - 1)] + raw["value"]
     return values
