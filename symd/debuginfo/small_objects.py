@@ -17,8 +17,8 @@ from symd.debuginfo.function_lines import function_lines
 from symd.debuginfo.kernel_names import named
 from symd.debuginfo.layout import GAP, LinearLayout, assign
 from symd.debuginfo.relocation import relocated
-from symd.debuginfo.stray_ranges import units_of_several
-from symd.dwarf import DebugSections
+from symd.debuginfo.stray_ranges import strays_of, units_of_several
+from symd.dwarf import DebugSections, read_units
 from symd.dwarf.small_objects import LARGEST, DecodedObjects, SmallObjects
 from symd.errors import Malformed, SymdError
 from symd.model.code import CodeObject, Vendor
@@ -135,7 +135,7 @@ def _divided(batch: Sequence[_Waiting], found: DecodedObjects, limits: Limits) -
     count = len(batch)
     rows, scopes, ranges = _rows(found, layouts, count), _scopes(found, count), _ranges(found, layouts, count)
     functions = _functions(found, count)
-    strays = _strays(batch, found, layouts)
+    strays = _strays(batch, found, layouts, limits)
     parts = zip(rows, scopes, ranges, functions, found.files, found.names, strays, strict=True)
     return [
         DebugInfo(
@@ -222,15 +222,35 @@ def _functions(found: DecodedObjects, count: int) -> Iterator[tuple[NDArray[Any]
     return _by_object(lines._replace(unit=lines.unit - first_unit), number, count)
 
 
-def _strays(batch: Sequence[_Waiting], found: DecodedObjects, layouts: _Layouts) -> Iterator[TextSpans]:
-    """As ``stray_ranges`` has them."""
-    intel = np.array([each.code.vendor is Vendor.INTEL for each in batch], np.bool_)
-    several = [unit for unit in sorted(units_of_several(found.scopes)) if intel[found.object_of_unit[unit]]]
-    if not several:
+def _strays(batch: Sequence[_Waiting], found: DecodedObjects, layouts: _Layouts, limits: Limits) -> Iterable[TextSpans]:
+    """As ``stray_ranges`` has them; those of DWARF 5, and all where one is unusual, are read object by object."""
+    several: dict[int, list[int]] = {}
+    for unit in sorted(units_of_several(found.scopes)):
+        several.setdefault(int(found.object_of_unit[unit]), []).append(unit)
+    several = {number: units for number, units in several.items() if batch[number].code.vendor is Vendor.INTEL}
+    units = found.joined.units
+    together = [unit for own in several.values() if all(units[unit].version < 5 for unit in own) for unit in own]
+    try:
+        spans = [*_strays_together(batch, found, layouts, together)]
+    except SymdError:
+        together, spans = [], [_NOWHERE] * len(batch)
+    for number, own in several.items():
+        if own[0] not in together:
+            each = batch[number]
+            first = int(np.searchsorted(found.object_of_unit, number))
+            alone = strays_of(each.sections, read_units(each.sections, limits), {unit - first for unit in own})
+            spans[number] = alone.spans(each.layout)
+    return spans
+
+
+def _strays_together(
+    batch: Sequence[_Waiting], found: DecodedObjects, layouts: _Layouts, units: Sequence[int]
+) -> Iterable[TextSpans]:
+    if not units:
         return repeat(_NOWHERE, len(batch))
     from symd.debuginfo.many_block_ranges import outside_of_functions  # noqa: PLC0415 - few need it
 
-    strays = outside_of_functions(found.joined, [each.sections for each in batch], several)
+    strays = outside_of_functions(found.joined, [each.sections for each in batch], units)
     number = found.object_of_unit[strays.unit]
     section, offset, inside = layouts.section_of(strays.start, number)
     columns = (section, offset, offset + (strays.end - strays.start))
