@@ -37,6 +37,8 @@ _WIDTHS: Mapping[int, int] = {
     int(RAmdgpu.R_AMDGPU_ABS32): 4,
 }
 """Bytes that each type writes."""
+_SMALL = 1 << 16
+"""Bytes of debug sections up to which all tables are applied at once: NumPy's fixed costs are most of what one costs then."""
 
 
 def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
@@ -46,6 +48,10 @@ def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
     debug = [section for section in code.sections if section.name.startswith(".debug_")]
     starts, sizes = _starts(debug)
     values = _symbol_values(code, layout, starts)
+    if sum(sizes.values()) <= _SMALL and len(sizes) == len(debug):
+        at_once = _at_once(code, debug, values)
+        if at_once is not None:
+            return at_once
     content = {name: bytearray(size) for name, size in sizes.items()}
     for section in debug:
         data = _relocated(code, section, values)
@@ -69,13 +75,45 @@ def _symbol_values(code: CodeObject, layout: LinearLayout, starts: dict[int, int
     if table is None:
         return np.zeros(0, np.uint64)
     symbols = symbol_columns(table)
-    bases = np.zeros(0x10000, np.uint64)
+    last = min(len(code.sections), SHN_LORESERVE)
+    bases = np.zeros(last + 1, np.uint64)
     for number, start in starts.items():
-        bases[min(number, SHN_LORESERVE)] = start
-    text = layout.section < SHN_LORESERVE
+        bases[min(number, last)] = start
+    text = layout.section < last
     bases[layout.section[text]] = layout.base[text]
-    bases[SHN_LORESERVE:] = 0
-    return np.asarray(symbols["value"] + bases[symbols["section"]], np.uint64)
+    bases[last] = 0
+    return np.asarray(symbols["value"] + bases[np.minimum(symbols["section"], last)], np.uint64)
+
+
+def _at_once(code: CodeObject, debug: list[Section], values: U64) -> dict[str, bytes] | None:
+    """The sections of an object with all of its tables applied at once; None where anything is unusual, and read table by
+    table, which says what it is."""
+    targets = {section.index: section for section in debug}
+    tables = [section for section in code.sections if section.type in (SHT_RELA, SHT_REL) and section.info in targets]
+    target = [table.info for table in tables]
+    if any(table.type == SHT_REL for table in tables) or len({*target}) < len(target):
+        return None
+    ends = np.cumsum([len(section.data) for section in debug])
+    first = dict(zip(targets, [0, *ends.tolist()], strict=False))
+    data = bytearray().join([section.data for section in debug])
+    found, counts = entries.read_all(tables)
+    if found is None or (len(found.symbol) and int(found.symbol.max()) >= len(values)):
+        return None
+    begin = np.repeat(np.array([first[number] for number in target], np.uint64), counts)
+    size = np.repeat(np.array([len(targets[number].data) for number in target], np.uint64), counts)
+    results = values[found.symbol] + found.addend.view(np.uint64)
+    applied = np.count_nonzero(found.type == RAmdgpu.R_AMDGPU_NONE)
+    for kind, width in _WIDTHS.items():
+        chosen = np.flatnonzero(found.type == kind)
+        applied += len(chosen)
+        offset, value = found.offset[chosen], results[chosen]
+        outside = (offset > size[chosen]) | (offset + np.uint64(width) > size[chosen])
+        if outside.any() or (width == 4 and np.any(value - np.uint64(FIRST_BASE) < np.uint64(FIRST_BASE))):
+            return None
+        entries.write(data, offset + begin[chosen], value, width, "")
+    if applied < len(found.type):
+        return None
+    return {section.name: bytes(data[first[section.index] :][: len(section.data)]) for section in debug}
 
 
 def _relocated(code: CodeObject, section: Section, values: U64) -> bytearray:

@@ -12,6 +12,7 @@ import numpy as np
 from symd.debuginfo.layout import LinearLayout
 from symd.debuginfo.relocation import entries
 from symd.elf import symbol_columns
+from symd.elf.constants import SHT_REL, SHT_RELA
 from symd.errors import Unsupported
 from symd.model.code import CodeObject, RelocationScheme, Section
 from symd.model.columns import U64, distinct
@@ -34,17 +35,19 @@ _WIDTHS: Mapping[RelocationScheme, Mapping[int, int]] = {
 
 def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
     """Debug sections with symbol + addend stored at every relocated place."""
+    tables = {section.name for section in code.sections if section.type in (SHT_RELA, SHT_REL)}
     return {
-        section.name: _section(code, layout, section) for section in code.sections if section.name.startswith(".debug_")
+        section.name: _section(code, layout, section)
+        if tables and not tables.isdisjoint((f".rela{section.name}", f".rel{section.name}"))
+        else section.data
+        for section in code.sections
+        if section.name.startswith(".debug_")
     }
 
 
 def _section(code: CodeObject, layout: LinearLayout, section: Section) -> bytes:
-    tables = entries.tables_for(code, section)
-    if not tables:
-        return section.data
     data = bytearray(section.data)
-    for table in tables:
+    for table in entries.tables_for(code, section):
         found = entries.read(table)
         values = _symbol_values(code, layout, table)
         if len(found.symbol) and int(found.symbol.max()) >= len(values):
