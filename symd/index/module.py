@@ -62,7 +62,8 @@ def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest, limits: Lim
     pieces = PiecewiseIndex()
     for code, debug in debuginfo.read_in_turn(opening, limits, len(data)):
         item = DecodedObject(code, debug)
-        pieces.add(item._replace(code=_without_bytes(code)), read_now(object_summary(item)))
+        summary = object_summary(item, digest if code.data is data else None)
+        pieces.add(item._replace(code=_without_bytes(code)), read_now(summary))
         forget(data)
     notes, opened = tuple(opening.notes), tuple(opening.containers)
     return pieces.write(file, ModuleSummary(digest, len(data), opening.format, (), notes, opened), limits.index_size)
