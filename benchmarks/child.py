@@ -15,9 +15,10 @@ from pathlib import Path
 def index(path: Path) -> int:
     """symd's whole cold index, as its readers make it: of a large module out of the mapped file into another; returns its
     size in bytes. What it imports on the way is there before the time begins, as all of symbolic is."""
-    import symd.containers.amd.msgpack  # noqa: F401, PLC0415
-    import symd.index.piecewise  # noqa: F401, PLC0415
     import zstandard  # noqa: F401, PLC0415
+
+    import symd.containers.amd.msgpack  # noqa: PLC0415
+    import symd.index.piecewise  # noqa: F401, PLC0415
     from symd.config import Limits  # noqa: PLC0415 - only this job needs it
     from symd.containers.file_part import LARGE, sha256_of  # noqa: PLC0415 - only this job needs it
     from symd.index.module import build_index, write_index_in_turn  # noqa: PLC0415 - only this job needs it

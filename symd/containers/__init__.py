@@ -86,14 +86,12 @@ class Opening:
         self.data, self._path = data, path
         self._budget = Budget(limits)
         self._failures: list[SymdError] = []
+        self._found = False
         self._apart: Mapping[str, Sequence[bytes]] = {}
 
     def __iter__(self) -> Iterator[CodeObject]:
-        found = False
-        for code in self._open(Element("", self.data), (), 0):
-            found = True
-            yield code
-        if not found and self._failures:
+        yield from self._open(Element("", self.data), (), 0)
+        if not self._found and self._failures:
             raise self._failures[0]
 
     def _open(self, element: Element, path: tuple[str, ...], depth: int) -> Iterator[CodeObject]:
@@ -117,14 +115,21 @@ class Opening:
         self.format = self.format or form
         self.notes += [f"{place}: {note}" if place else note for note in contents.notes]
         self._budget.count_elements(place)
+        children = _uniquely_named(contents.elements)
         if contents.code_object is not None:
-            code = replace(contents.code_object, path=ObjectPath(place), bias=element.bias)
-            yield with_dwo.with_files(code, self._apart[place], self._budget) if place in self._apart else code
+            made = [self._placed(contents.code_object, element, place)]
+            del contents, element  # while a generator waits, what it has names for stays in memory
+            self._found = True
+            yield made.pop()
         else:
             self.containers.append(ContainerSummary(ObjectPath(place), form, len(element.data), contents.facts))
-        for name, child in _uniquely_named(contents.elements):
+        for name, child in children:
             if self._on_the_way((*path, name)):
                 yield from self._child(child, (*path, name), depth + 1)
+
+    def _placed(self, made: CodeObject, element: Element, place: str) -> CodeObject:
+        code = replace(made, path=ObjectPath(place), bias=element.bias)
+        return with_dwo.with_files(code, self._apart[place], self._budget) if place in self._apart else code
 
     def _on_the_way(self, path: tuple[str, ...]) -> bool:
         place = "/".join(path)

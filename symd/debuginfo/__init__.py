@@ -178,9 +178,10 @@ def _rows(lines: LineColumns, layout: LinearLayout) -> LineRows:
     start = lines.starts
     section, offset, found = layout.section_of(start)
     keep = slice(None) if found.all() else np.flatnonzero(lines.per_row(found))
+    one = len(section) > 0 and section.min() == section.max()
     return LineRows(
-        section=lines.per_row(section)[keep],
-        offset=(lines.address - lines.per_row(start - offset))[keep],
+        section=(np.broadcast_to(section[0], len(lines)) if one else lines.per_row(section))[keep],
+        offset=(lines.address - (start[0] - offset[0] if one else lines.per_row(start - offset)))[keep],
         file=lines.file[keep],
         line=lines.line[keep],
         column=lines.column[keep],

@@ -53,7 +53,9 @@ def read_in_batches(
         yield from batch.read(budget, alone)
         batch = _Batch(limits)
         if not batch.take(code):
-            yield alone(code)
+            found = [alone(code)]
+            del code  # a large one, which this generator would keep while it waits
+            yield found.pop()
     yield from batch.read(budget, alone)
 
 

@@ -5,12 +5,13 @@ Source: System V ABI, gABI 4.1/draft, chapters 4 and 5."""
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from operator import getitem
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from symd.budget import Budget
 from symd.elf.compression import decompressed
@@ -265,6 +266,7 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
     headers = _section_table(data, header, where)
     names = section_names(data, header, headers, where)
     result, extents, held = [], [], 0
+    mapped = isinstance(data, mmap.mmap)
     for number, (fields, name) in enumerate(zip(headers, names, strict=True)):
         _, kind, flags, address, offset, size, link, info, _, entry_size = fields
         place = f"{where}: section {number} {name}".rstrip()
@@ -276,10 +278,19 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
         held += extent.stop - extent.start
         if held > _OVERLAP * len(data):
             raise Malformed("sections overlap so much that they hold eight times the file", where=place)
-        content: Callable[[], bytes] = partial(getitem, data, extent)  # type: ignore[assignment] # of bytes it is bytes
+        content: Callable[[], bytes] = partial(_copied if mapped else getitem, data, extent)  # type: ignore[assignment] # of bytes it is bytes
         section = Section(number, name, kind, flags, address, size, content, link, info, entry_size)
         result.append(decompressed(section, header.bits, budget, place))
     return tuple(result), tuple(extents)
+
+
+def _copied(data: bytes, extent: slice) -> bytes:
+    """What stands there in a mapped file, whose pages need not stay in memory beside the copy."""
+    found, mapped = data[extent], cast("mmap.mmap", data)
+    start = extent.start // mmap.PAGESIZE * mmap.PAGESIZE
+    if found:
+        mapped.madvise(mmap.MADV_DONTNEED, start, extent.stop - start)
+    return found
 
 
 def _extent(data: bytes, offset: int, size: int, where: str) -> slice:

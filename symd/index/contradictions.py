@@ -16,6 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,8 @@ from symd.model.debug_info import NO_FUNCTION, NO_PARENT
 _MAX_COPIES = 8
 """Of so many copies of a function, or declarations before a line, no more are looked at: none is the only one."""
 _NOBODY = -1
+_TOGETHER = 1 << 16
+"""Pieces of text that are looked at together."""
 
 
 class Text(NamedTuple):
@@ -124,37 +127,67 @@ def _summed(begin: I64, stop: I64, value: I64, count: int) -> I64:
 
 def _suspects(module: ModuleTables, text: Text, claims: _Claims) -> I64:
     """[first, stop) of the pieces of each row in which something may not fit."""
-    row, area = text.row, text.area
+    lines = _LinesOfAreas.of(module, text)
+    cuts = _cuts(text.row)
+    found = [_suspects_among(module, text, claims, lines, slice(*cut)) for cut in pairwise(cuts)]
+    return np.concatenate(found)
+
+
+def _cuts(row: NDArray[np.int32]) -> list[int]:
+    """Pieces at which rows begin, not many pieces apart, and the number of all: what is made of the pieces between two fits
+    the caches."""
+    cuts = [0]
+    for near in range(_TOGETHER, len(row), _TOGETHER):
+        begins = row[near : near + _TOGETHER] != row[near - 1 : near - 1 + len(row[near : near + _TOGETHER])]
+        if begins.any():
+            cuts.append(near + int(begins.argmax()))
+    return [*cuts, len(row)]
+
+
+def _suspects_among(module: ModuleTables, text: Text, claims: _Claims, lines: _LinesOfAreas, pieces: slice) -> I64:
+    """The same of ``pieces``, the first of which begins a row."""
+    row, area = text.row[pieces], text.area[pieces]
     begins = np.append(True, row[1:] != row[:-1])
     runs = np.flatnonzero(begins)
-    line = module.rows.line[row[runs]]
-    line[row[runs] < 0] = 0
-    suspect = _unfit(module, text, runs, line) | (claims.torn[area[runs]] & (line > 0))
+    row_of_run, home = row[runs], area[runs]
+    line = module.rows.line[row_of_run]
+    line[row_of_run < 0] = 0
+    suspect = lines.unfit(home, line, module.rows.file, row_of_run) | (claims.torn[home] & (line > 0))
     later = np.flatnonzero(~begins & (row >= 0))
     run = np.searchsorted(runs, later, side="right") - 1
-    here, home = text.scope[area[later]], text.scope[area[runs[run]]]
-    odd = (here != home) & ((here >= 0) | text.in_kernel[area[later]]) & (line[run] > 0)
-    suspect[run[odd | (claims.torn[area[later]] & (line[run] > 0))]] = True
-    suspect &= text.machine_code[area[runs]]
+    here, around = area[later], home[run]
+    odd = (text.scope[here] != text.scope[around]) & ((text.scope[here] >= 0) | text.in_kernel[here])
+    suspect[run[(odd | claims.torn[here]) & (line[run] > 0)]] = True
+    suspect &= text.machine_code[home]
     stops = np.append(runs[1:], len(row))
-    return np.stack([runs[suspect], stops[suspect]], axis=1)
-
-
-def _unfit(module: ModuleTables, text: Text, runs: I64, line: Column) -> NDArray[np.bool_]:
-    """Whether a row begins in a function that cannot have its line."""
-    functions = module.functions
-    found = np.zeros(len(runs), np.bool_)
-    if not len(functions.first):
-        return found
-    function = np.append(module.scopes.function, np.uint32(NO_FUNCTION))[text.scope]
-    known = function != NO_FUNCTION
-    function[~known] = 0
-    first = np.where(known, functions.first[function], 0)[text.area[runs]]
-    end = np.where(known, functions.end[function], 0)[text.area[runs]]
-    file = functions.file[function][text.area[runs]]
-    bounded = (end > 0) & (line > 0)
-    found[:] = bounded & ((line < first) | (line >= end) | (module.rows.file[text.row[runs]] != file))
+    found: I64 = np.stack([runs[suspect], stops[suspect]], axis=1) + pieces.start
     return found
+
+
+class _LinesOfAreas(NamedTuple):
+    """The lines [first, end) of ``file`` that the function of each area's scope can have; ``end`` is 0 where nothing is known."""
+
+    first: Column
+    end: Column
+    file: Column
+
+    @classmethod
+    def of(cls, module: ModuleTables, text: Text) -> _LinesOfAreas:
+        functions = module.functions
+        if not len(functions.first):
+            nothing = np.zeros(len(text.scope), np.uint8)
+            return cls(nothing, nothing, nothing)
+        function = np.append(module.scopes.function, np.uint32(NO_FUNCTION))[text.scope]
+        known = function != NO_FUNCTION
+        function[~known] = 0
+        return cls(functions.first[function], np.where(known, functions.end[function], 0), functions.file[function])
+
+    def unfit(self, area: Column, line: Column, file: Column, row: Column) -> NDArray[np.bool_]:
+        """Whether rows of these lines begin in areas whose functions cannot have them; ``file`` has each row's."""
+        end = self.end[area]
+        unfit: NDArray[np.bool_] = (line < self.first[area]) | (line >= end) | (file[row] != self.file[area])
+        unfit &= (end > 0) & (line > 0)
+        return unfit
 
 
 class _Judge:

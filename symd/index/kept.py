@@ -18,6 +18,9 @@ _BLOCK = 40 << 20
 """Bytes of memory of which small pieces are taken; glibc maps so much by itself (mallopt(3), M_MMAP_THRESHOLD). Pieces that stay
 where arrays come and go would leave holes that nothing fits into."""
 
+_TOGETHER = 1 << 17
+"""Entries that are worked on together: what is made of them fits the caches."""
+
 
 class Arena:
     """Where columns are kept."""
@@ -65,13 +68,14 @@ class KeptDifferences:
 
     __slots__ = ("_arena", "_data", "_dtype", "count", "first", "high", "last", "low")
 
-    def __init__(self, values: Column, arena: Arena) -> None:
+    def __init__(self, values: Column, arena: Arena, above: int = 0) -> None:
+        """``above`` is added to each of ``values``."""
         self.count = len(values)
-        self.first, self.last = (int(values[0]), int(values[-1])) if self.count else (0, 0)
-        whole = values.astype(np.int64)
-        steps = np.diff(whole, prepend=whole[:1])
-        self.low, self.high = int(steps.min(initial=0)), int(steps.max(initial=0))
-        steps = steps.astype(signed_type(self.low, self.high), copy=False)
+        self.first, self.last = (int(values[0]) + above, int(values[-1]) + above) if self.count else (0, 0)
+        parts = [*_steps(values)]
+        self.low = min(0, *(int(part.min(initial=0)) for part in parts))
+        self.high = max(0, *(int(part.max(initial=0)) for part in parts))
+        steps = np.concatenate(parts, dtype=signed_type(self.low, self.high), casting="unsafe")
         self._dtype, self._data, self._arena = steps.dtype, arena.put(steps), arena
 
     def values(self) -> Column:
@@ -85,6 +89,17 @@ class KeptDifferences:
         steps = self._arena.taken(self._data, self._dtype).astype(dtype)
         steps[:1] = first
         return steps
+
+
+def _steps(values: Column) -> Iterator[Column]:
+    """How far each entry is from the one before, the first from itself, some entries after the other, each time as narrow as
+    they are."""
+    before = values[:1].astype(np.int64)
+    for first in range(0, max(len(values), 1), _TOGETHER):
+        whole = values[first : first + _TOGETHER].astype(np.int64)
+        steps = np.diff(whole, prepend=before)
+        yield steps.astype(signed_type(int(steps.min(initial=0)), int(steps.max(initial=0))), copy=False)
+        before = whole[-1:]
 
 
 def packed_table(columns: Sequence[Iterable[KeptDifferences]]) -> tuple[int, Iterator[bytes | Column]]:

@@ -20,6 +20,8 @@ from symd.model.debug_info import NO_PARENT, RowFlag
 
 NO_LINE = 0xFFFFFFFF
 """One less than the lowest of no lines."""
+_RUNS = 1 << 14
+"""Runs that are looked at together."""
 
 
 class Frames(NamedTuple):
@@ -120,14 +122,17 @@ def module_ranges(module: ModuleTables) -> ModuleRanges:
     last = end.max(initial=0)
     pieces = slice(int(np.searchsorted(start, last)))
     areas, names = _areas(module, own, begin[: int(np.searchsorted(own.values, last))], base)
+    position = own.values[: len(areas.begin)]
+    del own  # its tables are as large as the text
     start, row = start[pieces], row[pieces]
     written = _Reading(areas, _area_of_piece(areas, len(row)))
-    position = own.values[: len(areas.begin)]
     text = Text(row, written.area, areas.scope, areas.kernel != 0, areas.machine_code, position)
     found = contradictions(module, text)
     owners, stretches = _owners(module, names), _stretches(found, start, int(last))
     if not len(found):
-        merged = _merged(start, written.filled(module, row), _WrittenPieces.none(), owners, stretches)
+        written.filled(module, row)
+        del row, text
+        merged = _merged(start, written, _WrittenPieces.none(), owners, stretches)
         return merged._replace(suspected=found.suspected)
     believed, answered = row.copy(), _answered(areas, found, len(row))
     believed[found.piece[found.reason == Reason.CONTRADICTORY]] = -1
@@ -327,7 +332,12 @@ def _earlier(none: I64, lined: I64, areas: _Areas, size: int) -> I64:
 
 def lowest_lines(line: U32, run: I64) -> U32:
     """One less than the lowest line of each run; the highest number where none has a line."""
-    return np.minimum.reduceat(line - np.uint32(1), run) if len(run) else np.zeros(0, np.uint32)
+    found = np.zeros(len(run), np.uint32)
+    for first in range(0, len(run), _RUNS):
+        some = run[first : first + _RUNS]
+        stop = run[first + _RUNS] if first + _RUNS < len(run) else len(line)
+        np.minimum.reduceat(line[some[0] : stop] - np.uint32(1), some - some[0], out=found[first : first + _RUNS])
+    return found
 
 
 def base_lines(lowest: U32, groups: Groups) -> U32:
@@ -402,9 +412,11 @@ def _merged(
         begins[1:] |= each[1:] != each[:-1]
     begins[written.piece] = True
     begins[1:][written.piece[written.piece + 1 < len(begins)]] = True
-    ranges = np.cumsum(begins) - 1
-    as_written = Written(ranges[written.piece], written_frame, written.line, written.column, written.reason)
+    of_written = written.piece
     if not begins.all():
+        ranges = np.cumsum(begins, dtype=np.int32)
+        run, of_written = (ranges[at].astype(np.int64) - 1 for at in (run, of_written))
+        del ranges
         start, line, column, reason = (each[begins] for each in (start, line, column, reason))
-        run = ranges[run]
+    as_written = Written(of_written, written_frame, written.line, written.column, written.reason)
     return ModuleRanges(start, line, column, reason, run, number[distinct], frames, owners, as_written, stretches)

@@ -61,12 +61,16 @@ def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest, limits: Lim
     opening = containers.Opening(data, limits)
     pieces = PiecewiseIndex()
     for code, debug in debuginfo.read_in_turn(opening, limits, len(data)):
-        item = DecodedObject(code, debug)
-        summary = object_summary(item, digest if code.data is data else None)
-        pieces.add(item._replace(code=_without_bytes(code)), read_now(summary))
+        pieces.add(*_kept(DecodedObject(code, debug), digest if code.data is data else None))
+        del code, debug
         forget(data)
+        pieces.settle()
     notes, opened = tuple(opening.notes), tuple(opening.containers)
     return pieces.write(file, ModuleSummary(digest, len(data), opening.format, (), notes, opened), limits.index_size)
+
+
+def _kept(item: DecodedObject, digest: Digest | None) -> tuple[DecodedObject, ObjectSummary]:
+    return item._replace(code=_without_bytes(item.code)), read_now(object_summary(item, digest))
 
 
 def _without_bytes(code: CodeObject) -> CodeObject:

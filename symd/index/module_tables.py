@@ -47,7 +47,9 @@ class TextSections(NamedTuple):
         """Text sections by number (-1: none) and offsets in them as text positions, clipped to the sections; what is
         in no text is at 0."""
         base, size = (np.append(column, column.dtype.type(0)) for column in (self.base, self.size))
-        position: Column = base[section] + np.minimum(offset, size[section]).astype(base.dtype)
+        position: Column = np.empty(np.broadcast_shapes(section.shape, offset.shape), base.dtype)
+        np.minimum(offset, size[section], out=position, casting="unsafe")
+        position += base[section]
         return position
 
 

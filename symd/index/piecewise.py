@@ -17,7 +17,7 @@ from symd.index.column_file import ColumnFile
 from symd.index.format import Column, Compressor, encoded_strings, narrow
 from symd.index.interner import PortionStrings
 from symd.index.kept import Arena, Kept, KeptDifferences, packed_table
-from symd.index.module_tables import DecodedObject
+from symd.index.module_tables import DecodedObject, module_tables
 from symd.index.portion_ranges import FRAME_COLUMNS, ModulePages, final_owner, module_frames
 from symd.index.portions import Extent, Portion, portion
 from symd.index.schema import SCHEMA, FunctionTable, RowTable
@@ -57,6 +57,9 @@ class PiecewiseIndex:
         """One more code object."""
         self._waiting.append((item, summary))
         self._entries += _entries(item)
+
+    def settle(self) -> None:
+        """Work on what waits, if it is much; whoever added it keeps nothing of it meanwhile."""
         if self._entries >= PORTION:
             self._take()
 
@@ -64,7 +67,10 @@ class PiecewiseIndex:
         """Make a portion of what waits."""
         objects, summaries = [item for item, _ in self._waiting], [summary for _, summary in self._waiting]
         self._waiting, self._entries = [], 0
-        made = portion(objects, summaries, self._strings, self._before, self._arena)
+        self._strings.begin_portion()
+        module = module_tables(objects, self._strings)
+        objects = [item._replace(debug=None) for item in objects]  # the tables have what is needed of it
+        made = portion(objects, module, summaries, self._strings, self._before, self._arena)
         self._before = self._before.and_then(made.extent)
         self._portions.append(made)
 

@@ -27,7 +27,7 @@ from symd.index.functions import module_functions
 from symd.index.interner import PortionStrings
 from symd.index.kept import Arena, Kept, KeptDifferences
 from symd.index.locations import NO_LINE, ModuleRanges, lowest_lines, module_ranges
-from symd.index.module_tables import DecodedObject, ModuleTables, module_tables
+from symd.index.module_tables import DecodedObject, ModuleTables
 from symd.index.schema import SCHEMA, FunctionTable
 from symd.index.summary import pack_object
 from symd.model.columns import U32
@@ -84,14 +84,13 @@ class Portion(NamedTuple):
 
 def portion(
     objects: Sequence[DecodedObject],
+    module: ModuleTables,
     summaries: Sequence[ObjectSummary],
     strings: PortionStrings,
     before: Extent,
     arena: Arena,
 ) -> Portion:
-    """Those of ``objects``."""
-    strings.begin_portion()
-    module = module_tables(objects, strings)
+    """Those of ``objects``, whose tables are ``module``."""
     found = module_ranges(module)
     columns = {
         **object_columns(objects, module, strings),
@@ -161,7 +160,7 @@ def _lowest(found: ModuleRanges, frames: int) -> U32:
 
 def _ranges(found: ModuleRanges, before: Extent, arena: Arena) -> KeptRanges:
     return KeptRanges(
-        KeptDifferences(found.start.astype(np.uint64) + np.uint64(before.text), arena),
+        KeptDifferences(found.start, arena, before.text),
         Kept(found.line, arena),
         Kept(found.column, arena),
         Kept(found.reason, arena),

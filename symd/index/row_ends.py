@@ -7,7 +7,6 @@ import numpy as np
 
 from symd.index.format import Column
 from symd.index.module_tables import ModuleTables, NamedRanges, ScopeRanges
-from symd.model.columns import U64
 
 
 def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple[Column, Column]:
@@ -17,7 +16,9 @@ def within_functions(start: Column, stop: Column, module: ModuleTables) -> tuple
         return start, stop
     symbols, scopes = _Cover(module.symbols), _Cover(module.ranges)
     end = symbols.end_at(start)
-    at = np.flatnonzero((end > start) & (end < stop))
+    over = end < stop
+    over &= end > start
+    at = np.flatnonzero(over)
     unclaimed = [cover.leaves_free(end[at], stop[at]) for cover in (symbols, scopes)]
     at = at[unclaimed[0] & unclaimed[1]]
     cut = stop.copy()
@@ -30,13 +31,16 @@ class _Cover:
 
     def __init__(self, ranges: NamedRanges | ScopeRanges) -> None:
         order = np.argsort(ranges.start, kind="stable")
-        self.first: U64 = ranges.start[order].astype(np.uint64)
-        self.reach: U64 = np.append(np.uint64(0), np.maximum.accumulate(ranges.stop[order].astype(np.uint64)))
+        self.first = ranges.start[order]
+        self.reach = np.append(ranges.stop.dtype.type(0), np.maximum.accumulate(ranges.stop[order]))
 
-    def end_at(self, position: Column) -> U64:
+    def end_at(self, position: Column) -> Column:
         """The farthest end of the ranges that begin up to there; it is before the position where none holds it."""
-        found: U64 = self.reach[np.searchsorted(self.first, position, side="right")]
-        return found
+        if (position[1:] < position[:-1]).any():
+            found: Column = self.reach[np.searchsorted(self.first, position, side="right")]
+            return found
+        begun = np.searchsorted(position, self.first.astype(position.dtype))  # fewer to look for
+        return np.repeat(self.reach, np.diff(begun, prepend=0, append=len(position)))
 
     def leaves_free(self, start: Column, stop: Column) -> Column:
         """Whether no range holds anything of [start, stop)."""

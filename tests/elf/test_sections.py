@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from symd import elf
 from symd.budget import Budget
 from symd.config import Limits
+from symd.elf.constants import EM_AMDGPU
+from tests.builders.elf import Section, build_elf
 from tests.tools import output, require
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -43,3 +47,13 @@ def test_section_headers_are_readelfs(path: Path) -> None:
         assert (header.link, header.info, header.align) == tuple(int(row[name]) for name in ("link", "info", "align"))
     sections = elf.parse(data, Budget(Limits())).sections
     assert [section.name for section in sections] == [row["name"] for row in rows]
+
+
+def test_what_was_copied_of_a_mapped_file_is_not_in_memory_twice(tmp_path: Path) -> None:
+    path, content = tmp_path / "image", bytes(range(256)) * (8 << 12)
+    path.write_bytes(build_elf(machine=EM_AMDGPU, sections=[Section(".text", data=content)]))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        text = elf.parse(cast("bytes", data), Budget(Limits())).by_name[".text"]
+        assert text.data == content
+        mapping = Path("/proc/self/smaps").read_text().partition(str(path))[2]
+        assert int(mapping.partition("\nRss:")[2].split()[0]) << 10 < len(content) // 4

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import io
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from symd import debuginfo
 from symd.config import Limits
+from symd.containers import Opening
+from symd.dwarf.small_objects import LARGEST
 from symd.errors import LimitExceeded, SymdError
 from symd.index import Index, column_file, piecewise
 from symd.index import format as index_format
@@ -78,6 +83,16 @@ def test_many_ranges_and_strings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_format, "_AT_ONCE", 1)
     monkeypatch.setattr(column_file, "_PIECE", 1000)
     check(bundle(12, functions=16, rows=200))
+
+
+def test_a_large_code_object_is_kept_by_nobody_who_goes_through_them() -> None:
+    data = bundle(2, functions=100, rows=700)
+    for code, debug in debuginfo.read_in_turn(Opening(data, Limits()), Limits(), len(data)):
+        assert sum(each.size for each in code.sections if each.name.startswith(".debug_")) > LARGEST
+        section = weakref.ref(code.sections[1])
+        del code, debug
+        gc.collect()
+        assert section() is None
 
 
 _MEASURED = """
