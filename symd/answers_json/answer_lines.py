@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+
+import numpy as np
 
 from symd.answers_json import to_json
-from symd.answers_json.answers import answer_json, frame_json, unreadable_query_json
-from symd.model.answers import Answer, Answers, Frame, Locations, Reason, TextSection
-from symd.model.written_locations import Names, WrittenLocations
+from symd.answers_json.answers import answer_json, unreadable_query_json
+from symd.model.answers import Answer, Answers, Locations, Reason, TextSection
+from symd.model.columns import U32, U64
+from symd.model.written_answers import Column, Pieces, Shared, decimals, encoded, pieces_of
+from symd.model.written_locations import Names, WrittenLocations, numbered
+
+_BEFORE_QUERY = b'{"query": "'
+_BETWEEN_NUMBERS = b', "address": ', b", "
+"""Behind the offset in a section, and behind the address."""
+_NOWHERE = f"null{_BETWEEN_NUMBERS[0].decode()}null{_BETWEEN_NUMBERS[1].decode()}"
 
 
 class JsonLines:
@@ -19,21 +27,20 @@ class JsonLines:
         self._locations: _JsonLocations | None = None
         self._sections: _JsonSections | None = None
 
-    def answers(self, queries: Sequence[str], answers: Answers) -> Iterator[tuple[str, ...]]:
-        """The line of each answer, in pieces; not yet those of ``unusual`` ones."""
+    def query(self, text: str) -> str:
+        """How a query is written. Letters, digits and a sign of ASCII are written as they are."""
+        return to_json(text)[1:-1]
+
+    def answers(self, queries: Sequence[bytes], answers: Answers) -> list[Column]:
+        """The line of each answer, in pieces; not yet those of ``unusual`` ones. The queries as they are written."""
         places, written = self._places(answers.text_sections), self._written(answers.locations)
-        asked = "".join(queries)
-        letters = queries if asked.isascii() and asked.isalnum() else [to_json(query)[1:-1] for query in queries]
-        kernels = map(written.kernels.__getitem__, answers.locations.kernel[answers.location].tolist())
-        sections = map(places.__getitem__, answers.text_section.tolist())
-        rows = zip(letters, kernels, sections, answers.offset.tolist(), strict=True)
-        heads = [
-            f'{{"query": "{query}", {before}{kernel}{section}{offset}, "address": {start + offset}, '
-            if start is not None
-            else f'{{"query": "{query}", {before}{kernel}{section}null, "address": null, '
-            for query, kernel, (before, section, start), offset in rows
-        ]
-        return zip(heads, *written.pieces(answers.location), strict=True)
+        count = len(queries)
+        opening = Shared(pieces_of([_BEFORE_QUERY]), np.zeros(count, np.int64))
+        kernel, number = answers.locations.kernel[answers.location], answers.text_section
+        group, groups = numbered(number, kernel)
+        heads = encoded(places.head(section, written.strings[name] or "null") for section, name in groups)
+        head = Shared(pieces_of(heads), group)
+        return [opening, queries, head, places.numbers(number, answers.offset), *written.pieces(answers.location)]
 
     def answer(self, query: str, answer: Answer) -> str:
         """The line of any answer, as it is."""
@@ -54,70 +61,61 @@ class JsonLines:
         return self._sections
 
 
-class _SectionText(NamedTuple):
-    """What is written of a text section: before the kernel, and between that and the offset."""
-
-    code_object: str
-    section: str
-    address: int | None
-    """Of its first byte; None where there is no section."""
-
-
-class _JsonSections(dict[int, _SectionText]):
-    """By number, counted from one; 0 is nowhere."""
+class _JsonSections:
+    """Text sections by number, counted from one; 0 is nowhere."""
 
     def __init__(self, sections: Sequence[TextSection]) -> None:
-        super().__init__()
         self.sections = sections
+        self._addresses = np.array([0, *(each.address for each in sections)], np.uint64)
 
-    def __missing__(self, number: int) -> _SectionText:
-        path, section, _, address = self.sections[number - 1] if number else (None, None, 0, None)
-        self[number] = place = _SectionText(
-            f'"object": {to_json(path)}, "kernel": ', f', "section": {to_json(section)}, "section_offset": ', address
-        )
-        return place
+    def head(self, number: int, kernel: str) -> str:
+        """What is written between the query and the offset in the section; nowhere also that and the address."""
+        path, section, *_ = self.sections[number - 1] if number else (None, None)
+        head = f'", "object": {to_json(path)}, "kernel": {kernel}, "section": {to_json(section)}, "section_offset": '
+        return head if number else head + _NOWHERE
 
-
-_NO_POSITION = '"line": 0, "column": 0'
-"""Of a frame without one; in no string, whose quotation marks are escaped."""
+    def numbers(self, section: U32, offset: U64) -> list[bytes]:
+        """What is written of the offset in the section, and of the address; nothing nowhere."""
+        address = self._addresses[section] + offset
+        found = np.full(len(section), b"", np.object_)
+        there = section != 0
+        fits = there & (address >= offset)
+        found[fits] = decimals((offset[fits], address[fits]), _BETWEEN_NUMBERS)
+        for at in np.flatnonzero(there & ~fits).tolist():  # of code whose end no address can name
+            start = self.sections[section.item(at) - 1].address
+            found[at] = b"%d%b%d%b" % (
+                offset.item(at),
+                _BETWEEN_NUMBERS[0],
+                start + offset.item(at),
+                _BETWEEN_NUMBERS[1],
+            )
+        return found.tolist()
 
 
 class _JsonLocations(WrittenLocations):
-    """Reason and frames; ``kernels`` has the names of kernels by their numbers."""
+    """Reason and frames."""
 
-    def __init__(self, locations: Locations, names: Names | None = None) -> None:
-        super().__init__(locations, names)
-        self.kernels = _JsonStrings(locations.strings)
+    def string(self, text: str) -> str:
+        return to_json(text)
 
     def before(self, reason: Reason) -> str:
         return f'"reason": {to_json(reason.name)}, "frames": ['
 
-    def beginning(self, frame: Frame) -> tuple[str, bool]:
-        return to_json(frame_json(frame)).partition(_NO_POSITION)[0], True
+    def beginning(self, function: str | None, linkage_name: str | None, file: str | None) -> tuple[str, bool]:
+        names = f'"function": {function or "null"}, "linkage_name": {linkage_name or "null"}'
+        return f'{{{names}, "file": {file or "null"}, "line": ', True
 
-    def position(self, line: int, column: int) -> str:
-        return f'"line": {line}, "column": {column}'
+    def positions(self, lines: U64, columns: U64) -> Pieces:
+        return decimals((lines, columns), (b', "column": ', b""))
 
     def ending(self, reason: Reason, inlined: bool | None) -> str:  # noqa: ARG002 - it is written before the frames
         return "" if inlined is None else f', "inlined": {to_json(inlined)}}}'
 
-    def caller(self, beginning: str, position: str, inlined: bool) -> str:
-        return f', {beginning}{position}, "inlined": {to_json(inlined)}}}'
+    def around_caller(self, inlined: bool) -> tuple[str, str]:
+        return ", ", f', "inlined": {to_json(inlined)}}}'
 
     def end(self) -> str:
         return "]}\n"
 
     def no_frames(self, kernel: str | None) -> str:  # noqa: ARG002 - it stands elsewhere
         return ""
-
-
-class _JsonStrings(dict[int, str]):
-    """By number; what is empty is null."""
-
-    def __init__(self, strings: Sequence[str]) -> None:
-        super().__init__()
-        self._strings = strings
-
-    def __missing__(self, number: int) -> str:
-        self[number] = text = to_json(self._strings[number] or None)
-        return text

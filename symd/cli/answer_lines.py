@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from symd.cli.answer_text import answer_text, no_frames_text, reason_text
 from symd.cli.output import printable
-from symd.model.answers import Answer, Answers, Frame, Reason
+from symd.model.answers import Answer, Answers, Reason
+from symd.model.columns import U64
+from symd.model.written_answers import Column, Pieces, decimals
 from symd.model.written_locations import Names, WrittenLocations
 
 
 class AnswerLines(Protocol):
     """How answers are written; a query is the text that was typed."""
 
-    def answers(self, queries: Sequence[str], answers: Answers) -> Iterable[tuple[str, ...]]:
-        """The lines of each answer, in pieces; not yet those of ``unusual`` ones."""
+    def query(self, text: str) -> str:
+        """How a query is written. Letters, digits and a sign of ASCII are written as they are."""
+        ...
+
+    def answers(self, queries: Sequence[bytes], answers: Answers) -> list[Column]:
+        """The lines of each answer, in pieces; not yet those of ``unusual`` ones. The queries as they are written."""
         ...
 
     def answer(self, query: str, answer: Answer) -> str:
@@ -34,11 +40,13 @@ class TextLines:
         self._names = names
         self._locations: _TextLocations | None = None
 
-    def answers(self, queries: Sequence[str], answers: Answers) -> Iterable[tuple[str, ...]]:
+    def query(self, text: str) -> str:
+        return printable(text)
+
+    def answers(self, queries: Sequence[bytes], answers: Answers) -> list[Column]:
         if self._locations is None or self._locations.locations is not answers.locations:
             self._locations = _TextLocations(answers.locations, self._names)
-        shown = queries if "".join(queries).isprintable() else map(printable, queries)
-        return zip(shown, *self._locations.pieces(answers.location), strict=True)
+        return [queries, *self._locations.pieces(answers.location)]
 
     def answer(self, query: str, answer: Answer) -> str:
         return answer_text(query, answer)
@@ -50,21 +58,26 @@ class TextLines:
 class _TextLocations(WrittenLocations):
     """What stands behind a query."""
 
+    def string(self, text: str) -> str:
+        return printable(text)
+
     def before(self, reason: Reason) -> str:  # noqa: ARG002 - it is written behind the innermost frame
         return ": "
 
-    def beginning(self, frame: Frame) -> tuple[str, bool]:
-        name = frame.function or frame.linkage_name or "(unnamed)"
-        return printable(name if frame.file is None else f"{name} at {frame.file}:"), frame.file is not None
+    def beginning(self, function: str | None, linkage_name: str | None, file: str | None) -> tuple[str, bool]:
+        name = function or linkage_name or "(unnamed)"
+        return (name, False) if file is None else (f"{name} at {file}:", True)
 
-    def position(self, line: int, column: int) -> str:
-        return f"{line}:{column}" if column else str(line)
+    def positions(self, lines: U64, columns: U64) -> Pieces:
+        found, known = decimals((lines,), (b"",)), columns != 0
+        found[known] = decimals((lines[known], columns[known]), (b":", b""))
+        return found
 
     def ending(self, reason: Reason, inlined: bool | None) -> str:  # noqa: ARG002 - it stands in front of the next frame
         return f"{reason_text(reason)}\n"
 
-    def caller(self, beginning: str, position: str, inlined: bool) -> str:  # noqa: ARG002 - it always is, or the last
-        return f"  (inlined by) {beginning}{position}\n"
+    def around_caller(self, inlined: bool) -> tuple[str, str]:  # noqa: ARG002 - it always is, or the last
+        return "  (inlined by) ", "\n"
 
     def end(self) -> str:
         return ""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +19,7 @@ from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import U64
 from symd.model.query_syntax import parse_query
+from symd.model.written_answers import WrittenAnswers, encoded
 from symd.model.written_locations import unusual
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 Ask = Callable[[Sequence[Query] | U64], Sequence[Answer]]
 """Asks a module: queries, or a column of object addresses."""
-Pieces = tuple[str, ...]
-"""What is written for an answer, put together when it is written."""
 SINGLE_LINES = 64
 """So many new lines are read one by one: a column does not pay."""
 _SAMPLE = 2048
 """Lines that show whether lines come again."""
-_AT_ONCE = 1 << 17
-"""Lines that are answered at a time, and new ones that are kept; fewer where answers are long."""
-_FIRST = 1 << 12
+_AT_ONCE = 1 << 18
+"""Lines that are answered at a time; fewer where answers are long."""
+_KEPT = 1 << 17
+"""Lines whose answers are kept; likewise."""
+_FIRST = 1 << 10
 """Lines that are answered before it is known how long answers are."""
-_WRITTEN_AT_ONCE = 1 << 13
+_WRITTEN_AT_ONCE = 1 << 11
 """Answers that are put together before they are written: their text fits the processor's caches."""
 _BYTES_AT_ONCE = 1 << 26
 
@@ -60,7 +60,8 @@ class Session:
 
     def answer(self, texts: Sequence[str], queries: Sequence[Query]) -> None:
         """Write the answers to queries."""
-        sys.stdout.writelines(chain.from_iterable(self._written(texts, self._ask(queries))))
+        written = self._written(texts, self._ask(queries))
+        sys.stdout.write(written.text(0, len(written)).decode())
 
     def follow(self, batches: Iterator[Sequence[bytes]]) -> None:
         """Answer lines batch by batch. A line that cannot be read is answered by an error in its place; so is an empty one, which
@@ -91,10 +92,10 @@ class Session:
             sample = some[:_SAMPLE]
             if len(sample) > SINGLE_LINES and 2 * len(set(sample).difference(self._known)) > len(sample):
                 written, refused = self._new(some)
-                rows = iter(written)
-                while text := "".join(chain.from_iterable(islice(rows, _WRITTEN_AT_ONCE))):
+                for start in range(0, len(some), _WRITTEN_AT_ONCE):
+                    text = written.text(start, start + _WRITTEN_AT_ONCE)
                     self._longest = max(self._longest, len(text) // _WRITTEN_AT_ONCE)
-                    yield text.encode("utf-8", "backslashreplace")
+                    yield text
             else:
                 yield self._again(some)
                 refused = self._refused
@@ -106,26 +107,28 @@ class Session:
         known = self._known
         new = [line for line in dict.fromkeys(lines) if line not in known]
         if new:
-            if len(known) > _AT_ONCE or self._longest * len(known) > _BYTES_AT_ONCE:
+            if len(known) > _KEPT or self._longest * len(known) > _BYTES_AT_ONCE:
                 known.clear()
                 self._refused = set()
                 new = list(dict.fromkeys(lines))
             written, refused = self._new(new)
-            answered = ["".join(pieces).encode("utf-8", "backslashreplace") for pieces in written]
+            answered = written.each()
             known.update(zip(new, answered, strict=True))
             self._longest = max(self._longest, *map(len, answered))
             self._refused |= refused
         return b"".join([known[line] for line in lines])
 
-    def _new(self, lines: Sequence[bytes]) -> tuple[Iterable[Pieces], set[bytes]]:
+    def _new(self, lines: Sequence[bytes]) -> tuple[WrittenAnswers, set[bytes]]:
         """What is written for each line, and those lines that cannot be read; an empty one is none of these."""
-        asked = addresses_in(lines) if len(lines) > SINGLE_LINES else None
-        if asked is None:
+        column = addresses_in(lines) if len(lines) > SINGLE_LINES else None
+        if column is None:
             return self._read(lines)
-        texts, column = asked
-        return self._written(texts, self._ask(column)), set()
+        answers = self._ask(column)
+        if isinstance(answers, Answers):
+            return self._in_columns(lines, lambda number: line_text(lines[number]), answers), set()
+        return self._written([line_text(line) for line in lines], answers), set()
 
-    def _read(self, lines: Sequence[bytes]) -> tuple[Iterable[Pieces], set[bytes]]:
+    def _read(self, lines: Sequence[bytes]) -> tuple[WrittenAnswers, set[bytes]]:
         """``_new`` for lines of any kind."""
         texts = [line_text(line) for line in lines]
         read = [_parsed(text) for text in texts]
@@ -133,30 +136,30 @@ class Session:
         if len(queries) == len(lines):
             return self._written(texts, self._ask(queries)), set()
         good = [text for text, query in zip(texts, read, strict=True) if not isinstance(query, BadQuery)]
-        answered = iter(self._written(good, self._ask(queries)) if good else ())
-        written = [
-            (self._refusal(text, query),) if isinstance(query, BadQuery) else next(answered)
-            for text, query in zip(texts, read, strict=True)
-        ]
-        every = zip(lines, texts, read, strict=True)
-        return written, {line for line, text, query in every if text and isinstance(query, BadQuery)}
+        answered = iter(self._written(good, self._ask(queries)).each() if good else ())
+        written, unreadable = list[bytes](), set[bytes]()
+        for line, text, query in zip(lines, texts, read, strict=True):
+            if isinstance(query, BadQuery):
+                written.append(b"".join(encoded([self._lines.refusal(text, str(query) if text else "an empty line")])))
+                unreadable |= {line} if text else set()
+            else:
+                written.append(next(answered))
+        return WrittenAnswers([written], len(written)), unreadable
 
-    def _refusal(self, text: str, error: BadQuery) -> str:
-        return self._lines.refusal(text, str(error) if text else "an empty line")
+    def _written(self, texts: Sequence[str], answers: Sequence[Answer]) -> WrittenAnswers:
+        """The lines of each answer."""
+        if isinstance(answers, Answers):
+            return self._in_columns(encoded(map(self._lines.query, texts)), texts.__getitem__, answers)
+        shown = zip(texts, self._readable(answers), strict=True)
+        return WrittenAnswers([encoded(self._one(text, answer) for text, answer in shown)], len(texts))
 
-    def _written(self, texts: Sequence[str], answers: Sequence[Answer]) -> Iterable[Pieces]:
-        """The lines of each answer, in pieces."""
-        if not isinstance(answers, Answers):
-            shown = self._readable(answers)
-            return [(self._one(text, answer),) for text, answer in zip(texts, shown, strict=True)]
-        written, odd = self._lines.answers(texts, answers), unusual(answers)
-        if not odd:
-            return written
-        pieces = list(written)
-        each: Sequence[Answer] = list(answers) if len(odd) > SINGLE_LINES else answers
-        for number, answer in zip(odd, self._readable([each[number] for number in odd]), strict=True):
-            pieces[number] = (self._one(texts[number], answer),)
-        return pieces
+    def _in_columns(self, queries: Sequence[bytes], text: Callable[[int], str], answers: Answers) -> WrittenAnswers:
+        """The same for queries as they are written; ``text`` gives what was typed of one."""
+        columns, odd = self._lines.answers(queries, answers), unusual(answers)
+        some: Sequence[Answer] = list(answers) if len(odd) > SINGLE_LINES else answers
+        shown = zip(odd, self._readable([some[number] for number in odd]), strict=True)
+        instead = {number: self._one(text(number), answer) for number, answer in shown}
+        return WrittenAnswers(columns, len(queries), dict(zip(instead, encoded(instead.values()), strict=True)))
 
     def _readable(self, answers: Sequence[Answer]) -> Sequence[Answer]:
         return self._demangler.answers(answers) if self._demangler else answers

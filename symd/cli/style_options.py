@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,12 +12,14 @@ import numpy as np
 
 from symd.cli.options import complete_files
 from symd.model.addresses import ByAddress, ObjectAddress, Query
+from symd.model.written_answers import encoded
 
 if TYPE_CHECKING:
     from symd.cli.session import Ask
     from symd.cli.symbolizer_styles import StyleOptions
     from symd.model.answers import Answer, Answers
     from symd.model.columns import U64
+    from symd.model.written_answers import Column
 
 _ADDRESS = re.compile(r"(0[xX])?(?(1)[0-9a-fA-F]+|[0-9]+)")
 """A query that is a number, as ``model.query_syntax`` reads it."""
@@ -51,9 +53,13 @@ class Styled(NamedTuple):
             for query in queries
         ]
 
-    def answers(self, queries: Sequence[str], answers: Answers) -> Iterator[tuple[str, ...]]:
+    def query(self, text: str) -> str:
+        """How a query is written: each style says what of it."""
+        return text
+
+    def answers(self, queries: Sequence[bytes], answers: Answers) -> list[Column]:
         """What is written for each query."""
-        return zip(map(self.answer, queries, answers))
+        return [encoded(map(self.answer, map(bytes.decode, queries), answers))]
 
     def refusal(self, query: str, error: str) -> str:  # noqa: ARG002 - LLVM's tool says nothing of it
         """What is written for a query that cannot be read."""

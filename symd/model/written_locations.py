@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symd.model.answers import Answers, Frame, Locations, Reason
-from symd.model.columns import I64, U32, distinct
+from symd.model.answers import Answers, Locations, Reason
+from symd.model.columns import I64, U32, U64, distinct
+from symd.model.written_answers import Pieces, Shared, WrittenAnswers, encoded, pieces_of
 
 Names = Callable[[Iterable[str]], Mapping[str, str]]
 """What gives the readable names of those linkage names that have one."""
@@ -30,14 +31,19 @@ def unusual(answers: Answers) -> list[int]:
     return sorted({*named, *answers.candidates})
 
 
-class Pieces(NamedTuple):
-    """For each location what is written before its frames, the innermost frame before its position, the position, and all that is written
-    behind it."""
+class WrittenStrings(dict[int, str | None]):
+    """Strings by number, as ``written`` writes them; None where there is none."""
 
-    before: Iterable[str]
-    beginning: Iterable[str]
-    position: Iterable[str]
-    behind: Iterable[str]
+    def __init__(self, strings: Sequence[str], written: Callable[[str], str]) -> None:
+        super().__init__()
+        self._strings, self._written = strings, written
+        self.letters = 0
+
+    def __missing__(self, number: int) -> str | None:
+        text = self._strings[number] if number else ""
+        self[number] = written = self._written(text) if text else None
+        self.letters += len(text)
+        return written
 
 
 class WrittenLocations(ABC):
@@ -46,32 +52,43 @@ class WrittenLocations(ABC):
     def __init__(self, locations: Locations, names: Names | None = None) -> None:
         self.locations = locations
         self._names = names
-        self._readable: dict[str, str] = {}
+        self._readable: dict[int, str] = {}
+        """The names that functions are called by instead of the string with this number, as they are written."""
         self._forget()
 
     def _forget(self) -> None:
-        self._beginnings: dict[tuple[int, int, int], tuple[str, bool]] = {}
+        self.strings = WrittenStrings(self.locations.strings, self.string)
+        self._beginnings: dict[tuple[int, ...], tuple[bytes, bool]] = {}
+        self._caller_frames: dict[int, tuple[bytes, int]] = {}
+        """The frame of each location that is around others, as a caller, and the location around that."""
+        self._has_frame = np.zeros(len(self.locations), np.bool_)
+        """Whether ``_caller_frames`` has it."""
+        self._callers = {0: b""}
         self._letters = 0
+
+    @abstractmethod
+    def string(self, text: str) -> str:
+        """How a name is written."""
 
     @abstractmethod
     def before(self, reason: Reason) -> str:
         """What is written before the frames."""
 
     @abstractmethod
-    def beginning(self, frame: Frame) -> tuple[str, bool]:
-        """What is written of a frame before its position, and whether that is written; line and column mean nothing."""
+    def beginning(self, function: str | None, linkage_name: str | None, file: str | None) -> tuple[str, bool]:
+        """What is written of a frame before its position, and whether that is written; the names as ``string`` writes them."""
 
     @abstractmethod
-    def position(self, line: int, column: int) -> str:
-        """Line and column."""
+    def positions(self, lines: U64, columns: U64) -> Pieces:
+        """Lines and columns."""
 
     @abstractmethod
     def ending(self, reason: Reason, inlined: bool | None) -> str:
         """What is written of the innermost frame behind its position; ``inlined`` is None where there are no frames."""
 
     @abstractmethod
-    def caller(self, beginning: str, position: str, inlined: bool) -> str:
-        """A frame that the one before is inlined into, of which two pieces are written already."""
+    def around_caller(self, inlined: bool) -> tuple[str, str]:
+        """What is written before and behind the beginning and the position of a frame that the one before is inlined into."""
 
     @abstractmethod
     def end(self) -> str:
@@ -81,71 +98,100 @@ class WrittenLocations(ABC):
     def no_frames(self, kernel: str | None) -> str:
         """What is written between ``before`` and ``end`` of a location without frames."""
 
-    def pieces(self, numbers: U32) -> Pieces:
-        """What is written for the locations with these numbers."""
-        if self._letters > KEPT_LETTERS:
+    def pieces(self, numbers: U32) -> list[Shared]:
+        """What is written for the locations with these numbers: before their frames, of the innermost frame before its position, the
+        position, and all that is written behind it."""
+        if self._letters + self.strings.letters > KEPT_LETTERS:
             self._forget()
         self._learn_names(numbers)
         table = self.locations
         beginnings, positions = self._frames(numbers)
-        framed = (table.function[numbers] != 0) | (table.file[numbers] != 0)
+        reason, framed = table.reason[numbers], (table.function[numbers] != 0) | (table.file[numbers] != 0)
         kernel, parent = np.where(framed, 0, table.kernel[numbers]), np.where(framed, table.parent[numbers], 0)
-        before, groups = numbered(table.reason[numbers], kernel, framed)
-        openings = [
+        before, groups = numbered(reason, kernel, framed)
+        openings = encoded(
             self.before(_REASONS[reason]) + ("" if has_frame else self.no_frames(self._string(number)))
             for reason, number, has_frame in groups
-        ]
-        behind, groups = numbered(table.reason[numbers], framed, table.inlined[numbers], parent)
-        callers = self._callers({group[-1] for group in groups})
-        endings = [
-            f"{self.ending(_REASONS[reason], bool(inlined) if has_frame else None)}{callers[parent]}{self.end()}"
-            for reason, has_frame, inlined, parent in groups
-        ]
-        return Pieces(_each(openings, before), beginnings, positions, _each(endings, behind))
+        )
+        behind = self._behind(reason, framed, table.inlined[numbers], parent)
+        if len(set(openings)) == 1:
+            return [Shared(openings[0] + beginnings.texts, beginnings.number), positions, behind]
+        return [Shared(pieces_of(openings), before), beginnings, positions, behind]
 
-    def _frames(self, numbers: U32 | I64) -> tuple[Iterable[str], Iterable[str]]:
+    def _behind(self, *columns: NDArray[Any]) -> Shared:
+        """What is written behind the position of locations with these reasons, with frames or without, inlined or not, and parents."""
+        ending, groups = numbered(*columns[:-1])
+        endings = encoded(
+            self.ending(_REASONS[reason], bool(inlined) if has_frame else None) for reason, has_frame, inlined in groups
+        )
+        behind, groups = numbered(ending, columns[-1])
+        callers, end = self._callers_of([parent for _, parent in groups]), self.end().encode()
+        texts = [endings[which] + around + end for (which, _), around in zip(groups, callers, strict=True)]
+        return Shared(pieces_of(texts), behind)
+
+    def _frames(self, numbers: U32 | I64) -> tuple[Shared, Shared]:
         """What is written of the innermost frames of these locations before the position, and the position; "" where there is none."""
         table = self.locations
         beginning, groups = numbered(table.function[numbers], table.linkage_name[numbers], table.file[numbers])
-        known = [self._beginning(*group) for group in groups]
-        positioned = np.array([has_position for _, has_position in known], np.bool_)[beginning]
+        self._learn_beginnings(groups)
+        texts, has_position = zip(*map(self._beginnings.__getitem__, groups), strict=True) if groups else ((), ())
+        positioned = np.array(has_position, np.bool_)[beginning]
         position, places = numbered(positioned, table.line[numbers] * positioned, table.column[numbers] * positioned)
-        positions = [self.position(line, column) if has_position else "" for has_position, line, column in places]
-        return _each([text for text, _ in known], beginning), _each(positions, position)
+        written, lines, columns = np.array(places, np.uint64).reshape(-1, 3).T
+        positions = np.full(len(places), b"", np.object_)
+        positions[written != 0] = self.positions(lines[written != 0], columns[written != 0])
+        return Shared(pieces_of(texts), beginning), Shared(positions, position)
 
-    def _callers(self, parents: set[int]) -> dict[int, str]:
+    def _learn_beginnings(self, groups: Sequence[tuple[int, ...]]) -> None:
+        """Make what ``_beginnings`` lacks of these functions, linkage names and files."""
+        missing = [group for group in groups if group not in self._beginnings]
+        strings, readable = self.strings, self._readable
+        made = [
+            self.beginning(
+                readable.get(linkage_name or function) or strings[function], strings[linkage_name], strings[file]
+            )
+            if function or file
+            else ("", False)
+            for function, linkage_name, file in missing
+        ]
+        texts = encoded(text for text, _ in made)
+        self._letters += sum(map(len, texts))
+        self._beginnings.update(
+            (group, (text, has_position)) for group, text, (_, has_position) in zip(missing, texts, made, strict=True)
+        )
+
+    def _callers_of(self, parents: Sequence[int]) -> list[bytes]:
         """For each of these locations its frames, each as a caller of the one before; of location 0 there are none."""
-        numbers = np.array(sorted(parents - {0}), np.int64)
-        used, left = np.zeros(len(self.locations), np.bool_), numbers
-        while len(left):
-            used[left] = True
-            around = self.locations.parent[left]
-            left = distinct(around[~used[around] & (around > 0)]).astype(np.int64)
-        every = np.flatnonzero(used)
-        beginnings, positions = self._frames(every)
-        texts = map(self.caller, beginnings, positions, map(bool, self.locations.inlined[every].tolist()))
-        written = dict(zip(every.tolist(), zip(texts, self.locations.parent[every].tolist(), strict=True), strict=True))
-        found = {0: ""}
-        for parent in numbers.tolist():
-            chain, at = [], parent
-            while at:
-                text, at = written[at]
-                chain.append(text)
-            found[parent] = "".join(chain)
-        return found
+        known = self._callers
+        missing = [number for number in dict.fromkeys(parents) if number not in known]
+        if missing:
+            self._learn_frames(np.array(missing))
+            frames = self._caller_frames
+            for number in missing:
+                chain, at = [], number
+                while at:
+                    text, at = frames[at]
+                    chain.append(text)
+                known[number] = written = b"".join(chain)
+                self._letters += len(written)
+        return list(map(known.__getitem__, parents))
 
-    def _beginning(self, function: int, linkage_name: int, file: int) -> tuple[str, bool]:
-        key = function, linkage_name, file
-        known = self._beginnings.get(key)
-        if known is None:
-            known = "", False
-            if function or file:
-                name, linkage, path = map(self._string, key)
-                readable = self._readable.get(linkage or name or "")
-                known = self.beginning(Frame(readable or name, linkage, path, 0, 0, inlined=False))
-            self._beginnings[key] = known
-            self._letters += len(known[0])
-        return known
+    def _learn_frames(self, left: I64) -> None:
+        """Make what ``_caller_frames`` lacks of these locations and those around them."""
+        parent, levels = self.locations.parent, list[I64]()
+        while len(left := distinct(left[(left > 0) & ~self._has_frame[left]])):
+            self._has_frame[left] = True
+            levels.append(left)
+            left = parent[left].astype(np.int64)
+        if not levels:
+            return
+        every = np.concatenate(levels)
+        inlined = (self.locations.inlined[every] != 0).astype(np.int64)
+        front, back = zip(*map(self.around_caller, (False, True)), strict=True)
+        columns = [_shared(front, inlined), *self._frames(every), _shared(back, inlined)]
+        texts = WrittenAnswers(columns, len(every)).each()
+        self._letters += sum(map(len, texts))
+        self._caller_frames.update(zip(every.tolist(), zip(texts, parent[every].tolist(), strict=True), strict=True))
 
     def _string(self, number: int) -> str | None:
         return (self.locations.strings[number] or None) if number else None
@@ -160,34 +206,43 @@ class WrittenLocations(ABC):
             found.update(np.where(linkage != 0, linkage, table.function[left]).tolist())
             around = distinct(table.parent[left])
             left = around[around > 0]
-        named = (self._string(number) for number in sorted(found))
-        self._readable.update(self._names(name for name in named if name))
+        texts = {number: text for number in sorted(found) if (text := self._string(number))}
+        readable = self._names(texts.values())
+        self._readable.update(
+            (number, self.string(readable[text])) for number, text in texts.items() if readable.get(text)
+        )
 
 
 def numbered(*columns: NDArray[Any]) -> tuple[I64, list[tuple[int, ...]]]:
     """(the group of each row, a row of each group): rows with equal entries, which are no less than 0, are one group."""
-    group, count = np.zeros(len(columns[0]), np.int64), 1
+    rows = len(columns[0])
+    if not rows:
+        return np.zeros(0, np.int64), []
+    group, count = np.zeros(rows, np.int64), 1
     for column in columns:
-        values, size = _dense(column.astype(np.int64))
-        group, count = _dense(group * size + values) if size > 1 else (group, count)
+        values, size = column.astype(np.int64), int(column.max()) + 1
+        if count * size > rows * _ENTRIES_A_VALUE:
+            (group, count), (values, size) = _dense(group, count), _dense(values, size)
+        group *= size
+        group += values
+        count *= size
+    group, count = _dense(group, count)
     sample = np.zeros(count, np.int64)
-    sample[group] = np.arange(len(group))
-    if not len(group):
-        return group, []
+    sample[group] = np.arange(rows)
     return group, list(zip(*(column[sample].tolist() for column in columns), strict=True))
 
 
-def _dense(values: I64) -> tuple[I64, int]:
-    """The same with numbers from 0 on, of which none is left out, and how many there are; equal ones stay equal."""
-    top = int(values.max(initial=0))
-    if top >= _ENTRIES_A_VALUE * len(values):
+def _dense(values: I64, limit: int) -> tuple[I64, int]:
+    """The same, which are below ``limit``, with numbers from 0 on, of which none is left out, and how many there are; equal ones stay
+    equal."""
+    if limit > _ENTRIES_A_VALUE * len(values):
         found, number = np.unique(values, return_inverse=True)
         return number, len(found)
-    there = np.zeros(top + 1, np.bool_)
+    there = np.zeros(limit, np.bool_)
     there[values] = True
-    number = np.cumsum(there)
-    return number[values] - 1, int(number[-1])
+    number = np.cumsum(there, dtype=np.int32)
+    return (number[values] - 1).astype(np.int64), int(number[-1])
 
 
-def _each(texts: Sequence[str], numbers: I64) -> Iterable[str]:
-    return map(texts.__getitem__, numbers.tolist())
+def _shared(texts: Iterable[str], numbers: I64) -> Shared:
+    return Shared(pieces_of(encoded(texts)), numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,8 @@ from symd.cli.one_file import OneFile
 from symd.cli.question_lines import MAX_LINE_BYTES, addresses_in, arriving_pieces
 from symd.cli.session import Session
 from symd.config import Limits
-from symd.errors import BadQuery, LimitExceeded
+from symd.errors import BadQuery, LimitExceeded, SymdError
+from symd.index import Index
 from symd.model.addresses import ByAddress
 from symd.model.answers import Answer
 from symd.model.query_syntax import parse_query
@@ -128,8 +130,48 @@ def _expected(file: OneFile, line: str, lines: AnswerLines, write: Callable[[str
     return singly(file, [line], write, None)
 
 
+EVERY_FILE = sorted(path for path in SAMPLES.glob("*/bin/**/*") if path.is_file())
+
+
+def _asked_of(index: Index) -> list[str]:
+    """Addresses all over each text section, one behind it, a few of them again, and what cannot be read."""
+    asked = []
+    for number, section in enumerate(index.sections):
+        size = index.section_size(number)
+        asked += [f"{section.address + offset:#x}" for offset in range(0, size + 1, max(4, size // 64))]
+    return [*asked, *asked[::3], "0xffffffffffffffff", "what", "0X10", "0x00000000000000010", "16", *asked[:5]]
+
+
+def test_every_sample_is_written_in_bulk_like_each_answer_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    inlined = 0
+    for path in EVERY_FILE:
+        try:
+            one = OneFile(str(path), Limits())
+            asked = _asked_of(one._index.whole)
+        except SymdError:
+            continue
+        queries = [query for line in asked if not isinstance(query := _read(line), BadQuery)]
+        answers = list(one.symbolize(queries))
+        for lines, write in WRITERS.values():
+            answer = iter(answers)
+            expected = [_expected_of(line, answer, lines(None), write) for line in asked]
+            plain = [number for number, line in enumerate(asked) if re.fullmatch("0x[0-9a-f]{1,16}", line)]
+            for numbers in (range(len(asked)), plain):
+                session = Session(one.symbolize, lines(None), None)
+                written = followed(session, [[asked[number] for number in numbers]], monkeypatch)
+                assert written == "".join(expected[number] for number in numbers), path
+        inlined += sum(len(answer.frames) > 1 for answer in answers)
+    assert inlined > 1000
+
+
+def _expected_of(line: str, answers: Iterator[Answer], lines: AnswerLines, write: Callable[[str, Answer], str]) -> str:
+    query = _read(line)
+    return lines.refusal(line, str(query)) if isinstance(query, BadQuery) else write(line, next(answers))
+
+
 def test_what_is_kept_is_bounded_and_forgotten_without_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_AT_ONCE", 16)
+    monkeypatch.setattr(sessions, "_KEPT", 16)
     monkeypatch.setattr(sessions, "_FIRST", 16)
     monkeypatch.setattr("symd.model.written_locations.KEPT_LETTERS", 10)
     one = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
@@ -166,11 +208,15 @@ def test_a_line_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (["0X1"], None),
         ([" 0x1"], None),
         (["-0x1"], None),
+        (["0x1", "0xg"], None),
+        (["0x1", "0x1\r"], None),
+        (["0x1", "", "0x1"], None),
+        (["0x" + "f" * 16, "0x1", "0xFf", "0xaA"], [(1 << 64) - 1, 1, 255, 170]),
     ],
 )
 def test_addresses_are_read_in_bulk_as_one_by_one(lines: list[str], numbers: list[int] | None) -> None:
     found = addresses_in([line.encode() for line in lines])
-    assert (found[0], found[1].tolist()) == (lines, numbers) if found else numbers is None
+    assert (None if found is None else found.tolist()) == numbers
     if numbers is not None:
         assert [parse_query(line) for line in lines] == [ByAddress(number) for number in numbers]
 
