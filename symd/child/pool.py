@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -176,6 +177,12 @@ def _at_start(limits: ProcessLimits) -> ProcessLimits:
     return replace(limits, seconds=0.0, answer=0, cpu_seconds=None)
 
 
+@lru_cache(4)
+def _written(limits: Limits) -> bytes:
+    """The fields as a request has them. To write them takes longer than many a question; most are asked with the same ones."""
+    return json.dumps(asdict(limits)).encode()
+
+
 def _start(command: Sequence[str], at_start: ProcessLimits) -> _Worker:
     ours, its = socket.socketpair()
     try:
@@ -232,7 +239,7 @@ class _Worker:
         """The answer or None, and the limit that was passed where that is known."""
         assert self.process.stdout is not None  # noqa: S101 - asked for in _start
         allow_processor_time(self.process.pid, call.process_limits.cpu_seconds)
-        fields = json.dumps(asdict(call.limits)).encode()
+        fields = _written(call.limits)
         heads = HEAD.pack(JSON, len(fields)) + fields + HEAD.pack(BYTES, len(call.data))
         with contextlib.suppress(OSError):  # one that ended before it read all may have said why
             socket.send_fds(self.requests, [b"."], list(call.descriptors))

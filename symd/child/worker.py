@@ -21,6 +21,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -95,13 +96,18 @@ def _answer(stream: IO[bytes], call: Function, descriptors: Sequence[int]) -> tu
     if limits is None or data is None:
         return None
     try:
-        return BYTES, call(data[1], Limits(**json.loads(limits[1])), descriptors)
+        return BYTES, call(data[1], _read(limits[1]), descriptors)
     except MemoryError:
         raise
     except SymdError as error:
         return ERROR, _json(described(error))
     except Exception as error:  # noqa: BLE001 - told whole to the other end, which logs it
         return DEFECT, _json(_defect(error))
+
+
+@lru_cache(4)
+def _read(fields: bytes) -> Limits:
+    return Limits(**json.loads(fields))
 
 
 def _defect(error: Exception) -> dict[str, Any]:

@@ -50,8 +50,8 @@ def everything(data: bytes) -> None:
 
 
 def ways(data: bytes) -> None:
-    """One question about one file, asked of what a partial index decodes for it, of a partial index of whole code
-    objects, and of the whole index: the same answer, or no answer from what decodes less."""
+    """One question about one file, asked of what a partial index decodes for it alone, of one that was asked others before,
+    of a partial index of whole code objects, and of the whole index: the same answer, or no answer from what decodes less."""
     with fitting():
         unpacked = containers.unpack(data, LIMITS)
         decoded = decoded_objects(unpacked.objects, LIMITS)
@@ -60,16 +60,19 @@ def ways(data: bytes) -> None:
     whole = Index.checked(built)
     undecoded = described(data, Digest("0" * 64), unpacked, [DecodedObject(code, None) for code in unpacked.objects])
     by_object = PartialIndex(unpacked.objects, undecoded, units=False, limits=LIMITS)
+    one_shot, of_file = FileIndex(unpacked.objects, summary, LIMITS), FileIndex(unpacked.objects, summary, LIMITS).whole
     for query in islice(queries_of(whole), 24):
         expected = _answer(whole, query)
-        one_shot = FileIndex(unpacked.objects, summary, LIMITS).for_queries([query])
-        _same("one-shot", query, _answer(one_shot, query), expected)
-        part = by_object.index([query])
-        if part is not None:
-            _same("partial index", query, _answer(part, query), expected)
-        alone = whole.answer(query)
-        if alone is not None:
-            _same("single question", query, alone, expected)
+        alone = PartialIndex(unpacked.objects, summary, units=True, limits=LIMITS)
+        for way, part in (("one-shot", alone), ("partial index", by_object)):
+            index = part.index([query])
+            if index is not None:
+                _same(way, query, _answer(index, query), expected)
+        _same("one-shot, asked before", query, _answer(one_shot.for_queries([query]), query), expected)
+        _same("whole of one file", query, _answer(of_file, query), expected)
+        single = whole.answer(query)
+        if single is not None:
+            _same("single question", query, single, expected)
 
 
 def _answer(index: Index, query: Query) -> Answer:
