@@ -20,6 +20,11 @@ _ZDEBUG_HEADER = 12
 """Bytes in front of the zlib stream of a ``.zdebug_`` section: "ZLIB", then the size as a big-endian u64."""
 
 
+def may_be_compressed(name: str, flags: int) -> bool:
+    """Whether ``decompressed`` may return another section."""
+    return bool(flags & SHF_COMPRESSED) or name.startswith(".zdebug_")
+
+
 def decompressed(section: Section, bits: int, budget: Budget, where: str) -> Section:
     """The section with its content expanded, under its plain name; the same one where it is not compressed."""
     if section.flags & SHF_COMPRESSED and section.type != SHT_NOBITS:

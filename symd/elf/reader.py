@@ -14,7 +14,7 @@ from operator import getitem
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from symd.budget import Budget
-from symd.elf.compression import decompressed
+from symd.elf.compression import decompressed, may_be_compressed
 from symd.elf.constants import (
     ELFCLASS32,
     ELFCLASS64,
@@ -57,6 +57,7 @@ _EMPTY = (SHT_NULL, SHT_NOBITS)
 """Sections without content in the file."""
 _EMPTY_OF_MACHINE = ((EM_CUDA, SHT_CUDA_GLOBAL), (EM_CUDA, SHT_CUDA_SHARED))
 _ADDRESS_SPACE_BYTES = 1 << 64
+_NOTHING = slice(0, 0)
 _OVERLAP = 8
 """Times the size of the file that all sections together may have."""
 
@@ -246,6 +247,8 @@ def _section_table(data: bytes, header: Header, where: str) -> list[_RawHeader]:
         raise Malformed(
             f"the section table ({count} entries at byte {offset}) ends past the file's {len(data)} bytes", where=where
         )
+    if entry_size == layout.size:
+        return [*layout.iter_unpack(data[offset : offset + count * entry_size])]
     return [layout.unpack_from(data, offset + number * entry_size) for number in range(count)]
 
 
@@ -269,18 +272,17 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
     mapped = isinstance(data, mmap.mmap)
     for number, (fields, name) in enumerate(zip(headers, names, strict=True)):
         _, kind, flags, address, offset, size, link, info, _, entry_size = fields
-        place = f"{where}: section {number} {name}".rstrip()
         empty = kind in _EMPTY or (header.machine, kind) in _EMPTY_OF_MACHINE
-        extent = slice(0, 0) if empty else _extent(data, offset, size, place)
-        if flags & (SHF_ALLOC | SHF_EXECINSTR):
-            _check_addresses(address, size, place)
-        extents.append(extent)
+        extent = _NOTHING if empty else slice(offset, offset + size)
         held += extent.stop - extent.start
-        if held > _OVERLAP * len(data):
-            raise Malformed("sections overlap so much that they hold eight times the file", where=place)
+        if extent.stop > len(data) or address + size >= _ADDRESS_SPACE_BYTES or held > _OVERLAP * len(data):
+            _check_section(data, fields, extent, held, _place(where, number, name))
+        extents.append(extent)
         content: Callable[[], bytes] = partial(_copied if mapped else getitem, data, extent)  # type: ignore[assignment] # of bytes it is bytes
         section = Section(number, name, kind, flags, address, size, content, link, info, entry_size)
-        result.append(decompressed(section, header.bits, budget, place))
+        if may_be_compressed(name, flags):
+            section = decompressed(section, header.bits, budget, _place(where, number, name))
+        result.append(section)
     return tuple(result), tuple(extents)
 
 
@@ -291,6 +293,19 @@ def _copied(data: bytes, extent: slice) -> bytes:
     if found:
         mapped.madvise(mmap.MADV_DONTNEED, start, extent.stop - start)
     return found
+
+
+def _place(where: str, number: int, name: str) -> str:
+    return f"{where}: section {number} {name}".rstrip()
+
+
+def _check_section(data: bytes, fields: _RawHeader, extent: slice, held: int, where: str) -> None:
+    """Raises Malformed where a section, with which all so far hold so many bytes, cannot be."""
+    _extent(data, extent.start, extent.stop - extent.start, where)
+    if fields[2] & (SHF_ALLOC | SHF_EXECINSTR):
+        _check_addresses(fields[3], fields[5], where)
+    if held > _OVERLAP * len(data):
+        raise Malformed("sections overlap so much that they hold eight times the file", where=where)
 
 
 def _extent(data: bytes, offset: int, size: int, where: str) -> slice:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_FEW_OFFSETS = 64
+
 
 def string_at(table: bytes, offset: int) -> str:
     """The string at ``offset``; "" where that leaves the table."""
@@ -35,6 +37,8 @@ def strings_at(table: bytes, offsets: Sequence[int], where: str) -> list[str]:
 
 def bulk_strings_at(table: bytes, offsets: NDArray[np.uint32], where: str) -> list[str]:
     """As ``strings_at``, for so many offsets that it pays to find the ends of all strings at once."""
+    if len(offsets) <= _FEW_OFFSETS:
+        return strings_at(table, offsets.tolist(), where)
     import numpy as np  # noqa: PLC0415 - slow to import, and who asks for sections alone needs none of it
 
     starts, which = np.unique(offsets, return_inverse=True)

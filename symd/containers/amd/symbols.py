@@ -31,6 +31,10 @@ from symd.model.columns import U8, U64
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+_IS_CODE_OR_DATA = np.zeros(16, np.bool_)
+"""By st_info's type."""
+_IS_CODE_OR_DATA[[STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_AMDGPU_HSA_KERNEL]] = True
+
 
 class Placed(NamedTuple):
     """A symbol of code: ``offset`` counts from the start of section number ``section``; ``entry`` says function rather
@@ -166,8 +170,7 @@ def _rows(image: Elf) -> _Rows:
         return _Rows([], none.astype(np.uint8), none.astype(np.uint16), none, none)
     image, table = found
     rows = image.symbol_columns(table)
-    kinds = (STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_AMDGPU_HSA_KERNEL)
-    rows = rows[(rows["section"] != SHN_UNDEF) & np.isin(rows["info"] & 15, kinds)]
+    rows = rows[(rows["section"] != SHN_UNDEF) & _IS_CODE_OR_DATA[rows["info"] & 15]]
     value, size = rows["value"].astype(np.uint64), rows["size"].astype(np.uint64)
     return _Rows(image.symbol_names(table, rows["name"]), rows["info"] & 15, rows["section"], value, size)
 
