@@ -25,7 +25,7 @@ from symd.model.code import CodeObject, Vendor
 from symd.model.columns import I64, U32, U64
 from symd.model.debug_info import NO_FUNCTION, NO_PARENT, DebugInfo, FunctionLines, LineRows, Scopes, TextSpans
 
-_BATCH_BYTES = 1 << 20
+_BATCH_BYTES = 1 << 21
 """Bytes of debug sections that are decoded together: what is made of them fits the caches."""
 _FEWEST_TOGETHER = 4
 """Fewer objects than these are decoded one by one: that costs as much."""
