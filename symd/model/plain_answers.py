@@ -7,8 +7,8 @@ PlainFrame = tuple[str | None, str | None, str | None, int, int]
 """Function, linkage name, file, line and column, as in ``Frame``."""
 PlainAnswer = tuple[int, tuple[PlainFrame, ...]]
 """The number of a ``Reason``, and frames, innermost first."""
-EXACT = 1
-"""``Reason.EXACT``."""
+EXACT, APPROXIMATE, NO_LINE = 1, 2, 3
+"""Numbers of ``Reason``."""
 
 
 class NotPlain(Exception):

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 MAGIC, ELFCLASS64, ELFDATA2LSB = b"\x7fELF", 2, 1
 ET_EXEC, ET_DYN, EM_AMDGPU = 2, 3, 224
-SHT_NULL, SHT_NOBITS = 0, 8
+SHT_NULL, SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM = 0, 2, 8, 11
 SHF_EXECINSTR, SHF_COMPRESSED = 0x4, 0x800
 _HEADER = Struct("<4s5B7xHHIQQQIHHHHHH")
 _SECTION = Struct("<IIQQQQIIQQ")
+_SYMBOL = Struct("<8xQQ")
 _MOST_SECTIONS = 4096
 
 
@@ -44,9 +45,12 @@ class Image:
         self._extents: dict[str, tuple[int, int]] = {}
         strings = self._bytes(*headers[names][4:6])
         texts = []
+        self._symbols: list[tuple[int, int]] = []
         for name, kind, flags, address, offset, length, *_ in headers:
             if kind not in (SHT_NULL, SHT_NOBITS) and offset + length > size:
                 raise NotPlain
+            if kind in (SHT_SYMTAB, SHT_DYNSYM):
+                self._symbols.append((offset, length))
             if flags & SHF_EXECINSTR:
                 texts.append((address, address + length))
             self._add(text(strings, name).decode("ascii", "replace"), kind, flags, offset, length)
@@ -73,6 +77,14 @@ class Image:
     def section(self, name: str) -> bytes:
         """The bytes of a debug section; none where there is no such section."""
         return self._bytes(*self._extents.get(name, (0, 0)))
+
+    def is_one_symbols(self, first: int, last: int) -> bool:
+        """Whether no symbol begins or ends inside the addresses ``first`` to ``last``."""
+        return not any(
+            first < value < last or (value < first < value + size < last)
+            for offset, length in self._symbols
+            for value, size in _SYMBOL.iter_unpack(self._bytes(offset, length))
+        )
 
     def section_size(self, name: str) -> int:
         return self._extents.get(name, (0, 0))[1]

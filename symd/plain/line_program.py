@@ -93,29 +93,37 @@ class LineProgram:
         return found
 
     def row_at(self, address: int) -> Row:
-        """The row that holds an address. Raises NotPlain unless there is one, and no other sequence has a part in what it holds."""
-        rows, others = [], []
-        for begin, start, first, end in self._sequences:
-            stop: int | Row = start + 1 if start > address else self._follow(begin, start, first, end, address)
-            if isinstance(stop, Row):
-                rows.append(stop)
-            else:
-                others.append((start, stop))
-        if len(rows) != 1 or any(start < rows[0].stop and rows[0].start < stop for start, stop in others):
-            raise NotPlain
-        return rows[0]
+        """The row that holds an address; as ``rows_to``."""
+        return self.rows_to(address, address)[-1]
 
-    def _follow(self, begin: int, start: int, first: int, end: int, address: int) -> Row | int:
-        """The row of a sequence that holds an address, or the address where it ends."""
+    def rows_to(self, since: int, address: int) -> list[Row]:
+        """The rows from ``since`` on, or from where there are any, up to the one that holds ``address``. Raises NotPlain unless there is that,
+        and no other sequence has a part in what they hold."""
+        found, others = [], []
+        for begin, start, first, end in self._sequences:
+            rows = start + 1 if start > address else self._follow(begin, start, first, end, since, address)
+            if isinstance(rows, list):
+                found.append(rows)
+            else:
+                others.append((start, rows))
+        if len(found) != 1:
+            raise NotPlain
+        first, last = min(since, found[0][0].start), found[0][-1].stop
+        if any(start < last and first < stop for start, stop in others):
+            raise NotPlain
+        return found[0]
+
+    def _follow(self, begin: int, start: int, first: int, end: int, since: int, address: int) -> list[Row] | int:
+        """The rows of a sequence, as ``rows_to``, or the address where it ends."""
         now = self._head(begin, first, start)
         skipped = [now]
         while now.at < end:
             after = now.copy()
             self._skip(after, end)
-            if after.address > address:
-                return self._row(skipped, end, address)
+            if after.address > since:
+                break
             skipped, now = [*skipped[-2:], after], after
-        return now.address
+        return self._rows(skipped, end, since, address)
 
     def _head(self, begin: int, first: int, start: int) -> _Registers:
         """What is set in front of the first address."""
@@ -152,22 +160,32 @@ class LineProgram:
         else:
             registers.address += int.from_bytes(operation[1:], "little")
 
-    def _row(self, skipped: list[_Registers], end: int, address: int) -> Row:
-        """The row, which begins after the last but one of the places up to which opcodes were passed."""
+    def _rows(self, skipped: list[_Registers], end: int, since: int, address: int) -> list[Row] | int:
+        """As ``_follow``: the rows begin after the last but one of the places up to which opcodes were passed."""
         registers = skipped[-2 if len(skipped) > 1 else -1].copy()
         if registers.column is None:
             columns = [found for found in self._columns.findall(self._program, skipped[0].at, registers.at) if found]
             registers.column = uleb(columns[-1], 0)[0] if columns else skipped[0].column
+        rows: list[Row] = []
         last: _Registers | None = None
-        while registers.at < end:
+        while registers.at < end and (last is None or last.address <= address):
             if self._step_over(registers):
-                if registers.address > address:
-                    break
+                self._add(rows, last, registers.address, since)
                 last = registers.copy()
-        if last is None or last.column is None or registers.address <= address:
+        if last is None or last.address <= address:
+            self._add(rows, last, registers.address, since)
+        if rows and rows[-1].start <= address < rows[-1].stop:
+            return rows
+        if registers.at < end:
             raise NotPlain
-        column = min(last.column, 0xFFFFFFFF)
-        return Row(last.address, registers.address, last.file, last.line & 0xFFFFFFFF, column)
+        return registers.address
+
+    def _add(self, rows: list[Row], row: _Registers | None, stop: int, since: int) -> None:
+        """What a row holds up to ``stop``, where that is not nothing and lies behind ``since``."""
+        if row is not None and row.address < stop > since:
+            if row.column is None:
+                raise NotPlain
+            rows.append(Row(row.address, stop, row.file, row.line & 0xFFFFFFFF, min(row.column, 0xFFFFFFFF)))
 
     def _step_over(self, registers: _Registers) -> bool:
         """Do what one opcode says; whether it adds a row."""
