@@ -72,5 +72,8 @@ def _nested(functions: FunctionColumns, names: Sequence[str]) -> NDArray[np.bool
 def _matching(numbers: U32, names: Sequence[str]) -> NDArray[np.bool_]:
     used, back = np.unique(numbers, return_inverse=True)
     found = [names[number] for number in used.tolist()]
+    text = "\n".join(found)
+    if _LOCAL not in text and not any(part in text for part in _INSIDE):  # as in most objects
+        return np.zeros(len(numbers), np.bool_)
     inside = [name.startswith(_LOCAL) or any(part in name for part in _INSIDE) for name in found]
     return np.array(inside, np.bool_)[back]

@@ -31,7 +31,7 @@ _NAME_STEPS = 32
 """References that are followed from a DIE to its name; more are a cycle."""
 
 
-class _Functions(NamedTuple):
+class Functions(NamedTuple):
     """The subprogram and inlined-subroutine DIEs of all trees, in order. ``unit`` is the place of each one's unit among
     those that are read; ``around`` is the number of the nearest such DIE around each (in these columns), or
     tree.NO_SCOPE."""
@@ -69,8 +69,10 @@ def read_scopes(
     trees = _split(sections.info, u8, units, warnings, budget)
     if warnings and not trees:
         raise Malformed(f"no unit can be read: {warnings.all()[0]}", where=sections.info.name)
+    functions = functions_of(*_end_to_end(trees), units.abbreviation_tables.all)
+    del trees  # large
     reader = AttributeReader(sections, u8, units.units)
-    return scopes_of(sections, lines, units, reader, strings, Names(lines.names), *_end_to_end(trees), warnings)
+    return scopes_of(sections, lines, units, reader, strings, Names(lines.names), functions, warnings)
 
 
 def scopes_of(
@@ -80,12 +82,10 @@ def scopes_of(
     reader: AttributeReader,
     strings: StringReader,
     names: Names,
-    dies: DieColumns,
-    unit_of_die: Positions,
+    functions: Functions,
     warnings: Warnings,
 ) -> ScopeColumns:
-    """The scopes among the DIEs of all units, each with the place of its unit; ``names`` takes their names."""
-    functions = _functions(dies, unit_of_die, units.abbreviation_tables.all)
+    """The scopes among the functions of all units; ``names`` takes their names."""
     found = reader.read(units.abbreviation_tables.all, functions.abbreviation, functions.attributes, functions.unit)
     ranges, bad_lists = code_ranges(sections, reader, found, functions.unit)
     links = [_links(functions.at, reference) for reference in (found.specification, found.origin)]
@@ -111,7 +111,7 @@ def scopes_of(
 
 
 def _columns(
-    functions: _Functions,
+    functions: Functions,
     found: ScopeAttributes,
     ranges: RangeRows,
     name: U32,
@@ -163,27 +163,25 @@ def _end_to_end(trees: Sequence[tuple[int, DieColumns]]) -> tuple[DieColumns, Po
     return DieColumns._make(joined), unit
 
 
-def _functions(dies: DieColumns, unit: Positions, abbreviations: Sequence[Abbreviation]) -> _Functions:
-    """Find who stands around whom, and keep the functions and inlined calls."""
+def functions_of(dies: DieColumns, unit: Positions, abbreviations: Sequence[Abbreviation]) -> Functions:
+    """The functions and inlined calls among the DIEs of all units, each with the place of its ``unit``, and who stands around
+    whom."""
     kind = np.array([_KINDS.get(abbreviation.tag, _OTHER) for abbreviation in abbreviations] + [_OTHER], np.uint8)
     children = np.array([abbreviation.has_children for abbreviation in abbreviations] + [False], np.bool_)
     real = np.flatnonzero(dies.abbreviation != NULL)
-    at, abbreviation, attributes, depth = (
-        dies.at[real],
-        dies.abbreviation[real],
-        dies.attributes[real],
-        dies.depth[real],
-    )
-    which = np.flatnonzero(kind[abbreviation] != _OTHER)
-    around = tree.enclosing(depth, children[abbreviation], kind[abbreviation] != _OTHER)[which]
+    abbreviation = dies.abbreviation[real]
+    is_scope = kind[abbreviation] != _OTHER
+    which = np.flatnonzero(is_scope)
+    around = tree.enclosing(dies.depth[real], children[abbreviation], is_scope)[which]
     number = np.full(len(real) + 1, tree.NO_SCOPE, np.int64)
     number[which] = np.arange(len(which))
-    return _Functions(
-        at[which],
-        attributes[which],
-        abbreviation[which],
-        unit[real][which],
-        kind[abbreviation[which]] == _INLINED,
+    chosen, abbreviation = real[which], abbreviation[which]
+    return Functions(
+        dies.at[chosen],
+        dies.attributes[chosen],
+        abbreviation,
+        unit[chosen],
+        kind[abbreviation] == _INLINED,
         number[around],
     )
 
@@ -208,7 +206,7 @@ def code_ranges(
     return in_order([RangeRows(which[filled], start[filled], end[filled]), lists]), bad
 
 
-def _with_callers(functions: _Functions, stated: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _with_callers(functions: Functions, stated: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """``stated`` and everything around its inlined calls up to the function."""
     kept = stated.copy()
     inner = np.flatnonzero(kept & functions.inlined)
@@ -222,7 +220,7 @@ def _with_callers(functions: _Functions, stated: NDArray[np.bool_]) -> NDArray[n
     return kept
 
 
-def _with_calls(functions: _Functions, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _with_calls(functions: Functions, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """``kept`` and all calls that were inlined into them: some compilers do not say where their code is."""
     left = np.flatnonzero(functions.inlined & ~kept & (functions.around >= 0))
     kept = kept.copy()

@@ -30,7 +30,7 @@ from symd.dwarf.line_header import LineHeader, read_headers
 from symd.dwarf.lines import assemble, number_files, run_programs
 from symd.dwarf.paths import FilePaths
 from symd.dwarf.row_table import RowTable
-from symd.dwarf.scopes import scopes_of
+from symd.dwarf.scopes import functions_of, scopes_of
 from symd.dwarf.sections import DebugSection, DebugSections
 from symd.dwarf.strings import IN_INFO, IN_LINE_STRINGS, IN_STRINGS, Names, StringReader, distinct_keys, key_places
 from symd.dwarf.units import Unit, Units, read_units
@@ -150,7 +150,8 @@ def _read(joined: JoinedObjects, objects: Sequence[SmallObject], limits: Limits,
     budget.count(len(dies[0].at), info.name)
     reader, names = joined.reader(), _NamesByObject(joined)
     units = Units(tuple(joined.units), joined.abbreviations)
-    scopes = scopes_of(joined.sections, line_columns, units, reader, strings, names, *dies, warnings)
+    functions = functions_of(*dies, joined.abbreviations.all)
+    scopes = scopes_of(joined.sections, line_columns, units, reader, strings, names, functions, warnings)
     if warnings:
         raise Malformed("something is left out", where=info.name)
     return DecodedObjects(

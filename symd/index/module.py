@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from symd import containers, debuginfo
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.containers.file_part import forget
+from symd.containers.file_part import LARGE, forget
 from symd.containers.lazy import LazyMapping
 from symd.errors import SymdError
 from symd.index.builder import build
 from symd.index.column_file import check_size
 from symd.index.contradiction_notes import noted
+from symd.index.format import Column
 from symd.index.interner import Interner
 from symd.index.locations import module_ranges
 from symd.index.module_tables import DecodedObject, module_tables
@@ -28,20 +31,30 @@ _KEPT_BYTES = 24 << 20
 """What the columns of a few hundred thousand rows take."""
 _LARGE = 4 << 20
 """Bytes of a module of so many rows, which no thread of a daemon indexes."""
+_HEAP_FACTOR = 5
+"""Times the module's size that its index takes of memory while it is made."""
+_ABOVE = 1 << 20
+"""Bytes of a block at the end of the heap, which shrinks no further than to what is in use."""
 
 
 def build_index(data: bytes, limits: Limits) -> bytes:
     """Module bytes to index file: opened, decoded, merged. Raises what opening raises; a code object whose debug data
     cannot be decoded is kept with its names, and the reason becomes a note."""
-    return index_of(data, _digest(data), containers.unpack(data, limits), limits)
+    kept, digest = keep_freed_memory(len(data)), _digest_aside(data)
+    unpacked = containers.unpack(data, limits)
+    indexed = decoded_objects(unpacked.objects, limits, len(data))
+    made = build(indexed, described(data, digest(), unpacked, indexed))
+    del kept
+    return made
 
 
 def index_of(data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> bytes:
     """The same for a module that was opened already; ``digest`` is that of ``data``."""
-    if len(data) > _LARGE:
-        keep_freed_memory()
+    kept = keep_freed_memory(len(data))
     indexed = decoded_objects(unpacked.objects, limits, len(data))
-    return build(indexed, described(data, digest, unpacked, indexed))
+    made = build(indexed, described(data, digest, unpacked, indexed))
+    del kept
+    return made
 
 
 def write_index(file: BinaryIO, data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> int:
@@ -74,11 +87,11 @@ def _kept(item: DecodedObject, digest: Digest | None) -> tuple[DecodedObject, Ob
 
 
 def _without_bytes(code: CodeObject) -> CodeObject:
-    """What an index says of a code object, its text sections among them, and nothing that keeps its bytes."""
+    """What an index says of a code object, and nothing that keeps its bytes."""
     return replace(
         code,
         data=b"",
-        sections=tuple(replace(section, content=b"") for section in code.sections if section.executable),
+        sections=tuple(replace(section, content=b"") for section in code.sections),
         kernels=tuple(kernel._replace(facts=NO_FACTS) for kernel in code.kernels),
         facts=_plain(code.facts),
         warnings=(),
@@ -104,12 +117,21 @@ def _plain(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     return facts.plain() if isinstance(facts, LazyMapping) else facts
 
 
-def keep_freed_memory() -> None:
+def keep_freed_memory(stored: int = 0) -> Column | None:
     """Let the process keep what it frees from here on: glibc hands large blocks back to the system, page by page, until
-    one as large as this was freed. Saves a tenth of a first index."""
+    one as large as this was freed. Saves a tenth of a first index.
+
+    For a module of so many bytes as are ``stored``, if they are many, the heap is made as large as its index needs before
+    anything is in it: NumPy asks for large pages there, and while the result is kept nothing of it goes back."""
     np.empty(
         _KEPT_BYTES, np.uint8
     )  # Freed at once: that raises glibc's dynamic mmap threshold (mallopt(3)) to this size.
+    if not _LARGE < stored < LARGE:
+        return None
+    blocks = [np.empty(_KEPT_BYTES - _ABOVE, np.uint8) for _ in range(_HEAP_FACTOR * stored // _KEPT_BYTES + 1)]
+    above = np.empty(_ABOVE, np.uint8)
+    blocks.clear()
+    return above
 
 
 def decoded_objects(
@@ -156,6 +178,21 @@ def object_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectS
         code.facts,
         (*code.warnings, *notes) if notes else code.warnings,
     )
+
+
+def _digest_aside(data: bytes) -> Callable[[], Digest]:
+    """Its digest, which of a large module another thread makes meanwhile; who asks waits for it."""
+    if len(data) <= _LARGE:
+        return partial(_digest, data)
+    found: list[Digest] = []
+    thread = threading.Thread(target=lambda: found.append(_digest(data)), name="symd-digest", daemon=True)
+    thread.start()
+
+    def waited() -> Digest:
+        thread.join()
+        return found[0]
+
+    return waited
 
 
 def _digest(data: bytes) -> Digest:

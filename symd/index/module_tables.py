@@ -306,7 +306,7 @@ def _rows(every: Sequence[LineRows], sections: _SectionNumbers, files: _StringTa
     return RowTables(
         counts,
         section,
-        _end_to_end([rows.offset for rows in every]),
+        narrow(_end_to_end([rows.offset for rows in every])),
         files.numbers([rows.file for rows in every]),
         _end_to_end([rows.line for rows in every]),
         narrow(_end_to_end([rows.column for rows in every])),

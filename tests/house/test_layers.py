@@ -55,7 +55,6 @@ ORDER = (
     "client",
     "async_client",
     "cli",
-    "plain",
     "start",
     "module",
     "batch",

@@ -14,6 +14,7 @@ from symd.containers.amd.bounded_msgpack import reader_of
 from symd.errors import Malformed
 
 _KERNELS, _ARGUMENTS = "amdhsa.kernels", ".args"
+_ENCODED_KEY = b"\xa5.args"
 _NOTHING = b"\xc0"
 _LISTS = (0xDC, 0xDD)
 _MAPS = (0xDE, 0xDF)
@@ -89,22 +90,46 @@ def _note(data: bytes) -> Note:
 
 
 def _kernels(data: bytes) -> Kernels:
-    """The maps of a list, each parted in two. One reader leads from map to map, the other looks into them."""
+    """The maps of a list, each parted in two. One reader leads from map to map, the other looks into those whose arguments are not
+    those of the one before."""
     lead, reader = reader_of(data), reader_of(data)
     reader.read_array_header()
-    rests, arguments = [], []
+    rests: list[bytes] = []
+    arguments: list[bytes] = []
+    passed = 0
     for _ in range(lead.read_array_header()):
         begin = lead.tell()
         lead.skip()
-        if _is(data, begin, 0x80, _MAPS):
-            rest, encoded = _parted(data, reader, lead.tell())
-            rests.append(rest)
-            arguments.append(encoded)
+        is_map = _is(data, begin, 0x80, _MAPS)
+        parts = _parted_alike(data, begin, lead.tell(), arguments[-1]) if is_map and arguments else None
+        if parts is None:
+            for _ in range(passed):
+                reader.skip()
+            passed = 0
+            if not is_map:
+                reader.unpack()
+                continue
+            parts = _parted(data, reader, lead.tell())
         else:
-            reader.unpack()
+            passed += 1
+        rests.append(parts[0])
+        arguments.append(parts[1])
     maps = _value(struct.pack(">BI", 0xDD, len(rests)) + b"".join(rests))
     number = {encoded: at for at, encoded in enumerate(dict.fromkeys(arguments))}
     return Kernels(maps, [number[encoded] for encoded in arguments], [*map(_value, number)])
+
+
+def _parted_alike(data: bytes, begin: int, end: int, arguments: bytes) -> tuple[bytes, bytes] | None:
+    """The same of the map ``data[begin:end]`` where these arguments come first in it; else None. LLVM writes the keys in order,
+    and no value in msgpack is the beginning of another."""
+    if data[begin] == _MAPS[0]:
+        size, key = int.from_bytes(data[begin + 1 : begin + 3], "big"), begin + 3
+    else:
+        size, key = data[begin] & 0xF, begin + 1
+    first = key + len(_ENCODED_KEY)
+    if not size or data[begin] == _MAPS[1] or not data.startswith(_ENCODED_KEY + arguments, key):
+        return None
+    return struct.pack(">BI", 0xDF, size - 1) + data[first + len(arguments) : end], arguments
 
 
 def _parted(data: bytes, reader: msgpack.Unpacker, end: int) -> tuple[bytes, bytes]:

@@ -71,6 +71,33 @@ def test_kernels_of_one_signature_share_it():
     assert note.kernels.maps[1] == {".agpr_count": 1, ".name": "b"}
 
 
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                {".args": [1], ".name": "a"},
+                {".args": [1], **{f".{number}": number for number in range(20)}},
+                {".args": [1, 2]},
+                {".args": None, ".name": "b"},
+                {".name": "c", ".args": [1]},
+                {},
+                ".args",
+                [1],
+                7,
+            ]
+        ),
+        max_size=12,
+    )
+)
+def test_arguments_like_those_before_are_told_from_others(kernels):
+    """An empty map with the text ".args" behind it has no arguments."""
+    tree = {"amdhsa.kernels": kernels}
+    note = amdgpu_msgpack.load(msgpack.packb(tree))
+    assert note is not None
+    assert joined(note) == expected(tree)
+    assert len(note.kernels.signatures) == len({str(one.get(".args")) for one in kernels if isinstance(one, dict)})
+
+
 def test_of_a_repeated_key_the_last_one_counts():
     """As msgpack has it: a list of one map that has .args twice, and the list of kernels is there twice."""
     twice = b"\x82" + (msgpack.packb(".args") + msgpack.packb([1])) + (msgpack.packb(".args") + msgpack.packb([2]))
