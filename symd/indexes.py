@@ -26,8 +26,9 @@ be indexed is taken out of the store again; what is remembered stays. A new ``fo
 alike, because both are kept under it.
 
 *Attempts* are counted before they begin, so that bytes which end the process that reads them, or this one, do so
-``MAX_ATTEMPTS`` times and not for ever: then the module is malformed, and that is remembered. An answer or an error
-forgets the count.
+``MAX_ATTEMPTS`` times and not for ever: then the module is malformed, and that is remembered. Of an attempt that ended with this process
+nobody knows whether the module was to blame: after so many there is one more, alone and with less memory. An answer or an error forgets
+the count.
 
 *Damage*: where the bytes of a stored module are not those of its digest any more, its file is set aside. Its index, which
 has a checksum of its own, goes on answering, and adding the same bytes again mends the rest.
@@ -46,10 +47,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from symd.config import Limits
+from symd.config import MIB, Limits
 from symd.containers.file_part import LARGE
 from symd.elf.constants import MAGIC
-from symd.errors import DataLoss, DeadlineExceeded, Malformed, SymdError, WorkerDied
+from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, Malformed, SymdError, WorkerDied
 from symd.index import VERSION, Index
 from symd.index.summary import unpack
 from symd.model.addresses import ByKernel, Query
@@ -64,7 +65,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MAX_ATTEMPTS = 3
-"""So often a module may end whoever indexes it."""
+"""So often a module may end whoever indexes it. Where the process that asked was killed itself nobody knows why: the machine may have been
+taken away. It is then tried once more, alone and with less memory, so that what happens meanwhile is its doing and not another's."""
+_LEAST_MEMORY = 512 * MIB
 MAX_COPIED_INDEX = 64 << 20
 """An index of fewer bytes is read into memory, so that nothing that becomes of its file afterwards changes an answer; a
 larger one is mapped."""
@@ -80,6 +83,52 @@ class _Outlined(NamedTuple):
     summary: ModuleSummary
     queries: frozenset[Query] = frozenset()
     some: Index | None = None
+
+
+class _Attempt(NamedTuple):
+    """An attempt to index a module: the index that another process has made meanwhile, or None; ``memory`` is how much it may take, where it
+    is made alone."""
+
+    made: Index | None
+    memory: int | None = None
+
+
+class _SideBySide:
+    """Attempts that are made side by side, and one that is made alone, so that what happens meanwhile is its own doing: who wants to be alone
+    waits for those who work, and who comes then waits for that one. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._working = 0
+        self._alone = False
+
+    @contextmanager
+    def among_others(self) -> Iterator[None]:
+        """Inside others may work too."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._alone)
+            self._working += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._working -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Inside nobody else works."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._alone)
+            self._alone = True
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._working)
+            yield
+        finally:
+            with self._changed:
+                self._alone = False
+                self._changed.notify_all()
 
 
 class Indexes:
@@ -100,6 +149,7 @@ class Indexes:
         store.usage.follow(self._cache.asked, self._cache.__contains__)
         store.departures.listen(self._forget)
         self._attempted: set[str] = set()
+        self._attempts = _SideBySide()
 
     def whole(self, digest: str) -> Index:
         """The whole index, from the first layer that has it. Raises what is remembered of the module, or building it."""
@@ -249,13 +299,28 @@ class Indexes:
     def _built(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
         if fresh is None:
             self._refuse(self._store.failure(digest, VERSION))
-        with self._attempt(digest) as made_meanwhile:
-            return made_meanwhile or self._made(digest, fresh, ahead)
+        with self._attempt(digest) as attempt:
+            if attempt.made is not None:
+                return attempt.made
+            if attempt.memory is None:
+                with self._attempts.among_others():
+                    return self._made(digest, fresh, ahead)
+            with self._attempts.alone():
+                return self._made_alone(digest, fresh, attempt.memory)
 
-    def _made(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None) -> Index:
+    def _made_alone(self, digest: str, fresh: bytes | None, memory: int) -> Index:
+        """Raises ``Malformed`` where that much memory is not enough: with more it may end the daemon again."""
+        try:
+            return self._made(digest, fresh, None, memory)
+        except LimitExceeded as error:
+            if error.metadata.get("limit") != "build_memory":
+                raise
+            raise _too_large_alone(error.message, self._limits) from error
+
+    def _made(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None, memory: int | None = None) -> Index:
         with self._store.new_index(digest, VERSION) as file:
             if ahead is None:
-                self.ask(digest, MakeIndex(str(file.path)), fresh)
+                self.ask(digest, MakeIndex(str(file.path), memory=memory), fresh)
             else:
                 file.write(ahead.index())
             found = self._readable(digest, file.mapped())
@@ -264,14 +329,17 @@ class Indexes:
         return found
 
     @contextmanager
-    def _attempt(self, digest: str) -> Iterator[Index | None]:
-        """An attempt to index, counted for as long as it has no answer; its error is remembered where it lasts. The index
-        where another process made it meanwhile."""
+    def _attempt(self, digest: str) -> Iterator[_Attempt]:
+        """An attempt to index, counted for as long as it has no answer; its error is remembered where it lasts."""
         with self._store.attempt(digest, VERSION) as before, self._counted(digest):
             found = self._made_meanwhile(digest) if before.waited else None
-            if found is None and before.begun >= MAX_ATTEMPTS:
+            if found is not None or before.begun < MAX_ATTEMPTS:
+                yield _Attempt(found)
+            elif before.begun > MAX_ATTEMPTS or before.ending:
                 raise _given_up(before.begun, before.ending)
-            yield found
+            else:
+                memory = self._limits.build_memory
+                yield _Attempt(None, max(memory // 4, min(memory, _LEAST_MEMORY)))
 
     def _made_meanwhile(self, digest: str) -> Index | None:
         self._refuse(self._store.failure(digest, VERSION))
@@ -344,11 +412,19 @@ class Indexes:
 
 
 def _given_up(begun: int, ending: str) -> Malformed:
-    last = ending or "the process that asked for it was killed"
+    last = ending or "the process that asked for it was killed, though nothing else was indexed then"
     return Malformed(
         f"symd cannot read it: {begun} attempts to index it had no end; the last: {last}",
         hint="delete the module to have it tried again",
         metadata={"attempts": str(begun)},
+    )
+
+
+def _too_large_alone(what: str, limits: Limits) -> Malformed:
+    return Malformed(
+        f"symd cannot read it: {MAX_ATTEMPTS} attempts to index it ended with the process that asked for it, and alone {what}",
+        hint="raise the limit build_memory where the machine has that much, or delete the module to have it tried again",
+        metadata={"attempts": str(MAX_ATTEMPTS + 1), "limit": "build_memory", "value": str(limits.build_memory)},
     )
 
 

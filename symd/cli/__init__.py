@@ -14,6 +14,7 @@ from typing import NoReturn, TextIO
 
 import click
 
+from symd.cli.documents import documented
 from symd.cli.garbage import gc_frozen
 from symd.errors import BuildFailed, StoreUnavailable, SymdError
 
@@ -121,7 +122,7 @@ class Verbs(click.Group):
             return None
         with gc_frozen():
             command: click.Command = import_module(f"symd.cli.{cmd_name.replace('-', '_')}").command
-        return command
+        return documented(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         for heading, verbs in verb_sections():

@@ -11,7 +11,7 @@ from symd.api import ContextVerbs
 from symd.cli.context_life import Life, chosen_context, life_of
 from symd.cli.context_text import places_text, process_text, seconds_text
 from symd.cli.options import daemon_option, example, json_option
-from symd.cli.output import NO, write_json, write_line
+from symd.cli.output import NO, plural, write_json, write_line
 from symd.model.contexts import ContextRecord
 
 
@@ -49,7 +49,8 @@ def _show(record: ContextRecord, life: Life, *, as_json: bool) -> None:
     if life.ended is not None:
         when += f" to {seconds_text(life.ended)} s"
     command = record.context.attributes.get("command", "")
-    write_line(f"{process_text(record)}: {life.modules} modules, {life.living} loaded{when}  {command}".rstrip())
+    modules = f"{life.modules} {plural(life.modules, 'module')}"
+    write_line(f"{process_text(record)}: {modules}, {life.living} loaded{when}  {command}".rstrip())
 
 
 def _show_loads(verbs: ContextVerbs, record: ContextRecord, *, as_json: bool) -> int:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Sequence
 
 import click
 
+from symd import elf
+from symd.budget import Budget
+from symd.cli.module import open_symbolizer
 from symd.cli.options import complete_files, example, limit_option
 from symd.cli.output import write_line
 from symd.config import Limits
 from symd.debug_ids import ALIAS_KIND, checked_name, other_build_ids
-from symd.errors import HashMismatch, NotFound
+from symd.errors import HashMismatch, NotFound, SymdError
 from symd.model.contexts import Alias
 from symd.output_file import write_file_or_stdout
 from symd.upstream import ENVIRONMENT, Upstream
@@ -48,7 +53,8 @@ def command(
 ) -> None:
     """Take the module with this build ID from debuginfod's servers: into FILE, or into a daemon, whose modules are found by it then.
 
-    No server is asked but those that are named. Exit code 1: none has it; 3: one that may have it does not answer.
+    No server is asked but those that are named. Exit code 1: none has it; 2: one sent the file of another build ID; 3: one that may have it
+    does not answer.
     """
     asked = (*urls, *(os.environ.get(ENVIRONMENT, "").split() if environment else ()))
     if not asked:
@@ -64,6 +70,8 @@ def command(
     if data is None:
         raise NotFound("no server has it", where=build_id, hint=f"asked: {', '.join(upstream.urls)}")
     if out is not None:
+        if source is None and (others := _others(name, data, limits)):
+            raise _other(name, others, "it is not written; name another server")
         write_file_or_stdout(out, data, hint="choose another FILE")
     else:
         write_line(f"modules/{_added(name, data, server)}")
@@ -75,10 +83,29 @@ def _added(name: str, data: bytes, server: str | None) -> str:
     with Client(server) as client:
         digest = client.add(data, f"build-id {name}").sha256
         if others := other_build_ids(client.module(digest), name):
-            raise HashMismatch(
-                f"the server sent the file of another build ID, {others[0]}",
-                where=name,
-                hint=f"it is modules/{digest} now; name another server",
-            )
+            raise _other(name, others, f"it is modules/{digest} now; name another server")
         client.aliases.add([Alias(ALIAS_KIND, name, digest)])
         return digest
+
+
+def _others(name: str, data: bytes, limits: Limits) -> list[str]:
+    """The build IDs that a file carries, and the code objects in it, where ``name`` is none of them nor a digest of theirs."""
+    own = _elf_build_id(data, limits)
+    if own == name:
+        return []
+    with open_symbolizer(None, limits) as symbolizer:
+        try:
+            return other_build_ids(symbolizer.add(data), name)
+        except SymdError:  # nothing that symd reads: a host program, say
+            return [own] if own is not None and hashlib.sha256(data).hexdigest() != name else []
+
+
+def _elf_build_id(data: bytes, limits: Limits) -> str | None:
+    try:
+        return elf.parse(data, Budget(limits)).build_id() if elf.kind(data) is not None else None
+    except SymdError:
+        return None
+
+
+def _other(name: str, others: Sequence[str], hint: str) -> HashMismatch:
+    return HashMismatch(f"the server sent the file of another build ID, {others[0]}", where=name, hint=hint)

@@ -62,7 +62,9 @@ def context_command(debugger, command, context, result, _internal):
     for answer in answers:
         if "context" in answer:
             SETTINGS["context"] = answer["context"]
-            result.AppendMessage("context %s: %d modules" % (answer["context"], len(loads)))
+            result.AppendMessage(
+                "context %s: %d module%s" % (answer["context"], len(loads), "" if len(loads) == 1 else "s")
+            )
         elif "error" in answer:
             result.AppendWarning(printable("%s: %s" % (answer["key"], answer["error"])))
         elif "module" in answer:

@@ -2,15 +2,50 @@
 
 The sections come relocated and decompressed, as one value; nothing here knows ELF. ``read_lines`` and ``read_scopes``
 each do their whole work in one call; ``read_units`` reads what both need and may be passed to both.
-``units_for_addresses`` chooses the units that some addresses need.
+``units_for_addresses`` chooses the units that some addresses need. Importing the package imports none of it: ``path_names`` does without NumPy.
 """
 
-from symd.dwarf.columns import LineColumns, ScopeColumns
-from symd.dwarf.lines import read_lines
-from symd.dwarf.scopes import read_scopes
-from symd.dwarf.sections import DebugSection, DebugSections
-from symd.dwarf.unit_selection import UnitSelection, unit_ranges, units_for_addresses
-from symd.dwarf.units import Unit, Units, read_units
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from symd.dwarf.columns import LineColumns as LineColumns
+    from symd.dwarf.columns import ScopeColumns as ScopeColumns
+    from symd.dwarf.lines import read_lines as read_lines
+    from symd.dwarf.scopes import read_scopes as read_scopes
+    from symd.dwarf.sections import DebugSection as DebugSection
+    from symd.dwarf.sections import DebugSections as DebugSections
+    from symd.dwarf.unit_selection import UnitSelection as UnitSelection
+    from symd.dwarf.unit_selection import unit_ranges as unit_ranges
+    from symd.dwarf.unit_selection import units_for_addresses as units_for_addresses
+    from symd.dwarf.units import Unit as Unit
+    from symd.dwarf.units import Units as Units
+    from symd.dwarf.units import read_units as read_units
+else:
+    _HOMES = {
+        "DebugSection": "symd.dwarf.sections",
+        "DebugSections": "symd.dwarf.sections",
+        "LineColumns": "symd.dwarf.columns",
+        "ScopeColumns": "symd.dwarf.columns",
+        "Unit": "symd.dwarf.units",
+        "UnitSelection": "symd.dwarf.unit_selection",
+        "Units": "symd.dwarf.units",
+        "read_lines": "symd.dwarf.lines",
+        "read_scopes": "symd.dwarf.scopes",
+        "read_units": "symd.dwarf.units",
+        "unit_ranges": "symd.dwarf.unit_selection",
+        "units_for_addresses": "symd.dwarf.unit_selection",
+    }
+
+    def __getattr__(name: str) -> object:
+        """Import what a name stands for when somebody wants it."""
+        from importlib import import_module  # noqa: PLC0415 - who joins paths does without
+
+        if name not in _HOMES:
+            raise AttributeError(f"module 'symd.dwarf' has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+        return found
+
 
 __all__ = (
     "DebugSection",

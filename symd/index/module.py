@@ -87,11 +87,11 @@ def _kept(item: DecodedObject, digest: Digest | None) -> tuple[DecodedObject, Ob
 
 
 def _without_bytes(code: CodeObject) -> CodeObject:
-    """What an index says of a code object, and nothing that keeps its bytes."""
+    """What an index says of a code object, its text sections among them, and nothing that keeps its bytes."""
     return replace(
         code,
         data=b"",
-        sections=tuple(replace(section, content=b"") for section in code.sections),
+        sections=tuple(replace(section, content=b"") for section in code.sections if section.executable),
         kernels=tuple(kernel._replace(facts=NO_FACTS) for kernel in code.kernels),
         facts=_plain(code.facts),
         warnings=(),

@@ -9,11 +9,14 @@ import zlib
 from bisect import bisect_right
 
 from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, MAGIC, VERSION
+from symd.model.plain_answers import NotPlain
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Literal
+
+    from symd.model.plain_answers import PlainAnswer
 
 PAGE = 12
 """As ``packing.PAGE``."""
@@ -25,15 +28,6 @@ _SIGNED: Mapping[int, Literal["b", "h", "i", "q"]] = {1: "b", 2: "h", 4: "i", 8:
 _UNSIGNED: Mapping[int, Literal["B", "H", "I"]] = {1: "B", 2: "H", 4: "I"}
 _LARGEST_PAGE = 1 << 20
 """Bytes that a page may take: more than one of the widest numbers does."""
-
-PlainFrame = tuple[str | None, str | None, str | None, int, int]
-"""Function, linkage name, file, line and column, as in ``Frame``."""
-PlainAnswer = tuple[int, tuple[PlainFrame, ...]]
-"""The number of a ``Reason``, and frames, innermost first."""
-
-
-class NotPlain(Exception):
-    """The answer is not plain, or the file is not what it should be."""
 
 
 def answer_at(file: memoryview, digest: bytes, address: int) -> PlainAnswer:

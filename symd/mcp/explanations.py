@@ -37,7 +37,7 @@ _ADVICE: dict[Reason, tuple[str, ...]] = {
     Reason.APPROXIMATE: ("Take the line as the neighbourhood, not as the place.",),
     Reason.CONTRADICTORY: (
         "symd symbolize --as-written shows what the rows and scopes say, unreconciled.",
-        "docs/contradictions.md lists what compilers are known to write.",
+        "The page contradictions.md of symd's documentation lists what compilers are known to write.",
     ),
     Reason.NO_LINE: ("Ask for an address a few instructions earlier: the function's other instructions have lines.",),
     Reason.GAP: ("Check the offset: it may count from another start than the one asked by.",),

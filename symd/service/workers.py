@@ -18,6 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -72,7 +73,7 @@ class Workers:
                 "this kernel has no Landlock, or this machine's system calls are not known:"
                 " processes that read modules could open every file of this user if a reader's defect let them"
             )
-        limits = self._process_limits(0.0)
+        limits = self._process_limits(0.0, self._limits.build_memory)
         self._quick.start_ahead(2, limits)
         self._long.start_ahead(1, limits)
         return self
@@ -105,36 +106,38 @@ class Workers:
         process passed; WorkerDied when it died otherwise; Malformed, with the id of what the log says, for an exception
         that nobody expected; Unavailable when no process can be started."""
         building = isinstance(question, MakeIndex)
+        memory = question.memory if isinstance(question, MakeIndex) and question.memory else self._limits.build_memory
+        limits = replace(self._limits, build_memory=memory)
         seconds = self._limits.build_seconds if building else self._limits.question_seconds
         quick = min(seconds, QUICK_SECONDS)
         answer: bytes | Defect | Ending | None = None
         with _opened(module, question) as descriptors:
             asked = request(module, question), descriptors
             if not (building and os.fstat(descriptors[0]).st_size > LARGE_MODULE):
-                answer = self._called(self._quick, asked, quick, module)
+                answer = self._called(self._quick, asked, self._process_limits(quick, memory), module)
             if answer is None or (_late(answer) and quick < seconds):
-                answer = self._called(self._long, asked, seconds, module)
+                answer = self._called(self._long, asked, self._process_limits(seconds, memory), module)
         if isinstance(answer, Defect):
             raise _defect(answer, module)
         if isinstance(answer, Ending):
-            raise _death(answer, self._limits, building=building)
+            raise _death(answer, limits, building=building)
         found: T = decode(answer)
         return found
 
     def _called(
-        self, pool: Pool, asked: tuple[bytes, Sequence[int]], seconds: float, module: ModuleFile
+        self, pool: Pool, asked: tuple[bytes, Sequence[int]], limits: ProcessLimits, module: ModuleFile
     ) -> bytes | Defect | Ending:
         data, descriptors = asked
         try:
-            return pool.call(data, self._limits, self._process_limits(seconds), module.digest, descriptors)
+            return pool.call(data, self._limits, limits, module.digest, descriptors)
         except OSError as error:
             raise Unavailable(f"no process to read modules with could be started: {error.strerror}") from error
 
-    def _process_limits(self, seconds: float) -> ProcessLimits:
+    def _process_limits(self, seconds: float, memory: int) -> ProcessLimits:
         limits = self._limits
         return ProcessLimits(
             seconds,
-            limits.build_memory,
+            memory,
             limits.answer_size,
             cpu_seconds=math.ceil(seconds),
             file_size=limits.index_size,

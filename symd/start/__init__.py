@@ -13,16 +13,25 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """The console script."""
-    if sys.argv[1:2] == ["symbolize"] and "--store" in sys.argv:
-        from symd.start.stored_answers import stored_answers  # noqa: PLC0415 - most command lines are others
-
-        text = stored_answers(sys.argv[2:], os.environ)
-        if text is not None and sys.stdout is not None:
+    if sys.argv[1:2] == ["symbolize"] and sys.stdout is not None:
+        text = _plain_answers(sys.argv[2:])
+        if text is not None:
             _write(text)
             sys.exit(0)
     from symd.cli import main as command_line  # noqa: PLC0415 - slow to import
 
     command_line()
+
+
+def _plain_answers(arguments: list[str]) -> str | None:
+    """What is written for a command line, without its verb, that can be answered at once."""
+    if "--store" in arguments:
+        from symd.start.stored_answers import stored_answers  # noqa: PLC0415 - most command lines are others
+
+        return stored_answers(arguments, os.environ)
+    from symd.start.file_answers import file_answers  # noqa: PLC0415 - likewise
+
+    return file_answers(arguments, os.environ)
 
 
 def _write(text: str) -> None:

@@ -97,7 +97,7 @@ def test_contexts_are_listed_with_what_they_loaded(run: Run, programs: Served) -
     named = [f"process {process} of host on gpu 0 (contexts/{context(programs, process)}): " for process in (11, 12)]
     assert lines == [
         f"{named[0]}2 modules, 0 loaded, from 1.000000000 s to 4.000000000 s  app --fast",
-        f"{named[1]}1 modules, 1 loaded, from 5.000000000 s  app --fast",
+        f"{named[1]}1 module, 1 loaded, from 5.000000000 s  app --fast",
     ]
 
 

@@ -207,3 +207,14 @@ def test_closed_streams_are_written_nothing(arguments: tuple[str, ...], closed: 
         ["sh", "-c", f'"$@" {closed}', "sh", *command], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("verb", [("batch",), ("serve",), ("store", "check")])
+def test_a_help_that_names_a_page_says_where_the_pages_are(run: Run, verb: tuple[str, ...]) -> None:
+    """Of an installed wheel they lie in the package."""
+    said = run(*verb, "--help").out
+    folder = Path(said.rpartition("docs/ is ")[2].strip())
+    named = set(re.findall(r"docs/([a-z-]+\.md)", said))
+    assert named
+    assert all((folder / name).is_file() for name in named)
+    assert "docs/ is" not in run("token", "--help").out

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+from symd.cli.mcp_lines import with_whole_characters
 from symd.config import Limits
 from symd.engine import Engine
 from symd.errors import BadQuery, LimitExceeded
@@ -112,6 +116,47 @@ def test_what_symd_refuses_is_a_sentence_for_the_assistant() -> None:
     assert "INVALID_INPUT: /nowhere/at/all: cannot read the file" in missing
     assert "BAD_QUERY" in bad
     assert "at most 200" in many
+
+
+@pytest.mark.parametrize(
+    ("line", "whole"),
+    [
+        (r'"a\ud800"', r'"a\ufffd"'),
+        (r'"\uD83d\ude00"', r'"\uD83d\ude00"'),
+        (r'"\ude00\ud83d"', r'"\ufffd\ufffd"'),
+        (r'"\ud83d\ud83d\ude00"', r'"\ufffd\ud83d\ude00"'),
+        (r'"\\ud800"', r'"\\ud800"'),
+        (r'"\\\ud800"', r'"\\\ufffd"'),
+        (r'"\n\u00e9\ud7ff\ue000"', r'"\n\u00e9\ud7ff\ue000"'),
+    ],
+)
+def test_half_a_character_becomes_one(line: str, whole: str) -> None:
+    assert with_whole_characters(line.encode()) == whole.encode()
+    json.loads(with_whole_characters(line.encode())).encode()  # Python's reader takes halves, its texts do not
+
+
+def test_a_message_with_half_a_character_is_answered() -> None:
+    """By hand: the reference client writes none."""
+    messages = [
+        {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "info", "arguments": {"file": "half \ud800"}}},
+    ]  # fmt: skip
+    command = [sys.executable, "-m", "symd", "mcp"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for message in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+        killer = threading.Timer(PATIENCE, process.kill)
+        killer.start()
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+        killer.cancel()
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+    assert answers[1]["id"] == 2
+    assert "half \ufffd: cannot read the file" in answers[1]["result"]["content"][0]["text"]
 
 
 def test_standard_input_is_the_protocols() -> None:

@@ -18,6 +18,7 @@ from symd.errors import DeadlineExceeded, LimitExceeded, Malformed, StoreUnavail
 from symd.index import VERSION
 from symd.indexes import MAX_ATTEMPTS
 from symd.model.breakpoints import Breakpoint, SourceLine, Watching
+from symd.reading.questions import MakeIndex
 from symd.reading.reader import InProcessReader
 from symd.store import Store
 from symd.store.catalogue import newest
@@ -34,9 +35,12 @@ class Failing(InProcessReader):
         super().__init__(limits or Limits())
         self.error = error
         self.asked = 0
+        self.indexed: list[MakeIndex] = []
 
     def ask(self, module, question):
         self.asked += 1
+        if isinstance(question, MakeIndex):
+            self.indexed.append(question)
         if self.error is not None:
             raise self.error
         return super().ask(module, question)
@@ -68,15 +72,19 @@ def test_what_ends_the_process_that_reads_it_is_malformed_in_the_end(tmp_path: P
         assert engine.missing([DIGEST]) == [DIGEST]
 
 
-def test_a_process_that_is_killed_while_it_indexes_leaves_the_count(tmp_path: Path) -> None:
-    """What a kill leaves is what an exception leaves that nothing handles."""
-    for _ in range(MAX_ATTEMPTS):
-        with Store(tmp_path) as store:
+def killed(root: Path, times: int) -> None:
+    """Begin to index the module so often in processes that are killed: what a kill leaves is what an exception leaves that nothing handles."""
+    for _ in range(times):
+        with Store(root) as store:
             if store.missing([DIGEST]):
                 store.put(RAYCAST)
             engine = Engine(store, reader=Failing(KeyboardInterrupt()))
             with pytest.raises(KeyboardInterrupt):
                 engine.resume()
+
+
+def test_a_process_that_is_killed_while_it_indexes_leaves_the_count(tmp_path: Path) -> None:
+    killed(tmp_path, MAX_ATTEMPTS + 1)
     reader = Failing(None)
     with Engine(Store(tmp_path), reader=reader) as engine:
         engine.resume()
@@ -86,6 +94,66 @@ def test_a_process_that_is_killed_while_it_indexes_leaves_the_count(tmp_path: Pa
             engine.add(RAYCAST)
         engine.remove(DIGEST)
         assert engine.add(RAYCAST).sha256 == DIGEST
+
+
+def test_a_module_whose_daemons_were_taken_away_is_tried_once_more_and_answers(tmp_path: Path) -> None:
+    killed(tmp_path, MAX_ATTEMPTS)
+    reader = Failing(None)
+    with Engine(Store(tmp_path), reader=reader) as engine:
+        engine.resume()
+        assert [record.format for record in engine.modules()] == ["igc-debug"]
+        assert [question.memory for question in reader.indexed] == [1 << 30]
+        assert attempts(engine.store) == 0
+
+
+def test_a_module_that_ended_its_readers_is_not_tried_once_more(tmp_path: Path) -> None:
+    killed(tmp_path, MAX_ATTEMPTS - 1)
+    reader = Failing(WorkerDied("died of SIGSEGV"))
+    with Engine(Store(tmp_path), reader=reader) as engine:
+        assert outcomes(engine, 2) == [WorkerDied, Malformed]
+        assert len(reader.indexed) == 1
+
+
+def test_what_takes_too_much_memory_alone_is_given_up_until_the_limit_is_raised(tmp_path: Path) -> None:
+    killed(tmp_path, MAX_ATTEMPTS)
+    limit = {"limit": "build_memory", "value": str(1 << 30)}
+    reader = Failing(LimitExceeded("indexing takes more than 1073741824 bytes of memory", metadata=limit))
+    with Engine(Store(tmp_path), reader=reader) as engine:
+        assert outcomes(engine, 3) == [Malformed] * 3
+        assert len(reader.indexed) == 1
+        assert "raise the limit build_memory" in str(engine.store.failure(DIGEST, VERSION))
+    more = Limits(build_memory=8 << 30)
+    with Engine(Store(tmp_path, more), more) as engine:
+        assert engine.add(RAYCAST).sha256 == DIGEST
+
+
+def test_nothing_else_is_indexed_while_it_is_tried_once_more(tmp_path: Path) -> None:
+    """A module that ends its daemon takes the count of those that are indexed beside it along: alone only its own."""
+    killed(tmp_path, MAX_ATTEMPTS)
+    other, began, may_end = (BIN / "raycast" / "dg2-opt.zebin").read_bytes(), threading.Event(), threading.Event()
+    working: list[str] = []
+
+    class Watched(InProcessReader):
+        def ask(self, module, question):
+            if isinstance(question, MakeIndex):
+                working.append(module.digest)
+                assert working == [module.digest], "two at a time"
+                began.set()
+                assert may_end.wait(60)
+                found = super().ask(module, question)
+                working.remove(module.digest)
+                return found
+            return super().ask(module, question)
+
+    with Engine(Store(tmp_path), reader=Watched(Limits())) as engine, ThreadPoolExecutor(2) as threads:
+        alone = threads.submit(engine.module, DIGEST)
+        assert began.wait(60)
+        beside = threads.submit(engine.add, other)
+        time.sleep(0.3)
+        assert working == [DIGEST]
+        may_end.set()
+        assert alone.result(60).sha256 == DIGEST
+        assert beside.result(60).sha256 == hashlib.sha256(other).hexdigest()
 
 
 def test_an_answer_forgets_the_count(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import random
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import islice
 
@@ -23,6 +24,8 @@ from symd.model.answers import Answer
 from symd.model.breakpoints import SourceLine
 from symd.model.identities import Digest
 from symd.model.names import Match, NameQuery
+from symd.model.plain_answers import NotPlain
+from symd.plain.answer import answer_at
 from symd.query.breakpoints import locate
 from symd.query.lines import lines
 from symd.query.names import find_names
@@ -51,7 +54,8 @@ def everything(data: bytes) -> None:
 
 def ways(data: bytes) -> None:
     """One question about one file, asked of what a partial index decodes for it alone, of one that was asked others before,
-    of a partial index of whole code objects, and of the whole index: the same answer, or no answer from what decodes less."""
+    of a partial index of whole code objects, of what reads it without an index, and of the whole index: the same answer, or no
+    answer from what decodes less."""
     with fitting():
         unpacked = containers.unpack(data, LIMITS)
         decoded = decoded_objects(unpacked.objects, LIMITS)
@@ -73,6 +77,24 @@ def ways(data: bytes) -> None:
         single = whole.answer(query)
         if single is not None:
             _same("single question", query, single, expected)
+    _plainly(data, whole)
+
+
+def _plainly(data: bytes, whole: Index) -> None:
+    """The file's own text, read without an index."""
+
+    def read(offset: int, size: int) -> bytes:
+        return data[offset : offset + size]
+
+    for number, section in enumerate(whole.sections[:4]):
+        size = whole.section_size(number) if section.path == "" else 0
+        for address in range(section.address, section.address + size, max(size // 96 & ~3, 4)):
+            with suppress(NotPlain):
+                reason, frames = answer_at(read, len(data), address)
+                query = ByAddress(ObjectAddress(address))
+                expected = _answer(whole, query)
+                if (reason, frames) != (int(expected.reason), tuple(tuple(frame[:5]) for frame in expected.frames)):
+                    raise Disagreement(f"plain reading, {query}:\n{frames}\nthe whole index says\n{expected}")
 
 
 def _answer(index: Index, query: Query) -> Answer:

@@ -55,6 +55,7 @@ ORDER = (
     "client",
     "async_client",
     "cli",
+    "plain",
     "start",
     "module",
     "batch",

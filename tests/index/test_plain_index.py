@@ -21,11 +21,12 @@ from symd.index.format import encode, narrow
 from symd.index.locations import Frames, ModuleRanges, Owners
 from symd.index.module import build_index
 from symd.index.packing import PAGE, pack_ranges
-from symd.index.plain_index import NotPlain, answer_at
+from symd.index.plain_index import answer_at
 from symd.index.schema import SCHEMA
 from symd.index.starts import GROUP, encode_starts
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Reason
+from symd.model.plain_answers import NotPlain
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 FILES = sorted(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
+import re
 import shutil
 import subprocess
 import sys
@@ -216,6 +218,26 @@ def test_a_file_of_another_build_id_is_not_believed(real, tmp_path: Path) -> Non
         done = symd("fetch", "--debuginfod", url, "00" * 20, "--server", web.address)
         assert (done.returncode, b"another build ID" in done.stderr) == (2, True), done.stderr
         assert found(tmp_path, web.url, "executable", name) == file.read_bytes()
+
+
+@pytest.mark.parametrize("what", ["executable", "debuginfo"])
+def test_a_file_of_another_build_id_is_not_written(real, tmp_path: Path, what: str) -> None:
+    """A code object, and a program that symd can read nothing of."""
+    out, more = tmp_path / "out", ["--debuginfo"] * (what == "debuginfo")
+    for file in (real[1].read_bytes(), Path("/usr/bin/env").read_bytes()):
+        with server(status(200, file)) as (url, _):
+            done = symd("fetch", "--debuginfod", url, *more, "00" * 20, "-o", out)
+            assert (done.returncode, b"another build ID" in done.stderr, out.exists()) == (2, True, False), done.stderr
+            own = re.search(rb"another build ID, ([0-9a-f]+)", done.stderr)
+            assert own is not None
+            assert symd("fetch", "--debuginfod", url, *more, own[1].decode(), "-o", out).returncode == 0
+            assert out.read_bytes() == file
+            out.unlink()
+            digest = hashlib.sha256(file).hexdigest()
+            assert symd("fetch", "--debuginfod", url, *more, digest, "-o", out).returncode == 0
+            out.unlink()
+    with server(status(200, b"no build ID at all")) as (url, _):
+        assert symd("fetch", "--debuginfod", url, *more, "00" * 20, "-o", out).returncode == 0
 
 
 def test_servers_that_are_slow_hold_up_nobody_else(tmp_path: Path) -> None:

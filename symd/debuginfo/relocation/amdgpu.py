@@ -5,6 +5,7 @@ Source: LLVM's AMDGPU usage guide, "Relocation Records"."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from enum import IntEnum
 
@@ -37,8 +38,13 @@ _WIDTHS: Mapping[int, int] = {
     int(RAmdgpu.R_AMDGPU_ABS32): 4,
 }
 """Bytes that each type writes."""
-_SMALL = 1 << 16
-"""Bytes of debug sections up to which all tables are applied at once: NumPy's fixed costs are most of what one costs then."""
+_RELA, _STORE_32, _STORE_64 = struct.Struct("<QQq"), struct.Struct("<I"), struct.Struct("<Q")
+_STORES: Mapping[int, struct.Struct] = {
+    kind: _STORE_64 if width == _STORE_64.size else _STORE_32 for kind, width in _WIDTHS.items()
+}
+_LOW_WORD, _ADDRESS = (1 << 32) - 1, (1 << 64) - 1
+_FEW_ENTRIES = 128
+"""Up to so many entries are applied one by one in less time than NumPy's fixed costs."""
 
 
 def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
@@ -48,10 +54,10 @@ def relocate(code: CodeObject, layout: LinearLayout) -> dict[str, bytes]:
     debug = [section for section in code.sections if section.name.startswith(".debug_")]
     starts, sizes = _starts(debug)
     values = _symbol_values(code, layout, starts)
-    if sum(sizes.values()) <= _SMALL and len(sizes) == len(debug):
-        at_once = _at_once(code, debug, values)
-        if at_once is not None:
-            return at_once
+    if len(sizes) == len(debug):
+        small = _few_applied(code, debug, values)
+        if small is not None:
+            return small
     content = {name: bytearray(size) for name, size in sizes.items()}
     for section in debug:
         data = _relocated(code, section, values)
@@ -85,35 +91,30 @@ def _symbol_values(code: CodeObject, layout: LinearLayout, starts: dict[int, int
     return np.asarray(symbols["value"] + bases[np.minimum(symbols["section"], last)], np.uint64)
 
 
-def _at_once(code: CodeObject, debug: list[Section], values: U64) -> dict[str, bytes] | None:
-    """The sections of an object with all of its tables applied at once; None where anything is unusual, and read table by
-    table, which says what it is."""
-    targets = {section.index: section for section in debug}
-    tables = [section for section in code.sections if section.type in (SHT_RELA, SHT_REL) and section.info in targets]
-    target = [table.info for table in tables]
-    if any(table.type == SHT_REL for table in tables) or len({*target}) < len(target):
+def _few_applied(code: CodeObject, debug: list[Section], values: U64) -> dict[str, bytes] | None:
+    """The sections of a small object, with its tables applied entry by entry. None where there are many entries or anything is
+    unusual: then they are applied table by table, which says what it is."""
+    content = {section.index: bytearray(section.data) for section in debug}
+    tables = [section for section in code.sections if section.type in (SHT_RELA, SHT_REL) and section.info in content]
+    sizes = [len(table.data) for table in tables]
+    if sum(sizes) > _FEW_ENTRIES * _RELA.size or any(size % _RELA.size for size in sizes):
         return None
-    ends = np.cumsum([len(section.data) for section in debug])
-    first = dict(zip(targets, [0, *ends.tolist()], strict=False))
-    data = bytearray().join([section.data for section in debug])
-    found, counts = entries.read_all(tables)
-    if found is None or (len(found.symbol) and int(found.symbol.max()) >= len(values)):
+    if any(table.type == SHT_REL for table in tables) or len({table.info for table in tables}) < len(tables):
         return None
-    begin = np.repeat(np.array([first[number] for number in target], np.uint64), counts)
-    size = np.repeat(np.array([len(targets[number].data) for number in target], np.uint64), counts)
-    results = values[found.symbol] + found.addend.view(np.uint64)
-    applied = np.count_nonzero(found.type == RAmdgpu.R_AMDGPU_NONE)
-    for kind, width in _WIDTHS.items():
-        chosen = np.flatnonzero(found.type == kind)
-        applied += len(chosen)
-        offset, value = found.offset[chosen], results[chosen]
-        outside = (offset > size[chosen]) | (offset + np.uint64(width) > size[chosen])
-        if outside.any() or (width == 4 and np.any(value - np.uint64(FIRST_BASE) < np.uint64(FIRST_BASE))):
-            return None
-        entries.write(data, offset + begin[chosen], value, width, "")
-    if applied < len(found.type):
-        return None
-    return {section.name: bytes(data[first[section.index] :][: len(section.data)]) for section in debug}
+    symbols = values.tolist()
+    for table in tables:
+        data, done = content[table.info], 0
+        for offset, info, addend in _RELA.iter_unpack(table.data):
+            kind, symbol = info & _LOW_WORD, info >> 32
+            store = _STORES.get(kind)
+            if store is None or symbol >= len(symbols) or offset < done or offset + store.size > len(data):
+                return None
+            value = (symbols[symbol] + addend) & _ADDRESS
+            if store is _STORE_32 and FIRST_BASE <= value < 2 * FIRST_BASE:
+                return None
+            store.pack_into(data, offset, value if store is _STORE_64 else value & _LOW_WORD)
+            done = offset + store.size
+    return {section.name: bytes(content[section.index]) for section in debug}
 
 
 def _relocated(code: CodeObject, section: Section, values: U64) -> bytearray:

@@ -4,7 +4,6 @@ Source: System V ABI, chapter 4, "Relocation" (Elf32_Rel, Elf32_Rela, Elf64_Rel,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,16 +43,6 @@ def read(table: Section, bits: int = 64) -> Relocations:
     kind = (info & ((np.uint64(1) << shift) - np.uint64(1))).astype(np.uint32)
     addend = raw["addend"].astype(np.int64) if table.type == SHT_RELA else np.zeros(len(raw), np.int64)
     return Relocations(raw["offset"].astype(np.uint64), kind, symbol, addend)
-
-
-def read_all(tables: Sequence[Section]) -> tuple[Relocations | None, list[int]]:
-    """The entries of some SHT_RELA sections of a 64-bit image, one table after the other, and how many each has; None for the
-    entries where a table's size is no multiple of theirs."""
-    sizes = [len(table.data) for table in tables]
-    if any(size % _RELA_64.itemsize for size in sizes):
-        return None, []
-    joined = Section(0, "", SHT_RELA, 0, 0, sum(sizes), b"".join([table.data for table in tables]))
-    return read(joined), [size // _RELA_64.itemsize for size in sizes]
 
 
 def tables_for(code: CodeObject, target: Section) -> list[Section]:

@@ -1,0 +1,136 @@
+"""The frames at one address of an image."""
+
+from __future__ import annotations
+
+import struct
+
+from symd.model.plain_answers import APPROXIMATE, EXACT, NO_LINE, NotPlain
+from symd.plain.image import Image
+from symd.plain.line_table import LineTable
+from symd.plain.scopes import Scopes
+from symd.plain.units import Sections, unit_of
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from symd.model.plain_answers import PlainAnswer, PlainFrame
+    from symd.plain.line_program import Row
+    from symd.plain.range_lists import Spans
+
+
+def answer_at(read: Callable[[int, int], bytes], size: int, address: int) -> PlainAnswer:
+    """The answer at an object address of the file that ``read`` gives bytes of, by offset and size; it has ``size`` bytes. Raises NotPlain
+    unless the address is code of a function, and all of what its answer depends on as compilers write it as a rule."""
+    try:
+        return _Place(Image(read, size), address).answer()
+    except (
+        IndexError,
+        KeyError,
+        ValueError,
+        OverflowError,
+        StopIteration,
+        struct.error,
+    ) as error:  # numbers of what is not there
+        raise NotPlain from error
+
+
+class _Place:
+    """An address, the function and the innermost scope whose code it is, and the row that holds it."""
+
+    def __init__(self, image: Image, address: int) -> None:
+        first, last = image.text
+        if not first <= address < last:
+            raise NotPlain
+        self._image, self._address = image, address
+        unit, spans = unit_of(Sections(image), address)
+        self._scopes = Scopes(unit)
+        self._function = self._scopes.function_at(address)
+        if not all(first <= start and end <= last for start, end in (*self._function.spans, *spans)):
+            raise NotPlain
+        self._scope = self._function.innermost(address)
+        self._lines = LineTable(unit)
+        self._row = self._lines.program.row_at(address)
+
+    def answer(self) -> PlainAnswer:
+        if self._row.line:
+            self._check_fit(self._row, self._address)
+            self._check_line(self._row)
+            return EXACT, self._frames(self._row)
+        earlier = self._earlier()
+        return (NO_LINE, self._frames(self._row)) if earlier is None else (APPROXIMATE, self._frames(earlier))
+
+    def _frames(self, row: Row) -> tuple[PlainFrame, ...]:
+        """The scope at a row's position, and those around it at their calls."""
+        found: list[PlainFrame] = []
+        scope, register, line, column = self._scope, row.file, row.line, row.column
+        while True:
+            file = self._lines.path(register).decode("utf-8", "replace") or None
+            found.append((*self._scopes.names(scope), file, line, column))
+            if scope.around is None:
+                return tuple(found)
+            at, line, column = scope.call_site()
+            register, scope = -1 if at is None else at, scope.around
+
+    def _check_fit(self, row: Row, address: int) -> None:
+        """The row, which holds the address, holds in the scope from its beginning to its end."""
+        for each in (self._function, self._scope):
+            start, end = next(span for span in each.spans if span[0] <= address < span[1])
+            if not start <= row.start < row.stop <= end:
+                raise NotPlain
+        if any(start < row.stop and row.start < end for call in self._scope.calls for start, end in call.spans):
+            raise NotPlain
+
+    def _check_line(self, row: Row) -> None:
+        """The row has a line that the scope's function can have: from its declaration up to the next one in the same file. What
+        ``debuginfo.function_lines`` leaves alone besides is left to it."""
+        if not self._lines.path(row.file):
+            raise NotPlain
+        definition = self._scopes.definition(self._scope)
+        if definition is None:
+            return
+        whole, (register, first) = definition
+        file = self._lines.path(register)
+        if self._lines.path(row.file) != file or row.line < first:
+            raise NotPlain
+        last = max([first, *self._lines_of_calls(whole, file)])
+        if any(last < line <= row.line and self._lines.path(other) == file for other, line in self._scopes.declared()):
+            raise NotPlain
+
+    def _lines_of_calls(self, whole: int, file: bytes) -> list[int]:
+        """The lines of a file from which the function that stands at ``whole`` calls what was inlined into it."""
+        found = []
+        for call in self._function.every():
+            register, line, _ = call.call_site()
+            if call.around is not None and self._lines.path(register) == file:
+                caller = self._scopes.definition(call.around)
+                if caller is not None and caller[0] == whole:
+                    found.append(line)
+        return found
+
+    def _earlier(self) -> Row | None:
+        """The row that stands for one without a line: the nearest before it that has one in the same scope. Raises NotPlain where one that
+        may be it does not fit, and where labels divide the function."""
+        ((first, last),) = self._function.spans
+        if not self._image.is_one_symbols(first, last):
+            raise NotPlain
+        own = _without(self._scope.spans, tuple(span for call in self._scope.calls for span in call.spans))
+        for row in reversed(self._lines.program.rows_to(first, self._address)):
+            inside = [max(start, row.start) for start, end in own if start < row.stop and row.start < end]
+            if row.line and inside:
+                self._check_fit(row, inside[0])
+                self._check_line(row)
+                return row
+        return None
+
+
+def _without(spans: Spans, others: Spans) -> Spans:
+    """What of some spans lies in none of the others, each of which lies in one of them."""
+    edges = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans]
+                   + [(start, -1) for start, _ in others] + [(end, 1) for _, end in others])  # fmt: skip
+    found, depth, begin = [], 0, 0
+    for at, change in edges:
+        if depth == 1 and begin < at:
+            found.append((begin, at))
+        depth, begin = depth + change, at
+    return tuple(found)

@@ -1,0 +1,59 @@
+"""Command lines that ask for addresses of one file and nothing else, and answers as ``symd symbolize`` writes them."""
+
+from __future__ import annotations
+
+from symd.model.frame_text import frame_text, printable
+from symd.model.plain_answers import EXACT, NotPlain
+
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from symd.model.plain_answers import PlainAnswer
+
+    Asked = tuple[str, list[tuple[str, int]]]
+    """The file, and the queries with their addresses."""
+
+MODULE_BYTES = 2048 << 20
+"""As ``Limits.module_size``."""
+ELSEWHERE = 14
+"""``Reason.DEBUG_DATA_ELSEWHERE``: files beside FILE may have what is not in it."""
+_DECIMAL, _HEXADECIMAL = frozenset("0123456789"), frozenset("0123456789abcdefABCDEF")
+
+
+def names_server(environment: Mapping[str, str]) -> bool:
+    """Whether all verbs ask a daemon."""
+    return environment.get("SYMD_SERVER") not in (None, "", "none")
+
+
+def plain_questions(words: Sequence[str]) -> Asked | None:
+    """What words without options ask; None where one is an option, or a file or a query of another kind."""
+    if len(words) < 2 or any(word.startswith("-") for word in words):
+        return None
+    file, *texts = words
+    if file.startswith(("modules/", "file:", "memory:")) or file.endswith(".gz"):
+        return None
+    addresses = [_address(text) for text in texts]
+    queries = [(text, address) for text, address in zip(texts, addresses, strict=True) if address is not None]
+    return (file, queries) if len(queries) == len(texts) else None
+
+
+def _address(text: str) -> int | None:
+    if text[:2] in ("0x", "0X"):
+        return int(text, 16) if 2 < len(text) <= 18 and _HEXADECIMAL.issuperset(text[2:]) else None
+    return int(text) if 0 < len(text) < 19 and _DECIMAL.issuperset(text) else None
+
+
+def answer_text(query: str, answer: PlainAnswer) -> str:
+    """As ``cli.answer_text``. Raises NotPlain where more is to be looked for."""
+    reason, frames = answer
+    if reason == ELSEWHERE:
+        raise NotPlain
+    shown = ""
+    if reason != EXACT:
+        from symd.model.reasons import Reason  # noqa: PLC0415 - most answers are exact
+
+        shown = f" [{Reason(reason).name}]"
+    first, *callers = (frame_text(*frame) for frame in frames)
+    lines = [f"{query}: {first}{shown}", *(f"  (inlined by) {caller}" for caller in callers)]
+    return "".join(f"{printable(line)}\n" for line in lines)

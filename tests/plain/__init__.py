@@ -1,0 +1,1 @@
+"""One address read without NumPy."""

@@ -1,0 +1,114 @@
+"""What the plain reader answers is what the whole index answers, and it answers nearly all that it is for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from symd import elf
+from symd.budget import Budget
+from symd.config import Limits
+from symd.dwarf.sections import ELF_NAMES
+from symd.index import Index
+from symd.index.module import build_index
+from symd.model.addresses import ByAddress, ObjectAddress
+from symd.model.answers import Answer, Reason
+from symd.model.plain_answers import NotPlain, PlainAnswer
+from symd.plain.answer import answer_at
+from symd.query.symbolize import symbolize
+
+BIN = Path(__file__).parents[2] / "samples/amdgpu/bin"
+FILES = sorted(BIN.glob("*.co"))
+HANDED_OVER = {
+    *(f"split-{clang}-dwarf{version}.co" for clang in (14, 19, 22) for version in (4, 5)),  # split debug data
+    *(f"v2-scale{kind}.co" for kind in ("", "-null-headers", "-packed", "-pages")),  # line tables alone, of assembly
+    *("v4-gfx900-headers-cut.co", "v4-gfx900-nodebug.co", "v4-gfx900-stripped.co"),  # no debug data
+    *("v4-gfx900-zlib.co", "v4-gfx900-zstd.co"),  # compressed
+    *("v4-gfx900-dwarf2.co", "v4-scale.co"),
+}
+"""Samples that the plain reader answers nothing of."""
+INLINED = {path.name for path in FILES if path.name.startswith(("v3", "v4"))} - {
+    "v4-gfx900-O0.co",
+    "v4-gfx900-lines.co",
+}
+PLAIN = {Reason.EXACT, Reason.APPROXIMATE, Reason.NO_LINE}
+CHANGED = ("v4-gfx900.co", "v4-gfx900-O0.co", "v4-gfx900-dwarf4.co", "v6-gfx942-xnack.co", "v5-gfx1100.co")
+
+
+def plain(data: bytes, address: int) -> PlainAnswer | None:
+    try:
+        return answer_at(lambda offset, size: data[offset : offset + size], len(data), address)
+    except NotPlain:
+        return None
+
+
+def as_plain(answer: Answer | None) -> PlainAnswer | None:
+    if answer is None:
+        return None
+    frames = ((each.function, each.linkage_name, each.file, each.line, each.column) for each in answer.frames)
+    return int(answer.reason), tuple(frames)
+
+
+def asked(index: Index) -> Iterator[tuple[int, Answer | None]]:
+    """Every fourth byte of the beginning of the text, and the index's answer."""
+    for number, section in enumerate(index.sections):
+        for address in range(section.address, section.address + min(index.section_size(number), 2400), 4):
+            yield address, index.answer(ByAddress(ObjectAddress(address)))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_plain_answer_is_the_whole_indexs(path: Path) -> None:
+    """Nearly all that has a line, or none in debug data that has some, is answered, so that handing over does not become the rule unnoticed."""
+    data = path.read_bytes()
+    plain_enough, answered, reasons = 0, [], set()
+    for address, known in asked(Index(build_index(data, Limits()))):
+        said = plain(data, address)
+        plain_enough += known is not None and known.reason in PLAIN
+        assert said is None or said == as_plain(known), hex(address)
+        if said is not None:
+            answered.append(len(said[1]))
+            reasons.add(said[0])
+    if path.name in HANDED_OVER:
+        assert not answered
+    else:
+        assert len(answered) >= max(plain_enough * 3 // 5, 40)
+        assert (max(answered) > 1 and reasons == PLAIN) or path.name not in INLINED
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_other_bytes_in_the_debug_data_change_both_answers_alike(seed: int) -> None:
+    dice = random.Random(seed)
+    answered = 0
+    for _ in range(60):
+        original = (BIN / dice.choice(CHANGED)).read_bytes()
+        data, text = changed(dice, original)
+        index = Index(build_index(data, Limits()))
+        for _ in range(24):
+            address = text.start + dice.randrange(len(text)) // 4 * 4
+            said = plain(data, address)
+            assert said is None or said == as_plain(symbolize(index, [ByAddress(ObjectAddress(address))])[0]), hex(
+                address
+            )
+            answered += said is not None
+    assert answered > 100
+
+
+def changed(dice: random.Random, data: bytes) -> tuple[bytes, range]:
+    """An image with a few bytes of its debug sections changed; and the addresses of its text."""
+    image, found = elf.parse(data, Budget(Limits())), bytearray(data)
+    debug = [
+        extent
+        for section, extent in zip(image.sections, image.extents, strict=True)
+        if section.name in ELF_NAMES and extent.stop > extent.start
+    ]
+    for _ in range(dice.choice((1, 1, 2))):
+        extent = dice.choice(debug)
+        at = dice.randrange(extent.start, extent.stop)
+        found[at] = dice.choice(
+            (found[at] ^ 1 << dice.randrange(8), found[at] + dice.choice((1, 4, 252, 255)) & 0xFF, 0, 1)
+        )
+    text = next(section for section in image.sections if section.executable)
+    return bytes(found), range(text.address, text.address + text.size)

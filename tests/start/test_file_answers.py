@@ -1,0 +1,83 @@
+"""``symd symbolize FILE ADDRESS`` answers what it does when it reads everything, and the shortest way only where nothing else was asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from symd.start.file_answers import file_answers
+
+SAMPLES = Path(__file__).parents[2] / "samples"
+FILE = SAMPLES / "amdgpu/bin/v4-gfx900.co"
+PROGRAM = (
+    "import sys; sys.argv = ['symd', 'symbolize', *sys.argv[1:]]\n"
+    "import symd.start, atexit\n"
+    "atexit.register(lambda: print(*sys.modules))\n"
+    "symd.start.main()"
+)
+
+
+def run(*arguments: object) -> tuple[str, list[str]]:
+    """What is written, and the modules that were imported."""
+    command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    *lines, modules = done.stdout.splitlines()
+    return "\n".join(lines), modules.split()
+
+
+def test_answers_are_those_of_the_command_line() -> None:
+    asked = [f"{address:#x}" for address in range(0x1900, 0x1A00, 4)]
+    expected, _ = run("--limit", "batch=1000", FILE, *asked)
+    assert "(inlined by)" in expected
+    said = [file_answers([str(FILE), text], {}) for text in asked]
+    assert sum(text is not None for text in said) > 30
+    singly = [
+        run("--limit", "batch=1000", FILE, text)[0] + "\n" for text, own in zip(asked, said, strict=True) if own is None
+    ]
+    assert "".join(singly.pop(0) if own is None else own for own in said) == expected + "\n"
+
+
+def test_a_plain_answer_imports_no_numpy() -> None:
+    said, modules = run(FILE, "0x1978", "6520")
+    assert said == run("--limit", "batch=1000", FILE, "0x1978", "6520")[0]
+    assert "symd.plain.answer" in modules
+    assert not {"numpy", "click", "symd.cli", "symd.config"}.intersection(modules)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (["FILE"], {}),
+        (["FILE", "-"], {}),
+        (["--json", "FILE", "0x1978"], {}),
+        (["FILE", "shade+8"], {}),
+        (["FILE", "0x1978", "0x1978", "0x1978", "0x1978"], {}),
+        (["FILE", "0x1978", "0x7fffffffffffffff"], {}),
+        ([f"file://{FILE}", "0x1978"], {}),
+        (["nowhere", "0x1978"], {}),
+        (["no\0where", "0x1978"], {}),
+        ([str(SAMPLES), "0x1978"], {}),
+        ([os.devnull, "0x1978"], {}),
+        ([str(SAMPLES / "amdgpu/bin/v4-gfx900.o"), "0x1978"], {}),
+        ([str(SAMPLES / "amdgpu/bin/host"), "0x1978"], {}),
+        ([str(SAMPLES / "cuda/bin/raycast.sm_90.debug.cubin"), "0x100"], {}),
+        ([str(SAMPLES / "amdgpu/bin/split-22-dwarf5.co"), "0x1978"], {}),
+        (["FILE", "0x1978"], {"SYMD_SERVER": "default"}),
+    ],
+)
+def test_what_is_not_plain_is_left_to_the_command_line(arguments: list[str], environment: Mapping[str, str]) -> None:
+    assert file_answers([str(FILE), "0x1978", "6520"], {"SYMD_SERVER": "none"}) is not None
+    assert file_answers([str(FILE) if each == "FILE" else each for each in arguments], environment) is None
+
+
+def test_a_file_that_ends_too_early_is_left_to_the_command_line(tmp_path: Path) -> None:
+    data = FILE.read_bytes()
+    for size in (0, 4, 19, 20, 63, 64, 1000, len(data) // 2, len(data) - 1):
+        file = tmp_path / f"{size}.co"
+        file.write_bytes(data[:size])
+        assert file_answers([str(file), "0x1978"], {}) is None
