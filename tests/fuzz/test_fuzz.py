@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from symd import elf
+from symd import containers, elf
 from symd.budget import Budget
 from symd.config import MIB, Limits
+from symd.containers.format import Element
 from symd.errors import StoreUnavailable, SymdError
 from tests.builders.elf import Section, build_elf, compress
-from tests.fuzz import bundle, child, counts, watchdog
+from tests.fuzz import bundle, child, counts, nested, watchdog
 from tests.fuzz.elf_sections import section_of
+from tests.fuzz.kinds import kind
 from tests.fuzz.target import Target, fitting
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.trial import State, StateFile, Trial, keep
@@ -154,3 +156,23 @@ def test_a_daemon_answers_every_request_with_a_status_of_the_contract(tmp_path: 
     assert report.defects == []
     assert report.statuses["OK"]
     assert report.statuses["INVALID_ARGUMENT"]
+
+
+@pytest.mark.parametrize("form", ["gzip", "ccob"])
+def test_what_is_inside_a_compressed_file_is_changed(form: str) -> None:
+    data = next(data for data in nested.files() if kind(data) == form)
+    changed = [
+        nested.mutate(random.Random(number), data, lambda content: content[:-3] + b"end") for number in range(40)
+    ]
+    taken = [each for each in changed if kind(each) == form and _unpacked(each)]
+    assert len(taken) > 20
+    assert any(b"end" in inside for each in taken for inside in _unpacked(each))
+
+
+def _unpacked(data: bytes) -> list[bytes]:
+    form = containers.identify(data)
+    assert form
+    try:
+        return [bytes(each.data) for each in form.read(Element("", data), Budget(Limits())).elements]
+    except SymdError:
+        return []
