@@ -14,8 +14,10 @@ from symd.model.debug_info import NO_PARENT, DebugInfo
 def named(code: CodeObject, debug: DebugInfo) -> CodeObject:
     """``code`` with one kernel over its text, named after the function there; unchanged where it has kernels, functions
     or several text sections, or the debug data has no such function."""
+    if not code.kernel_named_by_debug_data:
+        return code
     texts = [section for section in code.sections if section.executable]
-    if not code.kernel_named_by_debug_data or len(texts) != 1:
+    if len(texts) != 1:
         return code
     scopes = debug.scopes
     first = np.flatnonzero((scopes.range_offset == 0) & (scopes.parent[scopes.range_scope] == NO_PARENT))

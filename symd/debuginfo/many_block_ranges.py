@@ -33,6 +33,8 @@ _BLOCKS = frozenset(
 _ENTRY = struct.Struct("<QQ")
 """An entry of ``.debug_loc`` begins so; the size of its expression follows."""
 _MASK = (1 << 64) - 1
+_DEEPEST = 64
+"""DIEs inside each other; blocks are followed outwards level by level."""
 _MOST_ENTRIES = 100_000
 """Entries of all lists together."""
 
@@ -48,6 +50,8 @@ class UnitRanges(NamedTuple):
 def outside_of_functions(joined: JoinedObjects, sections: Sequence[DebugSections], places: Sequence[int]) -> UnitRanges:
     """Those of the units at ``places``, by unit, start and end. ``sections`` are each object's own."""
     dies, unit = joined.dies(places, _matters)
+    if int(dies.depth.max(initial=0)) > _DEEPEST:
+        raise Malformed("DIEs are deep", where=joined.sections.info.name)
     real = np.flatnonzero(dies.abbreviation != NULL)
     dies, unit = type(dies)(*(column[real] for column in dies)), unit[real]
     every = joined.abbreviations.all

@@ -29,6 +29,10 @@ _BATCH_BYTES = 1 << 21
 """Bytes of debug sections that are decoded together: what is made of them fits the caches."""
 _FEWEST_TOGETHER = 4
 """Fewer objects than these are decoded one by one: that costs as much."""
+_MOST_TEXTS = 16
+"""Text sections of an object: each takes a column of a table of all objects."""
+_LARGEST_IMAGE, _BATCH_IMAGES = 1 << 20, 1 << 24
+"""Bytes of a code object that waits for others, and of all that wait together."""
 _NOWHERE = TextSpans.empty()
 Decoded = tuple[CodeObject, DebugInfo | SymdError]
 
@@ -48,31 +52,41 @@ def read_in_batches(
     unusual, are read by ``alone``, which says what is wrong with one."""
     batch = _Batch(limits)
     for code in codes:
-        if batch.take(code):
+        if batch.is_full or len(code.data) > _LARGEST_IMAGE:
+            yield from batch.read(budget, alone)
+            batch = _Batch(limits)
+        if len(code.data) <= _LARGEST_IMAGE:
+            batch.add(code)
             continue
-        yield from batch.read(budget, alone)
-        batch = _Batch(limits)
-        if not batch.take(code):
-            found = [alone(code)]
-            del code  # a large one, which this generator would keep while it waits
-            yield found.pop()
+        found = [alone(code)]
+        del code  # a large one, which this generator would keep while it waits
+        yield found.pop()
     yield from batch.read(budget, alone)
 
 
 class _Batch:
-    """Code objects that wait to be decoded together."""
+    """Code objects that are read together, as far as they can be."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._gathered = limits, SmallObjects(limits)
+        self._codes: list[tuple[CodeObject, bool]] = []
         self._waiting: list[_Waiting] = []
-        self._size = 0
+        self._debug_bytes = self._bytes = 0
 
-    def take(self, code: CodeObject) -> bool:
-        """Whether there is room for one more, and it can be decoded with others."""
-        if not code.debug.has_units or code.address_bits != 64 or self._size > _BATCH_BYTES:
+    @property
+    def is_full(self) -> bool:
+        return self._debug_bytes > _BATCH_BYTES or self._bytes > _BATCH_IMAGES
+
+    def add(self, code: CodeObject) -> None:
+        self._bytes += len(code.data)
+        self._codes.append((code, self._take(code)))
+
+    def _take(self, code: CodeObject) -> bool:
+        """Whether it can be decoded with others."""
+        if not code.debug.has_units or code.address_bits != 64:
             return False
-        size = sum(section.size for section in code.sections if section.name.startswith(".debug_"))
-        if size > LARGEST or not any(section.executable for section in code.sections):
+        size = sum([section.size for section in code.sections if section.name.startswith(".debug_")])
+        if size > LARGEST or not 0 < sum([section.executable for section in code.sections]) <= _MOST_TEXTS:
             return False
         try:
             layout = assign(code)
@@ -82,21 +96,22 @@ class _Batch:
             return False
         if taken:
             self._waiting.append(_Waiting(code, layout, sections))
-            self._size += size
+            self._debug_bytes += size
         return taken
 
     def read(self, budget: DebugBudget, alone: Callable[[CodeObject], Decoded]) -> Iterator[Decoded]:
-        """Each with what is decoded from it."""
+        """Each with what is decoded from it, in the order in which they were added."""
         trial = budget.trial()
         try:
-            debugs = self._decoded(trial) if len(self._waiting) >= _FEWEST_TOGETHER else None
+            debugs = self._decoded(trial) if len(self._waiting) >= _FEWEST_TOGETHER else []
         except SymdError:  # of one of them; ``alone`` finds out of which
-            debugs = None
-        if debugs is None:
-            yield from (alone(each.code) for each in self._waiting)
-            return
-        budget.accept(trial)
-        yield from ((named(each.code, debug), debug) for each, debug in zip(self._waiting, debugs, strict=True))
+            debugs = []
+        if debugs:
+            budget.accept(trial)
+        found = iter(debugs)
+        for code, taken in self._codes:
+            debug = next(found) if taken and debugs else None
+            yield alone(code) if debug is None else (named(code, debug), debug)
 
     def _decoded(self, budget: DebugBudget) -> list[DebugInfo]:
         """What ``debuginfo.read`` says of each. Raises Malformed, LimitExceeded."""
