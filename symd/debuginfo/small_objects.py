@@ -52,16 +52,22 @@ def read_in_batches(
     unusual, are read by ``alone``, which says what is wrong with one."""
     batch = _Batch(limits)
     for code in codes:
-        if batch.is_full or len(code.data) > _LARGEST_IMAGE:
+        size = _debug_bytes(code)
+        is_small = size <= LARGEST and len(code.data) <= _LARGEST_IMAGE
+        if batch.is_full or not is_small:
             yield from batch.read(budget, alone)
             batch = _Batch(limits)
-        if len(code.data) <= _LARGEST_IMAGE:
-            batch.add(code)
+        if is_small:
+            batch.add(code, size)
             continue
         found = [alone(code)]
         del code  # a large one, which this generator would keep while it waits
         yield found.pop()
     yield from batch.read(budget, alone)
+
+
+def _debug_bytes(code: CodeObject) -> int:
+    return sum([section.size for section in code.sections if section.name.startswith(".debug_")])
 
 
 class _Batch:
@@ -77,16 +83,17 @@ class _Batch:
     def is_full(self) -> bool:
         return self._debug_bytes > _BATCH_BYTES or self._bytes > _BATCH_IMAGES
 
-    def add(self, code: CodeObject) -> None:
+    def add(self, code: CodeObject, debug_bytes: int) -> None:
+        """One more, with so many bytes of debug sections."""
         self._bytes += len(code.data)
+        self._debug_bytes += debug_bytes
         self._codes.append((code, self._take(code)))
 
     def _take(self, code: CodeObject) -> bool:
         """Whether it can be decoded with others."""
         if not code.debug.has_units or code.address_bits != 64:
             return False
-        size = sum([section.size for section in code.sections if section.name.startswith(".debug_")])
-        if size > LARGEST or not 0 < sum([section.executable for section in code.sections]) <= _MOST_TEXTS:
+        if not 0 < sum([section.executable for section in code.sections]) <= _MOST_TEXTS:
             return False
         try:
             layout = assign(code)
@@ -96,7 +103,6 @@ class _Batch:
             return False
         if taken:
             self._waiting.append(_Waiting(code, layout, sections))
-            self._debug_bytes += size
         return taken
 
     def read(self, budget: DebugBudget, alone: Callable[[CodeObject], Decoded]) -> Iterator[Decoded]:
