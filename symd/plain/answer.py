@@ -8,31 +8,30 @@ from symd.model.plain_answers import APPROXIMATE, EXACT, NO_LINE, NotPlain
 from symd.plain.image import Image
 from symd.plain.line_table import LineTable
 from symd.plain.scopes import Scopes
+from symd.plain.symbols import is_one_symbols, kernel_address
 from symd.plain.units import Sections, unit_of
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from symd.model.plain_answers import PlainAnswer, PlainFrame
+    from symd.plain.image import Read
     from symd.plain.line_program import Row
     from symd.plain.range_lists import Spans
 
 
-def answer_at(read: Callable[[int, int], bytes], size: int, address: int) -> PlainAnswer:
-    """The answer at an object address of the file that ``read`` gives bytes of, by offset and size; it has ``size`` bytes. Raises NotPlain
-    unless the address is code of a function, and all of what its answer depends on as compilers write it as a rule."""
+def answer_at(read: Read, size: int, address: int, kernel: str = "") -> PlainAnswer:
+    """The answer at an object address of the file that ``read`` gives bytes of, by offset and size; it has ``size`` bytes. With ``kernel`` the
+    address counts from where that begins. Raises NotPlain unless the address is code of a function, and all of what its answer depends on as
+    compilers write it as a rule."""
     try:
-        return _Place(Image(read, size), address).answer()
-    except (
-        IndexError,
-        KeyError,
-        ValueError,
-        OverflowError,
-        StopIteration,
-        struct.error,
-    ) as error:  # numbers of what is not there
+        image = Image(read, size)
+        return _Place(image, address + (kernel_address(image, kernel) if kernel else 0)).answer()
+    except _NOT_THERE as error:
         raise NotPlain from error
+
+
+_NOT_THERE = (IndexError, KeyError, ValueError, TypeError, OverflowError, StopIteration, struct.error)
+"""What numbers of what is not there end in."""
 
 
 class _Place:
@@ -112,7 +111,7 @@ class _Place:
         """The row that stands for one without a line: the nearest before it that has one in the same scope. Raises NotPlain where one that
         may be it does not fit, and where labels divide the function."""
         ((first, last),) = self._function.spans
-        if not self._image.is_one_symbols(first, last):
+        if not is_one_symbols(self._image, first, last):
             raise NotPlain
         own = _without(self._scope.spans, tuple(span for call in self._scope.calls for span in call.spans))
         for row in reversed(self._lines.program.rows_to(first, self._address)):

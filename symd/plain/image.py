@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Read = Callable[[int, int], bytes]
+    SymbolTable = tuple[int, tuple[int, int], tuple[int, ...]]
+    """Its type, and offset and size of the table and of its strings."""
 
 MAGIC, ELFCLASS64, ELFDATA2LSB = b"\x7fELF", 2, 1
 ET_EXEC, ET_DYN, EM_AMDGPU = 2, 3, 224
@@ -21,7 +23,6 @@ SHT_NULL, SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM = 0, 2, 8, 11
 SHF_EXECINSTR, SHF_COMPRESSED = 0x4, 0x800
 _HEADER = Struct("<4s5B7xHHIQQQIHHHHHH")
 _SECTION = Struct("<IIQQQQIIQQ")
-_SYMBOL = Struct("<8xQQ")
 _MOST_SECTIONS = 4096
 
 
@@ -32,7 +33,7 @@ class Image:
     def __init__(self, read: Read, size: int) -> None:
         self._read, self._size = read, size
         magic, bits, order, _, _, _, kind, machine, _, _, _, table, _, _, _, _, width, count, names = _HEADER.unpack(
-            self._bytes(0, _HEADER.size)
+            self.bytes_at(0, _HEADER.size)
         )
         if (magic, bits, order, machine) != (MAGIC, ELFCLASS64, ELFDATA2LSB, EM_AMDGPU) or kind not in (
             ET_DYN,
@@ -41,23 +42,24 @@ class Image:
             raise NotPlain
         if not table or width != _SECTION.size or not 0 < names < count <= _MOST_SECTIONS:
             raise NotPlain
-        headers = list(_SECTION.iter_unpack(self._bytes(table, count * width)))
+        headers = list(_SECTION.iter_unpack(self.bytes_at(table, count * width)))
         self._extents: dict[str, tuple[int, int]] = {}
-        strings = self._bytes(*headers[names][4:6])
+        strings = self.bytes_at(*headers[names][4:6])
         texts = []
-        self._symbols: list[tuple[int, int]] = []
-        for name, kind, flags, address, offset, length, *_ in headers:
+        self.symbol_tables: list[SymbolTable] = []
+        for number, (name, kind, flags, address, offset, length, link, *_) in enumerate(headers):
             if kind not in (SHT_NULL, SHT_NOBITS) and offset + length > size:
                 raise NotPlain
             if kind in (SHT_SYMTAB, SHT_DYNSYM):
-                self._symbols.append((offset, length))
+                self.symbol_tables.append((kind, (offset, length), headers[link][4:6]))
             if flags & SHF_EXECINSTR:
-                texts.append((address, address + length))
+                texts.append((address, address + length, number))
             self._add(text(strings, name).decode("ascii", "replace"), kind, flags, offset, length)
         if len(texts) != 1 or texts[0][1] >= 1 << 63:
             raise NotPlain
-        self.text = texts[0]
-        """The addresses [start, end) of the text."""
+        *_, self.text_number = texts[0]
+        self.text = texts[0][:2]
+        """The addresses [start, end) of the text; ``text_number`` is the number of its section."""
 
     def _add(self, name: str, kind: int, flags: int, offset: int, length: int) -> None:
         if name.startswith(".zdebug") or name.endswith(".dwo"):
@@ -68,7 +70,8 @@ class Image:
             raise NotPlain
         self._extents[name] = offset, length
 
-    def _bytes(self, offset: int, size: int) -> bytes:
+    def bytes_at(self, offset: int, size: int) -> bytes:
+        """Bytes of the file."""
         found = self._read(offset, size) if 0 <= offset <= offset + size <= self._size else b""
         if len(found) != size:
             raise NotPlain
@@ -76,15 +79,7 @@ class Image:
 
     def section(self, name: str) -> bytes:
         """The bytes of a debug section; none where there is no such section."""
-        return self._bytes(*self._extents.get(name, (0, 0)))
-
-    def is_one_symbols(self, first: int, last: int) -> bool:
-        """Whether no symbol begins or ends inside the addresses ``first`` to ``last``."""
-        return not any(
-            first < value < last or (value < first < value + size < last)
-            for offset, length in self._symbols
-            for value, size in _SYMBOL.iter_unpack(self._bytes(offset, length))
-        )
+        return self.bytes_at(*self._extents.get(name, (0, 0)))
 
     def section_size(self, name: str) -> int:
         return self._extents.get(name, (0, 0))[1]
@@ -94,4 +89,4 @@ class Image:
         offset, size = self._extents.get(name, (0, 0))
         if not 0 <= start <= end <= size:
             raise NotPlain
-        return self._bytes(offset + start, end - start)
+        return self.bytes_at(offset + start, end - start)

@@ -1,4 +1,4 @@
-"""``symd symbolize FILE ADDRESS...`` where the debug data around the addresses is as compilers write it as a rule."""
+"""``symd symbolize FILE QUERY...`` where each asks for an address or a place in a kernel, and the debug data around it is as compilers write it as a rule."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_MOST_ADDRESSES = 3
-"""Addresses that are answered one by one: for more the command line takes less time."""
+_MOST_QUERIES = 3
+"""Queries that are answered one by one: for more the command line takes less time."""
 _HEAD = b"\x7fELF\2\1"
 _MACHINE_AT, _AMDGPU = 18, b"\xe0\0"
 
 
 def file_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    """What is written for a command line, without its verb. None where it says more than a file and a few addresses, or where an answer is
+    """What is written for a command line, without its verb. None where it says more than a file and a few queries, or where an answer is
     not plain: then the command line answers."""
     asked = plain_questions(arguments)
-    if asked is None or len(asked[1]) > _MOST_ADDRESSES or names_server(environment):
+    if asked is None or len(asked[1]) > _MOST_QUERIES or names_server(environment):
         return None
     file, queries = asked
     try:
@@ -41,7 +41,9 @@ def file_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> st
         def read(offset: int, size: int) -> bytes:
             return os.pread(handle, size, offset)
 
-        return "".join(answer_text(query, answer_at(read, status.st_size, address)) for query, address in queries)
+        return "".join(
+            answer_text(query, answer_at(read, status.st_size, value, kernel)) for query, kernel, value in queries
+        )
     except (OSError, NotPlain):
         return None
     finally:

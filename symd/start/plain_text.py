@@ -1,4 +1,4 @@
-"""Command lines that ask for addresses of one file and nothing else, and answers as ``symd symbolize`` writes them."""
+"""Command lines that ask for places in one file and nothing else, and answers as ``symd symbolize`` writes them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from symd.model.plain_answers import PlainAnswer
 
-    Asked = tuple[str, list[tuple[str, int]]]
-    """The file, and the queries with their addresses."""
+    Asked = tuple[str, list[tuple[str, str, int]]]
+    """The file, and the queries, each with the kernel it names (none: ""), and an address or an offset."""
 
 MODULE_BYTES = 2048 << 20
 """As ``Limits.module_size``."""
@@ -33,12 +33,17 @@ def plain_questions(words: Sequence[str]) -> Asked | None:
     file, *texts = words
     if file.startswith(("modules/", "file:", "memory:")) or file.endswith(".gz"):
         return None
-    addresses = [_address(text) for text in texts]
-    queries = [(text, address) for text, address in zip(texts, addresses, strict=True) if address is not None]
-    return (file, queries) if len(queries) == len(texts) else None
+    queries = []
+    for query in texts:
+        kernel, _, number = query.rpartition("+")
+        value = _number(number)
+        if value is None or kernel.startswith("(") or kernel != kernel.strip() or query.startswith("+"):
+            return None
+        queries.append((query, kernel, value))
+    return file, queries
 
 
-def _address(text: str) -> int | None:
+def _number(text: str) -> int | None:
     if text[:2] in ("0x", "0X"):
         return int(text, 16) if 2 < len(text) <= 18 and _HEXADECIMAL.issuperset(text[2:]) else None
     return int(text) if 0 < len(text) < 19 and _DECIMAL.issuperset(text) else None

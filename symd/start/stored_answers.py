@@ -36,7 +36,7 @@ def stored_answers(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         name = digest.hex()
         with open(f"{folder}/index/{VERSION}/{name[:2]}/{name}.idx", "rb") as index:  # noqa: PTH123 - pathlib is slow to import
             mapped = memoryview(mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ))
-        return "".join(answer_text(query, answer_at(mapped, digest, address)) for query, address in queries)
+        return "".join(answer_text(query, answer_at(mapped, digest, address)) for query, _, address in queries)
     except (OSError, NotPlain, ValueError):  # the last: of a file without bytes, or a name that no file can have
         return None
 
@@ -65,7 +65,9 @@ def _plain_arguments(arguments: Sequence[str]) -> tuple[str, Asked] | None:
     """(store, what is asked)."""
     at = arguments.index("--store")
     asked = plain_questions([*arguments[:at], *arguments[at + 2 :]])
-    return (arguments[at + 1], asked) if asked is not None and len(arguments) > at + 1 else None
+    if asked is None or len(arguments) <= at + 1 or any(kernel for _, kernel, _ in asked[1]):
+        return None
+    return arguments[at + 1], asked
 
 
 def _digest(file: str) -> bytes:

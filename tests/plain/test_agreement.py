@@ -14,7 +14,7 @@ from symd.config import Limits
 from symd.dwarf.sections import ELF_NAMES
 from symd.index import Index
 from symd.index.module import build_index
-from symd.model.addresses import ByAddress, ObjectAddress
+from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
 from symd.model.answers import Answer, Reason
 from symd.model.plain_answers import NotPlain, PlainAnswer
 from symd.plain.answer import answer_at
@@ -38,9 +38,9 @@ PLAIN = {Reason.EXACT, Reason.APPROXIMATE, Reason.NO_LINE}
 CHANGED = ("v4-gfx900.co", "v4-gfx900-O0.co", "v4-gfx900-dwarf4.co", "v6-gfx942-xnack.co", "v5-gfx1100.co")
 
 
-def plain(data: bytes, address: int) -> PlainAnswer | None:
+def plain(data: bytes, address: int, kernel: str = "") -> PlainAnswer | None:
     try:
-        return answer_at(lambda offset, size: data[offset : offset + size], len(data), address)
+        return answer_at(lambda offset, size: data[offset : offset + size], len(data), address, kernel)
     except NotPlain:
         return None
 
@@ -76,6 +76,30 @@ def test_every_plain_answer_is_the_whole_indexs(path: Path) -> None:
     else:
         assert len(answered) >= max(plain_enough * 3 // 5, 40)
         assert (max(answered) > 1 and reasons == PLAIN) or path.name not in INLINED
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_places_in_kernels_are_the_whole_indexs(path: Path) -> None:
+    data = path.read_bytes()
+    index = Index(build_index(data, Limits()))
+    answered = 0
+    for name, entries in index.kernels.items():
+        for offset in range(0, entries[0].size + 8, 16):
+            said = plain(data, offset, name)
+            assert said is None or said == as_plain(index.answer(ByKernel(name, KernelOffset(offset)))), (name, offset)
+            answered += said is not None
+    assert bool(answered) == (path.name not in HANDED_OVER | {"v2-gfx900.co"})  # of version 2: it has no descriptors
+
+
+def test_names_of_no_kernel_or_of_several_things_are_handed_over() -> None:
+    data = (BIN / "v4-gfx900.co").read_bytes()
+    assert plain(data, 0x40, "shade") is not None
+    assert {
+        plain(data, 0x40, name) for name in ("", "hade", "shad", "shade.kd", "nobody", "s\0hade", "sh\u00e4de")
+    } == {None}
+    other = data.replace(b"shade.kd\0", b"shade\0kd\0")
+    assert other != data
+    assert plain(other, 0x40, "shade") is None
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -43,8 +43,8 @@ def test_answers_are_those_of_the_command_line() -> None:
 
 
 def test_a_plain_answer_imports_no_numpy() -> None:
-    said, modules = run(FILE, "0x1978", "6520")
-    assert said == run("--limit", "batch=1000", FILE, "0x1978", "6520")[0]
+    said, modules = run(FILE, "0x1978", "6520", "shade+0x40")
+    assert said == run("--limit", "batch=1000", FILE, "0x1978", "6520", "shade+0x40")[0]
     assert "symd.plain.answer" in modules
     assert not {"numpy", "click", "symd.cli", "symd.config"}.intersection(modules)
 
@@ -55,7 +55,11 @@ def test_a_plain_answer_imports_no_numpy() -> None:
         (["FILE"], {}),
         (["FILE", "-"], {}),
         (["--json", "FILE", "0x1978"], {}),
-        (["FILE", "shade+8"], {}),
+        (["FILE", "hade+0x40"], {}),
+        (["FILE", "shade+0x100000"], {}),
+        (["FILE", "(.text)+0x40"], {}),
+        (["FILE", " shade+0x40"], {}),
+        (["FILE", "+0x40"], {}),
         (["FILE", "0x1978", "0x1978", "0x1978", "0x1978"], {}),
         (["FILE", "0x1978", "0x7fffffffffffffff"], {}),
         ([f"file://{FILE}", "0x1978"], {}),
