@@ -38,8 +38,12 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def children(process: int) -> set[int]:
-    lists = Path(f"/proc/{process}/task").glob("*/children")
-    return {int(number) for path in lists for number in path.read_text().split()}
+    """The processes that it started, whichever thread of it did; of one that has ended there are none."""
+    found = set[int]()
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            found.update(map(int, path.read_text().split()))
+    return found
 
 
 def has_ended(process: int) -> bool:

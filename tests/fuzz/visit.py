@@ -9,12 +9,16 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
+import numpy as np
+
 from symd.client import Client
 from symd.errors import DriverFailed, SymdError, ToolFailed
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer
 from symd.model.breakpoints import SourceLine
+from symd.model.contexts import Context, Load
 from symd.model.line_tables import LineLevel
+from symd.model.listings import ListingPart
 from symd.model.names import Match, NameQuery
 from symd.model.summaries import ModuleSummary
 from tests.fuzz.wire import CONTRACT
@@ -23,6 +27,12 @@ Found = TypeVar("Found")
 
 _SECTION = BySection(1, SectionOffset(16))
 """A place that many an image has, whatever its kernels are called."""
+
+
+_VALUES = np.array([0, 8, 0x40, 0x1978, 1 << 32, (1 << 32) + 0x40, (1 << 63) + 8, (1 << 64) - 1], np.uint64)
+"""Offsets and addresses."""
+_FEW = "01"
+"""One in eight digests begins with one of these: those are asked what takes a process or several calls."""
 
 
 @dataclass
@@ -89,6 +99,30 @@ def _questions(client: Client, module: ModuleSummary) -> Iterator[tuple[str, Cal
         yield "locate", partial(client.locate, digest, SourceLine(file, 12))
     for path in paths:
         yield "object_data", partial(client.object_data, digest, path)
+    for kernel in (None, *(kernel.name for each in module.objects[:2] for kernel in each.kernels[:1])):
+        yield "columns", partial(_column, client, digest, kernel)
+    if "core" in module.format:
+        yield "core", partial(client.core, digest)
+    if digest[0] in _FEW:
+        yield "listing", partial(_all, partial(client.listing, digest, ListingPart(kernel=kernel)))
+        yield "context", partial(_loaded, client, module)
+
+
+def _column(client: Client, digest: str, kernel: str | None) -> list[Answer]:
+    return list(client.symbolize_column(digest, _VALUES, kernel=kernel))
+
+
+def _loaded(client: Client, module: ModuleSummary) -> list[Answer]:
+    """Device addresses, where the module's objects were loaded."""
+    context = client.contexts.add(Context(process=1))
+    loads = [
+        Load(module.sha256, 1, load_base=number << 32, path=each.path) for number, each in enumerate(module.objects[:2])
+    ]
+    client.contexts.record(context, loads)
+    try:
+        return list(client.contexts.symbolize(context, _VALUES, 2))
+    finally:
+        client.contexts.remove(context)
 
 
 def _all(ask: Callable[[], object]) -> int:
