@@ -128,8 +128,11 @@ def keep_freed_memory(stored: int = 0) -> Column | None:
     )  # Freed at once: that raises glibc's dynamic mmap threshold (mallopt(3)) to this size.
     if not _LARGE < stored < LARGE:
         return None
-    blocks = [np.empty(_KEPT_BYTES - _ABOVE, np.uint8) for _ in range(_HEAP_FACTOR * stored // _KEPT_BYTES + 1)]
-    above = np.empty(_ABOVE, np.uint8)
+    try:
+        blocks = [np.empty(_KEPT_BYTES - _ABOVE, np.uint8) for _ in range(_HEAP_FACTOR * stored // _KEPT_BYTES + 1)]
+        above = np.empty(_ABOVE, np.uint8)
+    except MemoryError:  # the index of this module may need less
+        return None
     blocks.clear()
     return above
 
@@ -164,8 +167,8 @@ def object_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectS
         notes = (f"debug data cannot be read: {debug}",)
     names = {section.index: section.name for section in code.sections}
     kernels = tuple(
-        KernelSummary(k.name, names.get(k.section_index), k.section_index, k.offset, k.size, k.facts)
-        for k in code.kernels
+        KernelSummary(name, names.get(number), number, offset, size, facts)
+        for name, number, offset, size, facts in code.kernels
     )
     return ObjectSummary(
         code.path,

@@ -54,8 +54,8 @@ def _rest(module: ModuleSummary) -> tuple[Any, Any]:
 
 def _object_fields(item: ObjectSummary) -> tuple[Any, ...]:
     kernels = [
-        (kernel.name, kernel.section, kernel.section_index, kernel.offset, kernel.size, kernel.facts)
-        for kernel in item.kernels
+        (name, section, number, offset, size, facts.plain() if isinstance(facts, LazyMapping) else facts)
+        for name, section, number, offset, size, facts in item.kernels
     ]
     return (item.path, item.format, item.target, item.size, item.sha256, item.debug, kernels, item.facts, item.notes)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from symd import elf
@@ -127,7 +128,7 @@ def _kernels(symbols: Symbols, notes: Notes) -> tuple[Kernel, ...]:
     if others and notes.may_name(others):
         named = notes.metadata.kernels
         result += [_at(symbols.by_name[name], facts) for name, facts in named.items() if name in others]
-    return tuple(sorted(result, key=lambda kernel: (kernel.section_index, kernel.offset, kernel.name)))
+    return tuple(sorted(result, key=itemgetter(1, 2, 0)))  # by section, offset and name
 
 
 def _at(placed: Placed, facts: Mapping[str, Any]) -> Kernel:

@@ -16,6 +16,8 @@ from symd.errors import Malformed
 _KERNELS, _ARGUMENTS = "amdhsa.kernels", ".args"
 _ENCODED_KEY = b"\xa5.args"
 _NOTHING = b"\xc0"
+_HEADER = struct.Struct(">BI").pack
+"""Of a list (0xdd) or a map (0xdf) of so many entries."""
 _LISTS = (0xDC, 0xDD)
 _MAPS = (0xDE, 0xDF)
 
@@ -81,59 +83,55 @@ def _note(data: bytes) -> Note:
         if key != _KERNELS:
             tree[key] = reader.unpack()
         elif _is(data, begin, 0x90, _LISTS):
-            reader.skip()
-            kernels = _kernels(data[begin : reader.tell()])
+            kernels = _kernels(data, reader)
         else:
             reader.unpack()
             kernels = Kernels([], [], [])
     return Note(tree, kernels)
 
 
-def _kernels(data: bytes) -> Kernels:
-    """The maps of a list, each parted in two. One reader leads from map to map, the other looks into those whose arguments are not
-    those of the one before."""
-    lead, reader = reader_of(data), reader_of(data)
-    reader.read_array_header()
+def _kernels(data: bytes, reader: msgpack.Unpacker) -> Kernels:
+    """The maps of the list of ``data`` at which ``reader`` stands, each parted in two."""
     rests: list[bytes] = []
     arguments: list[bytes] = []
-    passed = 0
-    for _ in range(lead.read_array_header()):
-        begin = lead.tell()
-        lead.skip()
-        is_map = _is(data, begin, 0x80, _MAPS)
-        parts = _parted_alike(data, begin, lead.tell(), arguments[-1]) if is_map and arguments else None
-        if parts is None:
-            for _ in range(passed):
-                reader.skip()
-            passed = 0
-            if not is_map:
-                reader.unpack()
-                continue
-            parts = _parted(data, reader, lead.tell())
+    count, alike = reader.read_array_header(), b""
+    end = reader.tell()
+    for _ in range(count):
+        begin = end
+        reader.skip()
+        end = reader.tell()
+        rest = _rest_alike(data, begin, end, alike) if alike else None
+        if rest is not None:
+            arguments.append(arguments[-1])
+        elif _is(data, begin, 0x80, _MAPS):
+            rest, encoded = _parted(data[begin:end])
+            arguments.append(encoded)
+            alike = _ENCODED_KEY + encoded
         else:
-            passed += 1
-        rests.append(parts[0])
-        arguments.append(parts[1])
-    maps = _value(struct.pack(">BI", 0xDD, len(rests)) + b"".join(rests))
+            _value(data[begin:end])
+            continue
+        rests.append(rest)
+    maps = _value(_HEADER(0xDD, len(rests)) + b"".join(rests))
     number = {encoded: at for at, encoded in enumerate(dict.fromkeys(arguments))}
     return Kernels(maps, [number[encoded] for encoded in arguments], [*map(_value, number)])
 
 
-def _parted_alike(data: bytes, begin: int, end: int, arguments: bytes) -> tuple[bytes, bytes] | None:
-    """The same of the map ``data[begin:end]`` where these arguments come first in it; else None. LLVM writes the keys in order,
-    and no value in msgpack is the beginning of another."""
-    if data[begin] == _MAPS[0]:
-        size, key = int.from_bytes(data[begin + 1 : begin + 3], "big"), begin + 3
-    else:
-        size, key = data[begin] & 0xF, begin + 1
-    first = key + len(_ENCODED_KEY)
-    if not size or data[begin] == _MAPS[1] or not data.startswith(_ENCODED_KEY + arguments, key):
+def _rest_alike(data: bytes, begin: int, end: int, alike: bytes) -> bytes | None:
+    """What is left of the map ``data[begin:end]`` without its first entry, where that stands there as ``alike`` has it; else None.
+    LLVM writes the keys in order, and no value in msgpack is the beginning of another."""
+    head = data[begin]
+    short = head & 0xF0 == 0x80
+    first = begin + (1 if short else 3)
+    after = first + len(alike)
+    if after > end or not (short or head == _MAPS[0]) or not data.startswith(alike, first):
         return None
-    return struct.pack(">BI", 0xDF, size - 1) + data[first + len(arguments) : end], arguments
+    size = head & 0xF if short else int.from_bytes(data[begin + 1 : first], "big")
+    return _HEADER(0xDF, size - 1) + data[after:end]
 
 
-def _parted(data: bytes, reader: msgpack.Unpacker, end: int) -> tuple[bytes, bytes]:
-    """The map at which ``reader`` stands and which ends at ``end``: what is left without its arguments, and these."""
+def _parted(data: bytes) -> tuple[bytes, bytes]:
+    """A map: what is left without its arguments, and these."""
+    reader = reader_of(data)
     size = reader.read_map_header()
     first = reader.tell()
     for _ in range(size):
@@ -142,9 +140,8 @@ def _parted(data: bytes, reader: msgpack.Unpacker, end: int) -> tuple[bytes, byt
         reader.skip()
         if key == _ARGUMENTS:
             after = reader.tell()
-            rest = data[first:before] + reader.read_bytes(end - after)
-            return struct.pack(">BI", 0xDF, size - 1) + rest, data[begin:after]
-    return struct.pack(">BI", 0xDF, size) + data[first:end], _NOTHING
+            return _HEADER(0xDF, size - 1) + data[first:before] + data[after:], data[begin:after]
+    return _HEADER(0xDF, size) + data[first:], _NOTHING
 
 
 def _is(data: bytes, at: int, short: int, long: tuple[int, int]) -> bool:
