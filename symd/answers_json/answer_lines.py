@@ -10,7 +10,7 @@ from symd.answers_json import to_json
 from symd.answers_json.answers import answer_json, unreadable_query_json
 from symd.model.answers import Answer, Answers, Locations, Reason, TextSection
 from symd.model.columns import U32, U64
-from symd.model.written_answers import Column, Pieces, Shared, decimals, encoded, pieces_of
+from symd.model.written_answers import Column, Pieces, Shared, decimals, encoded, pieces_of, side_by_side
 from symd.model.written_locations import Names, WrittenLocations, numbered
 
 _BEFORE_QUERY = b'{"query": "'
@@ -37,8 +37,9 @@ class JsonLines:
         count = len(queries)
         opening = Shared(pieces_of([_BEFORE_QUERY]), np.zeros(count, np.int64))
         kernel, number = answers.locations.kernel[answers.location], answers.text_section
-        group, groups = numbered(number, kernel)
-        heads = encoded(places.head(section, written.strings[name] or "null") for section, name in groups)
+        group, of = numbered(number, kernel)
+        kernels = (name.decode() or "null" for name in written.strings.several(kernel[of]).tolist())
+        heads = encoded(map(places.head, number[of].tolist(), kernels))
         head = Shared(pieces_of(heads), group)
         return [opening, queries, head, places.numbers(number, answers.offset), *written.pieces(answers.location)]
 
@@ -95,15 +96,20 @@ class _JsonSections:
 class _JsonLocations(WrittenLocations):
     """Reason and frames."""
 
+    places_need_files = False
+
     def string(self, text: str) -> str:
         return to_json(text)
 
     def before(self, reason: Reason) -> str:
         return f'"reason": {to_json(reason.name)}, "frames": ['
 
-    def beginning(self, function: str | None, linkage_name: str | None, file: str | None) -> tuple[str, bool]:
-        names = f'"function": {function or "null"}, "linkage_name": {linkage_name or "null"}'
-        return f'{{{names}, "file": {file or "null"}, "line": ', True
+    def beginnings(self, functions: Pieces, linkage_names: Pieces, files: Pieces) -> Pieces:
+        function, linkage_name, file = (
+            np.where(each != b"", each, b"null") for each in (functions, linkage_names, files)
+        )
+        names = side_by_side(b'{"function": ', function, b', "linkage_name": ', linkage_name)
+        return side_by_side(names, b', "file": ', file, b', "line": ')
 
     def positions(self, lines: U64, columns: U64) -> Pieces:
         return decimals((lines, columns), (b', "column": ', b""))

@@ -4,10 +4,12 @@ A verb's module is imported when the verb is used, so that help and completion c
 
 from __future__ import annotations
 
+import atexit
 import errno
 import gc
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn, TextIO
@@ -168,6 +170,11 @@ def main() -> NoReturn:
     code = invoke(sys.argv[1:])
     gc.freeze()  # the process gives all its memory back at once: nothing is looked through before
     gc.disable()
+    if not atexit._ncallbacks() and threading.active_count() == 1 and sys.argv[1:2] == ["symbolize"]:  # noqa: SLF001 - nothing else tells
+        sys.stderr.flush()
+        os._exit(
+            code
+        )  # nobody waits for the end, and to take modules and indexes apart takes as long as to answer thousands
     sys.exit(code)
 
 

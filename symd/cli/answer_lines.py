@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+
 from symd.cli.answer_text import answer_text, no_frames_text, reason_text
 from symd.cli.output import printable
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import U64
-from symd.model.written_answers import Column, Pieces, decimals
+from symd.model.written_answers import Column, Pieces, decimals, side_by_side
 from symd.model.written_locations import Names, WrittenLocations
 
 
@@ -58,15 +60,17 @@ class TextLines:
 class _TextLocations(WrittenLocations):
     """What stands behind a query."""
 
+    places_need_files = True
+
     def string(self, text: str) -> str:
         return printable(text)
 
     def before(self, reason: Reason) -> str:  # noqa: ARG002 - it is written behind the innermost frame
         return ": "
 
-    def beginning(self, function: str | None, linkage_name: str | None, file: str | None) -> tuple[str, bool]:
-        name = function or linkage_name or "(unnamed)"
-        return (name, False) if file is None else (f"{name} at {file}:", True)
+    def beginnings(self, functions: Pieces, linkage_names: Pieces, files: Pieces) -> Pieces:
+        names = np.where(functions != b"", functions, np.where(linkage_names != b"", linkage_names, b"(unnamed)"))
+        return np.where(files != b"", side_by_side(names, b" at ", files, b":"), names)
 
     def positions(self, lines: U64, columns: U64) -> Pieces:
         found, known = decimals((lines,), (b"",)), columns != 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from string import hexdigits
@@ -15,8 +14,6 @@ from symd.errors import LimitExceeded
 from symd.model.columns import U64
 
 READ_BYTES = 1 << 20
-_FILE_BYTES = 1 << 22
-"""Bytes of a file that are read at a time: nobody waits for what is in its first lines."""
 MAX_LINE_BYTES = 1 << 16
 _LONGEST_ADDRESS = len(b"0x") + 16
 _NEWLINE, _NO_DIGIT = ord("\n"), 255
@@ -36,9 +33,8 @@ def arriving_pieces(handle: int) -> Iterator[list[bytes]]:
     into it goes on meanwhile."""
     with suppress(OSError):
         fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, READ_BYTES)
-    size = _FILE_BYTES if stat.S_ISREG(os.fstat(handle).st_mode) else READ_BYTES
     rest = b""
-    while piece := os.read(handle, size):
+    while piece := os.read(handle, READ_BYTES):
         lines = (rest + piece).split(b"\n")
         rest = lines.pop()
         if len(rest) > MAX_LINE_BYTES:

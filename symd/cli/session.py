@@ -31,10 +31,8 @@ SINGLE_LINES = 64
 """So many new lines are read one by one: a column does not pay."""
 _SAMPLE = 2048
 """Lines that show whether lines come again."""
-_AT_ONCE = 1 << 18
-"""Lines that are answered at a time; fewer where answers are long."""
-_KEPT = 1 << 17
-"""Lines whose answers are kept; likewise."""
+_AT_ONCE = 1 << 17
+"""Lines that are answered at a time, and new ones that are kept; fewer where answers are long."""
 _FIRST = 1 << 10
 """Lines that are answered before it is known how long answers are."""
 _WRITTEN_AT_ONCE = 1 << 11
@@ -97,17 +95,19 @@ class Session:
                     self._longest = max(self._longest, len(text) // _WRITTEN_AT_ONCE)
                     yield text
             else:
-                yield self._again(some)
+                known = self._known_with(some)
+                for start in range(0, len(some), _WRITTEN_AT_ONCE):
+                    yield b"".join([known[line] for line in some[start : start + _WRITTEN_AT_ONCE]])
                 refused = self._refused
             self._unreadable += sum(line in refused for line in some) if refused else 0
             self._step = _AT_ONCE
 
-    def _again(self, lines: Sequence[bytes]) -> bytes:
-        """The answers to lines of which most were answered before."""
+    def _known_with(self, lines: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The answers that are kept, with those to these lines, of which most were answered before."""
         known = self._known
         new = [line for line in dict.fromkeys(lines) if line not in known]
         if new:
-            if len(known) > _KEPT or self._longest * len(known) > _BYTES_AT_ONCE:
+            if len(known) > _AT_ONCE or self._longest * len(known) > _BYTES_AT_ONCE:
                 known.clear()
                 self._refused = set()
                 new = list(dict.fromkeys(lines))
@@ -116,7 +116,7 @@ class Session:
             known.update(zip(new, answered, strict=True))
             self._longest = max(self._longest, *map(len, answered))
             self._refused |= refused
-        return b"".join([known[line] for line in lines])
+        return known
 
     def _new(self, lines: Sequence[bytes]) -> tuple[WrittenAnswers, set[bytes]]:
         """What is written for each line, and those lines that cannot be read; an empty one is none of these."""

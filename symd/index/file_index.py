@@ -47,4 +47,4 @@ class FileIndex:
     @cached_property
     def whole(self) -> Index:
         """The index of all of it."""
-        return Index(build(decoded_objects(self._objects, self._limits), self._summary))
+        return Index(build(decoded_objects(self._objects, self._limits), self._summary), one_table=True)

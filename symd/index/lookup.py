@@ -65,7 +65,10 @@ class Index:
 
     __slots__ = ("__dict__", "_kernel_starts", "points")
 
-    def __init__(self, buffer: memoryview | bytes, *, as_written: bool = False) -> None:
+    def __init__(self, buffer: memoryview | bytes, *, as_written: bool = False, one_table: bool = False) -> None:
+        """``one_table``: where the table of all locations was worked out for one batch, small ones share it too. That is for a process
+        whose answers go nowhere else with their table."""
+        self._one_table = one_table
         self.size = len(buffer)
         self.buffer = buffer
         self.columns = Columns(decode(buffer))
@@ -96,7 +99,9 @@ class Index:
 
     @cached_property
     def _as_written(self) -> Index:
-        return Index(self.buffer, as_written=True) if len(self.columns.written_range) else self
+        if not len(self.columns.written_range):
+            return self
+        return Index(self.buffer, as_written=True, one_table=self._one_table)
 
     @cached_property
     def strings(self) -> Strings:
@@ -254,7 +259,8 @@ class Index:
         """(the location at each (text section number, offset in it), the table that these are numbers in): a batch that
         is small for the index has a table of its own, large ones share that of all locations."""
         derived = self.derived
-        if len(offset) * _RANGES_AN_ADDRESS > len(derived.ranges):
+        known = self._one_table and "locations" in vars(self)
+        if known or len(offset) * _RANGES_AN_ADDRESS > len(derived.ranges):
             found = np.empty(len(offset), np.uint32)
             for part in parts_of(len(offset)):
                 ranges = self._ranges(section[part], offset[part])

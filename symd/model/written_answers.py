@@ -85,6 +85,14 @@ def pieces_of(pieces: Sequence[bytes]) -> Pieces:
     return found
 
 
+def side_by_side(first: Pieces | bytes, *others: Pieces | bytes) -> Pieces:
+    """Columns and what stands between them, joined piece by piece."""
+    found: Pieces = np.asarray(first, np.object_)
+    for each in others:
+        found = found + np.asarray(each, np.object_)
+    return found
+
+
 def decimals(columns: Sequence[U64], between: Sequence[bytes]) -> Pieces:
     """For each row its numbers in decimal, the first of ``between`` behind the first of them, and so on."""
     widths = [_digit_counts(column) for column in columns]

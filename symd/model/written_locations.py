@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from symd.model.answers import Answers, Locations, Reason
 from symd.model.columns import I64, U32, U64, distinct
-from symd.model.written_answers import Pieces, Shared, WrittenAnswers, encoded, pieces_of
+from symd.model.written_answers import Pieces, Shared, WrittenAnswers, encoded, pieces_of, side_by_side
 
 Names = Callable[[Iterable[str]], Mapping[str, str]]
 """What gives the readable names of those linkage names that have one."""
@@ -31,34 +31,42 @@ def unusual(answers: Answers) -> list[int]:
     return sorted({*named, *answers.candidates})
 
 
-class WrittenStrings(dict[int, str | None]):
-    """Strings by number, as ``written`` writes them; None where there is none."""
+class WrittenStrings:
+    """Strings by number, as ``written`` writes them; b"" where there is none."""
 
     def __init__(self, strings: Sequence[str], written: Callable[[str], str]) -> None:
-        super().__init__()
         self._strings, self._written = strings, written
+        self._known = np.zeros(len(strings), np.bool_)
+        self._pieces = np.full(len(strings), b"", np.object_)
         self.letters = 0
 
-    def __missing__(self, number: int) -> str | None:
-        text = self._strings[number] if number else ""
-        self[number] = written = self._written(text) if text else None
-        self.letters += len(text)
-        return written
+    def several(self, numbers: NDArray[Any]) -> Pieces:
+        """Those with these numbers."""
+        missing = distinct(numbers[~self._known[numbers]])
+        if len(missing):
+            texts = [self._strings[number] if number else "" for number in missing.tolist()]
+            written = encoded(self._written(text) if text else "" for text in texts)
+            self.letters += sum(map(len, written))
+            self._pieces[missing], self._known[missing] = pieces_of(written), True
+        found: Pieces = self._pieces[numbers]
+        return found
 
 
 class WrittenLocations(ABC):
     """The locations of one table. ``names``: functions are called by what it says of their linkage names, if anything."""
 
+    places_need_files: ClassVar[bool]
+    """Whether the position of a frame without a file is left out."""
+
     def __init__(self, locations: Locations, names: Names | None = None) -> None:
         self.locations = locations
         self._names = names
-        self._readable: dict[int, str] = {}
+        self._readable: dict[int, bytes] = {}
         """The names that functions are called by instead of the string with this number, as they are written."""
         self._forget()
 
     def _forget(self) -> None:
         self.strings = WrittenStrings(self.locations.strings, self.string)
-        self._beginnings: dict[tuple[int, ...], tuple[bytes, bool]] = {}
         self._caller_frames: dict[int, tuple[bytes, int]] = {}
         """The frame of each location that is around others, as a caller, and the location around that."""
         self._has_frame = np.zeros(len(self.locations), np.bool_)
@@ -75,8 +83,8 @@ class WrittenLocations(ABC):
         """What is written before the frames."""
 
     @abstractmethod
-    def beginning(self, function: str | None, linkage_name: str | None, file: str | None) -> tuple[str, bool]:
-        """What is written of a frame before its position, and whether that is written; the names as ``string`` writes them."""
+    def beginnings(self, functions: Pieces, linkage_names: Pieces, files: Pieces) -> Pieces:
+        """What is written of frames before their positions; the names as ``string`` writes them, b"" where there is none."""
 
     @abstractmethod
     def positions(self, lines: U64, columns: U64) -> Pieces:
@@ -108,57 +116,59 @@ class WrittenLocations(ABC):
         beginnings, positions = self._frames(numbers)
         reason, framed = table.reason[numbers], (table.function[numbers] != 0) | (table.file[numbers] != 0)
         kernel, parent = np.where(framed, 0, table.kernel[numbers]), np.where(framed, table.parent[numbers], 0)
-        before, groups = numbered(reason, kernel, framed)
+        before, of = numbered(reason, kernel, framed)
         openings = encoded(
             self.before(_REASONS[reason]) + ("" if has_frame else self.no_frames(self._string(number)))
-            for reason, number, has_frame in groups
+            for reason, number, has_frame in zip(
+                reason[of].tolist(), kernel[of].tolist(), framed[of].tolist(), strict=True
+            )
         )
         behind = self._behind(reason, framed, table.inlined[numbers], parent)
         if len(set(openings)) == 1:
-            return [Shared(openings[0] + beginnings.texts, beginnings.number), positions, behind]
+            return [Shared(side_by_side(openings[0], beginnings.texts), beginnings.number), positions, behind]
         return [Shared(pieces_of(openings), before), beginnings, positions, behind]
 
-    def _behind(self, *columns: NDArray[Any]) -> Shared:
-        """What is written behind the position of locations with these reasons, with frames or without, inlined or not, and parents."""
-        ending, groups = numbered(*columns[:-1])
+    def _behind(
+        self, reason: NDArray[Any], framed: NDArray[Any], inlined: NDArray[Any], parent: NDArray[Any]
+    ) -> Shared:
+        """What is written behind the position of locations like these: with frames or without, of which the innermost is inlined or not."""
+        ending, of = numbered(reason, framed, inlined)
         endings = encoded(
-            self.ending(_REASONS[reason], bool(inlined) if has_frame else None) for reason, has_frame, inlined in groups
+            self.ending(_REASONS[reason], bool(inlined) if has_frame else None)
+            for reason, has_frame, inlined in zip(
+                reason[of].tolist(), framed[of].tolist(), inlined[of].tolist(), strict=True
+            )
         )
-        behind, groups = numbered(ending, columns[-1])
-        callers, end = self._callers_of([parent for _, parent in groups]), self.end().encode()
-        texts = [endings[which] + around + end for (which, _), around in zip(groups, callers, strict=True)]
-        return Shared(pieces_of(texts), behind)
+        behind, of = numbered(ending, parent)
+        callers = pieces_of(self._callers_of(parent[of].tolist()))
+        return Shared(side_by_side(pieces_of(endings)[ending[of]], callers, self.end().encode()), behind)
 
     def _frames(self, numbers: U32 | I64) -> tuple[Shared, Shared]:
         """What is written of the innermost frames of these locations before the position, and the position; "" where there is none."""
         table = self.locations
-        beginning, groups = numbered(table.function[numbers], table.linkage_name[numbers], table.file[numbers])
-        self._learn_beginnings(groups)
-        texts, has_position = zip(*map(self._beginnings.__getitem__, groups), strict=True) if groups else ((), ())
-        positioned = np.array(has_position, np.bool_)[beginning]
-        position, places = numbered(positioned, table.line[numbers] * positioned, table.column[numbers] * positioned)
-        written, lines, columns = np.array(places, np.uint64).reshape(-1, 3).T
-        positions = np.full(len(places), b"", np.object_)
-        positions[written != 0] = self.positions(lines[written != 0], columns[written != 0])
-        return Shared(pieces_of(texts), beginning), Shared(positions, position)
-
-    def _learn_beginnings(self, groups: Sequence[tuple[int, ...]]) -> None:
-        """Make what ``_beginnings`` lacks of these functions, linkage names and files."""
-        missing = [group for group in groups if group not in self._beginnings]
-        strings, readable = self.strings, self._readable
-        made = [
-            self.beginning(
-                readable.get(linkage_name or function) or strings[function], strings[linkage_name], strings[file]
-            )
-            if function or file
-            else ("", False)
-            for function, linkage_name, file in missing
-        ]
-        texts = encoded(text for text, _ in made)
-        self._letters += sum(map(len, texts))
-        self._beginnings.update(
-            (group, (text, has_position)) for group, text, (_, has_position) in zip(missing, texts, made, strict=True)
+        beginning, first = numbered(table.function[numbers], table.linkage_name[numbers], table.file[numbers])
+        first = numbers[first].astype(np.int64)
+        names, files = self._names_of(first), self.strings.several(table.file[first])
+        is_frame = (table.function[first] != 0) | (table.file[first] != 0)
+        texts = self.beginnings(names, self.strings.several(table.linkage_name[first]), files)
+        texts[~is_frame] = b""
+        has_position = (is_frame & (files != b"") if self.places_need_files else is_frame)[beginning]
+        position, first = numbered(
+            has_position, table.line[numbers] * has_position, table.column[numbers] * has_position
         )
+        positions, written = np.full(len(first), b"", np.object_), has_position[first]
+        first = numbers[first[written]].astype(np.int64)
+        positions[written] = self.positions(table.line[first].astype(np.uint64), table.column[first].astype(np.uint64))
+        return Shared(texts, beginning), Shared(positions, position)
+
+    def _names_of(self, numbers: I64) -> Pieces:
+        """What the functions of these locations are called."""
+        function, linkage_name = self.locations.function[numbers], self.locations.linkage_name[numbers]
+        found, readable = self.strings.several(function), self._readable
+        if readable:
+            known = map(readable.get, np.where(linkage_name != 0, linkage_name, function).tolist())
+            found = pieces_of([name or text for name, text in zip(known, found.tolist(), strict=True)])
+        return found
 
     def _callers_of(self, parents: Sequence[int]) -> list[bytes]:
         """For each of these locations its frames, each as a caller of the one before; of location 0 there are none."""
@@ -208,16 +218,15 @@ class WrittenLocations(ABC):
             left = around[around > 0]
         texts = {number: text for number in sorted(found) if (text := self._string(number))}
         readable = self._names(texts.values())
-        self._readable.update(
-            (number, self.string(readable[text])) for number, text in texts.items() if readable.get(text)
-        )
+        known = {number: readable[text] for number, text in texts.items() if readable.get(text)}
+        self._readable.update(zip(known, encoded(map(self.string, known.values())), strict=True))
 
 
-def numbered(*columns: NDArray[Any]) -> tuple[I64, list[tuple[int, ...]]]:
-    """(the group of each row, a row of each group): rows with equal entries, which are no less than 0, are one group."""
+def numbered(*columns: NDArray[Any]) -> tuple[I64, I64]:
+    """(the group of each row, the number of a row of each group): rows with equal entries, which are no less than 0, are one group."""
     rows = len(columns[0])
     if not rows:
-        return np.zeros(0, np.int64), []
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     group, count = np.zeros(rows, np.int64), 1
     for column in columns:
         values, size = column.astype(np.int64), int(column.max()) + 1
@@ -229,7 +238,7 @@ def numbered(*columns: NDArray[Any]) -> tuple[I64, list[tuple[int, ...]]]:
     group, count = _dense(group, count)
     sample = np.zeros(count, np.int64)
     sample[group] = np.arange(rows)
-    return group, list(zip(*(column[sample].tolist() for column in columns), strict=True))
+    return group, sample
 
 
 def _dense(values: I64, limit: int) -> tuple[I64, int]:

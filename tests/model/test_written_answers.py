@@ -40,7 +40,7 @@ def test_rows_with_equal_entries_are_one_group(rows: int, most: tuple[int, ...])
     columns = [random.integers(0, top, rows).astype(np.uint32) for top in most]
     for column in columns:
         column[rows // 2 :] = column[: rows - rows // 2]
-    group, entries = numbered(*columns)
+    group, first = numbered(*columns)
     every = list(zip(*(column.tolist() for column in columns), strict=True))
-    assert [entries[number] for number in group.tolist()] == every
-    assert len(entries) == len(set(every))
+    assert [every[number] for number in first[group].tolist()] == every
+    assert len(first) == len(set(every))
