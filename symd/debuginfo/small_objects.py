@@ -29,6 +29,8 @@ _BATCH_BYTES = 1 << 21
 """Bytes of debug sections that are decoded together: what is made of them fits the caches."""
 _FEWEST_TOGETHER = 4
 """Fewer objects than these are decoded one by one: that costs as much."""
+_MOST_TOGETHER = 1024
+"""More objects than these are not decoded together: the tables of what their abbreviations mean would be large."""
 _MOST_TEXTS = 16
 """Text sections of an object: each takes a column of a table of all objects."""
 _LARGEST_IMAGE, _BATCH_IMAGES = 1 << 20, 1 << 24
@@ -81,7 +83,7 @@ class _Batch:
 
     @property
     def is_full(self) -> bool:
-        return self._debug_bytes > _BATCH_BYTES or self._bytes > _BATCH_IMAGES
+        return self._debug_bytes > _BATCH_BYTES or self._bytes > _BATCH_IMAGES or len(self._codes) >= _MOST_TOGETHER
 
     def add(self, code: CodeObject, debug_bytes: int) -> None:
         """One more, with so many bytes of debug sections."""

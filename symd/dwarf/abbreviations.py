@@ -20,6 +20,11 @@ _ATTRIBUTE_LIMIT = 256
 _REMEMBERED_BYTES = 4096
 """Tables of sections up to this size are kept for the next objects, which tend to have the same: 256 of them, a MiB of sections."""
 
+_REMEMBERED_ATTRIBUTES = 128
+"""Bytes of the attributes of one declaration up to which they are kept, too."""
+_END = b"\0\0"
+"""No name and no form: after the last attribute."""
+
 
 class Attribute(NamedTuple):
     """``layout`` is a size or a ``forms.ValueLayout``; ``constant`` is the value of an implicit_const."""
@@ -111,8 +116,33 @@ def _read(cursor: Cursor, widths: Widths) -> _Declarations:
     while cursor.at < cursor.end and (code := cursor.uleb()):
         tag = cursor.uleb()
         has_children = cursor.unsigned(1) != 0
-        table.setdefault(code, (tag, has_children, _attributes(cursor, widths)))
+        attributes = _known_attributes(cursor, widths)
+        if attributes is None:
+            attributes = _attributes(cursor, widths)
+        table.setdefault(code, (tag, has_children, attributes))
     return table
+
+
+def _known_attributes(cursor: Cursor, widths: Widths) -> tuple[Attribute, ...] | None:
+    """The attributes at the cursor, where they end at the first pair of zeros: different tables have most declarations in common.
+    None, and the cursor stays, where they do not."""
+    stop = cursor.data.find(_END, cursor.at, cursor.end) + len(_END)
+    if not cursor.at < stop <= cursor.at + _REMEMBERED_ATTRIBUTES:
+        return None
+    found = _attributes_of(cursor.data[cursor.at : stop], widths)
+    if found is not None:
+        cursor.at = stop
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _attributes_of(data: bytes, widths: Widths) -> tuple[Attribute, ...] | None:
+    cursor = Cursor(data, "", 0, len(data))
+    try:
+        found = _attributes(cursor, widths)
+    except Malformed:
+        return None
+    return found if cursor.at == len(data) else None
 
 
 def _attributes(cursor: Cursor, widths: Widths) -> tuple[Attribute, ...]:

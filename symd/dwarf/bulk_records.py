@@ -73,7 +73,7 @@ class Records:
         for base, table in zip(self.base.tolist(), tables, strict=True):
             for code, values in table.items():
                 steps.set(base + _place(code), 1 + (code >= _CODES_OF_A_BYTE), values)
-        lead, kind, tail, self._following = np.array(steps.all, np.int64).T.copy()
+        lead, kind, tail, self._following = steps.columns()
         self._lead, self._kind, self._tail = lead, kind.astype(np.int8), tail
         self._layouts = sorted(set(kind.tolist()) - {0})
         self._chained = bool(self._following.any())
@@ -262,21 +262,30 @@ class _Steps:
     ``following`` (0: nothing more). Rows after the first ``count`` are only such ones that follow."""
 
     def __init__(self, count: int) -> None:
-        self.all = [(1, 0, 0, 0)] * count
+        self._first, self._count = count, count
+        self._stated: dict[int, tuple[int, int, int, int]] = {}
         self._known: dict[Layouts, int] = {(): 0}
+
+    def columns(self) -> NDArray[np.int64]:
+        """``lead``, ``kind``, ``tail`` and ``following`` of all rows. Nearly all of them are of codes that nobody declares: one
+        byte."""
+        table = np.zeros((4, self._count), np.int64)
+        table[0, : self._first] = 1
+        table[:, list(self._stated)] = np.array(list(self._stated.values()), np.int64).reshape(-1, 4).T
+        return table
 
     def set(self, row: int, code_size: int, values: Layouts) -> None:
         """Say that the record of this row has a code of so many bytes and these values."""
         lead, values = (values[0], values[1:]) if values and values[0] >= 0 else (0, values)
         kind, values = (values[0], values[1:]) if values else (0, values)
         tail, values = (values[0], values[1:]) if values and values[0] >= 0 else (0, values)
-        self.all[row] = code_size + lead, kind, tail, self._rest(values)
+        self._stated[row] = code_size + lead, kind, tail, self._rest(values)
 
     def _rest(self, values: Layouts) -> int:
         number = self._known.get(values)
         if number is None:
-            number = self._known[values] = len(self.all)
-            self.all.append((0, 0, 0, 0))
+            number = self._known[values] = self._count
+            self._count += 1
             self.set(number, 0, values)
         return number
 

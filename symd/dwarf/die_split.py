@@ -141,9 +141,10 @@ class _Declared:
                 )
             stated[place] = known[key]
         which = [stated[unit.abbreviations, unit.widths] for unit in units]
-        self.records = Records(
-            u8, [{0: (), **{code: layouts(abbreviation) for code, abbreviation in t.items()}} for t in tables]
-        )
+        sizes = {
+            each.number: layouts(each) for each in {each.number: each for t in tables for each in t.values()}.values()
+        }
+        self.records = Records(u8, [{0: (), **{code: sizes[each.number] for code, each in t.items()}} for t in tables])
         self.base = [int(self.records.base[number]) for number in which]
         column = self.records.column
         self._abbreviation = column(
