@@ -32,6 +32,8 @@ def answer_at(read: Read, size: int, address: int, kernel: str = "") -> PlainAns
 
 _NOT_THERE = (IndexError, KeyError, ValueError, TypeError, OverflowError, StopIteration, struct.error)
 """What numbers of what is not there end in."""
+_SHORT = 1 << 14
+"""Bytes of a function of which all rows up to an address are read at once: one of them may stand for one without a line."""
 
 
 class _Place:
@@ -49,7 +51,10 @@ class _Place:
             raise NotPlain
         self._scope = self._function.innermost(address)
         self._lines = LineTable(unit)
-        self._row = self._lines.program.row_at(address)
+        start, end = next(span for span in self._function.spans if span[0] <= address < span[1])
+        since = start if end - start <= _SHORT else address
+        self._rows = self._lines.program.rows_to(since, address)
+        self._row = self._rows[-1]
 
     def answer(self) -> PlainAnswer:
         if self._row.line:
@@ -114,7 +119,9 @@ class _Place:
         if not is_one_symbols(self._image, first, last):
             raise NotPlain
         own = _without(self._scope.spans, tuple(span for call in self._scope.calls for span in call.spans))
-        for row in reversed(self._lines.program.rows_to(first, self._address)):
+        if last - first > _SHORT:
+            self._rows = self._lines.program.rows_to(first, self._address)
+        for row in reversed(self._rows):
             inside = [max(start, row.start) for start, end in own if start < row.stop and row.start < end]
             if row.line and inside:
                 self._check_fit(row, inside[0])

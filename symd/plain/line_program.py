@@ -4,6 +4,7 @@ add to its address and line is added up many at a time."""
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from symd.model.plain_answers import NotPlain
 from symd.plain.abbreviations import LEB_EXPRESSION
@@ -16,12 +17,12 @@ _CONST_ADD_PC, _FIXED_ADVANCE_PC, _SET_ISA = 8, 9, 12
 _DISCRIMINATORS = rb"\x00(?:\x02\x04.|\x03\x04..|\x04\x04.{3})"
 _ADVANCE = rb"\x02[\x80-\xff]{0,3}+[\x00-\x7f]|\x09.."
 """What moves the address and adds no row: not by so much that addresses could wrap."""
-_SET_ADDRESS, _END_SEQUENCE = rb"\x00\x09\x02(.{8})", rb"\x00\x01\x01"
+_END_SEQUENCE = b"\0\1\1"
 _EXTENDED = 0
 _LAST_ADDRESS = 1 << 62
 _LARGEST_STEP = 16
 _MOST_SEQUENCES = 1 << 14
-_CHUNK = 1024
+_LOT = 1024
 """Opcodes that are added up at a time."""
 _LOW_BITS = bytes(byte & 0x7F for byte in range(256))
 _SIGNS = bytes(byte >> 6 & 1 for byte in range(256))
@@ -37,15 +38,25 @@ class Row:
 
 
 class _Registers:
-    """What opcodes change, and the place ``at`` of the next one; the column may be unknown."""
+    """What opcodes change, and the place ``at`` of the next one."""
 
     __slots__ = ("address", "at", "column", "file", "line")
 
-    def __init__(self, at: int, address: int, file: int, line: int, column: int | None) -> None:
+    def __init__(self, at: int, address: int, file: int, line: int, column: int) -> None:
         self.at, self.address, self.file, self.line, self.column = at, address, file, line, column
 
-    def copy(self) -> _Registers:
-        return _Registers(self.at, self.address, self.file, self.line, self.column)
+    def row_to(self, stop: int) -> Row:
+        """The row that holds up to an address."""
+        return Row(self.address, stop, self.file, self.line & 0xFFFFFFFF, min(self.column, 0xFFFFFFFF))
+
+
+class _Sequence:
+    """The registers at its first address, and the places of its opcodes, a few at a time: where each lot begins, and where the last one ends."""
+
+    __slots__ = ("first", "lots")
+
+    def __init__(self, first: _Registers, lots: list[int]) -> None:
+        self.first, self.lots = first, lots
 
 
 class LineProgram:
@@ -54,54 +65,63 @@ class LineProgram:
 
     def __init__(self, program: bytes, step: int, line_base: int, line_range: int, opcode_base: int) -> None:
         self._program, self._step, self._line_base, self._opcode_base = program, step, line_base, opcode_base
-        self._line_range = line_range
         opcodes = [max(byte - opcode_base, 0) for byte in range(256)]
         self._lines = bytes(opcode % line_range for opcode in opcodes)
         opcodes[_CONST_ADD_PC] = opcodes[255]
         self._addresses = bytes(opcode // line_range for opcode in opcodes)
+        if step > _LARGEST_STEP:
+            raise NotPlain
         self._compile()
         self._sequences = self._find_sequences()
 
     def _compile(self) -> None:
-        """The expressions: all opcodes but those that begin and end sequences; those that add no row; and these one by one."""
+        """The expressions: what may stand in front of the first address of a sequence, up to that; some opcodes; what stands between those
+        that add rows; DW_LNS_advance_line and DW_LNS_set_file, one by one; and DW_LNS_set_column likewise."""
         base = self._opcode_base
-        single = b"[\\x01\\x08\\x%02x-\\xff]" % base
-        flags = b"[\\x06\\x07%b]" % b"".join(b"\\x%02x" % opcode for opcode in (10, 11) if opcode < base)
-        isa = rb"\x0c" if base > _SET_ISA else b""
-        column = rb"[\x05%b]%b|%b|%b" % (isa, LEB_EXPRESSION, flags, _DISCRIMINATORS)
-        settings = rb"[\x03\x04]%b" % LEB_EXPRESSION
-        every = b"%b|%b|%b|%b" % (single, column, settings, _ADVANCE)
-        sequence = b"(?:%b|%b)*+%b((?:%b)*+)%b" % (column, settings, _SET_ADDRESS, every, _END_SEQUENCE)
-        self._sequence = re.compile(sequence, re.DOTALL)
-        self._some = re.compile(b"(?:%b){1,%d}+" % (every, _CHUNK), re.DOTALL)
-        self._between = re.compile(b"(?:%b|%b|%b)++" % (column, settings, _ADVANCE), re.DOTALL)
-        self._operations = re.compile(rb"(?:%b|%b)*+(?:(%b|%b)|\Z)" % (single, column, settings, _ADVANCE), re.DOTALL)
-        self._columns = re.compile(rb"(?:(?!\x05)(?:%b))*+(?:\x05(%b)|\Z)" % (every, LEB_EXPRESSION), re.DOTALL)
+        single = rb"[\x01\x08\x%02x-\xff]" % base
+        flags = rb"[\x06\x07%b]" % b"".join(rb"\x%02x" % opcode for opcode in (10, 11) if opcode < base)
+        isa = rb"|\x0c%b" % LEB_EXPRESSION if base > _SET_ISA else b""
+        others = rb"%b%b|%b" % (flags, isa, _DISCRIMINATORS)
+        column, settings = rb"\x05(%b)" % LEB_EXPRESSION, rb"[\x03\x04]%b" % LEB_EXPRESSION
+        operands = rb"[\x03-\x05]%b|%b" % (LEB_EXPRESSION, others)
+        self._head = re.compile(rb"(?:%b)*+\x00\x09\x02(.{8})" % operands, re.DOTALL)
+        self._some = re.compile(b"(?:%b|%b|%b){1,%d}+" % (single, operands, _ADVANCE, _LOT), re.DOTALL)
+        self._between = re.compile(b"(%b)|(?:%b)++" % (_ADVANCE, operands), re.DOTALL)
+        self._settings = re.compile(
+            rb"(?:%b|\x05%b|%b|%b)*+(?:(%b)|\Z)" % (single, LEB_EXPRESSION, others, _ADVANCE, settings), re.DOTALL
+        )
+        self._columns = re.compile(
+            rb"(?:%b|%b|%b|%b)*+(?:%b|\Z)" % (single, settings, others, _ADVANCE, column), re.DOTALL
+        )
 
-    def _find_sequences(self) -> list[tuple[int, int, int, int]]:
-        """(where it begins, its first address, where the opcodes after that begin, and end) of each sequence."""
-        found: list[tuple[int, int, int, int]] = []
-        at = 0
-        while at < len(self._program):
-            sequence = self._sequence.match(self._program, at)
-            if sequence is None or len(found) >= _MOST_SEQUENCES:
+    def _find_sequences(self) -> list[_Sequence]:
+        """All of them, to the program's end."""
+        found: list[_Sequence] = []
+        program, at = self._program, 0
+        while at < len(program):
+            head = self._head.match(program, at)
+            if head is None or len(found) >= _MOST_SEQUENCES:
                 raise NotPlain
-            found.append((at, int.from_bytes(sequence[1], "little"), *sequence.span(2)))
-            at = sequence.end()
-        if self._step > _LARGEST_STEP or any(start > _LAST_ADDRESS for _, start, _, _ in found):
-            raise NotPlain
+            first = _Registers(at, 0, 1, 1, 0)
+            while first.at < head.end():
+                self._step_over(first)
+            first.address = int.from_bytes(head[1], "little")
+            lots = [head.end()]
+            while some := self._some.match(program, lots[-1]):
+                lots.append(some.end())
+            if first.address > _LAST_ADDRESS or not program.startswith(_END_SEQUENCE, lots[-1]):
+                raise NotPlain
+            found.append(_Sequence(first, lots))
+            at = lots[-1] + len(_END_SEQUENCE)
         return found
-
-    def row_at(self, address: int) -> Row:
-        """The row that holds an address; as ``rows_to``."""
-        return self.rows_to(address, address)[-1]
 
     def rows_to(self, since: int, address: int) -> list[Row]:
         """The rows from ``since`` on, or from where there are any, up to the one that holds ``address``. Raises NotPlain unless there is that,
         and no other sequence has a part in what they hold."""
         found, others = [], []
-        for begin, start, first, end in self._sequences:
-            rows = start + 1 if start > address else self._follow(begin, start, first, end, since, address)
+        for sequence in self._sequences:
+            start = sequence.first.address
+            rows = start + 1 if start > address else self._follow(sequence, since, address)
             if isinstance(rows, list):
                 found.append(rows)
             else:
@@ -113,79 +133,63 @@ class LineProgram:
             raise NotPlain
         return found[0]
 
-    def _follow(self, begin: int, start: int, first: int, end: int, since: int, address: int) -> list[Row] | int:
+    def _follow(self, sequence: _Sequence, since: int, address: int) -> list[Row] | int:
         """The rows of a sequence, as ``rows_to``, or the address where it ends."""
-        now = self._head(begin, first, start)
-        skipped = [now]
-        while now.at < end:
-            after = now.copy()
-            self._skip(after, end)
-            if after.address > since:
+        first, lots = sequence.first, sequence.lots
+        passed = [(first.address, first.line)]
+        for begin, end in pairwise(lots):
+            addresses, lines = self._sums(begin, end)
+            if passed[-1][0] + addresses > since:
                 break
-            skipped, now = [*skipped[-2:], after], after
-        return self._rows(skipped, end, since, address)
+            passed.append((passed[-1][0] + addresses, passed[-1][1] + lines))
+        lot = max(len(passed) - 2, 0)  # the last row before may be of the lot before
+        registers = _Registers(lots[lot], passed[lot][0], first.file, passed[lot][1], first.column)
+        self._set(registers, lots, lot)
+        return self._rows(registers, lots[-1], since, address)
 
-    def _head(self, begin: int, first: int, start: int) -> _Registers:
-        """What is set in front of the first address."""
-        registers = _Registers(begin, 0, 1, 1, 0)
-        while registers.at < first:
-            self._step_over(registers)
-        registers.address = start
-        return registers
-
-    def _skip(self, registers: _Registers, end: int) -> None:
-        """Pass some opcodes at once. The column is not known after them."""
-        some = self._some.match(self._program, registers.at, end)
-        if some is None:
-            raise NotPlain
-        rows = b"".join(self._between.split(some[0]))
+    def _sums(self, begin: int, end: int) -> tuple[int, int]:
+        """What opcodes add to the address, and to the line, but for DW_LNS_advance_line."""
+        parts = self._between.split(self._program[begin:end])
+        rows = b"".join(parts[::2])
         special = len(rows) - rows.count(_COPY) - rows.count(_CONST_ADD_PC)
-        registers.address += self._step * sum(rows.translate(self._addresses))
-        registers.line += sum(rows.translate(self._lines)) + self._line_base * special
-        lines = []
-        for operation in self._operations.findall(some[0]):
-            if operation[:1] == b"\3":
-                lines.append(operation)
-            elif operation:
-                self._set(registers, operation)
+        addresses = self._step * sum(rows.translate(self._addresses))
+        for advance in filter(None, parts[1::2]):
+            if advance[0] == _ADVANCE_PC:
+                addresses += self._step * uleb(advance, 1)[0]
+            else:
+                addresses += int.from_bytes(advance[1:], "little")
+        return addresses, sum(rows.translate(self._lines)) + self._line_base * special
+
+    def _set(self, registers: _Registers, lots: list[int], lot: int) -> None:
+        """What opcodes of the lots before set besides."""
+        settings = list(filter(None, self._settings.findall(self._program, lots[0], lots[lot])))
+        lines = [each for each in settings if each[0] == _ADVANCE_LINE]
         registers.line += _sum_of_slebs(lines)
-        registers.at, registers.column = some.end(), None
+        if len(lines) < len(settings):
+            registers.file = uleb(next(each for each in reversed(settings) if each[0] == _SET_FILE), 1)[0]
+        while lot:
+            columns = list(filter(None, self._columns.findall(self._program, lots[lot - 1], lots[lot])))
+            if columns:
+                registers.column = uleb(columns[-1], 0)[0]
+                break
+            lot -= 1
 
-    def _set(self, registers: _Registers, operation: bytes) -> None:
-        """One opcode with its operand: DW_LNS_set_file, DW_LNS_advance_pc or DW_LNS_fixed_advance_pc."""
-        if operation[0] == _SET_FILE:
-            registers.file = uleb(operation, 1)[0]
-        elif operation[0] == _ADVANCE_PC:
-            registers.address += self._step * uleb(operation, 1)[0]
-        else:
-            registers.address += int.from_bytes(operation[1:], "little")
-
-    def _rows(self, skipped: list[_Registers], end: int, since: int, address: int) -> list[Row] | int:
-        """As ``_follow``: the rows begin after the last but one of the places up to which opcodes were passed."""
-        registers = skipped[-2 if len(skipped) > 1 else -1].copy()
-        if registers.column is None:
-            columns = [found for found in self._columns.findall(self._program, skipped[0].at, registers.at) if found]
-            registers.column = uleb(columns[-1], 0)[0] if columns else skipped[0].column
+    def _rows(self, registers: _Registers, end: int, since: int, address: int) -> list[Row] | int:
+        """As ``_follow``, from these registers on."""
         rows: list[Row] = []
         last: _Registers | None = None
         while registers.at < end and (last is None or last.address <= address):
             if self._step_over(registers):
-                self._add(rows, last, registers.address, since)
-                last = registers.copy()
-        if last is None or last.address <= address:
-            self._add(rows, last, registers.address, since)
+                if last is not None and last.address < registers.address > since:
+                    rows.append(last.row_to(registers.address))
+                last = _Registers(registers.at, registers.address, registers.file, registers.line, registers.column)
+        if last is not None and last.address <= address and last.address < registers.address > since:
+            rows.append(last.row_to(registers.address))
         if rows and rows[-1].start <= address < rows[-1].stop:
             return rows
         if registers.at < end:
             raise NotPlain
         return registers.address
-
-    def _add(self, rows: list[Row], row: _Registers | None, stop: int, since: int) -> None:
-        """What a row holds up to ``stop``, where that is not nothing and lies behind ``since``."""
-        if row is not None and row.address < stop > since:
-            if row.column is None:
-                raise NotPlain
-            rows.append(Row(row.address, stop, row.file, row.line & 0xFFFFFFFF, min(row.column, 0xFFFFFFFF)))
 
     def _step_over(self, registers: _Registers) -> bool:
         """Do what one opcode says; whether it adds a row."""

@@ -25,6 +25,8 @@ from symd.plain.numbers import (
     DW_AT_name,
     DW_AT_ranges,
     DW_AT_specification,
+    DW_FORM_addrx,
+    DW_FORM_rnglistx,
     DW_TAG_inlined_subroutine,
     DW_TAG_subprogram,
     uleb,
@@ -128,14 +130,14 @@ class Scopes:
         functions = [
             at
             for at, (reader, found) in self._found.items()
-            if reader.is_function and _hold(reader.spans(found), address)
+            if reader.is_function and reader.has_code and _hold(reader.spans(found), address)
         ]
         if len(functions) != 1:
             raise NotPlain
         function, end = self._read_tree(functions[0])
         first, last = next(span for span in function.spans if span[0] <= address < span[1])
         for at, (reader, found) in self._found.items():
-            if not function.at <= at < end:
+            if reader.has_code and not function.at <= at < end:
                 for start, stop in reader.spans(found):
                     if start < last and first < stop:
                         raise NotPlain
@@ -243,7 +245,7 @@ class _Reader:
         self._unit, self._places = unit, places
         self.has_children, self.is_function = abbreviation.has_children, abbreviation.tag == DW_TAG_subprogram
         self._is_simple = DW_AT_low_pc in places and DW_AT_high_pc in places
-        self._is_list = DW_AT_ranges in places and not self._is_simple
+        self.has_code = self._is_simple or DW_AT_ranges in places
         self.is_declared = self.is_function and DW_AT_decl_line in places
 
     def _number(self, found: re.Match[bytes], name: int) -> int:
@@ -251,7 +253,9 @@ class _Reader:
         if form in _FIXED:
             return int.from_bytes(found[group], "little")
         raw = found[group]
-        said = raw[0] if len(raw) == 1 and raw[0] < 0x40 else value(raw, 0, form, constant)[0]
+        if form in _INDEXES and len(raw) <= 2:
+            return raw[0] if len(raw) == 1 else raw[0] & 0x7F | raw[1] << 7
+        said, _ = value(raw, 0, form, constant)
         if not isinstance(said, int):
             raise NotPlain
         return said
@@ -259,10 +263,10 @@ class _Reader:
     def spans(self, found: re.Match[bytes]) -> Spans:
         """Its code."""
         unit = self._unit
-        if self._is_list:
-            return unit.spans_at(unit.list_offset(self._places[DW_AT_ranges][0], self._number(found, DW_AT_ranges)))
-        if not self._is_simple:
+        if not self.has_code:
             return ()
+        if not self._is_simple:
+            return unit.spans_at(unit.list_offset(self._places[DW_AT_ranges][0], self._number(found, DW_AT_ranges)))
         start = unit.address(self._places[DW_AT_low_pc][0], self._number(found, DW_AT_low_pc))
         return unit.span(start, self._places[DW_AT_high_pc][0], self._number(found, DW_AT_high_pc))
 
@@ -274,6 +278,8 @@ class _Reader:
 
 
 _FIXED = frozenset(form for form, layout in LAYOUTS.items() if 0 < layout <= 8)
+_INDEXES = frozenset({DW_FORM_addrx, DW_FORM_rnglistx})
+"""Forms of numbers that are small as a rule."""
 
 
 def _check_nesting(scope: Scope) -> None:

@@ -15,18 +15,20 @@ if TYPE_CHECKING:
 
 STT_OBJECT, STT_FUNC, SHN_UNDEF = 1, 2, 0
 _SYMBOL = Struct("<IBBHQQ")
-_PLACE = Struct("<8xQQ")
 _MOST_STRINGS = 16
 """Places of a table of strings where one ends."""
 
 
 def is_one_symbols(image: Image, first: int, last: int) -> bool:
     """Whether no symbol begins or ends inside the addresses ``first`` to ``last``."""
-    return not any(
-        first < value < last or (value < first < value + size < last)
-        for _, table, _ in image.symbol_tables
-        for value, size in _PLACE.iter_unpack(image.bytes_at(*table))
-    )
+    for _, (offset, size), _ in image.symbol_tables:
+        numbers = memoryview(image.bytes_at(offset, size)).cast("Q").tolist()
+        values, sizes = numbers[1 :: _SYMBOL.size // 8], numbers[2 :: _SYMBOL.size // 8]
+        if any(first < value < last for value in values):
+            return False
+        if any(value < first < value + size < last for value, size in zip(values, sizes, strict=True)):
+            return False
+    return True
 
 
 def kernel_address(image: Image, kernel: str) -> int:
