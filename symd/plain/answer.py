@@ -25,7 +25,7 @@ def answer_at(read: Read, size: int, address: int, kernel: str = "") -> PlainAns
     compilers write it as a rule."""
     try:
         image = Image(read, size)
-        return _Place(image, address + (kernel_address(image, kernel) if kernel else 0)).answer()
+        return _AddressReading(image, address + (kernel_address(image, kernel) if kernel else 0)).answer()
     except _NOT_THERE as error:
         raise NotPlain from error
 
@@ -36,7 +36,7 @@ _SHORT = 1 << 14
 """Bytes of a function of which all rows up to an address are read at once: one of them may stand for one without a line."""
 
 
-class _Place:
+class _AddressReading:
     """An address, the function and the innermost scope whose code it is, and the row that holds it."""
 
     def __init__(self, image: Image, address: int) -> None:
