@@ -39,7 +39,7 @@ from symd.model.identities import ObjectPath
 from symd.query.ptx_lines import ptx_table
 from symd.query.source_text import from_module
 from symd.spirv_check import check
-from tests.fuzz import bundle, seeds
+from tests.fuzz import bundle, seeds, spirv_words
 from tests.fuzz.elf_sections import section_of
 from tests.fuzz.target import Refused, Target, fitting
 
@@ -338,6 +338,6 @@ TARGETS: Mapping[str, Target] = {
         read_nvidia, _cubins, section_of(".debug_line", ".nv_debug", ".nv.", ".symtab", ".strtab", ".rel")
     ),
     "sources": Target(read_sources, _bundles, bundle.part_of(_PARTS, {3, 5})),
-    "spirv": Target(read_spirv, _spirv),
-    "spirv_check": Target(check_spirv, _spirv),
+    "spirv": Target(read_spirv, _spirv, spirv_words.mutate),
+    "spirv_check": Target(check_spirv, _spirv, spirv_words.mutate),
 }

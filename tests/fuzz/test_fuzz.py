@@ -14,10 +14,12 @@ from symd.budget import Budget
 from symd.config import MIB, Limits
 from symd.containers.format import Element
 from symd.errors import StoreUnavailable, SymdError
+from symd.spirv.words import split
 from tests.builders.elf import Section, build_elf, compress
-from tests.fuzz import bundle, child, counts, nested, watchdog
+from tests.fuzz import bundle, child, counts, nested, spirv_words, watchdog
 from tests.fuzz.elf_sections import section_of
 from tests.fuzz.kinds import kind
+from tests.fuzz.mutations import SAMPLES
 from tests.fuzz.target import Target, fitting
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.trial import State, StateFile, Trial, keep
@@ -158,14 +160,24 @@ def test_a_daemon_answers_every_request_with_a_status_of_the_contract(tmp_path: 
     assert report.statuses["INVALID_ARGUMENT"]
 
 
-@pytest.mark.parametrize("form", ["gzip", "ccob"])
-def test_what_is_inside_a_compressed_file_is_changed(form: str) -> None:
-    data = next(data for data in nested.files() if kind(data) == form)
+def test_instructions_of_a_changed_module_begin_where_they_are_looked_for() -> None:
+    data = (SAMPLES / "spirv/bin/waves.g.spv").read_bytes()
+    changed = [spirv_words.mutate(random.Random(number), data, lambda content: content[:9]) for number in range(200)]
+    by_instructions = [each for each in changed if len(each) > 9]
+    assert 120 < len(by_instructions) < 180
+    assert len(set(by_instructions)) > 100
+    assert not [each for each in by_instructions if split(each).problem]
+    assert spirv_words.mutate(random.Random(1), b"no SPIR-V", lambda content: content[:2]) == b"no"
+
+
+@pytest.mark.parametrize("form", ["gzip", "ccob", "archive", "cuda-fatbin", "igc-debug"])
+def test_what_is_inside_a_container_is_changed(form: str) -> None:
+    data = [data for data in nested.files() if kind(data) == form][-1]
     changed = [
         nested.mutate(random.Random(number), data, lambda content: content[:-3] + b"end") for number in range(40)
     ]
     taken = [each for each in changed if kind(each) == form and _unpacked(each)]
-    assert len(taken) > 20
+    assert len(taken) > 15
     assert any(b"end" in inside for each in taken for inside in _unpacked(each))
 
 
