@@ -237,7 +237,12 @@ class Engine:
         self, digest: ModuleName, query: AnyQuery, path: str | None = None, check_wanted: Callable[[], None] = always
     ) -> Answer:
         digest, asked = checked_name(digest), checked_query(query)
-        index = self._open_index(digest) or self._indexes.for_queries(digest, (asked,))
+        index = self._open_index(digest)
+        if index is None:
+            first = self._indexes.first_answer(digest, asked) if path is None else None
+            if first is not None:
+                return first
+            index = self._indexes.for_queries(digest, (asked,))
         return index.answer(asked, path) or symbolize(index, (asked,), path, Effort(self.limits, check_wanted))[0]
 
     def answer_at_once(self, digest: str, query: Query, path: str | None = None) -> Answer | None:

@@ -12,7 +12,8 @@ is answered by the first that can:
    one when it has many code objects and the questions name kernels, so that the first answer need not wait for all of
    them; the whole is made meanwhile, where there is somewhere else to make it.
 3. *Stored*: the index file that the store has under the module's digest and ``format.VERSION``. One that is damaged, or
-   is not what the schema says, is made anew.
+   is not what the schema says, is made anew. The first question for one address is answered from the file, whose checksum
+   is compared, without opening it (``first_answer``); the next one opens it.
 4. *Built*: made from the module's bytes and put into the store. Whoever asks first builds; others who ask for the same
    module wait.
 
@@ -52,8 +53,10 @@ from symd.containers.file_part import LARGE
 from symd.elf.constants import MAGIC
 from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, Malformed, SymdError, WorkerDied
 from symd.index import VERSION, Index
+from symd.index.first_answer import first_answer
 from symd.index.summary import unpack
-from symd.model.addresses import ByKernel, Query
+from symd.model.addresses import ByAddress, ByKernel, Query
+from symd.model.answers import Answer
 from symd.model.summaries import ModuleSummary
 from symd.reading.index_ahead import IndexAhead
 from symd.reading.module_file import ModuleFile
@@ -73,6 +76,8 @@ MAX_COPIED_INDEX = 64 << 20
 larger one is mapped."""
 _SMALL_MODULE_BYTES = 1 << 16
 """A module of so many bytes has its whole index as soon as a part of it."""
+_ASKED_ONCE = 1 << 12
+"""Of so many modules it is known that they were asked about."""
 _OPEN_PARTIALS = 4
 """Modules of many code objects that are answered for in part while their indexes are made."""
 
@@ -150,10 +155,24 @@ class Indexes:
         store.departures.listen(self._forget)
         self._attempted: set[str] = set()
         self._attempts = _SideBySide()
+        self._asked_once: set[str] = set()
 
     def whole(self, digest: str) -> Index:
         """The whole index, from the first layer that has it. Raises what is remembered of the module, or building it."""
         return self.get_open(digest) or self._opened(digest, None)
+
+    def first_answer(self, digest: str, query: Query) -> Answer | None:
+        """The answer from the stored index of a module that is asked about for the first time, which is not opened for it: to open it takes
+        several times as long, and many a module is asked about once. None where only an open index has it."""
+        if digest in self._asked_once or not isinstance(query, ByAddress):
+            return None
+        if len(self._asked_once) >= _ASKED_ONCE:
+            self._asked_once.clear()
+        self._asked_once.add(digest)
+        stored = self._store.index(digest, VERSION)
+        if stored is None or not self._store.is_catalogued(digest):
+            return None
+        return first_answer(stored, digest, query)
 
     def for_queries(self, digest: str, queries: Sequence[Query]) -> Index:
         """An index that answers ``queries``; where these name kernels, not the whole one when that is not made yet."""

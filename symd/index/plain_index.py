@@ -33,10 +33,24 @@ _LARGEST_PAGE = 1 << 20
 def answer_at(file: memoryview, digest: bytes, address: int) -> PlainAnswer:
     """The answer at an object address of the module with the SHA-256 ``digest``, of which ``file`` is the index. Raises NotPlain unless exactly
     one text section holds it and it has frames."""
+    _, _, _, reason, frames = whole_answer_at(file, digest, address)
+    return reason, tuple([frame[:5] for frame in frames])
+
+
+def whole_answer_at(file: memoryview, digest: bytes, address: int) -> WholeAnswer:
+    """The same with everything that an ``Answer`` says."""
     try:
         return _PlainIndex(file, digest).answer(address)
     except (IndexError, KeyError, ValueError, TypeError) as error:  # numbers of what is not there
         raise NotPlain from error
+
+
+PlainSection = tuple[str, str | None, int]
+"""A text section: the path of its code object, its name, its number."""
+WholeFrame = tuple[str | None, str | None, str | None, int, int, bool]
+"""As ``PlainFrame``, and whether it is inlined."""
+WholeAnswer = tuple[PlainSection, int, str | None, int, tuple[WholeFrame, ...]]
+"""Text section, offset in it, kernel, number of a ``Reason``, frames."""
 
 
 class _PlainIndex:
@@ -45,10 +59,12 @@ class _PlainIndex:
             HEADER.unpack_from(file) if len(file) >= HEADER.size else (b"", 0, 0, 0, 0)
         )
         self._file = file
+        self._ends: memoryview[int] | _Equal | None = None
+        self._strings = file[:0]
         self._table = bytes(file[HEADER.size : HEADER.size + count * COLUMN.size])
         if (magic, version, rest) != (MAGIC, VERSION, 0) or len(self._table) != count * COLUMN.size:
             raise NotPlain
-        if zlib.crc32(file[HEADER.size :]) != checksum or self._bytes("module_sha256", 0, len(digest)) != digest:
+        if zlib.crc32(file[HEADER.size :]) != checksum or self._bytes("module_sha256") != digest:
             raise NotPlain
 
     def _column(self, name: str) -> memoryview[int] | _Equal:
@@ -59,12 +75,12 @@ class _PlainIndex:
             raise NotPlain
         return numbers if stored == entries else _Equal(numbers[0], entries)
 
-    def _bytes(self, name: str, first: int, stop: int) -> bytes:
-        """Some of a column of bytes."""
+    def _bytes(self, name: str) -> memoryview:
+        """A column of bytes."""
         kind, offset, entries, stored = self._described(name)
-        if not 0 <= first <= stop <= entries == stored or _ITEMS[kind] != "B":
+        if entries != stored or offset + stored > len(self._file) or _ITEMS[kind] != "B":
             raise NotPlain
-        return bytes(self._file[offset + first : offset + stop])
+        return self._file[offset : offset + stored]
 
     def _described(self, name: str) -> tuple[bytes, int, int, int]:
         at = self._table.find(name.encode().ljust(COLUMN_NAME, b"\0"))
@@ -73,8 +89,9 @@ class _PlainIndex:
         _, kind, offset, entries, stored = COLUMN.unpack_from(self._table, at)
         return kind, offset, entries, stored
 
-    def answer(self, address: int) -> PlainAnswer:
-        frame, line, column, reason = self._range(self._number(self._position(address)))
+    def answer(self, address: int) -> WholeAnswer:
+        section, offset = self._held(address)
+        frame, line, column, reason = self._range(self._number(self._column("section_base")[section] + offset))
         owner, file = self._column("frame_owner")[frame], self._column("frame_file")[frame]
         name, linkage_name, inlined, parent, call_file, call_line, call_column = (
             self._column(f"owner_{each}")
@@ -84,23 +101,29 @@ class _PlainIndex:
             raise NotPlain  # a kernel's name may stand for the function's, or there are no frames
         frames = []
         while True:
-            frames.append((self._text(name[owner]), self._text(linkage_name[owner]), self._text(file), line, column))
+            texts = self._text(name[owner]), self._text(linkage_name[owner]), self._text(file)
+            frames.append((*texts, line, column, bool(inlined[owner])))
             around = parent[owner] if inlined[owner] else 0
             if not around:
-                return reason, tuple(frames)
+                kernel = self._text(self._column("frame_kernel")[frame])
+                return self._named(section), offset, kernel, reason, tuple(frames)
             if around >= owner:
                 raise NotPlain  # an owner around itself
             file, line, column, owner = call_file[owner], call_line[owner], call_column[owner], around
 
-    def _position(self, address: int) -> int:
-        """The text position of an address."""
+    def _named(self, section: int) -> PlainSection:
+        path = self._text(self._column("object_path")[self._column("section_object")[section]])
+        return path or "", self._text(self._column("section_name")[section]), self._column("section_number")[section]
+
+    def _held(self, address: int) -> tuple[int, int]:
+        """(the number of the text section that holds an address, the offset in it)."""
         first, size, code_object = (self._column(f"section_{each}") for each in ("address", "size", "object"))
         held = [number for number, start in enumerate(first) if 0 <= address - start < size[number]]
         compiler_input = self._column("object_compiler_input")
         meant = [number for number in held if not compiler_input[code_object[number]]]
         if len(meant) != 1:
             raise NotPlain
-        return self._column("section_base")[meant[0]] + address - first[meant[0]]
+        return meant[0], address - first[meant[0]]
 
     def _number(self, position: int) -> int:
         """The number of the range around a text position."""
@@ -142,7 +165,10 @@ class _PlainIndex:
         from zstandard import ZstdDecompressor, ZstdError, frame_content_size  # noqa: PLC0415 - what was no index needs none
 
         ends = self._column("page_end")
-        packed = self._bytes("page_data", ends[page - 1] if page else 0, ends[page])
+        first, stop = ends[page - 1] if page else 0, ends[page]
+        packed = self._bytes("page_data")[first:stop]
+        if len(packed) != stop - first:
+            raise NotPlain
         try:
             if not 0 <= frame_content_size(packed) <= _LARGEST_PAGE:
                 raise NotPlain
@@ -153,8 +179,12 @@ class _PlainIndex:
     def _text(self, number: int) -> str | None:
         if not number:
             return None
-        ends = self._column("string_ends")
-        return str(self._bytes("string_data", ends[number - 1], ends[number]), "utf-8", "replace") or None
+        if self._ends is None:
+            self._ends, self._strings = self._column("string_ends"), self._bytes("string_data")
+        first, stop = self._ends[number - 1], self._ends[number]
+        if not first <= stop <= len(self._strings):
+            raise NotPlain
+        return str(self._strings[first:stop], "utf-8", "replace") or None
 
 
 class _Equal:

@@ -17,6 +17,7 @@ from symd.errors import SymdError
 from symd.index import Index, plain_index
 from symd.index.builder import frame_columns, owner_columns
 from symd.index.file_header import HEADER, VERSION
+from symd.index.first_answer import first_answer
 from symd.index.format import encode, narrow
 from symd.index.locations import Frames, ModuleRanges, Owners
 from symd.index.module import build_index
@@ -65,6 +66,7 @@ def indexes() -> dict[Path, bytes]:
 
 def test_every_plain_answer_is_the_indexs(indexes: dict[Path, bytes]) -> None:
     asked = answered = inlined = 0
+    kernels = set()
     for path, file in indexes.items():
         opened = Index(file)
         digest = opened.columns.module_sha256.tobytes()
@@ -72,6 +74,11 @@ def test_every_plain_answer_is_the_indexs(indexes: dict[Path, bytes]) -> None:
             step = 4 if section.path == "" else 8
             for address in range(section.address, section.address + 3072, step):
                 said, known = plain(file, digest, address), expected(opened, address)
+                query = ByAddress(ObjectAddress(address))
+                if (first := first_answer(memoryview(file), digest.hex(), query)) is not None:
+                    assert first == opened.answer(query), (path, hex(address))
+                    kernels.add(first.kernel)
+                assert (first is None) == (said is None)
                 if said is None and known is not None:
                     assert not opened.columns.frame_owner[_frame(opened, address)], (path, hex(address))
                     continue
@@ -80,6 +87,7 @@ def test_every_plain_answer_is_the_indexs(indexes: dict[Path, bytes]) -> None:
                 answered += said is not None
                 inlined += isinstance(said, tuple) and len(said[1]) > 1
     assert len(indexes) > 40
+    assert len(kernels) > 10
     assert (answered > 5000, inlined > 500, asked > answered) == (True, True, True)
 
 
