@@ -178,7 +178,7 @@ def _rows(lines: LineColumns, layout: LinearLayout) -> LineRows:
     start = lines.starts
     section, offset, found = layout.section_of(start)
     keep = slice(None) if found.all() else np.flatnonzero(lines.per_row(found))
-    one = len(section) > 0 and section.min() == section.max()
+    one = len(section) > 0 and bool(found.all()) and section.min() == section.max()
     return LineRows(
         section=(np.broadcast_to(section[0], len(lines)) if one else lines.per_row(section))[keep],
         offset=(lines.address - (start[0] - offset[0] if one else lines.per_row(start - offset)))[keep],
