@@ -4,60 +4,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from symd import containers, debuginfo
-from symd.budget import DebugBudget
+from symd import containers
 from symd.config import Limits
-from symd.debuginfo.small_objects import read_in_batches
 from symd.dwarf.small_objects import LARGEST
 from symd.errors import SymdError
 from symd.model.code import CodeObject
-from symd.model.debug_info import DebugInfo
+from tests.debuginfo.both_ways import alone, plain, together
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 LIMITS = Limits()
-STORED = 1 << 30
-"""Bytes of a file that may have as many rows as it likes."""
-
-
-def decoded(codes: Sequence[CodeObject]) -> tuple[list[tuple[CodeObject, object]], list[CodeObject]]:
-    """(what ``read_in_batches`` says, the code objects that it read by themselves)."""
-    budget, alone = DebugBudget(LIMITS, STORED), []
-
-    def read(code: CodeObject) -> tuple[CodeObject, DebugInfo | SymdError]:
-        alone.append(code)
-        return debuginfo.read_or_refused(code, LIMITS, budget)
-
-    return list(read_in_batches(codes, LIMITS, budget, read)), alone
-
-
-def alone(codes: Sequence[CodeObject]) -> list[tuple[CodeObject, object]]:
-    budget = DebugBudget(LIMITS, STORED)
-    return [debuginfo.read_or_refused(code, LIMITS, budget) for code in codes]
-
-
-def plain(value: object) -> object:
-    """Something that compares equal where everything decoded is, types of columns included."""
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.tolist()
-    if isinstance(value, SymdError):
-        return str(value)
-    if isinstance(value, tuple):
-        return tuple(map(plain, value))
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    return value
 
 
 def check(codes: Sequence[CodeObject]) -> list[CodeObject]:
     """Asserts that both ways say the same; returns the objects that had to be read by themselves."""
-    found, apart = decoded(codes)
+    found, apart = together(codes)
     for (code, debug), (expected_code, expected) in zip(found, alone(codes), strict=True):
         assert plain(debug) == plain(expected), code.path
         assert [kernel.name for kernel in code.kernels] == [kernel.name for kernel in expected_code.kernels]
@@ -98,7 +64,7 @@ def test_thousands_of_copies_are_decoded_together():
 
 def test_a_few_objects_are_read_one_by_one():
     codes = small_objects()[:3]
-    assert decoded(codes)[1] == list(codes)
+    assert together(codes)[1] == list(codes)
 
 
 @pytest.mark.parametrize("seed", range(40))

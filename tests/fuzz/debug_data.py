@@ -39,6 +39,7 @@ from symd.model.identities import ObjectPath
 from symd.query.ptx_lines import ptx_table
 from symd.query.source_text import from_module
 from symd.spirv_check import check
+from tests.debuginfo.both_ways import alone, plain, together
 from tests.fuzz import bundle, seeds, spirv_words
 from tests.fuzz.elf_sections import section_of
 from tests.fuzz.target import Refused, Target, fitting
@@ -125,6 +126,21 @@ def read_scopes(data: bytes) -> None:
     with fitting():
         debug = debuginfo.read(_code(data), LIMITS)
         _whole(debug)
+
+
+def read_together(data: bytes) -> None:
+    """A small code object among three others: what is said of each is what it is by itself."""
+    codes = [_code(data), *_three_small_objects()]
+    found, _ = together(codes)
+    for (_, debug), (_, expected) in zip(found, alone(codes), strict=True):
+        assert plain(debug) == plain(expected)
+
+
+@cache
+def _three_small_objects() -> tuple[CodeObject, ...]:
+    """Of samples, and decoded together."""
+    few = [code for code in map(_code, sorted(_bundles(), key=len)) if not together([code] * 4)[1]]
+    return tuple(few[:: len(few) // 3][:3])
 
 
 def _whole(debug: DebugInfo) -> None:
@@ -322,6 +338,7 @@ TARGETS: Mapping[str, Target] = {
     "dwarf.lines": Target(read_lines, _lines, bundle.part_of(len(_LINES))),
     "dwarf.units": Target(read_units, _bundles, bundle.part_of(_PARTS, {1, 2})),
     "dwarf.scopes": Target(read_scopes, _bundles, bundle.part_of(_PARTS)),
+    "dwarf.small_objects": Target(read_together, _bundles, bundle.part_of(_PARTS)),
     "dwarf.range_lists": Target(
         read_scopes, _with_lists, bundle.part_of(_PARTS, {1 + NAMES.index(name) for name in _LISTS})
     ),
