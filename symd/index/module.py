@@ -22,7 +22,7 @@ from symd.index.format import Column
 from symd.index.interner import Interner
 from symd.index.locations import module_ranges
 from symd.index.module_tables import DecodedObject, module_tables
-from symd.model.code import NO_FACTS, CodeObject
+from symd.model.code import CodeObject, Kernel
 from symd.model.debug_info import DebugInfo
 from symd.model.identities import Digest
 from symd.model.summaries import KernelSummary, ModuleSummary, ObjectSummary
@@ -92,7 +92,7 @@ def _without_bytes(code: CodeObject) -> CodeObject:
         code,
         data=b"",
         sections=tuple(replace(section, content=b"") for section in code.sections if section.executable),
-        kernels=tuple(kernel._replace(facts=NO_FACTS) for kernel in code.kernels),
+        kernels=tuple(Kernel(name, section, offset, size) for name, section, offset, size, _ in code.kernels),
         facts=_plain(code.facts),
         warnings=(),
         parsed=None,
@@ -109,7 +109,10 @@ def judged_summary(item: DecodedObject, digest: Digest | None = None) -> ObjectS
 
 def read_now(summary: ObjectSummary) -> ObjectSummary:
     """The same with all facts and notes read, so that nothing in it keeps the object's bytes."""
-    kernels = tuple(kernel._replace(facts=_plain(kernel.facts)) for kernel in summary.kernels)
+    kernels = tuple(
+        KernelSummary(name, section, number, offset, size, _plain(facts))
+        for name, section, number, offset, size, facts in summary.kernels
+    )
     return summary._replace(kernels=kernels, facts=_plain(summary.facts), notes=tuple(summary.notes))
 
 

@@ -123,8 +123,9 @@ class Symbols:
 
     def bytes_of(self, symbol: Descriptor, size: int) -> bytes:
         """``size`` bytes at a symbol, from its section or its segment; fewer where they end."""
-        if symbol.section >= 0 and self._image.sections[symbol.section].data:
-            return self.bytes_at(symbol.section, symbol.offset, size)
+        data = self._image.sections[symbol.section].data if symbol.section >= 0 else b""
+        if data:
+            return data[symbol.offset : symbol.offset + size]
         return b"" if self.relocatable else self._image.at_address(symbol.value, size)
 
     def bytes_at(self, section: int, offset: int, size: int) -> bytes:
