@@ -19,8 +19,9 @@ from symd.cli.demangle import Demangler
 from symd.cli.output import NO, printable, write_json
 from symd.errors import BadQuery
 from symd.model.answers import Answer, Reason
-from symd.model.contexts import LATEST_TIME, ContextRecord
+from symd.model.contexts import ContextRecord
 from symd.model.device import DeviceAnswer
+from symd.model.times import LATEST_TIME
 
 _QUERY = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})(?:@([0-9]{1,19}))?", re.ASCII)
 

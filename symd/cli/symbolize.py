@@ -33,8 +33,8 @@ from symd.config import Limits
 from symd.model.addresses import Query
 from symd.model.answers import Answer
 from symd.model.columns import U64
-from symd.model.contexts import LATEST_TIME
 from symd.model.query_syntax import parse_query
+from symd.model.times import LATEST_TIME
 
 if TYPE_CHECKING:
     from symd.cli.demangle import Demangler

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from symd.contexts.intervals import NONE, Best, Run
 from symd.model.answers import Reason
 from symd.model.columns import I64, U8, U64
-from symd.model.contexts import LATEST_TIME
 from symd.model.identities import Digest, ObjectPath
+from symd.model.times import LATEST_TIME
 
 FOREVER = LATEST_TIME + 1
 """The end of a load that was not unloaded; every time is below it."""

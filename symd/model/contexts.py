@@ -10,9 +10,6 @@ from symd.model.addresses import DeviceAddress, Query
 from symd.model.columns import I64
 from symd.model.identities import Digest, ObjectPath
 
-LATEST_TIME = (1 << 63) - 2
-"""The last time there is, in nanoseconds of any clock: after everything that was told."""
-
 
 @dataclass(frozen=True, slots=True)
 class Context:

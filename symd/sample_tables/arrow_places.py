@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from symd.errors import InvalidInput
 from symd.model.columns import I64
-from symd.model.contexts import LATEST_TIME
+from symd.model.times import LATEST_TIME
 from symd.sample_tables.places import NumberColumn, Places, TextColumn
 from symd.sample_tables.tally import Weights
 

@@ -68,6 +68,7 @@ NEVER = (
     *(
         "symd.model.arguments",
         "symd.model.breakpoints",
+        "symd.model.contexts",
         "symd.model.names",
         "symd.model.variables",
         "symd.model.listings",
