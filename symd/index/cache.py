@@ -4,44 +4,51 @@ from __future__ import annotations
 
 import threading
 from heapq import heappop, heappush, heapreplace
-from itertools import count
 
 from symd.index.lookup import Index
 
 
 class IndexCache:
-    """The most recently used indexes that together take no more than ``budget`` bytes. The last one used stays, however
-    large it is. Safe to use from several threads; whoever only looks takes no lock."""
+    """The most recently used indexes that together take no more than ``budget`` bytes. The last one put stays, however
+    large it is. Safe to use from several threads; whoever only looks takes no lock.
+
+    Time is counted in turns: one ends when an index is put, and when one is asked for again that was asked for in it. Of indexes that
+    were last asked for in the same turn none counts as older. So many of them share a number, and a look at one that has left the
+    processor's caches neither makes nor frees one."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._lock = threading.Lock()
         self._items: dict[str, _Held] = {}
         self._oldest: list[tuple[int, str]] = []
-        self._turns = count()
+        self._turn = 0
         self._held = 0
         self._noted = -1
 
     def asked(self) -> list[str]:
         """The modules whose indexes were asked for since this was called last."""
         with self._lock:
-            since, self._noted = self._noted, next(self._turns)
+            since, self._noted = self._noted, self._turn
+            self._turn += 1
             return [digest for digest, held in self._items.items() if held.used > since]
 
     def get(self, digest: str) -> Index | None:
         held = self._items.get(digest)
         if held is None:
             return None
-        held.used = next(self._turns)
+        turn = self._turn
+        if held.used == turn:
+            self._turn = turn = turn + 1
+        held.used = turn
         return held.index
 
     def put(self, digest: str, item: Index) -> None:
         """Keep an index, in place of an older one of that module."""
         with self._lock:
             self._forget(digest)
-            turn = next(self._turns)
-            self._items[digest] = _Held(item, item.weight, turn)
-            heappush(self._oldest, (turn, digest))
+            self._items[digest] = _Held(item, item.weight, self._turn)
+            heappush(self._oldest, (self._turn, digest))
+            self._turn += 1
             self._held += item.weight
             self._shrink()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -12,13 +12,13 @@ import numpy as np
 from symd.errors import DataLoss
 from symd.index.derived import RESERVED, DerivedColumns
 from symd.index.format import Column, Strings, decode, decompress
-from symd.index.point_lookup import ANSWER_BYTES, KEPT_ANSWERS, PointLookup
+from symd.index.point_lookup import ANSWER_BYTES, KEPT_ANSWERS, LAST_IN_PAGE, PAGE, AnswerPage, PointLookup
 from symd.index.schema import Columns, FunctionTable, RowTable
 from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
 from symd.model.answers import Answer, Candidate, Locations, TextSection
 from symd.model.columns import U32, U64
-from symd.model.identities import ObjectPath
+from symd.model.identities import Digest, ObjectPath
 from symd.model.summaries import ModuleSummary
 
 _RANGE_BYTES = 35
@@ -31,14 +31,25 @@ LOCATED_AT_ONCE = 1 << 16
 """Addresses of a batch that are worked on at a time: what is made on the way takes several times their memory."""
 
 
-class KernelStart(NamedTuple):
-    """The first byte of a kernel: its text section, the offset in it, its text position, and how many bytes there are to
-    the end of the section."""
+class TextStart(NamedTuple):
+    """All that a single question needs of the kernel or the text section that it names, in one object: where the processor's caches hold
+    nothing of an index, it waits for every object that it looks at. ``kernel`` is the name asked for; ``shift`` and ``pages`` say where
+    answers are kept, as in ``PointLookup``; ``room`` counts the bytes from the first to the end of the section, ``position`` and
+    ``offset`` are that byte's text position and section offset; the rest is the section."""
 
-    section: TextSection
-    offset: int
-    position: int
+    kernel: str | None
+    shift: int
+    pages: Mapping[int, AnswerPage]
     room: int
+    position: int
+    offset: int
+    path: ObjectPath
+    section: str | None
+    section_index: int
+    address: int
+
+
+_NOWHERE = TextStart(None, 0, {}, 0, 0, 0, ObjectPath(""), None, 0, 0)
 
 
 class KernelEntry(NamedTuple):
@@ -63,7 +74,7 @@ class Index:
     position. What single questions need is in slots, where it takes one look less.
     """
 
-    __slots__ = ("__dict__", "_kernel_starts", "points")
+    __slots__ = ("__dict__", "_last_start", "_only_section", "_starts", "points")
 
     def __init__(self, buffer: memoryview | bytes, *, as_written: bool = False, one_table: bool = False) -> None:
         """``one_table``: where the table of all locations was worked out for one batch, small ones share it too. That is for a process
@@ -73,7 +84,9 @@ class Index:
         self.buffer = buffer
         self.columns = Columns(decode(buffer))
         self.derived = DerivedColumns(self.columns, as_written=as_written)
-        self._kernel_starts: dict[str, KernelStart] = {}
+        self._starts: dict[str, TextStart] = {}
+        self._last_start = self._only_section = _NOWHERE
+        self._digest: Digest | None = None
         try:
             self.points = PointLookup(self.columns, self.derived)
             self._range_count = self.columns.range_count.item(0)
@@ -90,6 +103,7 @@ class Index:
         found.derived.check()
         if digest is not None and found.columns.module_sha256.tobytes() != bytes.fromhex(digest):
             raise DataLoss("is the index of another module", where="index file")
+        found._digest = None if digest is None else Digest(digest)
         return found
 
     def read(self, *, as_written: bool) -> Index:
@@ -109,7 +123,9 @@ class Index:
 
     @cached_property
     def summary(self) -> ModuleSummary:
-        return unpack(decompress(self.columns.summary))
+        """Its digest is the very text by which the module is known: who asks by it is found without a look at its letters."""
+        found = unpack(decompress(self.columns.summary))
+        return found if self._digest is None else found._replace(sha256=self._digest)
 
     @property
     def weight(self) -> int:
@@ -200,40 +216,69 @@ class Index:
         """The answer to one query that means exactly one byte of text, without making a column; None for every other."""
         if path is not None and not self.has_object(path):
             return None
-        if isinstance(query, ByAddress):
-            found = self.address_map(path).one(query.address)
-            if found is None:
-                return None
-            number, offset = found
-            section, position = self.sections[number], self.bases[number] + offset
-        elif isinstance(query, ByKernel):
-            start = self._kernel_start(query.kernel, path)
-            if start is None or query.offset >= start.room:
-                return None
-            section, offset, position = start.section, query.offset + start.offset, query.offset + start.position
+        if isinstance(query, ByKernel):
+            last = self._last_start
+            known = path is None and last.kernel == query.kernel
+            start = last if known else self._kernel_start(query.kernel, path)
+            offset: int = query.offset
+        elif isinstance(query, ByAddress):
+            start, offset = self._section_start(query.address, path)
         else:
             return None
-        reason, kernel, frames = self.points.at(position)
-        where, name, number, address = section
-        return Answer(
-            reason, where, kernel, name, number, SectionOffset(offset), ObjectAddress(address + offset), frames
-        )
+        return None if start is None else self._answer_in(start, offset)
 
-    def _kernel_start(self, name: str, path: str | None) -> KernelStart | None:
+    def _answer_in(self, start: TextStart, offset: int) -> Answer | None:
+        """The answer so many bytes after ``start``; None outside of its section."""
+        _, shift, pages, room, position, before, path, section, number, address = start
+        if not 0 <= offset < room:
+            return None
+        slot = position + offset >> shift
+        page = pages.get(slot >> PAGE)
+        found = page[slot & LAST_IN_PAGE] if page else None
+        reason, kernel, frames = found or self.points.at(position + offset)
+        at = offset + before
+        return Answer(reason, path, kernel, section, number, SectionOffset(at), ObjectAddress(address + at), frames)
+
+    def _kernel_start(self, name: str, path: str | None) -> TextStart | None:
         """Where the kernel of that name begins; None unless it is exactly one. There are never more known than there
         are kernels."""
-        known = self._kernel_starts.get(name) if path is None else None
-        if known is not None:
-            return known
+        found = self._starts.get(name) if path is None else None
+        if found is None:
+            found = self._find_start(name, path)
+        if path is None and found is not None:
+            self._starts[name] = self._last_start = found
+        return found
+
+    def _find_start(self, name: str, path: str | None) -> TextStart | None:
         entries = [entry for entry in self.kernels_named(name) if self.is_chosen(entry.section, path)]
         if len(entries) != 1:
             return None
-        section, offset = entries[0].section, entries[0].offset
-        room = self.section_size(section) - offset
-        found = KernelStart(self.sections[section], offset, self.bases[section] + offset, room)
-        if path is None:
-            self._kernel_starts[name] = found
-        return found
+        return self._start(name, entries[0].section, entries[0].offset)
+
+    def _section_start(self, address: int, path: str | None) -> tuple[TextStart | None, int]:
+        """(where the only section that holds the address begins, or None; the offset in it)."""
+        only = self._only_section
+        if path is None and 0 <= address - only.address < only.room:
+            return only, address - only.address
+        found = self.address_map(path).one(address)
+        if found is None:
+            return None, 0
+        number, offset = found
+        start = self._section_starts.get(number)
+        if start is None:
+            start = self._section_starts[number] = self._start(None, number, 0)
+            if self.chosen_sections(None).tolist() == [number]:
+                self._only_section = start
+        return start, offset
+
+    @cached_property
+    def _section_starts(self) -> dict[int, TextStart]:
+        """Of the text sections that were asked for, by number."""
+        return {}
+
+    def _start(self, kernel: str | None, section: int, offset: int) -> TextStart:
+        room, position = self.section_size(section) - offset, self.bases[section] + offset
+        return TextStart(kernel, self.points.shift, self.points.pages, room, position, offset, *self.sections[section])
 
     @cached_property
     def bases(self) -> memoryview:

@@ -9,15 +9,23 @@ from bisect import bisect_right
 
 from symd.index.derived import NO_DEBUG_DATA, DerivedColumns
 from symd.index.schema import Columns
+from symd.index.starts import GROUP
 from symd.model.answers import Frame, Reason
 
 RangeAnswer = tuple[Reason, str | None, tuple[Frame, ...]]
 """(reason, kernel, frames): what all positions of a range have in common."""
+AnswerPage = tuple[RangeAnswer | None, ...]
+"""The answer of each slot of a page, as far as it is kept."""
 
 KEPT_ANSWERS = 256
 """Of so many ranges an index keeps the answers."""
-ANSWER_BYTES = 400
-"""About what a kept answer takes."""
+ANSWER_BYTES = 1000
+"""About what a kept answer takes at most, with a page of its own."""
+PAGE = 6
+"""A page has 1 << PAGE slots, as a word of ``start_bits`` has bits."""
+_SLOTS = 1 << PAGE
+LAST_IN_PAGE = _SLOTS - 1
+_EMPTY_PAGE: AnswerPage = (None,) * _SLOTS
 _REASONS = {int(reason): reason for reason in Reason}
 
 
@@ -25,19 +33,22 @@ class PointLookup:
     """The ranges of an index as single questions read them. Safe to use from several threads.
 
     ``columns`` are those of an index file that is whole; numbers in it may still contradict each other, which ends as
-    an IndexError."""
+    an IndexError.
+
+    Answers are kept by slot: a slot has 1 << ``shift`` bytes, and no range begins inside one. ``pages`` has those pages, by number, of
+    which something was asked for; in a page stands the answer of each slot, or None. All slots of a range get its answer at once."""
 
     __slots__ = (
-        "_derived", "_frame_file", "_frame_kernel", "_frame_owner", "_kept", "_last_slot", "_owner_column", "_owner_file",
-        "_owner_inlined", "_owner_line", "_owner_linkage_name", "_owner_name", "_owner_parent", "_shift", "_start_base",
-        "_start_bits", "_start_rank", "_start_sorted", "_string_data", "_string_ends",
+        "_answers", "_derived", "_frame_file", "_frame_kernel", "_frame_owner", "_last_slot", "_owner_column", "_owner_file",
+        "_owner_inlined", "_owner_line", "_owner_linkage_name", "_owner_name", "_owner_parent", "_start_base", "_start_bits",
+        "_start_rank", "_start_sorted", "_string_data", "_string_ends", "pages", "shift",
     )  # fmt: skip
 
     def __init__(self, columns: Columns, derived: DerivedColumns) -> None:
         numbers = columns.numbers
         self._start_bits, self._start_rank = numbers(Columns.start_bits), numbers(Columns.start_rank)
         self._start_base, self._start_sorted = numbers(Columns.start_base), numbers(Columns.start_sorted)
-        self._shift = numbers(Columns.start_shift)[0]
+        self.shift = numbers(Columns.start_shift)[0]
         self._last_slot = len(self._start_bits) * 64 - 1
         self._derived = derived
         self._frame_owner, self._frame_kernel = numbers(Columns.frame_owner), numbers(Columns.frame_kernel)
@@ -48,22 +59,43 @@ class PointLookup:
         self._owner_column = numbers(Columns.owner_column)
         self._string_ends, text = numbers(Columns.string_ends), numbers(Columns.string_data)
         self._string_data = text if text.contiguous else memoryview(text.tobytes())
-        self._kept: dict[int, RangeAnswer] = {}
+        self.pages: dict[int, AnswerPage] = {}
+        self._answers = 0
 
     def at(self, position: int) -> RangeAnswer:
         """What holds at a text position; positions before the first start belong to range 0."""
-        if self._last_slot < 0:
-            number = max(bisect_right(self._start_sorted, position) - 1, 0)
-        else:
-            slot = min(position >> self._shift, self._last_slot)
-            below = self._start_bits[slot >> 6] & ((2 << (slot & 63)) - 1)
-            number = max(self._start_base[slot >> 12] + self._start_rank[slot >> 6] + below.bit_count() - 1, 0)
-        answer = self._kept.get(number)
-        if answer is None:
-            if len(self._kept) >= KEPT_ANSWERS:
-                self._kept.clear()
-            answer = self._kept[number] = self._answer(number)
+        slot = position >> self.shift
+        page = self.pages.get(slot >> PAGE)
+        return (page[slot & LAST_IN_PAGE] if page else None) or self._found(slot)
+
+    def _found(self, slot: int) -> RangeAnswer:
+        """The same of a slot whose answer is not kept: it is from now on."""
+        number, first, stop = self._range(slot)
+        answer = self._answer(number)
+        if self._answers >= KEPT_ANSWERS:
+            self.pages.clear()
+            self._answers = 0
+        self._answers += 1
+        page = self.pages.get(slot >> PAGE, _EMPTY_PAGE)
+        self.pages[slot >> PAGE] = page[:first] + (answer,) * (stop - first) + page[stop:]
         return answer
+
+    def _range(self, slot: int) -> tuple[int, int, int]:
+        """(the number of the range that a slot is in, its first slot in the page, the one after its last there)."""
+        begin, at = slot >> PAGE << PAGE, slot & LAST_IN_PAGE
+        if self._last_slot < 0:
+            starts = self._start_sorted
+            after = bisect_right(starts, (slot + 1 << self.shift) - 1)
+            first = max((starts[after - 1] >> self.shift) - begin, 0) if after > 1 else 0
+            stop = (starts[after] >> self.shift) - begin if after < len(starts) else _SLOTS
+            return max(after - 1, 0), first, min(stop, _SLOTS)
+        if slot > self._last_slot:
+            return self._range(self._last_slot)[0], 0, _SLOTS
+        bits, word = self._start_bits[slot >> PAGE], slot >> PAGE
+        below, above = bits & ((2 << at) - 1), bits >> at + 1
+        number = self._start_base[word >> GROUP] + self._start_rank[word] + below.bit_count() - 1
+        first, stop = max(below.bit_length() - 1, 0), at + (above & -above).bit_length() if above else _SLOTS
+        return max(number, 0), first, stop
 
     def _answer(self, number: int) -> RangeAnswer:
         """What holds in a range: its kernel, and the frame of its owner with those that it is inlined into."""

@@ -14,7 +14,7 @@ from symd.config import Limits
 from symd.index import Index
 from symd.index.format import decode, encode
 from symd.index.module import build_index
-from symd.index.point_lookup import KEPT_ANSWERS, PointLookup
+from symd.index.point_lookup import KEPT_ANSWERS, PAGE, PointLookup
 from symd.index.schema import SCHEMA, Columns
 from symd.index.starts import encode_starts
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
@@ -57,7 +57,22 @@ def test_a_bounded_number_of_answers_is_kept() -> None:
     found = point_lookup(list(range(0, 40_000, 4)))
     assert [found.at(at)[2][0].line for at in range(0, 40_000, 2)] == [at // 2 for at in range(20_000)]
     assert found.at(8) is found.at(11)
-    assert 0 < len(found._kept) <= KEPT_ANSWERS
+    kept = [answer for page in found.pages.values() for answer in page if answer]
+    assert 0 < len(set(map(id, kept))) <= KEPT_ANSWERS
+
+
+@given(starts, st.integers(0, 3200))
+def test_all_of_a_range_that_lies_in_a_page_has_its_answer_at_once(positions: list[int], other: int) -> None:
+    for position in (max(other, positions[0]), positions[-1], positions[0] + 1):
+        found = point_lookup(positions)
+        answer = found.at(position)
+        ((page, answers),) = found.pages.items()
+        firsts = [(page << PAGE) + slot << found.shift for slot in range(1 << PAGE)]
+        alike = [max(bisect_right(positions, first) - 1, 0) == answer[2][0].line for first in firsts]
+        assert all(kept is answer for kept in answers if kept)
+        assert [kept is not None for first, kept in zip(firsts, answers, strict=True) if first >= positions[0]] == [
+            same for first, same in zip(firsts, alike, strict=True) if first >= positions[0]
+        ]
 
 
 SAMPLES = Path(__file__).parents[2] / "samples"
