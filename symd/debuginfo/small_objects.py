@@ -29,6 +29,8 @@ _BATCH_BYTES = 1 << 21
 """Bytes of debug sections that are decoded together: what is made of them fits the caches."""
 _FEWEST_TOGETHER = 4
 """Fewer objects than these are decoded one by one: that costs as much."""
+_MOST_FAILURES = 24
+"""Of a thousand objects two or three that cannot be decoded with others are found so."""
 _MOST_TOGETHER = 1024
 """More objects than these are not decoded together: the tables of what their abbreviations mean would be large."""
 _MOST_TEXTS = 16
@@ -109,21 +111,49 @@ class _Batch:
 
     def read(self, budget: DebugBudget, alone: Callable[[CodeObject], Decoded]) -> Iterator[Decoded]:
         """Each with what is decoded from it, in the order in which they were added."""
-        trial = budget.trial()
-        try:
-            debugs = self._decoded(trial) if len(self._waiting) >= _FEWEST_TOGETHER else []
-        except SymdError:  # of one of them; ``alone`` finds out of which
-            debugs = []
-        if debugs:
-            budget.accept(trial)
-        found = iter(debugs)
+        found = iter(self._decoded(budget))
         for code, taken in self._codes:
-            debug = next(found) if taken and debugs else None
+            debug = next(found) if taken else None
             yield alone(code) if debug is None else (named(code, debug), debug)
 
-    def _decoded(self, budget: DebugBudget) -> list[DebugInfo]:
-        """What ``debuginfo.read`` says of each. Raises Malformed, LimitExceeded."""
-        return _divided(self._waiting, self._gathered.read(budget), self._limits)
+    def _decoded(self, budget: DebugBudget) -> list[DebugInfo | None]:
+        """What ``debuginfo.read`` says of those that wait; None of one that has to be read by itself. Where some cannot be decoded
+        together because of one of them, the halves are tried, and so on, a few times."""
+        parts, found, failures = [self._waiting], list[DebugInfo | None](), 0
+        gathered: SmallObjects | None = self._gathered
+        while parts:
+            part = parts.pop()
+            debugs = None
+            if len(part) >= _FEWEST_TOGETHER and failures < _MOST_FAILURES:
+                debugs = _together(part, gathered or _gathered(part, self._limits), self._limits, budget)
+                gathered = None
+                failures += debugs is None
+                if debugs is None and len(part) >= 2 * _FEWEST_TOGETHER:
+                    half = len(part) // 2
+                    parts += [part[half:], part[:half]]
+                    continue
+            found += debugs or [None] * len(part)
+        return found
+
+
+def _gathered(part: Sequence[_Waiting], limits: Limits) -> SmallObjects:
+    found = SmallObjects(limits)
+    for each in part:
+        found.take(each.sections)
+    return found
+
+
+def _together(
+    part: Sequence[_Waiting], gathered: SmallObjects, limits: Limits, budget: DebugBudget
+) -> list[DebugInfo] | None:
+    """None where one of them has to be read by itself."""
+    trial = budget.trial()
+    try:
+        debugs = _divided(part, gathered.read(trial), limits)
+    except SymdError:  # who reads that one by itself is told
+        return None
+    budget.accept(trial)
+    return debugs
 
 
 class _Layouts:

@@ -62,6 +62,30 @@ def test_thousands_of_copies_are_decoded_together():
     assert not check([codes[number % 20] for number in range(400)])
 
 
+def test_two_damaged_objects_keep_few_others_from_being_decoded_together():
+    codes = [code for code in small_objects() if code.format == "igc-elf"][:20] * 10
+    for number in (33, 120):
+        codes[number] = without_end(codes[number])
+    apart = check(codes)
+    assert {id(codes[33]), id(codes[120])} <= {id(code) for code in apart}
+    assert len(apart) < 20
+
+
+def without_end(code: CodeObject) -> CodeObject:
+    """Its line program ends inside an instruction."""
+    number = next(n for n, section in enumerate(code.sections) if section.name == ".debug_line")
+    section = code.sections[number]
+    content = section.data[:-3] + b"\x00\x05\x01"
+    return replace(
+        code, sections=(*code.sections[:number], replace(section, content=content), *code.sections[number + 1 :])
+    )
+
+
+def test_many_damaged_objects_are_read_one_by_one():
+    codes = [without_end(code) for code in small_objects() if code.format == "igc-elf"][:20] * 4
+    assert check(codes) == codes
+
+
 def test_a_few_objects_are_read_one_by_one():
     codes = small_objects()[:3]
     assert together(codes)[1] == list(codes)
