@@ -122,7 +122,7 @@ class Module:
         as_written: bool = False,
     ) -> Answers: ...
     @overload
-    def symbolize(  # type: ignore[overload-overlap] # a text is one query, and not its letters
+    def symbolize(  # type: ignore[overload-overlap] # a text is one query, and not its characters
         self,
         queries: Query | str | SupportsIndex,
         *,

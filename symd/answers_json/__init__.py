@@ -10,6 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 to_json: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False).encode
-"""One line of JSON, without its end of line; letters beyond ASCII stay readable."""
+"""One line of JSON, without its end of line; characters beyond ASCII stay readable."""
 to_ascii_json: Callable[[Any], str] = json.JSONEncoder().encode
-"""The same with letters beyond ASCII escaped, so that it may be put into a text of any encoding."""
+"""The same with characters beyond ASCII escaped, so that it may be put into a text of any encoding."""

@@ -138,7 +138,7 @@ def _version(path: str) -> str | None:
     except SymdError:
         return None
     lines = ended.answer.decode("utf-8", "replace").splitlines() if ended.ending.status == 0 else []
-    return next((line.strip() for line in lines if any(letter.isdigit() for letter in line)), None)
+    return next((line.strip() for line in lines if any(character.isdigit() for character in line)), None)
 
 
 def _report(drivers: Sequence[DriverReport], tools: Sequence[ToolReport]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from symd.model.summaries import ObjectSummary
 from symd.output_file import write_file, writing
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
-STEM_LETTERS = 150
+STEM_CHARACTERS = 150
 """Letters of an object's path that its file name has at the most."""
 
 
@@ -59,7 +59,7 @@ class FileNames:
         self._following: dict[str, int] = {}
 
     def __call__(self, item: ObjectSummary) -> str:
-        stem = _UNSAFE.sub("_", item.path or self._whole).strip("._-")[-STEM_LETTERS:] or "object"
+        stem = _UNSAFE.sub("_", item.path or self._whole).strip("._-")[-STEM_CHARACTERS:] or "object"
         ending = ".spv" if item.kind is CodeKind.SPIRV else ".elf"
         stem = stem.removesuffix(ending)
         name = f"{stem}{ending}"

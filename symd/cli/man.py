@@ -160,5 +160,5 @@ def _text(text: str) -> str:
         text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga").replace("^", "\\(ha")
     )
     escaped = escaped.replace("~", "\\(ti").replace("\x08", "")
-    escaped = "".join(letter if letter.isascii() else f"\\[u{ord(letter):04X}]" for letter in escaped)
+    escaped = "".join(character if character.isascii() else f"\\[u{ord(character):04X}]" for character in escaped)
     return f"\\&{escaped}" if escaped.startswith(".") else escaped

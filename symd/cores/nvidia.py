@@ -33,7 +33,7 @@ from symd.containers.nvidia.core_sections import (
     UNIFORM_REGISTERS,
     WARPS,
     CoreSections,
-    Rows,
+    TableRows,
 )
 from symd.cores.faults import TRAPPED, cuda_fault
 from symd.cores.identities import identity_of
@@ -464,7 +464,7 @@ def _through(parents: I64, row: I64) -> I64:
     return np.where(row == NO_ROW, NO_ROW, parents[np.maximum(row, 0)])
 
 
-def _sections_by_row(sections: CoreSections, rows: Rows, kind: int) -> I64:
+def _sections_by_row(sections: CoreSections, rows: TableRows, kind: int) -> I64:
     numbers = sections.of_kind(kind)
     found = np.full(len(rows) + 1, NO_ROW, np.int64)
     found[rows.find(*sections.parents(numbers))] = numbers

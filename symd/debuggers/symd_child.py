@@ -54,7 +54,7 @@ def frame_lines(answer):
 
 def printable(text):
     """Names come from modules of strangers: what is not printable is escaped."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
 def object_address(address, base):

@@ -130,7 +130,7 @@ def _line(buffer: ctypes.Array[ctypes.c_char]) -> str:
     """Its text as one line without what follows."""
     text = buffer.value.decode("utf-8", "backslashreplace")
     if not text.isprintable():
-        text = "".join(letter if letter.isprintable() else " " for letter in text)
+        text = "".join(character if character.isprintable() else " " for character in text)
     return text.rstrip()
 
 

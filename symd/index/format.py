@@ -245,10 +245,10 @@ class Strings(Sequence[str]):
         wanted = [text.encode("utf-8", "replace") for text in texts]
         sizes = np.diff(self._ends, prepend=self._ends.dtype.type(0))
         alike = np.flatnonzero(np.isin(sizes, [len(each) for each in wanted]))
-        size, end, letters = sizes[alike], self._ends[alike].astype(np.int64), np.frombuffer(self._data, np.uint8)
+        size, end, data = sizes[alike], self._ends[alike].astype(np.int64), np.frombuffer(self._data, np.uint8)
         filled = np.flatnonzero(size)
         first, last = (np.array([each[at] for each in wanted if each], np.uint8) for at in (0, -1))
-        ends = np.isin(letters[end[filled] - size[filled]], first) & np.isin(letters[end[filled] - 1], last)
+        ends = np.isin(data[end[filled] - size[filled]], first) & np.isin(data[end[filled] - 1], last)
         known, found = frozenset(texts), dict[str, list[int]]()
         for number in np.delete(alike, filled[~ends]).tolist():
             text = self[number]
@@ -257,8 +257,8 @@ class Strings(Sequence[str]):
         return found
 
     @property
-    def letters(self) -> int:
-        """Bytes of all strings together."""
+    def text_bytes(self) -> int:
+        """Of all strings together."""
         return len(self._data)
 
 

@@ -41,7 +41,7 @@ LISTED_NAMES = 100
 """Names, candidates, places and variables in one answer."""
 LISTED_INSTRUCTIONS = 1000
 """Instructions in one answer."""
-LETTERS = 300
+CHARACTERS = 300
 """Letters of one name, line of source or instruction; C++ knows names of thousands."""
 
 
@@ -344,7 +344,7 @@ def _omitted(name: str, values: Sequence[object], shown: int) -> dict[str, int]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LETTERS else f"{text[: LETTERS - 3]}..."
+    return text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 3]}..."
 
 
 def _cut_name(name: str | None) -> str | None:

@@ -15,4 +15,4 @@ def printable(text: str) -> str:
     """``text`` with everything but spaces and printable characters escaped."""
     if text.isprintable():
         return text
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)

@@ -53,8 +53,8 @@ def _section(target: str) -> str | int | None:
 def _closing(text: str) -> int:
     """Position of the parenthesis that closes the first one, -1 when there is none."""
     depth = 0
-    for position, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
         if not depth:
             return position
     return -1

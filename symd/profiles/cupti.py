@@ -81,7 +81,7 @@ def each_record(text: str, spending: Spending) -> Iterator[tuple[Span, Any]]:
         record = cursor.value()
         span = Span(begin, cursor.at)
         if cursor.space() < line.end():
-            raise Malformed(f"more than one value in the line at letter {line.start()}", where=json_text.WHERE)
+            raise Malformed(f"more than one value in the line at character {line.start()}", where=json_text.WHERE)
         yield span, record
 
 

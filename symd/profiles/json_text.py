@@ -1,5 +1,5 @@
 """JSON that is edited where it stands: values are found with their spans in the text, and everything between the edits
-stays letter for letter. One pass, at the speed of the standard library's scanner."""
+stays character for character. One pass, at the speed of the standard library's scanner."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class JsonCursor:
         return self.at
 
     def peek(self) -> str:
-        """The letter here; "" at the end."""
+        """The character here; "" at the end."""
         return self.text[self.at : self.at + 1]
 
     def value(self) -> Any:
@@ -59,7 +59,7 @@ class JsonCursor:
         try:
             found, self.at = _READ(self.text, self.at)
         except (ValueError, RecursionError) as error:
-            raise Malformed(f"JSON is damaged at letter {self.at}: {error}", where=WHERE) from error
+            raise Malformed(f"JSON is damaged at character {self.at}: {error}", where=WHERE) from error
         return found
 
     def members(self) -> Iterator[str]:
@@ -67,7 +67,7 @@ class JsonCursor:
         for _ in self._parts("{", "}"):
             key = self.value()
             if not isinstance(key, str):
-                raise Malformed(f"JSON is damaged before letter {self.at}: a key is not a string", where=WHERE)
+                raise Malformed(f"JSON is damaged before character {self.at}: a key is not a string", where=WHERE)
             self.space()
             self._take(":")
             begin = self.space()
@@ -91,16 +91,16 @@ class JsonCursor:
             if self.peek() != closing:
                 self._take(",")
                 if self._after_comma() == closing:
-                    raise Malformed(f"JSON is damaged at letter {self.at}: a value is missing", where=WHERE)
+                    raise Malformed(f"JSON is damaged at character {self.at}: a value is missing", where=WHERE)
         self._take(closing)
 
     def _after_comma(self) -> str:
         self.space()
         return self.peek()
 
-    def _take(self, letter: str) -> None:
-        if self.peek() != letter:
-            raise Malformed(f"JSON is damaged at letter {self.at}: {letter!r} is missing", where=WHERE)
+    def _take(self, character: str) -> None:
+        if self.peek() != character:
+            raise Malformed(f"JSON is damaged at character {self.at}: {character!r} is missing", where=WHERE)
         self.at += 1
 
 

@@ -35,7 +35,7 @@ class Spending:
         self.read(rows * columns // MEMBERS_A_RECORD)
 
     def written(self, size: int) -> None:
-        """``size`` more bytes or letters are about to be written."""
+        """``size`` more bytes or characters are about to be written."""
         self._bytes += size
         most = self.limits.profile_size
         if self._bytes > most:

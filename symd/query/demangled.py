@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 _LONGEST = 1 << 12
 _DEEPEST = 60
-_MOST_LETTERS = 1 << 16
+_MOST_CHARACTERS = 1 << 16
 """Of a name or a part of it. A substitution repeats what stood before, so that a short name can read as a very long one."""
 _MOST_WRITTEN = 1 << 20
 """Letters of all parts, and the parts of these, together: what reading one name takes."""
@@ -83,7 +83,7 @@ class _Reader:
         self._known: list[str] = []
         self._arguments: list[str] = []
         self._suffix = ""
-        self._depth = self._letters = 0
+        self._depth = self._characters = 0
         self._returns = False
 
     def function(self) -> str:
@@ -125,8 +125,8 @@ class _Reader:
         return part
 
     def _written(self, part: str) -> str:
-        self._letters += len(part)
-        if len(part) > _MOST_LETTERS or self._letters > _MOST_WRITTEN:
+        self._characters += len(part)
+        if len(part) > _MOST_CHARACTERS or self._characters > _MOST_WRITTEN:
             raise _UnknownPart
         return part
 

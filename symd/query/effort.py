@@ -20,13 +20,13 @@ class Effort:
         self._most = self._left = limits.spelled_letters
         self.check_wanted = check_wanted
 
-    def spend(self, letters: int) -> None:
-        """So many letters of names were spelled out. Raises ``LimitExceeded`` and what ``check_wanted`` raises."""
+    def spend(self, characters: int) -> None:
+        """So many characters of names were spelled out. Raises ``LimitExceeded`` and what ``check_wanted`` raises."""
         self.check_wanted()
-        self._left -= letters
+        self._left -= characters
         if self._left < 0:
             raise LimitExceeded(
-                f"to find the functions by the names asked for, more than {self._most} letters of names would have to be spelled out",
+                f"to find the functions by the names asked for, more than {self._most} characters of names would have to be spelled out",
                 hint="ask by linkage names, as `symd names` lists them; or for one code object",
                 metadata={"limit": "spelled_letters", "value": str(self._most)},
             )

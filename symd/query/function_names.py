@@ -12,8 +12,8 @@ from symd.index.format import Column
 from symd.query.effort import Effort
 from symd.query.function_spellings import LONGEST, last_word, plain, spellings, stands_in_no_name, words_in
 
-LETTERS_A_NAME = 2_000
-"""About so many letters are searched for a word in the time that it takes to take one name apart."""
+CHARACTERS_A_NAME = 2_000
+"""About so many characters are searched for a word in the time that it takes to take one name apart."""
 _NAME_BITS = 32
 _NAME_MASK = (1 << _NAME_BITS) - 1
 
@@ -100,8 +100,8 @@ class _Compared:
         return [each for each in meant if any(self._words[each] in text for text in called)]
 
     def _holds_a_word(self, text: str) -> bool:
-        words, letters = words_in(text)
-        self._effort.spend(letters)
+        words, characters = words_in(text)
+        self._effort.spend(characters)
         return not self._wanted.isdisjoint(words) or any(word in text for word in self._odd)
 
 
@@ -110,7 +110,7 @@ def _near(index: Index, words: frozenset[str], effort: Effort) -> Column:
     longer than to look for that many words."""
     functions, strings = index.functions, index.strings
     placed = functions.section > 0
-    if len(words) * strings.letters < np.count_nonzero(placed) * LETTERS_A_NAME:
+    if len(words) * strings.text_bytes < np.count_nonzero(placed) * CHARACTERS_A_NAME:
         holding = []
         for word in words:
             effort.check_wanted()

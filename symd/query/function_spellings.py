@@ -41,18 +41,18 @@ def last_word(name: str) -> str:
 
 
 def words_in(name: str) -> tuple[set[str], int]:
-    """(identifiers and numbers that stand in a name as compilers write it, all of them and some others; letters that were read
+    """(identifiers and numbers that stand in a name as compilers write it, all of them and some others; characters that were read
     for that)."""
-    found, letters = set(_IDENTIFIER.findall(name)), len(name)
+    found, characters = set(_IDENTIFIER.findall(name)), len(name)
     for digits in _NUMBER.finditer(name) if "_Z" in name else ():
         found.add(digits[0])
         for at in range(
             max(digits.end() - _LONGEST_LENGTH, digits.start()), digits.end()
-        ):  # "a13bcd" may be "a1" and 3 letters
+        ):  # "a13bcd" may be "a1" and 3 characters
             part = name[digits.end() : digits.end() + int(name[at : digits.end()])]
             found.update(_IDENTIFIER.findall(part))
-            letters += len(part)
-    return found, letters
+            characters += len(part)
+    return found, characters
 
 
 def stands_in_no_name(word: str) -> bool:
@@ -73,9 +73,9 @@ def _head(name: str) -> str:
 def _without_result(name: str) -> str:
     """A function template's readable name begins with what it returns: cut at the first space outside of brackets."""
     depth = 0
-    for at, letter in enumerate(name) if " " in name else ():
-        depth += (letter in "<(") - (letter in ">)")
-        if letter == " " and not depth and not name[:at].endswith("operator"):
+    for at, character in enumerate(name) if " " in name else ():
+        depth += (character in "<(") - (character in ">)")
+        if character == " " and not depth and not name[:at].endswith("operator"):
             return name[at + 1 :]
     return name
 

@@ -1,6 +1,6 @@
 """Names held against a pattern with wildcards (``*``, ``?``, ``[abc]``, ``[a-c]``, ``[!abc]``), in time that grows with the name alone.
 
-A short pattern is a regular expression. A long one costs a regular expression so many steps a letter as it has characters
+A short pattern is a regular expression. A long one costs a regular expression for each character of a name as many steps as it has characters
 to try; it is matched by bits instead: one for each part, set where the parts before it fit what was read so far (Baeza-Yates and
 Gonnet, "A new approach to text searching", 1992; a ``*`` keeps its bit)."""
 
@@ -13,8 +13,8 @@ from typing import Any
 
 FEW_PARTS = 64
 """A pattern of so many parts is a regular expression: a step of its matcher is quick."""
-_KEPT_LETTERS = 4096
-"""For so many different letters it is kept which parts fit them."""
+_KEPT_CHARACTERS = 4096
+"""For so many different characters it is kept which parts fit them."""
 
 
 def glob_matcher(pattern: str) -> Callable[[str], Any]:
@@ -23,7 +23,7 @@ def glob_matcher(pattern: str) -> Callable[[str], Any]:
 
 
 def _parts(pattern: str) -> Iterator[str]:
-    """Letters, wildcards and bracketed sets, as ``fnmatch`` tells them apart: a bracket that nothing closes is a letter."""
+    """Characters, wildcards and bracketed sets, as ``fnmatch`` tells them apart: a bracket that nothing closes is a character."""
     at = 0
     while at < len(pattern):
         end = at + 1
@@ -39,7 +39,7 @@ class _Bits:
 
     def __init__(self, pattern: str) -> None:
         self._stars = self._any = 0
-        self._letters: dict[str, int] = {}
+        self._characters: dict[str, int] = {}
         sets: dict[str, int] = {}
         bit = 1
         for part in _parts(pattern):
@@ -50,7 +50,7 @@ class _Bits:
             if part == "?":
                 self._any |= bit
             else:
-                kind = self._letters if len(part) == 1 else sets
+                kind = self._characters if len(part) == 1 else sets
                 kind[part] = kind.get(part, 0) | bit
         self._whole = bit
         self._sets = [(re.compile(translate(part)).match, bits) for part, bits in sets.items()]
@@ -58,21 +58,21 @@ class _Bits:
 
     def __call__(self, name: str) -> bool:
         known, stars, reached = self._fitting, self._stars, 1
-        for letter in name:
-            fitting = known.get(letter)
+        for character in name:
+            fitting = known.get(character)
             if fitting is None:
-                fitting = self._fits(letter)
+                fitting = self._fits(character)
             reached = (reached << 1 & fitting) | (reached & stars)
             if not reached:
                 return False
         return bool(reached & self._whole)
 
-    def _fits(self, letter: str) -> int:
-        """The bits of the parts that ``letter`` fits."""
-        bits = self._any | self._letters.get(letter, 0)
+    def _fits(self, character: str) -> int:
+        """The bits of the parts that ``character`` fits."""
+        bits = self._any | self._characters.get(character, 0)
         for matches, of_set in self._sets:
-            if matches(letter):
+            if matches(character):
                 bits |= of_set
-        if len(self._fitting) < _KEPT_LETTERS:
-            self._fitting[letter] = bits
+        if len(self._fitting) < _KEPT_CHARACTERS:
+            self._fitting[character] = bits
         return bits

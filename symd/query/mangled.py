@@ -85,11 +85,11 @@ class _Reader:
         """Behind the "I" of template arguments, up to and over its "E"."""
         depth = 1
         while depth:
-            letter = self.text[self.at : self.at + 1]
-            if letter.isdecimal():
+            character = self.text[self.at : self.at + 1]
+            if character.isdecimal():
                 self._source_name()
-            elif letter and letter in f"{_OPENING}{_CLOSING}":
-                depth += -1 if letter == _CLOSING else 1
+            elif character and character in f"{_OPENING}{_CLOSING}":
+                depth += -1 if character == _CLOSING else 1
                 self.at += 1
             else:
                 self._skip_match(_ATOM.match(self.text, self.at))

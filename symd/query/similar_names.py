@@ -1,4 +1,4 @@
-"""Which functions could be meant by a name that no function has? Those whose names have most pairs of neighbouring letters in
+"""Which functions could be meant by a name that no function has? Those whose names have most pairs of neighbouring characters in
 common with it. All names of a module are looked at as numbers, and the few that come near are compared as people write them."""
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from symd.query.function_spellings import LONGEST, plain, spellings
 
 MAX_SUGGESTIONS = 5
 """So many names are suggested for one that does not exist."""
-MAX_LETTERS_COMPARED = 1_000_000
+MAX_CHARACTERS_COMPARED = 1_000_000
 """Letters of the names that are looked at, the first of the module."""
 MAX_COMPARED = 40
 """Of so many names of these the spellings are compared."""
 _LEAST_ALIKE = 0.4
-"""Share of pairs of neighbouring letters that two names have in common, below which one is no suggestion for the other."""
+"""Share of pairs of neighbouring characters that two names have in common, below which one is no suggestion for the other."""
 _END = "\n"
 """Stands at the beginning and the end of every name."""
 
 
 class _ComparedNames(NamedTuple):
-    """Names of functions, and the numbers of these strings. ``pairs`` are the neighbouring letters of all of them as numbers, those of each from ``first`` on."""
+    """Names of functions, and the numbers of these strings. ``pairs`` are the neighbouring characters of all of them as numbers, those of each from ``first`` on."""
 
     names: Sequence[str]
     numbers: Sequence[int]
@@ -53,11 +53,11 @@ def suggestions(index: Index, names: Sequence[str], path: str | None, effort: Ef
 
 
 def _texts(index: Index, numbers: Column) -> _ComparedNames:
-    names, kept, letters = [], [], 0
+    names, kept, characters = [], [], 0
     for number in numbers.tolist():
         text = index.strings[number]
-        letters += len(text)
-        if letters > MAX_LETTERS_COMPARED:
+        characters += len(text)
+        if characters > MAX_CHARACTERS_COMPARED:
             break
         if text and len(text) <= LONGEST:
             names.append(text)
@@ -68,9 +68,9 @@ def _texts(index: Index, numbers: Column) -> _ComparedNames:
 
 
 def _pairs_of(text: str) -> Column:
-    """Each letter with the one after it as one number; letters that are not Latin count as one."""
-    letters = np.frombuffer(text.lower().encode("latin-1", "replace"), np.uint8).astype(np.uint16)
-    return letters[:-1] << 8 | letters[1:]
+    """Each character with the one after it as one number; characters that are not Latin count as one."""
+    characters = np.frombuffer(text.lower().encode("latin-1", "replace"), np.uint8).astype(np.uint16)
+    return characters[:-1] << 8 | characters[1:]
 
 
 def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]], effort: Effort) -> list[int]:
@@ -90,7 +90,7 @@ def _ranked(texts: _ComparedNames, name: str, spelled: dict[int, list[set[str]]]
 
 
 def _near(texts: _ComparedNames, name: str) -> Iterator[int]:
-    """Those that share most of their letters with a name."""
+    """Those that share most of their characters with a name."""
     if not texts.names or not name:
         return
     asked = np.zeros(1 << 16, np.bool_)
@@ -118,7 +118,7 @@ def _candidates(index: Index, rows: Column, texts: _ComparedNames, ranked: Seque
 
 
 def _pairs(name: str) -> set[str]:
-    """Neighbouring letters, with marks for the name's beginning and end."""
+    """Neighbouring characters, with marks for the name's beginning and end."""
     text = f"{_END}{name.lower()}{_END}"
     return {text[at : at + 2] for at in range(len(text) - 1)}
 

@@ -79,7 +79,7 @@ def appended(schema: pa.Schema, columns: Mapping[str, pa.DataType], prefix: str)
         if prefix + name in schema.names:
             raise InvalidInput(
                 f"there is a column {prefix + name!r} already",
-                hint="prefix= or --prefix puts letters before symd's names",
+                hint="prefix= or --prefix puts characters before symd's names",
             )
     for name, kind in columns.items():
         schema = schema.append(pa.field(prefix + name, kind))

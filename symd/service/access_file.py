@@ -161,7 +161,7 @@ def check_name(name: str, where: str = "") -> None:
 
 
 def new_token() -> str:
-    """A token of 256 random bits, in letters that a header can have."""
+    """A token of 256 random bits, in characters that a header can have."""
     return _PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
 
 

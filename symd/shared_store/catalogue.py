@@ -14,7 +14,9 @@ from symd.errors import FailedPrecondition, SymdError
 from symd.model.identities import Digest
 from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import MIGRATIONS
-from symd.store.rows import CatalogueQueries, digest_of_row, index_size
+from symd.store.catalogue_queries import CatalogueQueries
+from symd.store.connection import digest_of_row
+from symd.store.rows import index_size
 
 WRITING: Final = 0x73796D64_00000001
 """The advisory lock of whoever writes ("symd", 1)."""

@@ -18,9 +18,9 @@ from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import CHANNEL
 from symd.shared_store.shared_room import SharedRoom
 from symd.store import rows
+from symd.store.connection import digest_of_row
 from symd.store.departures import Departures
 from symd.store.module_log import REMOVED, ModuleLog
-from symd.store.rows import digest_of_row
 from symd.store.usage import Usage
 
 log = logging.getLogger("symd.store")

@@ -54,7 +54,7 @@ class SharedFinding(Finding):
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _Catalogued:
     """What the catalogue says."""
 
     modules: Mapping[Digest, int]
@@ -77,7 +77,7 @@ def inspect_shared(
     """Read every object that the catalogue names. Raises ``StoreUnavailable`` where one of the two cannot be reached or refuses, or this
     machine has no room for one object."""
     listed = dict(storage.names(""))
-    rows = _Rows(catalogue.all_sizes(), catalogue.index_sizes(), frozenset(catalogue.noted_damaged()))
+    rows = _Catalogued(catalogue.all_sizes(), catalogue.index_sizes(), frozenset(catalogue.noted_damaged()))
     found = Inspection()
     with catalogue.reading() as connection:
         found.aliases, found.contexts = connection.execute("SELECT aliases, contexts FROM totals").fetchone()
@@ -96,7 +96,7 @@ def inspect_shared(
     return found
 
 
-def _objects(rows: _Rows) -> Iterator[_Object]:
+def _objects(rows: _Catalogued) -> Iterator[_Object]:
     for digest, size in sorted(rows.modules.items()):
         yield _Object(module_object(digest), digest, size)
     for (digest, version), size in sorted(rows.indexes.items()):
@@ -115,7 +115,7 @@ def _count(found: Inspection, each: _Object) -> None:
 class _Inspector:
     """Safe to use from several threads."""
 
-    def __init__(self, catalogue: PostgresCatalogue, storage: ObjectStorage, rows: _Rows, folder: Path) -> None:
+    def __init__(self, catalogue: PostgresCatalogue, storage: ObjectStorage, rows: _Catalogued, folder: Path) -> None:
         self._catalogue = catalogue
         self._storage = storage
         self._rows = rows

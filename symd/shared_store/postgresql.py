@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from symd.config import Limits
 from symd.errors import BadQuery, DataLoss, InvalidInput, StoreUnavailable, SymdError
-from symd.store.rows import WrongValue
+from symd.store.connection import WrongValue
 
 T = TypeVar("T")
 _MILLISECONDS: Final = 1000
@@ -81,7 +81,7 @@ class _Bounded(psycopg.Connection[Any]):
             raise psycopg.OperationalError(f"no answer within {self.seconds:g} s") from None
 
 
-class Rows:
+class StatementResult:
     """What a statement found."""
 
     def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
@@ -108,15 +108,15 @@ class Connection:
         self._connection = connection
         connection.adapters.register_loader("numeric", _Integer)
 
-    def execute(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> Rows:
+    def execute(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> StatementResult:
         if not parameters:
-            return Rows(self._connection.execute(query))  # several statements may travel as one
-        return Rows(self._connection.execute(_translated(query), parameters))
+            return StatementResult(self._connection.execute(query))  # several statements may travel as one
+        return StatementResult(self._connection.execute(_translated(query), parameters))
 
-    def executemany(self, query: str, parameters: Iterable[Any], /) -> Rows:
+    def executemany(self, query: str, parameters: Iterable[Any], /) -> StatementResult:
         cursor = self._connection.cursor()
         cursor.executemany(_translated(query), list(parameters))
-        return Rows(cursor)
+        return StatementResult(cursor)
 
     def is_idle(self) -> bool:
         """Whether it can be used for something else: it is open, and in no transaction."""

@@ -30,6 +30,7 @@ from symd.shared_store.unwanted import remove_unwanted
 from symd.store import rows
 from symd.store.aliases import Aliases
 from symd.store.catalogued import Attempts, CataloguedModules, Figures
+from symd.store.connection import Connection
 from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
 from symd.store.eviction import Evicted, chosen, note_evictions
@@ -37,7 +38,6 @@ from symd.store.evictions import Evictions
 from symd.store.files import IncomingFile, disk, sha256_of, sweep
 from symd.store.module_log import ModuleLog
 from symd.store.paths import not_found
-from symd.store.rows import Connection
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 

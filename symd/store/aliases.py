@@ -11,8 +11,9 @@ from symd.errors import AliasNotFound
 from symd.model.contexts import Alias
 from symd.model.identities import checked_digest
 from symd.store import budgets, rows
+from symd.store.catalogue_queries import CatalogueQueries
+from symd.store.connection import Connection, digest_of_row, typed
 from symd.store.paths import not_found
-from symd.store.rows import CatalogueQueries, Connection
 
 _COLUMNS = "SELECT kind, key, sha256, object, context FROM aliases "
 _REMOVE = "DELETE FROM aliases WHERE context = ? AND kind = ? AND key = ?"
@@ -66,8 +67,8 @@ class Aliases:
 
 
 def _alias(row: Sequence[Any]) -> Alias:
-    kind, key, digest, path, context = rows.typed(row, str, str, str, (str, NoneType), str)
-    return Alias(kind, key, rows.digest_of_row(digest), path, context)
+    kind, key, digest, path, context = typed(row, str, str, str, (str, NoneType), str)
+    return Alias(kind, key, digest_of_row(digest), path, context)
 
 
 def _add(connection: Connection, alias: Alias) -> None:

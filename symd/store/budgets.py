@@ -7,7 +7,7 @@ from typing import NamedTuple
 from symd.config import Limits
 from symd.errors import LimitExceeded
 from symd.model.contexts import Alias
-from symd.store.rows import Connection, typed
+from symd.store.connection import Connection, typed
 
 _OF_MODULE = "SELECT count(*) FROM aliases WHERE sha256 = ?"
 

@@ -16,8 +16,8 @@ from threading import Lock
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
+from symd.store.catalogue_queries import CatalogueQueries
 from symd.store.files import FILE_MODE, disk, locked
-from symd.store.rows import CatalogueQueries
 
 MIGRATIONS: tuple[str, ...] = (
     # 1: modules, failures, aliases

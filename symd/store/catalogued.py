@@ -14,12 +14,13 @@ from symd.model.identities import Digest, checked_digest
 from symd.model.summaries import ModuleRecord
 from symd.store import failures, rows
 from symd.store.budgets import check_label, check_size
+from symd.store.catalogue_queries import CatalogueQueries
+from symd.store.connection import Connection
 from symd.store.departures import Departures
 from symd.store.eviction import Evicted
 from symd.store.evictions import Evictions, moment
 from symd.store.module_log import ADDED, ModuleLog
 from symd.store.paths import digest_of, not_found
-from symd.store.rows import CatalogueQueries, Connection
 from symd.store.upload import Upload
 
 log = logging.getLogger("symd.store")

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from symd.model.identities import Digest
 from symd.store.catalogue import Catalogue
+from symd.store.connection import digest_of_row
 from symd.store.module_log import REMOVED
-from symd.store.rows import digest_of_row
 
 _ENDS = "SELECT coalesce((SELECT min(sequence) FROM changes), 0), coalesce((SELECT max(sequence) FROM changes), 0)"
 _REMOVED = f"SELECT DISTINCT sha256 FROM changes WHERE sequence > ? AND kind = '{REMOVED}'"  # noqa: S608 - a constant

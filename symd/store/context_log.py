@@ -29,8 +29,10 @@ from symd.model.addresses import (
 from symd.model.contexts import Context, ContextRecord, Load, LoadInContext, Segment, Unload
 from symd.model.identities import Digest, ObjectPath
 from symd.store import budgets
+from symd.store.catalogue_queries import CatalogueQueries
+from symd.store.connection import Connection, WrongValue, typed
 from symd.store.module_log import LOADED, UNLOADED
-from symd.store.rows import CatalogueQueries, Connection, WrongValue, tell, trim_log, typed
+from symd.store.rows import tell, trim_log
 
 PAGE = 50_000
 """Loads that are read together."""

@@ -18,9 +18,10 @@ from symd.config import Limits
 from symd.model.identities import Digest
 from symd.store import rows
 from symd.store.budgets import exceeded, totals
+from symd.store.connection import Connection, digest_of_row, typed
 from symd.store.files import remove, sync_folder
 from symd.store.paths import StorePaths
-from symd.store.rows import Connection, Eviction
+from symd.store.rows import Eviction
 from symd.store.usage import Usage
 
 _REPLACED = """
@@ -117,7 +118,7 @@ def _chosen(connection: Connection, usage: Usage, excess: int, kept: str) -> Evi
     indexes: list[tuple[Digest, int]] = []
     freed: Counter[str] = Counter()
     for row in connection.execute(_REPLACED):
-        digest, version, size = rows.digest_of_row(row[0]), *rows.typed(row[1:], int, int)
+        digest, version, size = digest_of_row(row[0]), *typed(row[1:], int, int)
         if excess <= 0:
             break
         indexes.append((digest, version))
@@ -138,7 +139,7 @@ def _candidates(connection: Connection, usage: Usage, kept: str, *, named: bool)
     closed_last: list[Eviction] = []
     now = time.time()
     for row in connection.execute(_BY_USE, {"named": named}):
-        digest, (size, used) = rows.digest_of_row(row[0]), rows.typed(row[1:], int, (float, int))
+        digest, (size, used) = digest_of_row(row[0]), typed(row[1:], int, (float, int))
         if digest == kept or usage.is_held(digest):
             continue
         if usage.is_open(digest):

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from symd.config import Limits
 from symd.errors import BadQuery, PositionLost
 from symd.model.identities import Digest
-from symd.store.rows import CatalogueQueries, Connection, WrongValue, digest_of_row, typed
+from symd.store.catalogue_queries import CatalogueQueries
+from symd.store.connection import Connection, WrongValue, digest_of_row, typed
 
 ADDED, REMOVED, LOADED, UNLOADED = "added", "removed", "loaded", "unloaded"
 KINDS = (ADDED, REMOVED, LOADED, UNLOADED)

@@ -22,6 +22,7 @@ from symd.store import rows, soundness
 from symd.store.aliases import Aliases
 from symd.store.catalogue import Catalogue, damage
 from symd.store.catalogued import Attempts, CataloguedModules, Figures
+from symd.store.connection import Connection
 from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
 from symd.store.eviction import Evicted, make_room, remove_indexes, remove_modules
@@ -44,7 +45,6 @@ from symd.store.paths import StorePaths, not_found
 from symd.store.rebuild import Rebuilt, finish, rebuild
 from symd.store.recovery import Recovery, adopt, prepared, recover
 from symd.store.room import DiskRoom
-from symd.store.rows import Connection
 from symd.store.upload import Upload
 from symd.store.usage import Usage
 

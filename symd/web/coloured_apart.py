@@ -1,4 +1,4 @@
-"""Colours of source text, told by a process of its own: lexers are regular expressions, and a text of 250 letters exists for which one of theirs takes longer than anybody
+"""Colours of source text, told by a process of its own: lexers are regular expressions, and a text of 250 characters exists for which one of theirs takes longer than anybody
 lives. It would hold up every thread of this process."""
 
 from __future__ import annotations

@@ -29,11 +29,11 @@ SECONDS: Final = 2.0
 """So long words are looked for in one text; what is left stays plain. One word may take longer."""
 
 Rows = list[list[int]]
-"""For each line its runs: colour, number of letters, colour, number ..., the last plain run left out."""
+"""For each line its runs: colour, number of characters, colour, number ..., the last plain run left out."""
 
 
 class Colour(IntEnum):
-    """What a run of letters is. The numbers stand in answers."""
+    """What a run of characters is. The numbers stand in answers."""
 
     PLAIN = 0
     KEYWORD = 1
@@ -133,13 +133,13 @@ def _is(token: _TokenType, kind: _TokenType) -> bool:
     return token[: len(kind)] == kind
 
 
-def _append(row: list[int], colour: Colour, letters: int) -> None:
-    if not letters:
+def _append(row: list[int], colour: Colour, characters: int) -> None:
+    if not characters:
         return
     if row and row[-2] == colour:
-        row[-1] += letters
+        row[-1] += characters
     else:
-        row += [colour.value, letters]
+        row += [colour.value, characters]
 
 
 def _without_plain_end(row: list[int]) -> list[int]:

@@ -11,7 +11,7 @@ from symd.errors import BadQuery, LimitExceeded
 VALUES: Final = 1_500_000
 """Values of one request, counted by commas, colons and brackets: reading takes up to 100 bytes for each, and holds up everybody else meanwhile."""
 BEYOND_ASCII: Final = 4 << 20
-"""Bytes of a request with letters beyond ASCII, which take up to four bytes each."""
+"""Bytes of a request with characters beyond ASCII, which take up to four bytes each."""
 _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _SHOWN: Final = 80
 
@@ -22,7 +22,7 @@ def parsed(body: bytes) -> Any:
         raise LimitExceeded(f"the request's body has more than {VALUES} values", hint="ask in several requests")
     if len(body) > BEYOND_ASCII and not body.isascii():
         raise LimitExceeded(
-            f"the request's body has letters beyond ASCII and more than {BEYOND_ASCII} bytes",
+            f"the request's body has characters beyond ASCII and more than {BEYOND_ASCII} bytes",
             hint="escape them as \\u0000, or ask in several requests",
         )
     try:

@@ -57,7 +57,7 @@ class SourceText:
         self.bodies: dict[str, list[Body]] = {}
         self.made: list[tuple[set[str], Body]] = []
         blank = _DIRECTIVE.sub(_blanked, _NO_TEXT.sub(_blanked, text))
-        self._newlines = [at for at, letter in enumerate(blank) if letter == "\n"]
+        self._newlines = [at for at, character in enumerate(blank) if character == "\n"]
         end = 0
         for head in _HEAD.finditer(blank):
             name = "operator()" if head[2] else re.sub(r"\s", "", head[1])

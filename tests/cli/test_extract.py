@@ -72,7 +72,7 @@ def test_objects_are_asked_for_by_their_path(run: Run, fake: FakeSymbolizer, mod
 
 
 def test_a_name_costs_the_same_however_many_are_alike():
-    """Of each path one letter is replaced that no file name has."""
+    """Of each path one character is replaced that no file name has."""
 
     def names(count: int) -> list[str]:
         return list(map(FileNames("program.bin"), (summary(f"{chr(0x4E00 + number)}k") for number in range(count))))

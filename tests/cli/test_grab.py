@@ -298,7 +298,7 @@ def test_a_program_without_kernels_is_not_told_to_build_with_debug_data(
 
 @pytest.mark.live
 def test_debug_data_of_a_source_file_names_the_file(run: Run, tmp_path: Path):
-    """With the real OpenCL driver; blanks and letters beyond ASCII in the path included."""
+    """With the real OpenCL driver; blanks and characters beyond ASCII in the path included."""
     path = tmp_path / "größe und mehr" / "vadd.cl"
     path.parent.mkdir()
     path.write_bytes((ROOT / "samples" / "kernels" / "vadd.cl").read_bytes())

@@ -50,7 +50,7 @@ def test_any_name_survives_json_and_none_reaches_the_terminal_raw(
     row = run("lines", "--json", module).json[0]
     assert {row["object"], row["kernel"], row["file"]} == {name}
     text = run("lines", module).out
-    assert all(letter.isprintable() or letter == "\n" for letter in text)
+    assert all(character.isprintable() or character == "\n" for character in text)
 
 
 def test_text_is_a_table_with_headings(run: Run, fake: FakeSymbolizer, module: Path):

@@ -228,10 +228,10 @@ def test_the_code_objects_of_an_answer_share_its_kernels(here: Tools, monkeypatc
 
 
 def test_a_long_name_is_cut(monkeypatch: pytest.MonkeyPatch, here: Tools) -> None:
-    monkeypatch.setattr(tools, "LETTERS", 5)
+    monkeypatch.setattr(tools, "CHARACTERS", 5)
     [answer] = here.symbolize(str(VADD), ["vadd+0x1b0"])["answers"]
     assert answer["frames"][0]["function"] == "vadd"
-    monkeypatch.setattr(tools, "LETTERS", 3)
+    monkeypatch.setattr(tools, "CHARACTERS", 3)
     [answer] = here.symbolize(str(VADD), ["vadd+0x1b0"])["answers"]
     assert answer["frames"][0]["function"] == "..."
 

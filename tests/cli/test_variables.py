@@ -131,7 +131,7 @@ def test_names_do_not_reach_the_terminal_raw(run: Run, fake: Fake, module: Path)
     bad = Variable("a\x1b[31m", "t\n", "local", "f\x07", False, True, None)
     fake.answer = InScope(HERE, Visible((bad,)))
     text = run("variables", module, "vadd+0").out
-    assert all(letter.isprintable() or letter == "\n" for letter in text)
+    assert all(character.isprintable() or character == "\n" for character in text)
     assert run("variables", "--json", module, "vadd+0").json[0]["name"] == "a\x1b[31m"
 
 

@@ -85,7 +85,7 @@ def test_source_texts_of_many_files_that_are_one_string_do_not_multiply_it() -> 
 
 
 def texts_of_one_string(files: int) -> bytes:
-    """SPIR-V whose source files all consist of one string of 1,000 letters, twice."""
+    """SPIR-V whose source files all consist of one string of 1,000 characters, twice."""
     words = [0x07230203, 0x10500, 0, 10_000, 0, *instruction(17, 6), *instruction(11, 3, *literal(SHADER_DEBUG_INFO))]
     words += instruction(14, 2, 2) + instruction(7, 5, *literal("x" * 1000)) + instruction(19, 1)
     for number in range(files):

@@ -126,7 +126,7 @@ def test_the_word_of_the_header_that_says_nothing_is_zero(columns: Mapping[str, 
 
 
 def test_strings_of_one_letter_are_read_one_by_one() -> None:
-    """A column whose entries are equal is stored as one: so are the letters of such names."""
+    """A column whose entries are equal is stored as one: so are the characters of such names."""
     image = build_elf(
         machine=224,
         osabi=64,
@@ -135,12 +135,12 @@ def test_strings_of_one_letter_are_read_one_by_one() -> None:
         symbols=[Symbol("aaa", value=0x1000, size=64, section="a")],
     )
     index = Index(build_index(image, Limits()))
-    stored = decode(encode({name: index.columns.stored[name] for name in SCHEMA} | _one_letter()))
+    stored = decode(encode({name: index.columns.stored[name] for name in SCHEMA} | _one_character()))
     assert stored.numbers("string_data").tolist() == [97, 97, 97]
-    single = Index(encode({name: index.columns.stored[name] for name in SCHEMA} | _one_letter()))
+    single = Index(encode({name: index.columns.stored[name] for name in SCHEMA} | _one_character()))
     assert single.points._text(1) == "aaa"
 
 
-def _one_letter() -> dict[str, Column]:
+def _one_character() -> dict[str, Column]:
     """Strings "" and "aaa"."""
     return {"string_ends": np.array([0, 3], np.uint8), "string_data": np.full(3, 97, np.uint8)}

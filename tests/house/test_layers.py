@@ -163,7 +163,7 @@ ENDS_OF_THE_LINE = {
     ("cli/__init__.py", "_invoke"): "prints the traceback and exits with the code for a defect",
     ("child/worker.py", "_answer"): "tells the other end the exception and its traceback, which logs it under an id",
     ("service/guard.py", "guarded"): "logs the traceback and ends the call with a SymdError that carries its id",
-    ("web/app.py", "_answered"): "logs the traceback and answers with a SymdError that carries its id",
+    ("web/route_answers.py", "_answered"): "logs the traceback and answers with a SymdError that carries its id",
     ("service/lanes.py", "_attempt"): "hands it from the lane's thread to the call that waits, where it is raised",
 }
 """Functions that may handle every exception without raising one, and what they do instead: nothing stands above them."""

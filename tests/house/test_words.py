@@ -53,7 +53,7 @@ BETTER = {
 ONE_THING = (
     "Part", "Layout", "Unit", "Segment", "Ranges", "Entry", "Dies", "Unpacked", "Interner", "Named", "Found", "Located",
     "Joined", "Resolved", "Placed", "Strings", "Target", "Format", "Cursor",
-    "Words", "Context", "Load",
+    "Words", "Context", "Load", "Rows",
 )  # fmt: skip
 """Class names that stood for several things. A name that several specifications have (Scope, Header, Symbol) may."""
 SEVERAL = {"Segment", "Found"}

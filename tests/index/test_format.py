@@ -244,7 +244,7 @@ def test_strings_that_hold_a_text_and_those_that_are_it() -> None:
         same = [at for at, each in enumerate(texts) if text == each]
         assert strings.equal_to([text]) == ({text: same} if same else {}), text
     assert strings.equal_to(["a", "x", "", "é", "aa"]) == {"": [0, 7], "a": [4], "é": [8], "aa": [9]}
-    assert strings.letters == sum(len(each.encode()) for each in texts)
+    assert strings.text_bytes == sum(len(each.encode()) for each in texts)
 
 
 def test_a_long_text_that_repeats_itself_is_found_without_reading_it_at_every_letter() -> None:

@@ -54,7 +54,7 @@ def test_an_appended_member_is_there_and_nothing_else_changed(value):
      "[nul]", "[" * 100_000],
 )  # fmt: skip
 def test_damage_is_named_with_its_place(text):
-    with pytest.raises(Malformed, match="letter"):
+    with pytest.raises(Malformed, match="character"):
         walked(JsonCursor(text)) if len(text) < 100 else JsonCursor(text).value()
 
 

@@ -44,7 +44,7 @@ def test_nothing_else_of_the_text_changes(resolver, sample):
     before = sample("kernels.otlp.json").decode()
     after = profiles.symbolize(before.encode(), resolver).data.decode()
     kept = iter(after)
-    assert all(letter in kept for letter in before), "letters are only added"
+    assert all(character in kept for character in before), "characters are only added"
     assert json.loads(before)["resourceProfiles"] == json.loads(after)["resourceProfiles"]
 
 

@@ -120,9 +120,9 @@ def test_names_are_read_once_for_all_suggestions_of_a_batch(monkeypatch: pytest.
     assert sorted(read) == ["vector_add", "vector_sub"]
 
 
-def test_suggestions_are_looked_for_among_so_many_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suggestions_are_looked_for_among_so_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     one = index(Object(kernels=[], symbols=[("vector_add", 0, 0x40), ("vector_sub", 0x40, 0x40)]))
-    monkeypatch.setattr(similar_names, "MAX_LETTERS_COMPARED", len("vector_add"))
+    monkeypatch.setattr(similar_names, "MAX_CHARACTERS_COMPARED", len("vector_add"))
     assert [each.function for each in asked(one, "vector_s").candidates] == ["vector_add"]
 
 
@@ -134,16 +134,16 @@ def every_name(index: Index) -> list[str]:
     return sorted(spelled.union(texts, (f"{text}x" for text in texts), ("", "float", "(", "a" * 20_000)))
 
 
-@pytest.mark.parametrize("letters", [0, 1 << 40], ids=["name by name", "word by word"])
+@pytest.mark.parametrize("characters", [0, 1 << 40], ids=["name by name", "word by word"])
 @pytest.mark.parametrize("sample", [SQUARED, FOLDED, "amdgpu/bin/v2-gfx900.co", "kernels/bin/raycast/dg2-O0.zebin"])
 def test_names_that_are_looked_up_together_are_found_where_each_is_found_alone(
-    sample: str, letters: int, monkeypatch: pytest.MonkeyPatch
+    sample: str, characters: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = opened(sample)
     names = every_name(one)
     alone = {name: function_names.starts(one, name, None) for name in names}
     assert any(alone.values())
-    monkeypatch.setattr(function_names, "LETTERS_A_NAME", letters)
+    monkeypatch.setattr(function_names, "CHARACTERS_A_NAME", characters)
     assert function_names.starts_of_each(one, names, None, Effort()) == alone
 
 

@@ -45,7 +45,7 @@ def test_bits_say_what_fnmatch_says_of_any_pattern() -> None:
 
 
 def test_a_long_pattern_is_matched_by_bits() -> None:
-    """A regular expression takes a step for each letter of the name and each set of the pattern: 2,000,000 for this one."""
+    """A regular expression takes a step for each character of the name and each set of the pattern: 2,000,000 for this one."""
     assert isinstance(glob_matcher("*" + "[a-b]" * 198 + "c*"), _Bits)
     assert not isinstance(glob_matcher("[a-b]" * FEW_PARTS), _Bits)
 

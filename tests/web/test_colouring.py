@@ -1,4 +1,4 @@
-"""Colours of source text: every letter of every line has one, and what GPU languages add to C is coloured."""
+"""Colours of source text: every character of every line has one, and what GPU languages add to C is coloured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLES = sorted((Path(__file__).parents[2] / "samples").glob("*/*.c[lu]*"))
 
 
 def words(file, text):
-    """(colour, letters) of each run of the only line."""
+    """(colour, characters) of each run of the only line."""
     (row,) = coloured(file, text)
     found, at = [], 0
     for colour, size in zip(row[::2], row[1::2], strict=True):

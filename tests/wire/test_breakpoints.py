@@ -43,10 +43,10 @@ def test_path_rules_are_bounded_by_name() -> None:
 
 @pytest.mark.parametrize("long", ["name", "file", "path", "prefix", "here"])
 def test_texts_are_bounded_by_name(long: str) -> None:
-    """Each holds as much memory as it has letters, for as long as a watch."""
+    """Each holds as much memory as it has characters, for as long as a watch."""
 
-    def read(letters: int) -> None:
-        given = {"name": "id", "file": "a.cl", "path": "", "prefix": "", "here": ""} | {long: "é" * letters}
+    def read(characters: int) -> None:
+        given = {"name": "id", "file": "a.cl", "path": "", "prefix": "", "here": ""} | {long: "é" * characters}
         rules = (PathRule(given["prefix"], given["here"]),)
         asked = Breakpoint(given["name"], SourceLine(given["file"], 3), path=given["path"], rules=rules)
         assert from_breakpoint(to_breakpoint(asked), given["name"]) == asked

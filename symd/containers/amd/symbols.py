@@ -57,7 +57,7 @@ class Descriptor(NamedTuple):
     offset: int
 
 
-class _Rows(NamedTuple):
+class _SymbolColumns(NamedTuple):
     """Symbols that may be code or descriptors: their names, and st_info's type, st_shndx, st_value and st_size."""
 
     names: list[str]
@@ -82,7 +82,7 @@ class Symbols:
         self.code = self._code(rows, section, offset)
         self.by_name = {placed.name: placed for placed in self.code}
 
-    def _code(self, rows: _Rows, section: I64, offset: U64) -> list[Placed]:
+    def _code(self, rows: _SymbolColumns, section: I64, offset: U64) -> list[Placed]:
         """Functions, and what has no type and a place in code. Absolute values, such as register counts that newer
         compilers leave as symbols, have none."""
         space, names = self._space, rows.names
@@ -163,17 +163,17 @@ class _Space:
         return np.where((slot >= 0) & (address - self.address[found] < self.size[found]), found, -1)
 
 
-def _rows(image: Elf) -> _Rows:
+def _rows(image: Elf) -> _SymbolColumns:
     """Of .symtab, else of .dynsym, else of PT_DYNAMIC."""
     found = _table(image)
     if found is None:
         none = np.zeros(0, np.uint64)
-        return _Rows([], none.astype(np.uint8), none.astype(np.uint16), none, none)
+        return _SymbolColumns([], none.astype(np.uint8), none.astype(np.uint16), none, none)
     image, table = found
     rows = image.symbol_columns(table)
     rows = rows[(rows["section"] != SHN_UNDEF) & _IS_CODE_OR_DATA[rows["info"] & 15]]
     value, size = rows["value"].astype(np.uint64), rows["size"].astype(np.uint64)
-    return _Rows(image.symbol_names(table, rows["name"]), rows["info"] & 15, rows["section"], value, size)
+    return _SymbolColumns(image.symbol_names(table, rows["name"]), rows["info"] & 15, rows["section"], value, size)
 
 
 def _table(image: Elf) -> tuple[Elf, Section] | None:
@@ -184,7 +184,7 @@ def _table(image: Elf) -> tuple[Elf, Section] | None:
     return segments.dynamic_symbols(image)
 
 
-def _descriptors(rows: _Rows, section: I64, offset: U64) -> dict[str, Descriptor]:
+def _descriptors(rows: _SymbolColumns, section: I64, offset: U64) -> dict[str, Descriptor]:
     columns = (rows.kind <= STT_OBJECT, rows.value, section, offset)
     return {
         name.removesuffix(".kd"): Descriptor(value, number, place)

@@ -138,7 +138,7 @@ RELOCATED_IMAGE = _USER + 7
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class TableRows:
     """All rows of one kind of table: ``section`` and ``number`` (in it) of each, ``parent_section`` and ``parent_row`` as
     the section says, and the fields by name."""
 
@@ -163,7 +163,7 @@ class Rows:
         held = inside & (number >= 0) & (number < self._count[at])
         return np.where(held, self._first[at] + number, NO_ROW)
 
-    def parents_in(self, parents: Rows) -> I64:
+    def parents_in(self, parents: TableRows) -> I64:
         """The row of ``parents`` that each row belongs to."""
         return parents.find(self.parent_section, self.parent_row)
 
@@ -227,7 +227,7 @@ class CoreSections:
         found = next(named, None)
         return b"" if found is None else self.content(found)
 
-    def rows(self, layout: Layout) -> Rows:
+    def rows(self, layout: Layout) -> TableRows:
         """Every row of a kind of table. Raises LimitExceeded."""
         sections = self.of_kind(layout.kind)
         sizes = self._headers["entry_size"][sections].astype(np.int64)
@@ -246,7 +246,7 @@ class CoreSections:
         owner = np.repeat(sections, counts)
         link, info = self.parents(owner)
         fields = self._read(layout, sections, sizes, counts)
-        return Rows(owner, np.arange(len(owner)) - first[owner], link, info, fields, first, count)
+        return TableRows(owner, np.arange(len(owner)) - first[owner], link, info, fields, first, count)
 
     def _count(self, rows: int) -> None:
         self._rows += rows

@@ -17,7 +17,7 @@ from symd.containers.nvidia.core_sections import (
     NO_ROW,
     RELOCATED_IMAGE,
     CoreSections,
-    Rows,
+    TableRows,
 )
 
 
@@ -47,7 +47,7 @@ def loaded_modules(sections: CoreSections) -> list[LoadedModule]:
     return found
 
 
-def _by_module(sections: CoreSections, modules: Rows, kind: int) -> dict[int, int]:
+def _by_module(sections: CoreSections, modules: TableRows, kind: int) -> dict[int, int]:
     """Sections with cubins by the row of their module; those of no module by numbers after the last."""
     numbers = sections.of_kind(kind)
     rows = modules.find(*sections.parents(numbers))

@@ -16,7 +16,7 @@ from symd.spirv.words import Words, text
 __all__ = ("source_texts",)
 
 _REPEATED = 8
-"""Times the module's bytes that the texts of all files may have letters: equal files may share a string."""
+"""Times the module's bytes that the texts of all files may have characters: equal files may share a string."""
 _CHECKSUM = "//__CSK_"
 """llvm-spirv writes a checksum where the text would stand."""
 

@@ -73,7 +73,7 @@ def register_name(vendor: Vendor, number: int) -> str:
 def ptx_name(number: int) -> str | None:
     """The PTX register that a DWARF number spells: 0x25726434 is ``%rd4``; None where it spells none."""
     text = number.to_bytes((number.bit_length() + 7) // 8 or 1, "big")
-    if text[:1] != b"%" or len(text) < 2 or not all(0x21 <= letter < 0x7F for letter in text):
+    if text[:1] != b"%" or len(text) < 2 or not all(0x21 <= character < 0x7F for character in text):
         return None
     return text.decode("ascii")
 

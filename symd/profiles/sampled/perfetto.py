@@ -1,10 +1,7 @@
 """Samples of a Perfetto trace: stack samples with their counters, and samples of perf.
 
-Source: google/perfetto, protos/perfetto/trace/profiling/stack_sample.proto and profile_packet.proto, at ec5d16b1. TracePacket: timestamp 8,
-trace_packet_defaults 59 {stack_sample_defaults 100 {primary_descriptor 2, follower_descriptors 3}}, perf_sample 66, stack_sample 135.
-StackSample: task_context 1 {pid 2, tid 3}, callstack 5 {frames 1 {function_name 1, source_file 2, line_number 3}}, callstack_iid 6,
-primary_descriptor 9, primary_descriptor_iid 10, primary_weight 11, follower_descriptors 12, follower_descriptor_iids 13, follower_weights 14;
-CounterDescriptor: name 2, unit 3, unit_str 4, interned in field 50. PerfSample: pid 2, tid 3, callstack_iid 4."""
+Source: google/perfetto, protos/perfetto/trace/profiling/stack_sample.proto and profile_packet.proto, at ec5d16b1. A class for each message has
+the numbers of its fields, by the names that these files give them."""
 
 from __future__ import annotations
 
@@ -17,8 +14,59 @@ from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledM
 from symd.profiles.spending import Spending
 
 WHERE = "the Perfetto trace"
-TIMESTAMP, DEFAULTS, PERF_SAMPLE, STACK_SAMPLE, DESCRIPTORS = 8, 59, 66, 135, 50
-READ = frozenset({DEFAULTS, MODULE_SYMBOLS, PERF_SAMPLE, STACK_SAMPLE})
+
+
+class _TracePacket:
+    timestamp, trace_packet_defaults, perf_sample, stack_sample = 8, 59, 66, 135
+
+
+class _TracePacketDefaults:
+    stack_sample_defaults = 100
+
+
+class _StackSampleDefaults:
+    primary_descriptor, follower_descriptors = 2, 3
+
+
+class _StackSample:
+    task_context, callstack, callstack_iid = 1, 5, 6
+    primary_descriptor, primary_descriptor_iid, primary_weight = 9, 10, 11
+    follower_descriptors, follower_descriptor_iids, follower_weights = 12, 13, 14
+
+
+class _TaskContext:
+    pid, tid = 2, 3
+
+
+class _Callstack:
+    frames = 1
+
+
+class _Frame:
+    function_name, source_file, line_number = 1, 2, 3
+
+
+class _CounterDescriptor:
+    name, unit, unit_str = 2, 3, 4
+
+
+class _PerfSample:
+    pid, tid, callstack_iid = 2, 3, 4
+
+
+class _AddressSymbols:
+    lines = 2
+
+
+class _Line:
+    function_name, source_file_name, line_number = 1, 2, 3
+
+
+DESCRIPTORS = 50
+"""The field of InternedData that has CounterDescriptors."""
+READ = frozenset(
+    {_TracePacket.trace_packet_defaults, MODULE_SYMBOLS, _TracePacket.perf_sample, _TracePacket.stack_sample}
+)
 """The fields of packets that are looked into."""
 UNITS = (
     "",
@@ -62,9 +110,9 @@ class _Reader:
                 known.update({at: _symbol_frames(content) for at, content in addresses.items()})
         for packet in self._packets:
             self._read_defaults(packet)
-            for item in packet.messages(STACK_SAMPLE):
+            for item in packet.messages(_TracePacket.stack_sample):
                 self._stack_sample(packet, item)
-            for item in packet.messages(PERF_SAMPLE):
+            for item in packet.messages(_TracePacket.perf_sample):
                 self._perf_sample(packet, item)
         found = self._found
         found.value_types = tuple(self._columns) or (PERF,)
@@ -80,64 +128,71 @@ class _Reader:
         return fields(packet.data, item.value, item.end, WHERE)
 
     def _read_defaults(self, packet: Packet) -> None:
-        for item in packet.messages(DEFAULTS):
+        for item in packet.messages(_TracePacket.trace_packet_defaults):
             for one in self._inside(packet, item):
-                if one.number == 100 and one.wire == LENGTH:
+                if one.number == _TracePacketDefaults.stack_sample_defaults and one.wire == LENGTH:
                     inner = self._inside(packet, one)
-                    primary = [_descriptor(packet.data[at.value : at.end]) for at in inner if at.number == 2]
-                    others = [_descriptor(packet.data[at.value : at.end]) for at in inner if at.number == 3]
+                    primary = _descriptors(packet, inner, _StackSampleDefaults.primary_descriptor)
+                    others = _descriptors(packet, inner, _StackSampleDefaults.follower_descriptors)
                     self._defaults[packet.sequence] = (primary[0] if primary else None, others)
 
     def _stack_sample(self, packet: Packet, item: Field) -> None:
         inner = self._inside(packet, item)
         content = {one.number: packet.data[one.value : one.end] for one in inner if one.wire == LENGTH}
         numbers = {one.number: one.value for one in inner if one.wire == VARINT}
-        task = {one.number: one.value for one in fields(content.get(1, b"")) if one.wire == VARINT}
+        context = content.get(_StackSample.task_context, b"")
+        task = {one.number: one.value for one in fields(context) if one.wire == VARINT}
         primary, followers = self._counters(packet, inner, content, numbers)
         row: dict[int, int] = {}
-        weights = [at for one in inner if one.number == 14 for at in packed(packet.data, one, WHERE)]
-        counted = [(primary, numbers.get(11, 1 if not weights else 0)), *zip(followers, weights, strict=False)]
+        weights = _packed(packet, inner, _StackSample.follower_weights)
+        weight = numbers.get(_StackSample.primary_weight, 1 if not weights else 0)
+        counted = [(primary, weight), *zip(followers, weights, strict=False)]
         for kind, weight in counted:
             column = self._columns.setdefault(kind, len(self._columns))
             row[column] = row.get(column, 0) + weight
-        stack = self._inline(content[5]) if 5 in content else self._interned(packet, numbers.get(6, 0))
-        self._add(packet, stack, row, Task(task.get(2, 0), task.get(3, 0)))
+        inline = content.get(_StackSample.callstack)
+        interned = numbers.get(_StackSample.callstack_iid, 0)
+        stack = self._interned(packet, interned) if inline is None else self._inline(inline)
+        self._add(packet, stack, row, Task(task.get(_TaskContext.pid, 0), task.get(_TaskContext.tid, 0)))
 
     def _counters(
         self, packet: Packet, inner: list[Field], content: dict[int, bytes], numbers: dict[int, int]
     ) -> tuple[ValueType, list[ValueType]]:
         """Inline, interned, or the sequence's defaults."""
         primary, followers = self._defaults.get(packet.sequence, (None, []))
-        if 9 in content:
-            primary = _descriptor(content[9])
-        elif 10 in numbers:
-            primary = _descriptor(packet.tables.entry(DESCRIPTORS, numbers[10]))
-        inline = [_descriptor(packet.data[one.value : one.end]) for one in inner if one.number == 12]
-        named = [at for one in inner if one.number == 13 for at in packed(packet.data, one, WHERE)]
+        if (own := content.get(_StackSample.primary_descriptor)) is not None:
+            primary = _descriptor(own)
+        elif (number := numbers.get(_StackSample.primary_descriptor_iid)) is not None:
+            primary = _descriptor(packet.tables.entry(DESCRIPTORS, number))
+        inline = _descriptors(packet, inner, _StackSample.follower_descriptors)
+        named = _packed(packet, inner, _StackSample.follower_descriptor_iids)
         interned = [_descriptor(packet.tables.entry(DESCRIPTORS, at)) for at in named]
         return primary or PERF, inline or interned or followers
 
     def _perf_sample(self, packet: Packet, item: Field) -> None:
         numbers = {one.number: one.value for one in self._inside(packet, item) if one.wire == VARINT}
-        if 4 in numbers:
+        stack = numbers.get(_PerfSample.callstack_iid)
+        if stack is not None:
             column = self._columns.setdefault(PERF, len(self._columns))
-            task = Task(numbers.get(2, 0), numbers.get(3, 0))
-            self._add(packet, self._interned(packet, numbers[4]), {column: 1}, task)
+            task = Task(numbers.get(_PerfSample.pid, 0), numbers.get(_PerfSample.tid, 0))
+            self._add(packet, self._interned(packet, stack), {column: 1}, task)
 
     def _add(self, packet: Packet, stack: list[int], row: dict[int, int], task: Task) -> None:
         number = self._tasks.setdefault(task, len(self._tasks))
         self._spending.read()
-        self._rows.append((Sample(tuple(reversed(stack)), (), packet.number(TIMESTAMP), number), row))
+        self._rows.append((Sample(tuple(reversed(stack)), (), packet.number(_TracePacket.timestamp), number), row))
 
     def _inline(self, data: bytes) -> list[int]:
         """Frames that the sample itself has, outermost first."""
         found = []
         for item in fields(data, where=WHERE, spending=self._spending):
-            inner = fields(data, item.value, item.end, WHERE) if item.number == 1 and item.wire == LENGTH else []
+            is_frame = item.number == _Callstack.frames and item.wire == LENGTH
+            inner = fields(data, item.value, item.end, WHERE) if is_frame else []
             text = {one.number: _text(data, one) for one in inner if one.wire == LENGTH}
-            line = next((one.value for one in inner if one.number == 3 and one.wire == VARINT), 0)
-            frame = Frame(text.get(1) or None, None, text.get(2) or None, line, 0, inlined=False)
-            found.append(self._addresses.number(SampledAddress(text.get(1, ""), (frame,))))
+            line = _number(inner, _Frame.line_number)
+            function, file = text.get(_Frame.function_name, ""), text.get(_Frame.source_file)
+            frame = Frame(function or None, None, file or None, line, 0, inlined=False)
+            found.append(self._addresses.number(SampledAddress(function, (frame,))))
         return found
 
     def _interned(self, packet: Packet, number: int) -> list[int]:
@@ -163,21 +218,36 @@ class _Reader:
 
 def _symbol_frames(content: bytes) -> tuple[Frame, ...]:
     """The lines of an AddressSymbols message, innermost first."""
-    lines = [one for one in fields(content, where=WHERE) if one.number == 2 and one.wire == LENGTH]
+    lines = [one for one in fields(content, where=WHERE) if one.number == _AddressSymbols.lines and one.wire == LENGTH]
     found = []
     for at, line in enumerate(lines):
         inner = fields(content, line.value, line.end, WHERE)
         text = {one.number: _text(content, one) for one in inner if one.wire == LENGTH}
-        number = next((one.value for one in inner if one.number == 3 and one.wire == VARINT), 0)
-        found.append(Frame(text.get(1) or None, None, text.get(2) or None, number, 0, inlined=at < len(lines) - 1))
+        function, file = text.get(_Line.function_name), text.get(_Line.source_file_name)
+        number = _number(inner, _Line.line_number)
+        found.append(Frame(function or None, None, file or None, number, 0, inlined=at < len(lines) - 1))
     return tuple(found)
 
 
 def _descriptor(data: bytes) -> ValueType:
     inner = fields(data, where=WHERE)
     text = {one.number: _text(data, one) for one in inner if one.wire == LENGTH}
-    unit = next((one.value for one in inner if one.number == 3 and one.wire == VARINT), 0)
-    return ValueType(text.get(2, "samples"), text.get(4) or (UNITS[unit] if unit < len(UNITS) else ""))
+    unit = _number(inner, _CounterDescriptor.unit)
+    named = text.get(_CounterDescriptor.unit_str) or (UNITS[unit] if unit < len(UNITS) else "")
+    return ValueType(text.get(_CounterDescriptor.name, "samples"), named)
+
+
+def _descriptors(packet: Packet, inner: list[Field], number: int) -> list[ValueType]:
+    """What the fields with this number say."""
+    return [_descriptor(packet.data[one.value : one.end]) for one in inner if one.number == number]
+
+
+def _packed(packet: Packet, inner: list[Field], number: int) -> list[int]:
+    return [at for one in inner if one.number == number for at in packed(packet.data, one, WHERE)]
+
+
+def _number(inner: list[Field], number: int) -> int:
+    return next((one.value for one in inner if one.number == number and one.wire == VARINT), 0)
 
 
 def _text(data: bytes, item: Field) -> str:

@@ -1,7 +1,6 @@
 """Samples of a pprof profile (profile.proto, at the revision that ``symd.profiles.pprof`` names).
 
-Profile: sample_type 1, sample 2, mapping 3, location 4, function 5, string_table 6, time_nanos 9. ValueType: type 1, unit 2.
-Sample: location_id 1, value 2, label 3. Label: key 1, str 2, num 3."""
+A class for each message has the numbers of its fields, by the names that profile.proto gives them."""
 
 from __future__ import annotations
 
@@ -14,7 +13,38 @@ from symd.profiles.samples import Sample, SampledAddress, SampledModule, Sampled
 from symd.profiles.spending import Spending
 
 WHERE = "the pprof profile"
-SAMPLE_TYPE, SAMPLE, MAPPING, LOCATION, FUNCTION, STRING, TIME = 1, 2, 3, 4, 5, 6, 9
+
+
+class _Profile:
+    sample_type, sample, mapping, location, function, string_table, time_nanos = 1, 2, 3, 4, 5, 6, 9
+
+
+class _ValueType:
+    type, unit = 1, 2
+
+
+class _Sample:
+    location_id, value, label = 1, 2, 3
+
+
+class _Label:
+    key, str, num = 1, 2, 3
+
+
+class _Mapping:
+    id, memory_start, memory_limit, file_offset, filename, build_id = 1, 2, 3, 4, 5, 6
+
+
+class _Location:
+    id, mapping_id, address, line = 1, 2, 3, 4
+
+
+class _Line:
+    function_id, line, column = 1, 2, 3
+
+
+class _Function:
+    id, name, system_name, filename = 1, 2, 3, 4
 
 
 def read(data: bytes, spending: Spending) -> SampledProfile:
@@ -28,59 +58,65 @@ class _Reader(StringTableReader):
         self._top: dict[int, list[Field]] = {}
         for item in each_field(data, where=WHERE, spending=spending):
             self._top.setdefault(item.number, []).append(item)
-        self._strings = [data[one.value : one.end].decode("utf-8", "replace") for one in self._messages(STRING)]
+        self._strings = [
+            data[one.value : one.end].decode("utf-8", "replace") for one in self._messages(_Profile.string_table)
+        ]
         self._functions: dict[int, tuple[str, str, str]] = {}
-        for item in self._messages(FUNCTION):
+        for item in self._messages(_Profile.function):
             inner = self._numbers(item)
-            self._functions[inner.get(1, 0)] = (
-                self._string(inner.get(2, 0)),
-                self._string(inner.get(3, 0)),
-                self._string(inner.get(4, 0)),
+            self._functions[inner.get(_Function.id, 0)] = (
+                self._string(inner.get(_Function.name, 0)),
+                self._string(inner.get(_Function.system_name, 0)),
+                self._string(inner.get(_Function.filename, 0)),
             )
 
     def _messages(self, number: int) -> list[Field]:
         return [item for item in self._top.get(number, ()) if item.wire == LENGTH]
 
     def profile(self) -> SampledProfile:
-        types = [self._numbers(item) for item in self._messages(SAMPLE_TYPE)]
-        value_types = tuple(ValueType(self._string(one.get(1, 0)), self._string(one.get(2, 0))) for one in types)
-        started = [item.value for item in self._top.get(TIME, ()) if item.wire == VARINT]
+        types = [self._numbers(item) for item in self._messages(_Profile.sample_type)]
+        value_types = tuple(
+            ValueType(self._string(one.get(_ValueType.type, 0)), self._string(one.get(_ValueType.unit, 0)))
+            for one in types
+        )
+        started = [item.value for item in self._top.get(_Profile.time_nanos, ()) if item.wire == VARINT]
         found = SampledProfile(value_types, start=signed(started[-1]) if started and started[-1] else None)
         modules = self._modules(found)
         numbers = self._locations(found, modules)
-        found.samples = [self._sample(item, numbers, len(value_types)) for item in self._messages(SAMPLE)]
+        found.samples = [self._sample(item, numbers, len(value_types)) for item in self._messages(_Profile.sample)]
         found.notes.append("pprof has no times of samples")
         return found
 
     def _modules(self, found: SampledProfile) -> dict[int, int]:
         """Mapping id to the module's number."""
         numbers = {}
-        for item in self._messages(MAPPING):
+        for item in self._messages(_Profile.mapping):
             inner = self._numbers(item)
-            numbers[inner.get(1, 0)] = len(found.modules)
-            names = self._string(inner.get(5, 0)), self._string(inner.get(6, 0))
-            found.modules.append(SampledModule(*names, inner.get(2, 0), inner.get(3, 0), inner.get(4, 0)))
+            numbers[inner.get(_Mapping.id, 0)] = len(found.modules)
+            names = self._string(inner.get(_Mapping.filename, 0)), self._string(inner.get(_Mapping.build_id, 0))
+            start, end = inner.get(_Mapping.memory_start, 0), inner.get(_Mapping.memory_limit, 0)
+            found.modules.append(SampledModule(*names, start, end, inner.get(_Mapping.file_offset, 0)))
         return numbers
 
     def _locations(self, found: SampledProfile, modules: dict[int, int]) -> dict[int, int]:
         """Location id to the address's number."""
         numbers = {}
-        for item in self._messages(LOCATION):
+        for item in self._messages(_Profile.location):
             inner = self._inside(item)
             values = {one.number: one.value for one in inner if one.wire == VARINT}
-            lines = [self._numbers(one) for one in inner if one.number == 4 and one.wire == LENGTH]
+            lines = [self._numbers(one) for one in inner if one.number == _Location.line and one.wire == LENGTH]
             frames = tuple(self._frame(line, inlined=at < len(lines) - 1) for at, line in enumerate(lines))
-            module = modules.get(values.get(2, 0))
-            address = values.get(3, 0)
+            module = modules.get(values.get(_Location.mapping_id, 0))
+            address = values.get(_Location.address, 0)
             name = found.modules[module].name if module is not None else ""
-            numbers[values.get(1, 0)] = len(found.addresses)
+            numbers[values.get(_Location.id, 0)] = len(found.addresses)
             found.addresses.append(SampledAddress(place_in_file(name, address), frames, address or None, module))
         return numbers
 
     def _frame(self, line: dict[int, int], *, inlined: bool) -> Frame:
-        name, system, file = self._functions.get(line.get(1, 0), ("", "", ""))
+        name, system, file = self._functions.get(line.get(_Line.function_id, 0), ("", "", ""))
         linkage = system if system != name else None
-        position = signed(line.get(2, 0)), signed(line.get(3, 0))
+        position = signed(line.get(_Line.line, 0)), signed(line.get(_Line.column, 0))
         return Frame(name or None, linkage or None, file or None, *position, inlined=inlined)
 
     def _sample(self, item: Field, numbers: dict[int, int], columns: int) -> Sample:
@@ -88,14 +124,14 @@ class _Reader(StringTableReader):
         values: list[int] = []
         labels = []
         for one in self._inside(item):
-            if one.number == 1:
+            if one.number == _Sample.location_id:
                 stack += packed(self._data, one, WHERE)
-            elif one.number == 2:
+            elif one.number == _Sample.value:
                 values += map(signed, packed(self._data, one, WHERE))
-            elif one.number == 3 and one.wire == LENGTH:
+            elif one.number == _Sample.label and one.wire == LENGTH:
                 inner = self._numbers(one)
-                text = self._string(inner.get(2, 0))
-                labels.append((self._string(inner.get(1, 0)), text or signed(inner.get(3, 0))))
+                text = self._string(inner.get(_Label.str, 0))
+                labels.append((self._string(inner.get(_Label.key, 0)), text or signed(inner.get(_Label.num, 0))))
         if len(values) != columns:
             raise Malformed(f"a sample has {len(values)} values, and there are {columns} types of them", where=WHERE)
         missing = [number for number in stack if number not in numbers]

@@ -1,0 +1,166 @@
+"""A request to a route, answered: its right, its body, the lane, and the answer as it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import partial
+from typing import Final
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from symd.errors import DeadlineExceeded, LimitExceeded, SymdError
+from symd.web.exchange import Exchange
+from symd.web.origins import check_origin, headers_for, preflight
+from symd.web.site import Asked, Effort, Lacking, Lane, Reply, Site, WebRoute
+from symd.web.statuses import error_reply
+from symd.web.visitors import Visitor
+
+log = logging.getLogger("symd.web")
+
+COMPRESSED_BYTES: Final = 2048
+"""Answers of fewer bytes are sent as they are."""
+COUNTED_BYTES: Final = 64 << 10
+"""Bytes of a body that are counted, and of an answer that are sent, at a time."""
+SLOWEST: Final = 256 << 10
+"""Bytes a second that a client takes of a large answer at least, besides what it has the limit ``write_seconds`` for."""
+_GZIP_LEVEL: Final = 3
+"""Of 1 to 9: whoever asked waits for it."""
+
+
+def served(site: Site, lane: Lane, route: WebRoute) -> Iterator[Route]:
+    """A route as Starlette knows it, answered in ``lane``; and what a page of another origin asks before it."""
+    yield Route(route.path, partial(_answered, site, lane, route), methods=[route.method])
+    if route.origins:
+        yield Route(route.path, partial(preflight, route), methods=["OPTIONS"])
+
+
+async def _answered(site: Site, lane: Lane, route: WebRoute, request: Request) -> Response:
+    visitor: Visitor = request.scope["visitor"]
+    exchange: Exchange = request.scope["exchange"]
+    exchange.route = route
+    try:
+        visitor.check(route.right, request.scope["path"])
+        check_origin(route, request)
+        body = await _body(request, route, lane, site.limits.message_seconds)
+        asked = Asked(visitor, request.path_params, request.query_params, request.headers, body)
+        del body
+        reply = await _reply(site, lane, route, asked)
+        del asked
+        exchange.release()
+        if isinstance(reply.body, bytes):
+            exchange.hold(lane, visitor, len(reply.body))
+    except ClientDisconnect:
+        exchange.left()
+        return Response(status_code=400)  # nobody hears it
+    except SymdError as error:
+        exchange.failed(error)
+        reply = error_reply(error)
+    except Exception as error:  # noqa: BLE001 - the last guard: logged whole, and the visitor gets its id
+        defect = _defect(error)
+        exchange.failed(defect)
+        reply = error_reply(defect)
+    more = headers_for(route, request)
+    if isinstance(reply.body, bytes):
+        return _whole(site, reply, reply.body, more)
+    pieces = _pieces(lane, exchange, visitor, route, reply.body)
+    return StreamingResponse(pieces, reply.status, {**reply.headers, **more}, reply.content_type)
+
+
+async def _reply(site: Site, lane: Lane, route: WebRoute, asked: Asked) -> Reply:
+    small = "gzip" in asked.headers.get("accept-encoding", "")
+    try:
+        return await lane.run(asked.visitor, route.effort, lambda: _compressed(route.handle(site, asked), small))
+    except Lacking as lacking:
+        if (fetch := site.fetch) is not None:
+            await lane.run(asked.visitor, Effort.FETCH, partial(fetch, lacking.build_id))
+    alone = site.by_itself()
+    return await lane.run(asked.visitor, route.effort, lambda: _compressed(route.handle(alone, asked), small))
+
+
+def _whole(site: Site, reply: Reply, body: bytes, more: Mapping[str, str]) -> Response:
+    seconds = site.limits.write_seconds + len(body) / SLOWEST
+    return _WholeResponse(body, reply.status, {**reply.headers, **more}, reply.content_type, seconds)
+
+
+class _WholeResponse(Response):
+    """An answer that leaves piece by piece, as the client takes it, so that what waits to be sent is what is counted as held. Who has not taken it within ``seconds``
+    does not get the rest."""
+
+    def __init__(self, body: bytes, status: int, headers: Mapping[str, str], content_type: str, seconds: float) -> None:
+        super().__init__(body, status, headers, content_type)
+        self._seconds = seconds
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        body = memoryview(self.body)
+        async with asyncio.timeout(self._seconds):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for at in range(0, len(body), COUNTED_BYTES):
+                piece = bytes(body[at : at + COUNTED_BYTES])
+                await send({"type": "http.response.body", "body": piece, "more_body": at + len(piece) < len(body)})
+            if not body:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _pieces(
+    lane: Lane, exchange: Exchange, visitor: Visitor, route: WebRoute, pieces: Iterator[bytes]
+) -> AsyncIterator[bytes]:
+    try:
+        while (piece := await lane.run(visitor, route.effort, lambda: next(pieces, None))) is not None:
+            yield piece
+    except SymdError as error:  # too late for another status: the answer ends in the middle
+        exchange.failed(error)
+        raise
+
+
+async def _body(request: Request, route: WebRoute, lane: Lane, seconds: float) -> bytes:
+    """The whole body, counted as it comes. Raises LimitExceeded, Busy and DeadlineExceeded."""
+    exchange: Exchange = request.scope["exchange"]
+    announced = request.headers.get("content-length", "0")
+    if int(announced) > route.body_limit:
+        raise _too_long(route, request)
+    taken, counted = bytearray(), 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                taken += piece
+                if len(taken) > route.body_limit:
+                    raise _too_long(route, request)
+                if len(taken) - counted >= COUNTED_BYTES:
+                    exchange.hold(lane, request.scope["visitor"], len(taken) - counted)
+                    counted = len(taken)
+    except TimeoutError:
+        raise DeadlineExceeded(
+            f"the request's body did not come within {seconds:g} s",
+            where=request.url.path,
+            metadata={"limit": "message_seconds"},
+        ) from None
+    return bytes(taken)
+
+
+def _too_long(route: WebRoute, request: Request) -> LimitExceeded:
+    return LimitExceeded(f"the request's body has more than {route.body_limit} bytes", where=request.url.path)
+
+
+def _compressed(reply: Reply, wanted: bool) -> Reply:
+    if (
+        not wanted
+        or not isinstance(reply.body, bytes)
+        or len(reply.body) < COMPRESSED_BYTES
+        or reply.headers.get("content-encoding")
+    ):
+        return reply
+    headers = {**reply.headers, "content-encoding": "gzip", "vary": "accept-encoding"}
+    return reply._replace(body=gzip.compress(reply.body, _GZIP_LEVEL), headers=headers)
+
+
+def _defect(error: Exception) -> SymdError:
+    number = uuid.uuid4().hex[:12]
+    log.error("defect %s", number, exc_info=error)
+    return SymdError(f"symd has a defect (id {number})", hint="its log has the details", metadata={"id": number})
