@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from symd.model.plain_answers import NotPlain
 from symd.plain.numbers import (
     ADDRESS_SIZE,
@@ -26,6 +28,7 @@ Spans = tuple[tuple[int, int], ...]
 """Addresses [start, end), none empty."""
 _HIGHEST = (1 << 64) - 1
 _MOST_ENTRIES = 1 << 14
+_SHORTEST_LEB = rb"(?:[\x00-\x7f]|[\x80-\xff]{1,7}+[\x01-\x7f])"
 _INDEXED = frozenset({DW_RLE_base_addressx, DW_RLE_startx_endx, DW_RLE_startx_length})
 
 
@@ -80,6 +83,30 @@ def _address(section: bytes, at: int, unit: CompileUnit, is_indexed: bool) -> tu
         return unsigned(section, at, ADDRESS_SIZE), at + ADDRESS_SIZE
     index, at = uleb(section, at)
     return unit.address(DW_FORM_addrx, index), at
+
+
+def lists_apart(first: int, last: int, base: int) -> re.Pattern[bytes]:
+    """What matches a list of ``.debug_rnglists`` whose entries all count from ``base``, which is not above ``first``, and of which none has
+    a part in the addresses [first, last). Of other lists it says nothing."""
+    inside = rb"\x04%b%b" % (_compared(last - base, larger=False), _compared(first - base, larger=True))
+    return re.compile(rb"(?:(?!%b)\x04%b%b)*+\x00" % (inside, _SHORTEST_LEB, _SHORTEST_LEB), re.DOTALL)
+
+
+def _compared(number: int, *, larger: bool) -> bytes:
+    """What matches the LEB128 of a number that is larger than ``number``, or smaller; none but the shortest way to write it is looked at."""
+    digits = [number >> shift & 0x7F for shift in range(0, max(number.bit_length(), 1), 7)]
+    top = len(digits) - 1
+    found = [rb"[\x80-\xff]{%d,}[\x00-\x7f]" % len(digits)] if larger else []
+    if top and not larger:
+        found.append(rb"[\x80-\xff]{0,%d}[\x00-\x7f]" % (top - 1))
+    goes_on = [0x80 if place < top else 0 for place in range(len(digits))]
+    for place, digit in enumerate(digits):
+        lowest, highest = (digit + 1, 0x7F) if larger else (0, digit - 1)
+        if lowest <= highest:
+            here = rb"[\x%02x-\x%02x]" % (lowest | goes_on[place], highest | goes_on[place])
+            above = bytes(digits[each] | goes_on[each] for each in range(place + 1, len(digits)))
+            found.append(rb"[\x80-\xff]{%d}%b%b" % (place, here, re.escape(above)))
+    return b"(?:%b)" % b"|".join(found) if found else b"(?!)"
 
 
 def _moved(start: int, end: int, by: int) -> tuple[int, int]:

@@ -32,7 +32,7 @@ from symd.plain.numbers import (
     uleb,
     value,
 )
-from symd.plain.range_lists import Spans
+from symd.plain.range_lists import Spans, lists_apart
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _hold(spans: Spans, address: int) -> bool:
 
 class Scopes:
     """What all functions and inlined calls of a unit say together. Raises NotPlain where the DIEs cannot be followed to the end of the unit's
-    first."""
+    first, or nothing stands in that."""
 
     def __init__(self, unit: CompileUnit) -> None:
         self._unit = unit
@@ -103,6 +103,9 @@ class Scopes:
         self._table = unit.table()
         self._found: dict[int, tuple[_Reader, re.Match[bytes]]] = {}
         """By the place where each begins."""
+        first, _ = self._abbreviation(unit.dies)
+        if first.is_scope or not first.has_children:
+            raise NotPlain
         self._read(Tree(self._table, _CAPTURED))
 
     def _read(self, tree: Tree) -> None:
@@ -136,11 +139,12 @@ class Scopes:
             raise NotPlain
         function, end = self._read_tree(functions[0])
         first, last = next(span for span in function.spans if span[0] <= address < span[1])
+        apart = lists_apart(first, last, self._unit.low_pc) if self._unit.low_pc <= first else None
         for at, (reader, found) in self._found.items():
-            if reader.has_code and not function.at <= at < end:
-                for start, stop in reader.spans(found):
-                    if start < last and first < stop:
-                        raise NotPlain
+            if not reader.has_code or function.at <= at < end or (apart and reader.is_apart(found, apart)):
+                continue
+            if any(start < last and first < stop for start, stop in reader.spans(found)):
+                raise NotPlain
         for scope in function.every():
             _check_nesting(scope)
         return function
@@ -269,6 +273,13 @@ class _Reader:
             return unit.spans_at(unit.list_offset(self._places[DW_AT_ranges][0], self._number(found, DW_AT_ranges)))
         start = unit.address(self._places[DW_AT_low_pc][0], self._number(found, DW_AT_low_pc))
         return unit.span(start, self._places[DW_AT_high_pc][0], self._number(found, DW_AT_high_pc))
+
+    def is_apart(self, found: re.Match[bytes], apart: re.Pattern[bytes]) -> bool:
+        """Whether its code is a list that ``apart`` matches."""
+        if self._is_simple or self._unit.version < 5:
+            return False
+        at = self._unit.list_offset(self._places[DW_AT_ranges][0], self._number(found, DW_AT_ranges))
+        return apart.match(self._unit.sections[".debug_rnglists"], at) is not None
 
     def declared(self, found: re.Match[bytes]) -> Declaration:
         """Where it is declared."""
