@@ -8,7 +8,7 @@ from functools import cached_property
 from symd.config import DEFAULT_LIMITS, Limits
 from symd.index.builder import build
 from symd.index.lookup import Index
-from symd.index.module import decoded_objects
+from symd.index.module import decoded_objects, keep_freed_memory
 from symd.index.partial import PartialIndex
 from symd.model.addresses import Query
 from symd.model.code import CodeObject
@@ -46,5 +46,6 @@ class FileIndex:
 
     @cached_property
     def whole(self) -> Index:
-        """The index of all of it."""
+        """The index of all of it. The heap that is made for it stays: many answers take as much."""
+        self._heap = keep_freed_memory(self._summary.size)
         return Index(build(decoded_objects(self._objects, self._limits), self._summary), one_table=True)

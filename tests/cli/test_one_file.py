@@ -6,6 +6,7 @@ import os
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from symd import containers
@@ -15,7 +16,7 @@ from symd.engine import Engine
 from symd.errors import InvalidInput, LimitExceeded, ObjectNotFound, SymdError, UnknownFormat
 from symd.index.file_index import MAX_PARTIAL_QUERIES
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
-from symd.model.answers import Answer
+from symd.model.answers import Answer, Answers
 from symd.store import Store
 from tests.builders.hostile import flips, truncations
 
@@ -108,3 +109,16 @@ def test_damaged_files_are_answered_or_refused(tmp_path: Path) -> None:
         except SymdError:
             outcomes.add(0)
     assert outcomes == {0, 2}
+
+
+def test_small_batches_share_the_table_that_a_large_one_made() -> None:
+    """What is written of its locations is made once."""
+    file = OneFile(str(BIN.parents[1] / "amdgpu" / "bin" / "v4-gfx900.co"), Limits())
+    every = np.arange(0x1800, 0x2400, 4, dtype=np.uint64)
+    before, large, after = (file.symbolize(column) for column in (every[::300], every, every[::300]))
+    assert isinstance(before, Answers)
+    assert isinstance(large, Answers)
+    assert isinstance(after, Answers)
+    assert large.locations.shared
+    assert after.locations is large.locations is not before.locations
+    assert list(after) == list(before)
