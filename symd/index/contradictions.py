@@ -149,16 +149,17 @@ def _suspects_among(module: ModuleTables, text: Text, claims: _Claims, lines: _L
     row, area = text.row[pieces], text.area[pieces]
     begins = np.append(True, row[1:] != row[:-1])
     runs = np.flatnonzero(begins)
-    row_of_run, home = row[runs], area[runs]
-    line = module.rows.line[row_of_run]
+    row_of_run, home = row.take(runs), area.take(runs)
+    line = module.rows.line.take(row_of_run)
     line[row_of_run < 0] = 0
-    suspect = lines.unfit(home, line, module.rows.file, row_of_run) | (claims.torn[home] & (line > 0))
+    suspect = lines.unfit(home, line, module.rows.file, row_of_run) | (claims.torn.take(home) & (line > 0))
     later = np.flatnonzero(~begins & (row >= 0))
     run = np.searchsorted(runs, later, side="right") - 1
-    here, around = area[later], home[run]
-    odd = (text.scope[here] != text.scope[around]) & ((text.scope[here] >= 0) | text.in_kernel[here])
-    suspect[run[(odd | claims.torn[here]) & (line[run] > 0)]] = True
-    suspect &= text.machine_code[home]
+    here = area.take(later)
+    scope = text.scope.take(here)
+    odd = (scope != text.scope.take(home.take(run))) & ((scope >= 0) | text.in_kernel.take(here))
+    suspect[run[(odd | claims.torn.take(here)) & (line.take(run) > 0)]] = True
+    suspect &= text.machine_code.take(home)
     stops = np.append(runs[1:], len(row))
     found: I64 = np.stack([runs[suspect], stops[suspect]], axis=1) + pieces.start
     return found
@@ -184,8 +185,9 @@ class _LinesOfAreas(NamedTuple):
 
     def unfit(self, area: Column, line: Column, file: Column, row: Column) -> NDArray[np.bool_]:
         """Whether rows of these lines begin in areas whose functions cannot have them; ``file`` has each row's."""
-        end = self.end[area]
-        unfit: NDArray[np.bool_] = (line < self.first[area]) | (line >= end) | (file[row] != self.file[area])
+        end = self.end.take(area)
+        unfit: NDArray[np.bool_] = (line < self.first.take(area)) | (line >= end)
+        unfit |= file.take(row) != self.file.take(area)
         unfit &= (end > 0) & (line > 0)
         return unfit
 

@@ -309,7 +309,7 @@ def _of_rows(table: Column, row: NDArray[np.int32]) -> Column:
     """``table[row]``, 0 where the row is -1."""
     if not len(table):
         return np.zeros(len(row), table.dtype)
-    found = table[row]
+    found = table.take(row)
     found[row < 0] = 0
     return found
 
