@@ -23,7 +23,7 @@ SHT_NULL, SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM = 0, 2, 8, 11
 SHF_EXECINSTR, SHF_COMPRESSED = 0x4, 0x800
 _HEADER = Struct("<4s5B7xHHIQQQIHHHHHH")
 _SECTION = Struct("<IIQQQQIIQQ")
-_MOST_SECTIONS = 4096
+_MOST_SECTIONS, _HIGHEST = 4096, (1 << 63) - 1
 
 
 class Image:
@@ -45,28 +45,31 @@ class Image:
         headers = list(_SECTION.iter_unpack(self.bytes_at(table, count * width)))
         self._extents: dict[str, tuple[int, int]] = {}
         strings = self.bytes_at(*headers[names][4:6])
-        texts = []
+        texts, held = [], 0
         self.symbol_tables: list[SymbolTable] = []
         for number, (name, kind, flags, address, offset, length, link, *_) in enumerate(headers):
+            held += length if kind not in (SHT_NULL, SHT_NOBITS) else 0
             if kind not in (SHT_NULL, SHT_NOBITS) and offset + length > size:
                 raise NotPlain
+            if flags & SHF_COMPRESSED or held > size or address + length > _HIGHEST:
+                raise NotPlain  # what is wrong with any section is wrong with all of them
             if kind in (SHT_SYMTAB, SHT_DYNSYM):
                 self.symbol_tables.append((kind, (offset, length), headers[link][4:6]))
             if flags & SHF_EXECINSTR:
                 texts.append((address, address + length, number))
-            self._add(text(strings, name).decode("ascii", "replace"), kind, flags, offset, length)
+            self._add(text(strings, name).decode("ascii", "replace"), kind, offset, length)
         if len(texts) != 1 or texts[0][1] >= 1 << 63:
             raise NotPlain
         *_, self.text_number = texts[0]
         self.text = texts[0][:2]
         """The addresses [start, end) of the text; ``text_number`` is the number of its section."""
 
-    def _add(self, name: str, kind: int, flags: int, offset: int, length: int) -> None:
+    def _add(self, name: str, kind: int, offset: int, length: int) -> None:
         if name.startswith(".zdebug") or name.endswith(".dwo"):
             raise NotPlain
         if not name.startswith(".debug_"):
             return
-        if name in self._extents or flags & SHF_COMPRESSED or kind in (SHT_NULL, SHT_NOBITS):
+        if name in self._extents or kind in (SHT_NULL, SHT_NOBITS):
             raise NotPlain
         self._extents[name] = offset, length
 

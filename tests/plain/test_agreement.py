@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -132,6 +133,23 @@ def test_what_stands_behind_a_unit_without_children_is_not_its_own() -> None:
     assert plain(bytes(data), 0x1978) is not None
     data[at + 2] = 0
     assert plain(bytes(data), 0x1978) is None
+
+
+@pytest.mark.parametrize("change", ["compressed", "far", "long"])
+def test_a_section_table_with_one_damaged_section_is_handed_over(change: str) -> None:
+    """Whoever reads everything does without the whole table then."""
+    data = bytearray((BIN / "v4-gfx900.co").read_bytes())
+    image = elf.parse(bytes(data), Budget(Limits()))
+    number = next(section.index for section in image.sections if section.name == ".hash")
+    at = image.header.shoff + number * 64
+    _, _, flags, _, _, size = SECTION.unpack_from(data, at)
+    written = {"compressed": (8, flags | 0x800), "far": (16, (1 << 64) - 2), "long": (32, len(data))}
+    assert plain(bytes(data), 0x1978) is not None
+    data[at + written[change][0] : at + written[change][0] + 8] = written[change][1].to_bytes(8, "little")
+    assert (size > 2, plain(bytes(data), 0x1978)) == (True, None)
+
+
+SECTION = struct.Struct("<IIQQQQ")
 
 
 def changed(dice: random.Random, data: bytes) -> tuple[bytes, range]:
