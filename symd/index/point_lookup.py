@@ -18,7 +18,7 @@ AnswerPage = tuple[RangeAnswer | None, ...]
 """The answer of each slot of a page, as far as it is kept."""
 
 KEPT_ANSWERS = 256
-"""Of so many ranges an index keeps the answers."""
+"""Of so many ranges an index keeps the answers, and so many pages of them."""
 ANSWER_BYTES = 1000
 """About what a kept answer takes at most, with a page of its own."""
 PAGE = 6
@@ -35,11 +35,12 @@ class PointLookup:
     ``columns`` are those of an index file that is whole; numbers in it may still contradict each other, which ends as
     an IndexError.
 
-    Answers are kept by slot: a slot has 1 << ``shift`` bytes, and no range begins inside one. ``pages`` has those pages, by number, of
-    which something was asked for; in a page stands the answer of each slot, or None. All slots of a range get its answer at once."""
+    Answers are kept by range, and found by slot: a slot has 1 << ``shift`` bytes, and no range begins inside one. ``pages`` has those
+    pages, by number, of which something was asked for; in a page stands the answer of each slot, or None. All slots that a range has in
+    a page get its answer at once."""
 
     __slots__ = (
-        "_answers", "_derived", "_frame_file", "_frame_kernel", "_frame_owner", "_last_slot", "_owner_column", "_owner_file",
+        "_derived", "_frame_file", "_frame_kernel", "_frame_owner", "_kept", "_last_slot", "_owner_column", "_owner_file",
         "_owner_inlined", "_owner_line", "_owner_linkage_name", "_owner_name", "_owner_parent", "_start_base", "_start_bits",
         "_start_rank", "_start_sorted", "_string_data", "_string_ends", "pages", "shift",
     )  # fmt: skip
@@ -60,7 +61,7 @@ class PointLookup:
         self._string_ends, text = numbers(Columns.string_ends), numbers(Columns.string_data)
         self._string_data = text if text.contiguous else memoryview(text.tobytes())
         self.pages: dict[int, AnswerPage] = {}
-        self._answers = 0
+        self._kept: dict[int, RangeAnswer] = {}
 
     def at(self, position: int) -> RangeAnswer:
         """What holds at a text position; positions before the first start belong to range 0."""
@@ -71,11 +72,12 @@ class PointLookup:
     def _found(self, slot: int) -> RangeAnswer:
         """The same of a slot whose answer is not kept: it is from now on."""
         number, first, stop = self._range(slot)
-        answer = self._answer(number)
-        if self._answers >= KEPT_ANSWERS:
+        if max(len(self._kept), len(self.pages)) >= KEPT_ANSWERS:
+            self._kept.clear()
             self.pages.clear()
-            self._answers = 0
-        self._answers += 1
+        answer = self._kept.get(number)
+        if answer is None:
+            answer = self._kept[number] = self._answer(number)
         page = self.pages.get(slot >> PAGE, _EMPTY_PAGE)
         self.pages[slot >> PAGE] = page[:first] + (answer,) * (stop - first) + page[stop:]
         return answer

@@ -61,6 +61,14 @@ def test_a_bounded_number_of_answers_is_kept() -> None:
     assert 0 < len(set(map(id, kept))) <= KEPT_ANSWERS
 
 
+def test_a_range_of_many_pages_has_one_answer_and_few_pages_are_kept() -> None:
+    found = point_lookup([0, 4, 10_000_000])
+    assert found.at(8) is found.at(2_000)
+    for position in range(8, 10_000_000, 4_000):
+        found.at(position)
+        assert len(found.pages) <= KEPT_ANSWERS
+
+
 @given(starts, st.integers(0, 3200))
 def test_all_of_a_range_that_lies_in_a_page_has_its_answer_at_once(positions: list[int], other: int) -> None:
     for position in (max(other, positions[0]), positions[-1], positions[0] + 1):
