@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from symd.containers.amd.bounded_msgpack import reader_of
+from symd.containers.amd.bounded_msgpack import extension, reader_of
 from symd.errors import Malformed
 
 _KERNELS, _ARGUMENTS = "amdhsa.kernels", ".args"
@@ -72,7 +72,7 @@ def _malformed(error: Exception) -> Malformed:
 
 
 def _value(data: bytes) -> Any:
-    return msgpack.unpackb(data, strict_map_key=False)
+    return msgpack.unpackb(data, strict_map_key=False, ext_hook=extension)
 
 
 def _note(data: bytes) -> Note:
