@@ -10,6 +10,7 @@ from symd.api import Symbolizer
 from symd.errors import (
     Busy,
     ContextNotFound,
+    DataLoss,
     InvalidInput,
     LimitExceeded,
     ModuleNotFound,
@@ -18,7 +19,7 @@ from symd.errors import (
     Unsupported,
 )
 from symd.model.answers import Reason
-from symd.model.columns import U32, U64
+from symd.model.columns import I64, U32, U64
 from symd.model.contexts import Times
 from symd.profiles.resolver import LookupTarget
 from symd.sample_tables.location_registry import LocationRegistry
@@ -26,7 +27,8 @@ from symd.sample_tables.module_names import ModuleNames
 from symd.sample_tables.places import NumberColumn, Places, Rows
 
 MAX_NOTES = 1000
-_UNREADABLE = (InvalidInput, LimitExceeded, Unsupported)
+_NOTE_CHARACTERS = 300
+_UNREADABLE = (InvalidInput, LimitExceeded, Unsupported, DataLoss)
 
 
 class Answering:
@@ -48,7 +50,7 @@ class Answering:
         if places.device_address is not None:
             for context, rows in places.by_context(device):
                 times = None if places.times is None else places.times[rows]
-                found[rows] = self._in_context(context, places.device_address.values[rows], times)
+                found[rows] = self._as_of(context, places.device_address.values[rows], times)
         for column, kind in ((places.offset, in_kernel), (places.address, at_address)):
             if column is None:
                 continue
@@ -70,6 +72,16 @@ class Answering:
             return self.registry.of_answers(target.digest, answers)
 
         return self._answered(f"modules/{target.digest}", ask, Reason.MALFORMED)
+
+    def _as_of(self, context: str, addresses: U64, times: I64 | None) -> U32 | int:
+        """``_in_context``, where times may be below 0: nothing was loaded then."""
+        if times is None or not (times < 0).any():
+            return self._in_context(context, addresses, times)
+        told = times >= 0
+        self._note(f"contexts/{context.removeprefix('contexts/')}: there are times below 0")
+        found = np.full(len(addresses), self.registry.of_reason(Reason.UNKNOWN_MODULE), np.uint32)
+        found[told] = self._in_context(context, addresses[told], times[told])
+        return found
 
     def _in_context(self, context: str, addresses: U64, times: Times) -> U32 | int:
         name = context.removeprefix("contexts/")
@@ -99,4 +111,4 @@ class Answering:
 
     def _note(self, text: str) -> None:
         if len(self.notes) < MAX_NOTES:
-            self.notes[text] = None
+            self.notes[text if len(text) <= _NOTE_CHARACTERS else f"{text[:_NOTE_CHARACTERS]}..."] = None

@@ -50,6 +50,13 @@ def columns_read(schema: pa.Schema, names: Mapping[str, str]) -> list[str]:
     return read
 
 
+def check_types(schema: pa.Schema, names: Mapping[str, str]) -> None:
+    """Raises InvalidInput where a table with that schema would be refused."""
+    nothing = schema.empty_table()
+    places(nothing, names)
+    weights(nothing, names)
+
+
 def text_columns(schema: pa.Schema, names: Mapping[str, str]) -> list[str]:
     """Those columns of a table that say a place as text, by its own names."""
     return [theirs for name in TEXTS if (theirs := names.get(name, name)) in schema.names]

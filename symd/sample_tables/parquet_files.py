@@ -36,6 +36,7 @@ class SampleFile:
                 raise Malformed("the file is empty", where=str(path), hint="what wrote it may have failed")
             self.schema = pq.read_schema(path)
             """Its columns, with the types that were written."""
+        arrow_places.check_types(self.schema, names.columns)
         coded = arrow_places.text_columns(self.schema, names.columns)
         self._read = arrow_places.columns_read(self.schema, names.columns)
         with self._reading("the beginning or the end"):

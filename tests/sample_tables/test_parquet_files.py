@@ -128,6 +128,20 @@ def test_what_is_no_parquet_file_is_malformed(tmp_path: Path, data: bytes) -> No
     assert caught.value.where == str(path)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [pa.list_(pa.string()), pa.struct([("a", pa.string())]), pa.map_(pa.string(), pa.int64()), pa.binary()],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["module", "weight"])
+def test_columns_of_other_types_are_refused_by_name(tmp_path: Path, name: str, kind: pa.DataType) -> None:
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"address": [1], name: pa.nulls(1, kind)}), path)
+    with pytest.raises(InvalidInput, match="the column holds") as caught:
+        SampleFile(path, TableNames())
+    assert caught.value.where == name
+
+
 def test_a_file_that_is_not_there_or_is_a_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no such file"):
         SampleFile(tmp_path / "nowhere", TableNames())

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from symd.engine import Engine
-from symd.errors import Busy, InvalidInput, Malformed, Unavailable
+from symd.errors import Busy, DataLoss, InvalidInput, Malformed, SymdError, Unavailable
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.contexts import Context, Load, Unload
 from symd.profiles import NamedModule
@@ -76,6 +76,16 @@ def test_device_addresses_as_of_a_time(engine: Engine, tables: SampleTables, amd
     assert found == [expected(each.answer, each.module) for each in wanted]
     at = (0x1978 - 0x1800) // 4
     assert [found[at + each]["reason"] for each in (0, 512, 1024)] == ["EXACT", "UNLOADED", "EXACT"]
+
+
+def test_nothing_was_loaded_before_time_0_and_other_rows_are_answered(
+    engine: Engine, tables: SampleTables, amd: str
+) -> None:
+    context = engine.contexts.add(Context(host="here", process=7))
+    engine.contexts.record(context, [Load(amd, 0, load_base=0, key="1")])
+    found = answered(tables, context=[context] * 3, device_address=[0x1978] * 3, time=[0, -1, 5])
+    assert [row["reason"] for row in found] == ["EXACT", "UNKNOWN_MODULE", "EXACT"]
+    assert tables.report().notes == (f"contexts/{context}: there are times below 0",)
 
 
 def test_times_may_be_timestamps_of_any_unit(engine: Engine, tables: SampleTables, amd: str) -> None:
@@ -260,14 +270,23 @@ def test_the_numbers_of_locations_stand_for_what_samples_have(tables: SampleTabl
     assert table[0] == NOTHING
 
 
-def test_a_damaged_module_is_malformed_and_said(engine: Engine, amd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [Malformed, DataLoss])
+def test_a_damaged_module_is_malformed_and_said(
+    engine: Engine, amd: str, monkeypatch: pytest.MonkeyPatch, error: type[SymdError]
+) -> None:
     def damaged(*_: object, **__: object) -> object:
-        raise Malformed("its line table ends in the midst")
+        raise error("its line table ends in the midst")
 
     monkeypatch.setattr(engine, "symbolize_column", damaged)
     tables = SampleTables(engine)
     assert answered(tables, module=[amd], address=[1]) == [{**NOTHING, "reason": "MALFORMED"}]
     assert tables.report().notes == (f"modules/{amd}: its line table ends in the midst",)
+
+
+def test_notes_do_not_repeat_long_names(tables: SampleTables) -> None:
+    answered(tables, module=["x" * 1_000_000], address=[1])
+    (note,) = tables.report().notes
+    assert len(note) < 1000
 
 
 def test_a_busy_daemon_is_no_answer(engine: Engine, amd: str, monkeypatch: pytest.MonkeyPatch) -> None:
