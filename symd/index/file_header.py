@@ -20,3 +20,5 @@ HEADER = struct.Struct("<8sIIII")
 COLUMN = struct.Struct("<36s4sQQQ")
 COLUMN_NAME = 36
 """Bytes of a column's name."""
+LARGEST = 1 << 33
+"""Entries of which a column stores one for all, and bytes of a compressed column when it is opened: what states more is not believed."""

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symd.errors import DataLoss
-from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, MAGIC
+from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, LARGEST, MAGIC
 from symd.index.file_header import VERSION as VERSION  # noqa: PLC0414 - as others know it
 
 _DTYPES: dict[bytes, np.dtype[Any]] = {
@@ -35,8 +35,6 @@ _LEVEL = 1
 """Zstandard's: more takes several times as long for a few per cent."""
 _AT_ONCE = 1 << 22
 """So many bytes are compressed in one step. Of more, which are compressed as they come, the frame differs a little."""
-_LARGEST = 1 << 33
-"""Bytes that a compressed column may claim to hold; more is damage."""
 
 Column = NDArray[Any]
 Columns = Mapping[str, Column]
@@ -143,7 +141,7 @@ class Stored:
     def _sound(self, name: str, kind: bytes, offset: int, entries: int, stored: int) -> np.dtype[Any]:
         """The type of a column that is described so."""
         dtype = _DTYPES.get(kind)
-        if dtype is None or (stored != entries and (stored != 1 or entries >= _LARGEST)):
+        if dtype is None or (stored != entries and (stored != 1 or entries >= LARGEST)):
             raise DataLoss(f"gives column {name!r} an unknown type or an impossible size", where="index file")
         if offset + stored * dtype.itemsize > len(self._buffer) or offset % dtype.itemsize:
             raise DataLoss(f"ends inside column {name!r}", where="index file")
@@ -202,7 +200,7 @@ def decompress(column: Column) -> bytes:
     data = column.tobytes()
     try:
         size = zstandard.frame_content_size(data)
-        if not 0 <= size <= _LARGEST:
+        if not 0 <= size <= LARGEST:
             raise DataLoss("has a compressed column of no believable size", where="index file")
         return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
     except (zstandard.ZstdError, MemoryError) as error:

@@ -1,14 +1,14 @@
 """An index file asked for one address, without NumPy, whose import takes longer than the answer: what ``Index.answer`` says where its answer is
-plain. Whatever is not so is nobody's business here, and answered by nothing.
+plain. Whatever else the file says raises NotPlain.
 
-Source of the layout: ``format``, ``schema``, ``packing``, ``starts``. What a number means is not written there a second time than here."""
+Source of the layout: docs/index-format.md; ``format``, ``schema``, ``packing`` and ``starts`` say what the numbers mean."""
 
 from __future__ import annotations
 
 import zlib
 from bisect import bisect_right
 
-from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, MAGIC, VERSION
+from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, LARGEST, MAGIC, VERSION
 from symd.model.plain_answers import NotPlain
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
@@ -28,6 +28,8 @@ _SIGNED: Mapping[int, Literal["b", "h", "i", "q"]] = {1: "b", 2: "h", 4: "i", 8:
 _UNSIGNED: Mapping[int, Literal["B", "H", "I"]] = {1: "B", 2: "H", 4: "I"}
 _LARGEST_PAGE = 1 << 20
 """Bytes that a page may take: more than one of the widest numbers does."""
+_MOST_SECTIONS = 1 << 16
+"""Text sections that are gone through one by one."""
 
 
 def answer_at(file: memoryview, digest: bytes, address: int) -> PlainAnswer:
@@ -71,7 +73,7 @@ class _PlainIndex:
         kind, offset, entries, stored = self._described(name)
         item = _ITEMS[kind]
         numbers = self._file[offset : offset + stored * _BYTES[item]].cast(item)
-        if len(numbers) != stored or stored not in (1, entries):
+        if len(numbers) != stored or (stored != entries and (stored != 1 or entries >= LARGEST)):
             raise NotPlain
         return numbers if stored == entries else _Equal(numbers[0], entries)
 
@@ -118,6 +120,8 @@ class _PlainIndex:
     def _held(self, address: int) -> tuple[int, int]:
         """(the number of the text section that holds an address, the offset in it)."""
         first, size, code_object = (self._column(f"section_{each}") for each in ("address", "size", "object"))
+        if len(first) > _MOST_SECTIONS:
+            raise NotPlain
         held = [number for number, start in enumerate(first) if 0 <= address - start < size[number]]
         compiler_input = self._column("object_compiler_input")
         meant = [number for number in held if not compiler_input[code_object[number]]]

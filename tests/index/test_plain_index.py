@@ -16,7 +16,7 @@ from symd.config import Limits
 from symd.errors import SymdError
 from symd.index import Index, plain_index
 from symd.index.builder import frame_columns, owner_columns
-from symd.index.file_header import HEADER, VERSION
+from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, LARGEST, VERSION
 from symd.index.first_answer import first_answer
 from symd.index.format import encode, narrow
 from symd.index.locations import Frames, ModuleRanges, Owners
@@ -175,6 +175,22 @@ def test_what_is_no_sound_index_of_the_module_is_answered_by_nothing(indexes: di
         said = plain(damaged(bytes(wrong)), digest, 0x1978)  # of a file that is wrong on purpose no traceback comes
         changed += said != right
     assert changed
+
+
+@pytest.mark.parametrize(
+    ("name", "entries"), [("section_address", LARGEST - 1), ("start_bits", LARGEST), ("start_bits", 1 << 63)]
+)
+def test_more_equal_entries_than_there_can_be_end_in_no_answer_and_no_endless_search(
+    indexes: dict[Path, bytes], name: str, entries: int
+) -> None:
+    file = indexes[SAMPLES / "amdgpu/bin/v4-gfx900.co"]
+    digest = Index(file).columns.module_sha256.tobytes()
+    wrong = bytearray(file)
+    at = file.index(name.encode().ljust(COLUMN_NAME, b"\0"), HEADER.size)
+    kind, dtype, offset, _, _ = COLUMN.unpack_from(file, at)
+    COLUMN.pack_into(wrong, at, kind, dtype, offset, entries, 1)
+    for address in (0x10, 0x1978):
+        assert plain(damaged(bytes(wrong)), digest, address) is None
 
 
 def test_it_imports_neither_numpy_nor_what_takes_as_long() -> None:
