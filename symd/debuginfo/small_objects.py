@@ -30,7 +30,7 @@ _BATCH_BYTES = 1 << 21
 _FEWEST_TOGETHER = 4
 """Fewer objects than these are decoded one by one: that costs as much."""
 _MOST_FAILURES = 24
-"""Of a thousand objects two or three that cannot be decoded with others are found so."""
+"""Times that decoding some together may fail, in one batch, until the rest is decoded one by one: an odd one of a thousand objects takes nine to be found."""
 _MOST_TOGETHER = 1024
 """More objects than these are not decoded together: the tables of what their abbreviations mean would be large."""
 _MOST_TEXTS = 16
@@ -51,9 +51,9 @@ class _Waiting(NamedTuple):
 
 def read_in_batches(
     codes: Iterable[CodeObject], limits: Limits, budget: DebugBudget, alone: Callable[[CodeObject], Decoded]
-) -> Iterator[tuple[CodeObject, DebugInfo | SymdError]]:
-    """Each code object with what is decoded from it. Those that are not small, and all of a batch in which anything is
-    unusual, are read by ``alone``, which says what is wrong with one."""
+) -> Iterator[Decoded]:
+    """Each code object with what is decoded from it, in their order. Those that are not small, and those that cannot be decoded with
+    others, are read by ``alone``, which says what is wrong with one."""
     batch = _Batch(limits)
     for code in codes:
         size = _debug_bytes(code)
@@ -266,7 +266,7 @@ def _ranges(found: DecodedObjects, layouts: _Layouts, count: int) -> Iterator[tu
 
 
 def _functions(found: DecodedObjects, count: int) -> Iterator[tuple[NDArray[Any], ...]]:
-    """Names are numbered through all objects for the time."""
+    """``function_lines`` takes one list of names: here names are numbered through all objects."""
     functions = found.scopes.functions
     number = found.object_of_unit[functions.unit]
     first = np.cumsum([0, *map(len, found.names)])[number].astype(np.uint32)

@@ -21,7 +21,7 @@ from symd.plain.numbers import (
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 Attribute = tuple[int, int, int]
 """(name, form, the value of an implicit_const)."""
@@ -79,33 +79,33 @@ def _value_expression(layout: int) -> bytes:
 def read_table(section: bytes, at: int) -> dict[int, Abbreviation]:
     """The abbreviations at an offset of ``.debug_abbrev``, by code; of several with one code the first counts."""
     found: dict[int, Abbreviation] = {}
-    while True:
-        start = at
-        code, at = uleb(section, at)
-        if not code:
-            return found
-        written = section[start:at]
-        tag, at = uleb(section, at)
-        has_children = section[at] != 0
-        attributes, at = _attributes(section, at + 1)
-        found.setdefault(code, Abbreviation(written, tag, has_children, attributes))
+    for code, abbreviation in _declarations(section, at):
+        found.setdefault(code, abbreviation)
         if len(found) > _MOST_ABBREVIATIONS:
             raise NotPlain
+    return found
 
 
 def read_one(section: bytes, at: int, wanted: int) -> Abbreviation:
-    """The abbreviation of one code."""
+    """The first abbreviation of one code in the table at an offset of ``.debug_abbrev``."""
+    for code, abbreviation in _declarations(section, at):
+        if code == wanted:
+            return abbreviation
+    raise NotPlain
+
+
+def _declarations(section: bytes, at: int) -> Iterator[tuple[int, Abbreviation]]:
+    """The codes and abbreviations of a table, each read when its turn comes."""
     while True:
         start = at
         code, at = uleb(section, at)
         if not code:
-            raise NotPlain
+            return
         written = section[start:at]
         tag, at = uleb(section, at)
         has_children = section[at] != 0
         attributes, at = _attributes(section, at + 1)
-        if code == wanted:
-            return Abbreviation(written, tag, has_children, attributes)
+        yield code, Abbreviation(written, tag, has_children, attributes)
 
 
 def _attributes(section: bytes, at: int) -> tuple[tuple[Attribute, ...], int]:

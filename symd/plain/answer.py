@@ -31,7 +31,7 @@ def answer_at(read: Read, size: int, address: int, kernel: str = "") -> PlainAns
 
 
 _NOT_THERE = (IndexError, KeyError, ValueError, TypeError, OverflowError, StopIteration, struct.error)
-"""What numbers of what is not there end in."""
+"""What numbers end in that name what is not there, or what has another size: TypeError is that of ``memoryview.cast``."""
 _SHORT = 1 << 14
 """Bytes of a function of which all rows up to an address are read at once: one of them may stand for one without a line."""
 

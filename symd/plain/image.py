@@ -58,7 +58,7 @@ class Image:
             if flags & SHF_EXECINSTR:
                 texts.append((address, address + length, number))
             self._add(text(strings, name).decode("ascii", "replace"), kind, offset, length)
-        if len(texts) != 1 or texts[0][1] >= 1 << 63:
+        if len(texts) != 1:
             raise NotPlain
         *_, self.text_number = texts[0]
         self.text = texts[0][:2]

@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from symd.plain.image import Image
 
 _ELSEWHERE = (DW_AT_dwo_name, DW_AT_GNU_dwo_name, DW_AT_GNU_dwo_id, DW_AT_GNU_addr_base, DW_AT_GNU_ranges_base)
-_MOST_UNITS, _MOST_ENTRIES = 512, 1 << 16
-"""Of range lists of one unit."""
+_MOST_UNITS = 512
+"""Units, ranges that they state together, and line tables."""
+_MOST_ENTRIES = 1 << 16
+"""Entries of the range lists of one unit together."""
 LARGEST = 1 << 20
 """Bytes of a unit's DIEs, and of its line table: larger ones take the reader of everything less time."""
 _SET_ADDRESS = bytes((0, ADDRESS_SIZE + 1, 2))

@@ -59,7 +59,7 @@ def test_it_imports_neither_numpy_nor_what_takes_as_long() -> None:
         "typing",
         "dataclasses",
         "click",
-        "struct.error",
+        "symd.elf",
         "symd.errors",
         "symd.dwarf.forms",
     }.intersection(modules)
