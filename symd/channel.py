@@ -62,7 +62,8 @@ def default_credentials() -> Credentials:
 
 def connect(address: str, credentials: Credentials) -> grpc.Channel:
     """A channel to ``unix:PATH``, ``HOST:PORT`` or ``tls:HOST:PORT``, or to several daemons: ``dns:///HOST:PORT``, ``ipv4:HOST:PORT,HOST:PORT``
-    and ``ipv6:``, also behind ``tls:``, are answered by each in turn. It connects when it is first used.
+    and ``ipv6:``, also behind ``tls:``, are answered by each in turn. Of a list behind ``tls:`` each daemon's certificate is for the first
+    host. It connects when it is first used.
 
     Raises InvalidInput for an address of another form, for files that cannot be read, and for a token that would travel readable.
     """
@@ -88,7 +89,11 @@ def connect_async(address: str, credentials: Credentials) -> tuple[grpc.aio.Chan
 
 def _options(address: str) -> tuple[tuple[str, Any], ...]:
     plain = _OPTIONS if address.startswith(TLS) else _PLAIN_OPTIONS
-    return (*plain, *OPTIONS) if are_several(address) else plain
+    if not are_several(address):
+        return plain
+    if address.startswith(TLS) and len(hosts(address)) > 1:  # gRPC would look for the whole list in the certificates
+        plain = (*plain, ("grpc.default_authority", hosts(address)[0]))
+    return (*plain, *OPTIONS)
 
 
 Metadata = tuple[tuple[str, str], ...]
@@ -164,7 +169,7 @@ def _no_tls(address: str, details: str) -> tuple[str, str] | None:
     if "WRONG_VERSION_NUMBER" in details:
         return "the daemon does not speak TLS there", f"write {address.removeprefix(TLS)}, where it is your own"
     if "Hostname Verification Check failed" in details:
-        host = address.removeprefix(TLS).rpartition(":")[0]
+        host = hosts(address)[0].rpartition(":")[0]
         what = f"the daemon's certificate is for another name than {host}"
         return what, "write a name that it is for, or have one issued that is for this name too"
     if "CERTIFICATE_VERIFY_FAILED" in details or "ertificate" in details:

@@ -523,6 +523,16 @@ def test_a_daemon_whose_certificate_is_for_another_name_is_told_so(tls, authorit
         assert error.message == "the daemon's certificate is for another name than 127.0.0.2"
 
 
+def test_a_list_of_daemons_is_recognised_by_the_first_host(tls, authority: Authority) -> None:
+    with served("0.0.0.0:0", **tls) as one, served("0.0.0.0:0", **tls) as other:
+        ports = [address.rpartition(":")[2] for address in (one, other)]
+        trusted = {"ca": authority.certificate}
+        with client(f"tls:ipv4:127.0.0.1:{ports[0]},127.0.0.2:{ports[1]}", **trusted) as it:
+            assert it.server_info().version
+        error = refused(f"tls:ipv4:127.0.0.2:{ports[0]},127.0.0.1:{ports[1]}", **trusted)
+        assert error.message == "the daemon's certificate is for another name than 127.0.0.2"
+
+
 def test_a_command_says_in_one_line_that_a_daemon_is_not_trusted(tls, tmp_path: Path) -> None:
     other = Authority(tmp_path, "other").certificate
     with served("127.0.0.1:0", **tls) as address:
