@@ -12,7 +12,7 @@ import numpy as np
 from symd.errors import DataLoss
 from symd.index.derived import RESERVED, DerivedColumns
 from symd.index.format import Column, Strings, decode, decompress
-from symd.index.point_lookup import ANSWER_BYTES, KEPT_ANSWERS, LAST_IN_PAGE, PAGE, AnswerPage, PointLookup
+from symd.index.point_lookup import ANSWER_BYTES, ANSWER_PAGE, KEPT_ANSWERS, LAST_IN_PAGE, AnswerPage, PointLookup
 from symd.index.schema import Columns, FunctionTable, RowTable
 from symd.index.summary import unpack
 from symd.model.addresses import ByAddress, ByKernel, ObjectAddress, Query, SectionOffset
@@ -233,7 +233,7 @@ class Index:
         if not 0 <= offset < room:
             return None
         slot = position + offset >> shift
-        page = pages.get(slot >> PAGE)
+        page = pages.get(slot >> ANSWER_PAGE)
         found = page[slot & LAST_IN_PAGE] if page else None
         reason, kernel, frames = found or self.points.at(position + offset)
         at = offset + before
