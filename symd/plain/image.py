@@ -21,8 +21,10 @@ MAGIC, ELFCLASS64, ELFDATA2LSB = b"\x7fELF", 2, 1
 ET_EXEC, ET_DYN, EM_AMDGPU = 2, 3, 224
 SHT_NULL, SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM = 0, 2, 8, 11
 SHF_EXECINSTR, SHF_COMPRESSED = 0x4, 0x800
+PN_XNUM, SYMBOL_SIZE = 0xFFFF, 24
 _HEADER = Struct("<4s5B7xHHIQQQIHHHHHH")
 _SECTION = Struct("<IIQQQQIIQQ")
+_SEGMENT = Struct("<IIQQQQQQ")
 _MOST_SECTIONS, _HIGHEST = 4096, (1 << 63) - 1
 
 
@@ -32,9 +34,8 @@ class Image:
 
     def __init__(self, read: Read, size: int) -> None:
         self._read, self._size = read, size
-        magic, bits, order, _, _, _, kind, machine, _, _, _, table, _, _, _, _, width, count, names = _HEADER.unpack(
-            self.bytes_at(0, _HEADER.size)
-        )
+        (magic, bits, order, _, _, _, kind, machine, _, _, segments, table, _, _, segment_width, segment_count, width,
+         count, names) = _HEADER.unpack(self.bytes_at(0, _HEADER.size))  # fmt: skip
         if (magic, bits, order, machine) != (MAGIC, ELFCLASS64, ELFDATA2LSB, EM_AMDGPU) or kind not in (
             ET_DYN,
             ET_EXEC,
@@ -42,6 +43,7 @@ class Image:
             raise NotPlain
         if not table or width != _SECTION.size or not 0 < names < count <= _MOST_SECTIONS:
             raise NotPlain
+        self._check_segments(segments, segment_width, segment_count)
         headers = list(_SECTION.iter_unpack(self.bytes_at(table, count * width)))
         self._extents: dict[str, tuple[int, int]] = {}
         strings = self.bytes_at(*headers[names][4:6])
@@ -54,6 +56,8 @@ class Image:
             if flags & SHF_COMPRESSED or held > size or address + length > _HIGHEST:
                 raise NotPlain  # what is wrong with any section is wrong with all of them
             if kind in (SHT_SYMTAB, SHT_DYNSYM):
+                if length % SYMBOL_SIZE:
+                    raise NotPlain
                 self.symbol_tables.append((kind, (offset, length), headers[link][4:6]))
             if flags & SHF_EXECINSTR:
                 texts.append((address, address + length, number))
@@ -63,6 +67,16 @@ class Image:
         *_, self.text_number = texts[0]
         self.text = texts[0][:2]
         """The addresses [start, end) of the text; ``text_number`` is the number of its section."""
+
+    def _check_segments(self, offset: int, width: int, count: int) -> None:
+        """Whoever reads everything refuses a file whose program headers cannot be."""
+        if not offset or not count:
+            return
+        if width != _SEGMENT.size or count == PN_XNUM:
+            raise NotPlain
+        for _, _, _, address, _, _, size, _ in _SEGMENT.iter_unpack(self.bytes_at(offset, count * width)):
+            if address + size > _HIGHEST:
+                raise NotPlain
 
     def _add(self, name: str, kind: int, offset: int, length: int) -> None:
         if name.startswith(".zdebug") or name.endswith(".dwo"):

@@ -13,6 +13,8 @@ from symd import elf
 from symd.budget import Budget
 from symd.config import Limits
 from symd.dwarf.sections import ELF_NAMES
+from symd.elf.constants import PT_LOAD
+from symd.errors import Malformed
 from symd.index import Index
 from symd.index.module import build_index
 from symd.model.addresses import ByAddress, ByKernel, KernelOffset, ObjectAddress
@@ -147,6 +149,40 @@ def test_a_section_table_with_one_damaged_section_is_handed_over(change: str) ->
     assert plain(bytes(data), 0x1978) is not None
     data[at + written[change][0] : at + written[change][0] + 8] = written[change][1].to_bytes(8, "little")
     assert (size > 2, plain(bytes(data), 0x1978)) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("at", "change"), [(55, 0x57), (54, 48), (32 + 4, 1), (57, 0x57)], ids=["wide", "narrow", "far", "many"]
+)
+def test_a_program_header_table_that_leaves_the_file_is_handed_over(at: int, change: int) -> None:
+    """Nothing is answered of such a file: ``at`` is a byte of e_phoff, e_phentsize or e_phnum."""
+    data = bytearray((BIN / "v4-gfx900.co").read_bytes())
+    data[at] = change
+    with pytest.raises(Malformed):
+        build_index(bytes(data), Limits())
+    assert plain(bytes(data), 0x1978) is None
+
+
+def test_a_segment_past_the_address_space_is_handed_over() -> None:
+    data = bytearray((BIN / "v4-gfx900.co").read_bytes())
+    image = elf.parse(bytes(data), Budget(Limits()))
+    number = next(number for number, segment in enumerate(image.segments) if segment.type == PT_LOAD)
+    address_at = image.header.phoff + number * 56 + 16
+    data[address_at : address_at + 8] = ((1 << 64) - 1).to_bytes(8, "little")
+    with pytest.raises(Malformed):
+        build_index(bytes(data), Limits())
+    assert plain(bytes(data), 0x1978) is None
+
+
+def test_a_symbol_table_with_a_part_of_an_entry_is_handed_over() -> None:
+    data = bytearray((BIN / "v4-gfx900.co").read_bytes())
+    image = elf.parse(bytes(data), Budget(Limits()))
+    number = next(section.index for section in image.sections if section.name == ".symtab")
+    size_at = image.header.shoff + number * 64 + 32
+    data[size_at] -= 1
+    with pytest.raises(Malformed):
+        build_index(bytes(data), Limits())
+    assert plain(bytes(data), 0x1978) is None
 
 
 SECTION = struct.Struct("<IIQQQQ")
