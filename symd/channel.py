@@ -122,13 +122,17 @@ def _check_form(address: str) -> None:
     if address.startswith(UNIX) and len(address) > len(UNIX):
         return
     if not all(map(_is_host_and_port, hosts(address))):
+        if "," in address and not are_several(address):
+            raise InvalidInput(
+                "is not the address of a daemon", where=address, hint="write ipv4:ADDRESS:PORT,ADDRESS:PORT for several"
+            )
         hint = f"write {UNIX}{address}" if "/" in address else f"write {UNIX}PATH, HOST:PORT or {TLS}HOST:PORT"
         raise InvalidInput("is not the address of a daemon", where=address or "''", hint=hint)
 
 
 def _is_host_and_port(text: str) -> bool:
     host, colon, port = text.rpartition(":")
-    return bool(host and colon and port.isdecimal())
+    return bool(host and colon and port.isdecimal() and "," not in host)
 
 
 def _is_loopback(text: str) -> bool:

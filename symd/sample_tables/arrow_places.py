@@ -22,7 +22,7 @@ WEIGHT = "weight"
 SAME_NAMES: Mapping[str, str] = MappingProxyType({})
 _WAYS = (("context", "device_address"), ("kernel", "offset"), ("address",))
 _HINT = (
-    "columns that name a place: context and device_address (and time); module and address; or (module,) kernel and offset; "
+    "columns that name a place: context and device_address (and time); address; or kernel and offset (and module); "
     "columns= or --column says what they are called here"
 )
 
@@ -31,7 +31,8 @@ def checked_names(names: Mapping[str, str]) -> Mapping[str, str]:
     """``names`` says for a column what a table calls it. Raises InvalidInput for a column that symd has none of."""
     for name in names:
         if name not in (*PLACES, WEIGHT):
-            raise InvalidInput(f"there is no column {name!r}", hint=f"one of {', '.join((*PLACES, WEIGHT))}")
+            hint = f"write NAME=THEIRS, where NAME is one of {', '.join((*PLACES, WEIGHT))}"
+            raise InvalidInput(f"{name!r} is no name that symd has for a column", hint=hint)
     return names
 
 
@@ -46,7 +47,8 @@ def columns_read(schema: pa.Schema, names: Mapping[str, str]) -> list[str]:
     if missing:
         raise InvalidInput(f"there is no column {missing[0]!r}", hint=f"there are {', '.join(schema.names)[:400]}")
     if not any(all(names.get(name, name) in read for name in way) for way in _WAYS):
-        raise InvalidInput("no column names a place", hint=_HINT)
+        there = ", ".join(schema.names)[:400] or "none"
+        raise InvalidInput("no column names a place", hint=f"there are {there}; {_HINT}")
     return read
 
 

@@ -169,6 +169,12 @@ def test_what_is_no_address_is_refused(address: str) -> None:
         Client(address)
 
 
+@pytest.mark.parametrize("address", ["host:1,other:2", "tls:host:1,other:2"])
+def test_several_hosts_without_a_scheme_are_told_how_to_write_them(address: str) -> None:
+    with pytest.raises(InvalidInput, match="write ipv4:ADDRESS:PORT,ADDRESS:PORT for several"):
+        Client(address)
+
+
 def test_a_token_travels_readable_to_this_machine_alone() -> None:
     shown = Credentials("a token")
     Client("ipv4:127.0.0.1:1,127.0.0.9:2", credentials=shown).close()

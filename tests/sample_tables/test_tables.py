@@ -225,6 +225,11 @@ def test_columns_that_cannot_be_used_are_named(tables: SampleTables, columns: di
     assert caught.value.hint
 
 
+def test_who_names_no_place_is_told_which_columns_there_are(tables: SampleTables) -> None:
+    with pytest.raises(InvalidInput, match="there are pc, host;"):
+        answered(tables, pc=[1], host=["a"])
+
+
 def test_columns_have_other_names_where_that_is_said(engine: Engine, amd: str) -> None:
     tables = SampleTables(engine, names=TableNames({"address": "pc", "module": "binary"}, "gpu_"))
     found = tables.answered(pa.table({"pc": [0x1978], "binary": [amd], "frames": ["kept"]}), Form.SAMPLES)
@@ -238,7 +243,7 @@ def test_columns_have_other_names_where_that_is_said(engine: Engine, amd: str) -
         "gpu_frames",
     ]
     assert found["gpu_reason"].to_pylist() == ["EXACT"]
-    with pytest.raises(InvalidInput, match="no column 'pcs'"):
+    with pytest.raises(InvalidInput, match="'pcs' is no name"):
         SampleTables(engine, names=TableNames({"pcs": "pc"}))
     with pytest.raises(InvalidInput, match="no column 'binary'"):
         tables.answered(pa.table({"pc": [1]}), Form.SAMPLES)
