@@ -58,15 +58,15 @@ def _too_long() -> LimitExceeded:
 def addresses_in(lines: Sequence[bytes]) -> U64 | None:
     """The numbers of lines that all are ``0x`` and up to 16 hexadecimal digits, as ``model.query_syntax`` reads them; None where one is
     anything else."""
-    letters = np.frombuffer(b"\n".join(lines), np.uint8)
-    end = np.append(np.flatnonzero(letters == _NEWLINE), len(letters))
+    characters = np.frombuffer(b"\n".join(lines), np.uint8)
+    end = np.append(np.flatnonzero(characters == _NEWLINE), len(characters))
     start = np.append(0, end[:-1] + 1)
     size = end - start
     if len(end) != len(lines) or size.min() < len(b"0x0") or size.max() > _LONGEST_ADDRESS:
         return None
-    if (letters[start] != ord("0")).any() or (letters[start + 1] != ord("x")).any():
+    if (characters[start] != ord("0")).any() or (characters[start + 1] != ord("x")).any():
         return None
-    digits, found = _DIGITS[letters], np.zeros(len(lines), np.uint64)
+    digits, found = _DIGITS[characters], np.zeros(len(lines), np.uint64)
     for length in np.flatnonzero(np.bincount(size)).tolist():
         alike = np.flatnonzero(size == length)
         first, numbers = start[alike], np.zeros(len(alike), np.uint64)

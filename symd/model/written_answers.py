@@ -99,13 +99,13 @@ def decimals(columns: Sequence[U64], between: Sequence[bytes]) -> Pieces:
     found = np.empty(len(columns[0]), np.object_)
     for alike in _alike(widths):
         counts = [width.item(alike[0]) for width in widths]
-        letters = np.empty((len(alike), sum(counts) + sum(map(len, between))), np.uint8)
+        characters = np.empty((len(alike), sum(counts) + sum(map(len, between))), np.uint8)
         at = 0
         for column, count, text in zip(columns, counts, between, strict=True):
-            letters[:, at : at + count] = _digits(column[alike], count)
+            characters[:, at : at + count] = _digits(column[alike], count)
             at += count + len(text)
-            letters[:, at - len(text) : at] = np.frombuffer(text, np.uint8)
-        found[alike] = letters.view(f"S{at}").ravel()
+            characters[:, at - len(text) : at] = np.frombuffer(text, np.uint8)
+        found[alike] = characters.view(f"S{at}").ravel()
     return found
 
 
@@ -128,7 +128,7 @@ def _digit_counts(numbers: U64) -> U8:
 
 
 def _digits(numbers: U64, count: int) -> U8:
-    """The last digits of each number as letters, so many, a row a number."""
+    """The last digits of each number as characters, so many, a row a number."""
     groups = -(-count // _DIGITS)
     found = np.empty((len(numbers), groups), np.uint32)
     for group in reversed(range(groups)):
@@ -140,7 +140,7 @@ def _digits(numbers: U64, count: int) -> U8:
 
 @cache
 def _digit_groups() -> U32:
-    """Numbers of ``_DIGITS`` digits as letters, four bytes side by side."""
+    """Numbers of ``_DIGITS`` digits as characters, four bytes side by side."""
     numbers = np.arange(10**_DIGITS)
     digits = [numbers // 10**place % 10 + ord("0") for place in reversed(range(_DIGITS))]
     return np.stack(digits, axis=1).astype(np.uint8).view(np.uint32).ravel()

