@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from concurrent.futures import TimeoutError as TooSlow
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
@@ -127,6 +127,10 @@ def build_daemon(engine: Host, config: Config, metrics: Metrics | None = None, s
     return daemon
 
 
+_LEAST_BETWEEN_PINGS: Final = 10_000
+"""Milliseconds. Who asks more often whether the daemon is there loses the connection."""
+
+
 def options(limits: Limits) -> Options:
     """What gRPC's core is told (grpc/impl/channel_arg_names.h): the bounds on what comes before a call has a handler."""
     return (
@@ -145,6 +149,8 @@ def options(limits: Limits) -> Options:
         ("grpc.keepalive_time_ms", _milliseconds(limits.keepalive_seconds)),
         ("grpc.keepalive_timeout_ms", _milliseconds(limits.keepalive_seconds)),
         ("grpc.keepalive_permit_without_calls", 1),
+        # Clients of several daemons ask each minute; gRPC would close their connections, unless it is told, for less than five.
+        ("grpc.http2.min_ping_interval_without_data_ms", _LEAST_BETWEEN_PINGS),
     )
 
 

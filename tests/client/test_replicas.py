@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from symd import Client
 from symd.channel import Credentials
+from symd.config import Limits
 from symd.errors import InvalidInput, ServerUnavailable, StoreUnavailable, SymdError, Unavailable
-from symd.replicas import ATTEMPTS, Persistence, are_several, hosts
+from symd.replicas import ATTEMPTS, OPTIONS, Persistence, are_several, hosts
+from symd.service.server import options
 from symd.v1.module_service_pb2 import WatchModulesResponse
 
 
@@ -181,3 +186,33 @@ def test_a_token_travels_readable_to_this_machine_alone() -> None:
     for address in ("ipv4:127.0.0.1:1,10.0.0.1:2", "dns:///daemons.example:1", "ipv4:1270.0.0.1:1"):
         with pytest.raises(InvalidInput, match="readable"):
             Client(address, credentials=shown)
+
+
+SETTINGS, ACK = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), bytes([0, 0, 0, 4, 1, 0, 0, 0, 0])
+"""Frames of HTTP/2 (RFC 9113, 6.5)."""
+
+
+def test_a_daemon_that_says_nothing_more_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took the connection and the call, and is frozen then: nothing is closed."""
+    names = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
+    quick = dict.fromkeys(names, 300)
+    assert quick.keys() <= dict(OPTIONS).keys()
+    monkeypatch.setattr("symd.channel.OPTIONS", tuple({**dict(OPTIONS), **quick}.items()))
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+        def take() -> None:
+            taken = stack.enter_context(listener.accept()[0])
+            listener.close()
+            taken.sendall(SETTINGS + ACK)
+
+        address = f"ipv4:127.0.0.1:{listener.getsockname()[1]}"
+        threading.Thread(target=take, daemon=True).start()
+        client = stack.enter_context(Client(address, timeout=60))
+        with pytest.raises(ServerUnavailable):
+            list(client.modules())
+
+
+def test_daemons_let_clients_ask_as_often_whether_they_are_there() -> None:
+    least = dict(options(Limits()))["grpc.http2.min_ping_interval_without_data_ms"]
+    assert 2 * least <= dict(OPTIONS)["grpc.keepalive_time_ms"]
