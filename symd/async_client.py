@@ -112,6 +112,7 @@ from symd.wire.aliases import from_alias, optional_context_name, to_alias
 from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answer, from_columns
 from symd.wire.breakpoints import from_answer as from_locations
 from symd.wire.breakpoints import from_events, to_breakpoint
+from symd.wire.columns import check_count
 from symd.wire.concatenated import AnswersBuilder, concatenated
 from symd.wire.contexts import from_context_record, from_load, to_context, to_event
 from symd.wire.cores import from_parts as from_core_parts
@@ -407,6 +408,7 @@ class AsyncClient:
         if len(asked) <= PLAIN_PYTHON_ANSWERS:
             ask = symbolize_request(name, asked, path, as_written=as_written)
             response = await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)
+            check_count(len(response.answers), len(asked))
             return RowAnswers([from_answer(answer) for answer in response.answers])
         if all(isinstance(query, ByAddress) for query in asked):
             return await self.symbolize_column(digest, addresses_of(asked), path=path, as_written=as_written)
@@ -414,14 +416,18 @@ class AsyncClient:
         for at in range(0, len(asked), MAX_QUERIES_PER_CALL):
             ask = symbolize_request(name, asked[at : at + MAX_QUERIES_PER_CALL], path, as_written=as_written)
             ask.form = ANSWER_FORM_COLUMNS
-            found.append(from_columns((await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)).columns))
+            columns = (await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)).columns
+            check_count(columns.count, len(ask.queries))
+            found.append(from_columns(columns))
         return concatenated(found)
 
     async def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
         ask = SymbolizeRequest(name=checked_module_name(digest), path=path)
         add_query(ask.queries, checked_query(query))
-        return from_answer((await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)).answers[0])
+        answers = (await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)).answers
+        check_count(len(answers), 1)
+        return from_answer(answers[0])
 
     async def symbolize_column(
         self,
@@ -562,13 +568,15 @@ class AsyncClient:
                 ask(request.batch, part)
                 yield request
 
-        whole = AnswersBuilder(sum(map(len, parts)))
-        expected = iter(parts)
+        count = sum(map(len, parts))
+        whole, expected = AnswersBuilder(count), iter(parts)
         async for response in self._calls.stream(self._calls.stubs.symbols.SymbolizeStream, numbered):
             if response.HasField("failure"):
                 raise from_status(response.failure)
             columns = response.answers.columns
-            whole.add(from_columns(columns, next(expected), tables.take(columns.locations)))
+            values = next(expected, parts[0][:0])
+            whole.add(from_columns(columns, values, tables.take(columns.locations)))
+        check_count(count - sum(map(len, expected)), count)
         return whole.answers()
 
     async def _described(self, module: module_pb2.Module) -> ModuleSummary:

@@ -109,6 +109,7 @@ from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answer, from_columns
 from symd.wire.breakpoints import from_answer as from_locations
 from symd.wire.breakpoints import from_events, to_breakpoint
 from symd.wire.chunks import chunks_of
+from symd.wire.columns import check_count
 from symd.wire.concatenated import AnswersBuilder, concatenated
 from symd.wire.contexts import from_context_record, from_load, to_context, to_event
 from symd.wire.cores import from_parts as from_core_parts
@@ -298,7 +299,9 @@ class Client:
         name, queries = checked_module_name(digest), checked_queries(queries)
         if len(queries) <= PLAIN_PYTHON_ANSWERS:
             ask = symbolize_request(name, queries, path, as_written=as_written)
-            return RowAnswers([from_answer(answer) for answer in self._call(self._symbols.Symbolize, ask).answers])
+            answers = self._call(self._symbols.Symbolize, ask).answers
+            check_count(len(answers), len(queries))
+            return RowAnswers([from_answer(answer) for answer in answers])
         if all(isinstance(query, ByAddress) for query in queries):
             return self.symbolize_column(digest, addresses_of(queries), path=path, as_written=as_written)
         size = MAX_QUERIES_PER_CALL
@@ -311,7 +314,9 @@ class Client:
         """The frames for one query, by the shortest way there is."""
         ask = SymbolizeRequest(name=checked_module_name(digest), path=path)
         add_query(ask.queries, checked_query(query))
-        return from_answer(self._call(self._symbols.Symbolize, ask).answers[0])
+        answers = self._call(self._symbols.Symbolize, ask).answers
+        check_count(len(answers), 1)
+        return from_answer(answers[0])
 
     def symbolize_column(
         self,
@@ -421,7 +426,9 @@ class Client:
 
     def _as_columns(self, ask: SymbolizeRequest) -> Answers:
         ask.form = ANSWER_FORM_COLUMNS
-        return from_columns(self._call(self._symbols.Symbolize, ask).columns)
+        columns = self._call(self._symbols.Symbolize, ask).columns
+        check_count(columns.count, len(ask.queries))
+        return from_columns(columns)
 
     def _in_batches(
         self, ask: Callable[[SymbolizeRequest, U64], None], parts: Sequence[U64], tables: TableReceiver
@@ -434,13 +441,15 @@ class Client:
                 ask(request.batch, part)
                 yield request
 
-        responses = self._stream(self._symbols.SymbolizeStream, numbered)
-        whole = AnswersBuilder(sum(map(len, parts)))
-        for response, values in zip(responses, parts, strict=True):
+        count = sum(map(len, parts))
+        whole, expected = AnswersBuilder(count), iter(parts)
+        for response in self._stream(self._symbols.SymbolizeStream, numbered):
             if response.HasField("failure"):
                 raise from_status(response.failure)
             columns = response.answers.columns
+            values = next(expected, parts[0][:0])
             whole.add(from_columns(columns, values, tables.take(columns.locations)))
+        check_count(count - sum(map(len, expected)), count)
         return whole.answers()
 
     def _described(self, module: module_pb2.Module) -> ModuleSummary:

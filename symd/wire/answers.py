@@ -16,7 +16,7 @@ from symd.model.identities import ObjectPath
 from symd.model.locations import subset
 from symd.v1 import answer_pb2, location_pb2
 from symd.v1.symbol_service_pb2 import SymbolizeResponse
-from symd.wire.columns import OTHER_SIDE, check_below, pack, unpack
+from symd.wire.columns import OTHER_SIDE, check_below, check_count, pack, unpack
 from symd.wire.location_tables import Numbering, from_table, pack_few, write_small_part, write_table
 from symd.wire.reasons import from_reason
 from symd.wire.text import utf8
@@ -185,14 +185,14 @@ def from_columns(
     """The answers; ``values`` is the column that was asked, ``table`` the one that the message names, where it names
     one. Raises ``Malformed`` when columns and counts disagree, or a number stands for nothing."""
     count = message.count
+    if values is not None:
+        check_count(count, len(values))
     everywhere = message.HasField("common_section")
     if everywhere:
         section = np.broadcast_to(np.uint32(message.common_section), count)  # takes no memory
     else:
         section = unpack(message.text_section, count, np.uint32)
     if message.HasField("base") and values is not None:
-        if len(values) != count:
-            raise Malformed(f"{len(values)} addresses were asked, {count} are answered")
         offset = values - np.uint64(message.base)
         if not everywhere:
             offset[section == 0] = 0

@@ -39,6 +39,12 @@ def column_width(column: bytes, count: int) -> int | None:
     return None if rest or width not in WIDTHS else width
 
 
+def check_count(answered: int, asked: int) -> None:
+    """Raises Malformed where a daemon answers more or fewer addresses than it was asked about."""
+    if answered != asked:
+        raise Malformed(f"{asked} addresses were asked, {answered} are answered", hint=OTHER_SIDE)
+
+
 def check_below(numbers: NDArray[Any], count: int, what: str) -> None:
     """Raises ``Malformed`` where one of the numbers of ``what`` is not among the ``count`` things that there are, from 0 on."""
     top = int(numbers.max()) if len(numbers) else -1
