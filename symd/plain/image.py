@@ -21,7 +21,8 @@ MAGIC, ELFCLASS64, ELFDATA2LSB = b"\x7fELF", 2, 1
 ET_EXEC, ET_DYN, EM_AMDGPU = 2, 3, 224
 SHT_NULL, SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM = 0, 2, 8, 11
 SHF_EXECINSTR, SHF_COMPRESSED = 0x4, 0x800
-PN_XNUM, SYMBOL_SIZE = 0xFFFF, 24
+PN_XNUM = 0xFFFF
+_SYMBOL_SIZE = 24
 _HEADER = Struct("<4s5B7xHHIQQQIHHHHHH")
 _SECTION = Struct("<IIQQQQIIQQ")
 _SEGMENT = Struct("<IIQQQQQQ")
@@ -56,7 +57,7 @@ class Image:
             if flags & SHF_COMPRESSED or held > size or address + length > _HIGHEST:
                 raise NotPlain  # what is wrong with any section is wrong with all of them
             if kind in (SHT_SYMTAB, SHT_DYNSYM):
-                if length % SYMBOL_SIZE:
+                if length % _SYMBOL_SIZE:
                     raise NotPlain
                 self.symbol_tables.append((kind, (offset, length), headers[link][4:6]))
             if flags & SHF_EXECINSTR:

@@ -111,7 +111,7 @@ def test_where_nothing_can_be_written_that_is_said(run: Run, samples: Path) -> N
         (("--store", "ftp://host/x", "--catalogue", "mysql://host/x"), "no URL of a catalogue"),
         (("--locations", "x"), "--out-form locations"),
         (("--column", "pc"), "NAME=THEIRS"),
-        (("--column", "adress=pc"), "no column 'adress'"),
+        (("--column", "adress=pc"), "'adress' is no name"),
         (("--store", "/nowhere/at/all"), "no such store"),
         (("-m", "="), "ID=FILE"),
     ],
