@@ -109,7 +109,7 @@ from symd.v1.symbol_service_pb2 import (
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
 from symd.wire.aliases import from_alias, optional_context_name, to_alias
-from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answer, from_columns
+from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
 from symd.wire.breakpoints import from_answer as from_locations
 from symd.wire.breakpoints import from_events, to_breakpoint
 from symd.wire.columns import check_count
@@ -408,8 +408,7 @@ class AsyncClient:
         if len(asked) <= PLAIN_PYTHON_ANSWERS:
             ask = symbolize_request(name, asked, path, as_written=as_written)
             response = await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)
-            check_count(len(response.answers), len(asked))
-            return RowAnswers([from_answer(answer) for answer in response.answers])
+            return RowAnswers(from_answers(response.answers, len(asked)))
         if all(isinstance(query, ByAddress) for query in asked):
             return await self.symbolize_column(digest, addresses_of(asked), path=path, as_written=as_written)
         found = []
@@ -425,9 +424,7 @@ class AsyncClient:
         """The frames for one query, by the shortest way there is."""
         ask = SymbolizeRequest(name=checked_module_name(digest), path=path)
         add_query(ask.queries, checked_query(query))
-        answers = (await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)).answers
-        check_count(len(answers), 1)
-        return from_answer(answers[0])
+        return from_answers((await self._calls.one(self._calls.stubs.symbols.Symbolize, ask)).answers, 1)[0]
 
     async def symbolize_column(
         self,
@@ -568,15 +565,13 @@ class AsyncClient:
                 ask(request.batch, part)
                 yield request
 
-        count = sum(map(len, parts))
-        whole, expected = AnswersBuilder(count), iter(parts)
+        whole, expected = AnswersBuilder(sum(map(len, parts))), iter(parts)
         async for response in self._calls.stream(self._calls.stubs.symbols.SymbolizeStream, numbered):
             if response.HasField("failure"):
                 raise from_status(response.failure)
             columns = response.answers.columns
             values = next(expected, parts[0][:0])
             whole.add(from_columns(columns, values, tables.take(columns.locations)))
-        check_count(count - sum(map(len, expected)), count)
         return whole.answers()
 
     async def _described(self, module: module_pb2.Module) -> ModuleSummary:

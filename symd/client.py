@@ -105,7 +105,7 @@ from symd.v1.symbol_service_pb2 import (
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
 from symd.wire.aliases import from_alias, optional_context_name, to_alias
-from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answer, from_columns
+from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
 from symd.wire.breakpoints import from_answer as from_locations
 from symd.wire.breakpoints import from_events, to_breakpoint
 from symd.wire.chunks import chunks_of
@@ -299,9 +299,7 @@ class Client:
         name, queries = checked_module_name(digest), checked_queries(queries)
         if len(queries) <= PLAIN_PYTHON_ANSWERS:
             ask = symbolize_request(name, queries, path, as_written=as_written)
-            answers = self._call(self._symbols.Symbolize, ask).answers
-            check_count(len(answers), len(queries))
-            return RowAnswers([from_answer(answer) for answer in answers])
+            return RowAnswers(from_answers(self._call(self._symbols.Symbolize, ask).answers, len(queries)))
         if all(isinstance(query, ByAddress) for query in queries):
             return self.symbolize_column(digest, addresses_of(queries), path=path, as_written=as_written)
         size = MAX_QUERIES_PER_CALL
@@ -314,9 +312,7 @@ class Client:
         """The frames for one query, by the shortest way there is."""
         ask = SymbolizeRequest(name=checked_module_name(digest), path=path)
         add_query(ask.queries, checked_query(query))
-        answers = self._call(self._symbols.Symbolize, ask).answers
-        check_count(len(answers), 1)
-        return from_answer(answers[0])
+        return from_answers(self._call(self._symbols.Symbolize, ask).answers, 1)[0]
 
     def symbolize_column(
         self,
@@ -441,15 +437,13 @@ class Client:
                 ask(request.batch, part)
                 yield request
 
-        count = sum(map(len, parts))
-        whole, expected = AnswersBuilder(count), iter(parts)
+        whole, expected = AnswersBuilder(sum(map(len, parts))), iter(parts)
         for response in self._stream(self._symbols.SymbolizeStream, numbered):
             if response.HasField("failure"):
                 raise from_status(response.failure)
             columns = response.answers.columns
             values = next(expected, parts[0][:0])
             whole.add(from_columns(columns, values, tables.take(columns.locations)))
-        check_count(count - sum(map(len, expected)), count)
         return whole.answers()
 
     def _described(self, module: module_pb2.Module) -> ModuleSummary:

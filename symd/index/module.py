@@ -40,21 +40,23 @@ _ABOVE = 1 << 20
 def build_index(data: bytes, limits: Limits) -> bytes:
     """Module bytes to index file: opened, decoded, merged. Raises what opening raises; a code object whose debug data
     cannot be decoded is kept with its names, and the reason becomes a note."""
-    kept, digest = keep_freed_memory(len(data)), _digest_aside(data)
-    unpacked = containers.unpack(data, limits)
-    indexed = decoded_objects(unpacked.objects, limits, len(data))
-    made = build(indexed, described(data, digest(), unpacked, indexed))
+    kept, digest = _heap_for(data), _digest_aside(data)
+    made = _indexed(data, digest, containers.unpack(data, limits), limits)
     del kept
     return made
 
 
 def index_of(data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> bytes:
     """The same for a module that was opened already; ``digest`` is that of ``data``."""
-    kept = keep_freed_memory(len(data))
-    indexed = decoded_objects(unpacked.objects, limits, len(data))
-    made = build(indexed, described(data, digest, unpacked, indexed))
+    kept = _heap_for(data)
+    made = _indexed(data, lambda: digest, unpacked, limits)
     del kept
     return made
+
+
+def _indexed(data: bytes, digest: Callable[[], Digest], unpacked: containers.OpenedModule, limits: Limits) -> bytes:
+    indexed = decoded_objects(unpacked.objects, limits, len(data))
+    return build(indexed, described(data, digest(), unpacked, indexed))
 
 
 def write_index(file: BinaryIO, data: bytes, digest: Digest, unpacked: containers.OpenedModule, limits: Limits) -> int:
@@ -138,6 +140,11 @@ def keep_freed_memory(stored: int = 0) -> Column | None:
         return None
     blocks.clear()
     return above
+
+
+def _heap_for(data: bytes) -> Column | None:
+    """``keep_freed_memory`` for a module that is large; small ones leave the process's heap as it is."""
+    return keep_freed_memory(len(data)) if len(data) > _LARGE else None
 
 
 def decoded_objects(

@@ -179,6 +179,12 @@ def _write_columns(message: answer_pb2.AnswerColumns, answers: Answers, values: 
     message.candidates.extend(_candidates(answers))
 
 
+def from_answers(messages: Sequence[answer_pb2.Answer], asked: int) -> list[Answer]:
+    """The answers to so many queries. Raises ``Malformed`` where there are more or fewer."""
+    check_count(len(messages), asked)
+    return [from_answer(message) for message in messages]
+
+
 def from_columns(
     message: answer_pb2.AnswerColumns, values: U64 | None = None, table: Locations | None = None
 ) -> Answers:

@@ -8,6 +8,7 @@ import numpy as np
 
 from symd.model.answers import Answers, Candidate, Locations, TextSection
 from symd.model.locations import concat
+from symd.wire.columns import check_count
 
 
 def concatenated(parts: Sequence[Answers]) -> Answers:
@@ -47,11 +48,11 @@ class AnswersBuilder:
         self._filled = rows.stop
 
     def answers(self) -> Answers:
-        """All that were added."""
-        rows = slice(self._filled)
+        """All that were added. Raises ``Malformed`` where that are fewer than ``count``."""
+        check_count(self._filled, len(self._location))
         tables = [table for _, table in self._tables.values()]
         locations = tables[0] if len(tables) == 1 else concat(tables)[0]
-        columns = self._location[rows], self._section[rows], self._offset[rows]
+        columns = self._location, self._section, self._offset
         return Answers(*columns, locations, list(self._sections), self._candidates)
 
     def _start_of(self, table: Locations) -> int:
