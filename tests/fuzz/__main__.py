@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,6 +52,12 @@ def told(defects: list[Defect]) -> int:
     return 1 if defects else 0
 
 
+def named(chosen: Sequence[str]) -> list[str]:
+    """The targets that are called so, or begin so where none is."""
+    every = (*TARGETS, *DAEMONS)
+    return [name for name in every if name in chosen or name.startswith(tuple(set(chosen).difference(every)))]
+
+
 def replayed(name: str, path: str) -> int:
     try:
         TARGETS[name].run(Path(path).read_bytes())
@@ -83,7 +89,7 @@ def main() -> int:
         return replayed(*chosen.replay)
     unguided = chosen.plain or find_spec("atheris") is None
     how = "grown" if chosen.grown else "" if unguided else "guided"
-    names = [name for name in (*TARGETS, *DAEMONS) if name.startswith(tuple(chosen.only))]
+    names = named(chosen.only)
     print(f"seed {chosen.seed}; what is found goes to {chosen.out}; {how or 'plain'}", flush=True)
     share = chosen.seconds / (len(names) + _THROUGH_SHARES * ("through" in names))
     targets = [name for name in names if name in TARGETS]

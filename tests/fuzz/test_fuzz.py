@@ -17,6 +17,7 @@ from symd.errors import StoreUnavailable, SymdError
 from symd.spirv.words import split
 from tests.builders.elf import Section, build_elf, compress
 from tests.fuzz import bundle, child, counts, nested, spirv_words, watchdog
+from tests.fuzz.__main__ import named
 from tests.fuzz.elf_sections import section_of
 from tests.fuzz.kinds import kind
 from tests.fuzz.mutations import SAMPLES
@@ -125,6 +126,12 @@ def test_counts_are_added_up(tmp_path: Path) -> None:
         table = counts.added(tmp_path / "counts.json", {"elf": State(3, 2, 1, slowest=0.5)})
     assert table["elf"] == {"answered": 6, "refused": 4, "found": 2, "slowest": 0.5}
     assert "| elf | 12 | 6 | 4 | 2 | 0.50 |" in counts.printed(table)
+
+
+def test_a_target_is_chosen_by_its_name_and_several_by_how_they_begin() -> None:
+    assert named(["spirv"]) == ["spirv"]
+    assert {"dwarf.lines", "dwarf.units", "wire"} <= set(named(["dwarf.", "wire"]))
+    assert set(named([""])) > set(TARGETS)
 
 
 def test_a_bundle_is_taken_apart_again() -> None:
