@@ -18,7 +18,7 @@ from symd.errors import BadQuery
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers, Reason
 from symd.model.columns import U64
-from symd.model.query_syntax import parse_query
+from symd.model.query_syntax import as_hexadecimal, has_decimal, parse_query
 from symd.model.written_answers import WrittenAnswers, encoded
 from symd.model.written_locations import unusual
 
@@ -46,6 +46,7 @@ class Session:
     def __init__(self, ask: Ask, lines: AnswerLines, demangler: Demangler | None) -> None:
         self.unlike = False
         """Whether a name was asked for, and nothing has one like it."""
+        self._outside: list[str] = []
         self._ask = ask
         self._lines = lines
         self._demangler = demangler
@@ -71,6 +72,16 @@ class Session:
                 for part in self._answered(lines):
                     out.write(part)
             out.flush()
+
+    def meant_hexadecimal(self) -> str | None:
+        """Of the first queries whose decimal number lies outside the text, one that lies inside with these digits as hexadecimal ones, so
+        written. None where there is no such query."""
+        places = list(map(as_hexadecimal, self._outside))
+        answers = self._ask(list(map(parse_query, places))) if places else ()
+        inside = (
+            place for place, answer in zip(places, answers, strict=True) if answer.reason is not Reason.OUTSIDE_TEXT
+        )
+        return next(inside, None)
 
     def finish(self) -> int:
         """The exit code: 2 when a query could not be read, 1 when one names what does not exist."""
@@ -148,6 +159,8 @@ class Session:
 
     def _written(self, texts: Sequence[str], answers: Sequence[Answer]) -> WrittenAnswers:
         """The lines of each answer."""
+        if len(texts) + len(self._outside) <= SINGLE_LINES:
+            self._outside += [text for text, answer in zip(texts, answers, strict=True) if _is_outside(text, answer)]
         if isinstance(answers, Answers):
             return self._in_columns(encoded(map(self._lines.query, texts)), texts.__getitem__, answers)
         shown = zip(texts, self._readable(answers), strict=True)
@@ -168,6 +181,11 @@ class Session:
         self.unlike |= answer.reason is Reason.UNKNOWN_KERNEL and not answer.candidates
         self._unanswered += names_nothing(answer)
         return self._lines.answer(text, answer)
+
+
+def _is_outside(text: str, answer: Answer) -> bool:
+    """Whether the number of a query is decimal, and lies outside the text."""
+    return answer.reason is Reason.OUTSIDE_TEXT and not answer.candidates and has_decimal(text)
 
 
 def _parsed(text: str) -> Query | BadQuery:

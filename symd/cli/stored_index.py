@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import click
+
+from symd.cli.output import printable
 from symd.config import default_store
 from symd.containers.file_part import sha256_of
-from symd.errors import DataLoss
+from symd.errors import DataLoss, InvalidInput
 from symd.index.file_header import VERSION
 from symd.index.lookup import Index
+
+if TYPE_CHECKING:
+    from symd.store.paths import StorePaths
 
 
 def stored_index(store: str, data: bytes) -> Index | None:
@@ -25,8 +32,17 @@ def stored_index(store: str, data: bytes) -> Index | None:
         try:
             file = mapped(StorePaths(folder).index(digest, VERSION))
         except FileNotFoundError:
+            _say_no_store(StorePaths(folder))
             return None
     try:
         return Index.checked(file, digest)
     except DataLoss:
         return None  # the daemon makes it anew
+
+
+def _say_no_store(paths: StorePaths) -> None:
+    """Where a folder is no store it may be another that was meant."""
+    try:
+        paths.check_store()
+    except InvalidInput as error:
+        click.echo(f"symd: {printable(str(paths.root))}: {error.message}, so the file itself is read", err=True)

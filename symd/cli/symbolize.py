@@ -130,6 +130,10 @@ def command(
             session.follow(arriving_pieces(sys.stdin.fileno()))
     if session.unlike and not as_json and not styled:
         click.echo(f"symd: nothing is called like that; symd names {quote(file)} '*' shows all names", err=True)
+    meant = None if as_json or styled else session.meant_hexadecimal()
+    if meant:
+        number = meant.rpartition("0x")[2]
+        click.echo(f"symd: {number} is decimal and lies outside the text; did you mean {quote(meant)}?", err=True)
     return session.finish()
 
 

@@ -35,6 +35,18 @@ def parse_query(text: str) -> Query:
     return BySection(section, SectionOffset(value))
 
 
+def has_decimal(text: str) -> bool:
+    """Whether the number of a query is decimal, and would be another one in hexadecimal."""
+    number = text.strip().rpartition("+")[2]
+    return len(number) > 1 and _BARE.fullmatch(number) is not None
+
+
+def as_hexadecimal(text: str) -> str:
+    """A query whose number is decimal, with the same digits as a hexadecimal one."""
+    target, plus, number = text.strip().rpartition("+")
+    return f"{target}{plus}0x{number}"
+
+
 def _decimal(digits: str) -> int:
     """Python refuses to read thousands of digits; so many are too large anyway."""
     return int(digits[-4000:]) if not digits[:-4000].strip("0") else 1 << 64

@@ -12,6 +12,7 @@ from symd.cli.demangle import Demangler
 from symd.cli.question_lines import arriving_lines
 from symd.errors import ToolMissing
 from symd.model.answers import Answer, Frame, Reason
+from symd.store import Store
 from tests.cli.conftest import ROOT, SYMD, Run
 from tests.cli.fake import FakeSymbolizer
 
@@ -200,3 +201,36 @@ def test_a_terminal_is_told_that_queries_are_read_from_it(sample: Path) -> None:
         os.write(leader, b"\x04")
         assert asked.wait(60) == 0
     os.close(leader)
+
+
+@pytest.mark.parametrize("session", [False, True])
+def test_a_decimal_number_outside_the_text_is_told_where_it_lies_inside_as_hexadecimal(
+    symd: Run, session: bool
+) -> None:
+    """1978 is outside, 0x1978 is blend; 16 lies outside either way."""
+    file = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    queries = ["16", "1978", "0x1978"]
+    outcome = symd("symbolize", file, *([] if session else queries), stdin="\n".join(queries).encode())
+    assert outcome.out.splitlines()[:3] == [
+        "16: no answer [OUTSIDE_TEXT]",
+        "1978: no answer [OUTSIDE_TEXT]",
+        "0x1978: blend at /src/shade.cl:13:25",
+    ]
+    assert outcome.err == "symd: 1978 is decimal and lies outside the text; did you mean 0x1978?\n"
+    assert outcome.code == 0
+
+
+@pytest.mark.parametrize("query", ["16", "0x10", "shade+99999", "shade+0x99999"])
+def test_a_number_that_lies_outside_either_way_is_told_nothing_of(symd: Run, query: str) -> None:
+    outcome = symd("symbolize", ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co", query)
+    assert (outcome.out, outcome.err) == (f"{query}: no answer [OUTSIDE_TEXT]\n", "")
+
+
+def test_a_store_that_does_not_exist_is_told(symd: Run, tmp_path: Path) -> None:
+    """The answer is that of the file."""
+    file = ROOT / "samples" / "amdgpu" / "bin" / "v4-gfx900.co"
+    outcome = symd("symbolize", "--store", tmp_path / "nowhere", file, "0x1978")
+    assert outcome.out == symd("symbolize", file, "0x1978").out
+    assert outcome.err == f"symd: {tmp_path}/nowhere: there is no store, so the file itself is read\n"
+    with Store(tmp_path / "store", durable=False):
+        assert symd("symbolize", "--store", tmp_path / "store", file, "0x1978").err == "", "it only has no index"
