@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @daemon_option
 @json_option
 def command(server: str | None, as_json: bool) -> None:
-    """Say how a daemon is: where it listens, its version, whether it serves, how many modules it has and of how many bytes, what it can
-    grab and disassemble with. The exit code is 3 where no daemon answers; symd health is the probe with exit codes of its own.
+    """Say how a daemon is: where it listens, its version, whether it serves, where its store is (told to the user who runs it),
+    how many modules it has and of how many bytes, what it can grab and disassemble with. The exit code is 3 where no daemon answers; symd health is the probe with exit codes of its own.
     """
     from symd.client import Client  # noqa: PLC0415 - gRPC is slow to import
 
@@ -30,6 +30,7 @@ def command(server: str | None, as_json: bool) -> None:
             "server": client.address,
             "version": info.version,
             "health": client.health(),
+            "store": info.store or None,
             "modules": len(records),
             "module_bytes": sum(each.size for each in records),
             "unreadable_modules": sum(bool(each.failure) for each in records),
@@ -45,6 +46,8 @@ def command(server: str | None, as_json: bool) -> None:
         return
     bad = f", {facts['unreadable_modules']} that cannot be read" if facts["unreadable_modules"] else ""
     write_line(f"symd {facts['version']} at {facts['server']}: {facts['health']}")
+    if facts["store"]:
+        write_line(f"store          {facts['store']}")
     write_line(f"modules        {facts['modules']}, {facts['module_bytes'] / MIB:,.1f} MiB{bad}")
     write_line(f"contexts       {facts['contexts']}")
     write_line(f"drivers        the system's{''.join(f', {name}' for name in facts['drivers'])}")

@@ -27,7 +27,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from symd.v1 import module_service_pb2 as symd_dot_v1_dot_module__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csymd/v1/server_service.proto\x12\x07symd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1csymd/v1/module_service.proto\"\x16\n\x14GetServerInfoRequest\":\n\x15GetServerInfoResponse\x12!\n\x04info\x18\x01 \x01(\x0b\x32\x13.symd.v1.ServerInfo\"\xb6\x03\n\nServerInfo\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x15\n\rindex_version\x18\x02 \x01(\r\x12\x10\n\x08services\x18\x03 \x03(\t\x12\x0f\n\x07\x66ormats\x18\x04 \x03(\t\x12 \n\x04\x61pis\x18\x05 \x03(\x0e\x32\x12.symd.v1.DriverApi\x12\x0f\n\x07\x64rivers\x18\x06 \x03(\t\x12\x30\n\rdisassemblers\x18\x07 \x03(\x0b\x32\x19.symd.v1.DisassemblerInfo\x12\x1a\n\x12reads_source_files\x18\x08 \x01(\x08\x12\x18\n\x10max_module_bytes\x18\t \x01(\x04\x12\x17\n\x0fmax_chunk_bytes\x18\n \x01(\x04\x12\x19\n\x11max_request_bytes\x18\x0b \x01(\x04\x12\x11\n\tmax_batch\x18\x0c \x01(\x04\x12\x13\n\x0bmax_streams\x18\r \x01(\r\x12\x13\n\x0bmax_watches\x18\x0e \x01(\r\x12\x15\n\rmax_page_size\x18\x0f \x01(\r\x12\x1e\n\x06limits\x18\x10 \x03(\x0b\x32\x0e.symd.v1.Limit\x12\x1a\n\x12simulated_products\x18\x11 \x03(\t\"3\n\x10\x44isassemblerInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tinstalled\x18\x02 \x01(\x08\"[\n\x05Limit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x06\x61mount\x18\x02 \x01(\x04H\x00\x12)\n\x04time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x42\x07\n\x05value2_\n\rServerService\x12N\n\rGetServerInfo\x12\x1d.symd.v1.GetServerInfoRequest\x1a\x1e.symd.v1.GetServerInfoResponseB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csymd/v1/server_service.proto\x12\x07symd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1csymd/v1/module_service.proto\"\x16\n\x14GetServerInfoRequest\":\n\x15GetServerInfoResponse\x12!\n\x04info\x18\x01 \x01(\x0b\x32\x13.symd.v1.ServerInfo\"\xc5\x03\n\nServerInfo\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x15\n\rindex_version\x18\x02 \x01(\r\x12\x10\n\x08services\x18\x03 \x03(\t\x12\x0f\n\x07\x66ormats\x18\x04 \x03(\t\x12 \n\x04\x61pis\x18\x05 \x03(\x0e\x32\x12.symd.v1.DriverApi\x12\x0f\n\x07\x64rivers\x18\x06 \x03(\t\x12\x30\n\rdisassemblers\x18\x07 \x03(\x0b\x32\x19.symd.v1.DisassemblerInfo\x12\x1a\n\x12reads_source_files\x18\x08 \x01(\x08\x12\x18\n\x10max_module_bytes\x18\t \x01(\x04\x12\x17\n\x0fmax_chunk_bytes\x18\n \x01(\x04\x12\x19\n\x11max_request_bytes\x18\x0b \x01(\x04\x12\x11\n\tmax_batch\x18\x0c \x01(\x04\x12\x13\n\x0bmax_streams\x18\r \x01(\r\x12\x13\n\x0bmax_watches\x18\x0e \x01(\r\x12\x15\n\rmax_page_size\x18\x0f \x01(\r\x12\x1e\n\x06limits\x18\x10 \x03(\x0b\x32\x0e.symd.v1.Limit\x12\x1a\n\x12simulated_products\x18\x11 \x03(\t\x12\r\n\x05store\x18\x12 \x01(\t\"3\n\x10\x44isassemblerInfo\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tinstalled\x18\x02 \x01(\x08\"[\n\x05Limit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x06\x61mount\x18\x02 \x01(\x04H\x00\x12)\n\x04time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x42\x07\n\x05value2_\n\rServerService\x12N\n\rGetServerInfo\x12\x1d.symd.v1.GetServerInfoRequest\x1a\x1e.symd.v1.GetServerInfoResponseB,Z*github.com/symd/symd/gen/go/symd/v1;symdv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,11 +40,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSERVERINFORESPONSE']._serialized_start=127
   _globals['_GETSERVERINFORESPONSE']._serialized_end=185
   _globals['_SERVERINFO']._serialized_start=188
-  _globals['_SERVERINFO']._serialized_end=626
-  _globals['_DISASSEMBLERINFO']._serialized_start=628
-  _globals['_DISASSEMBLERINFO']._serialized_end=679
-  _globals['_LIMIT']._serialized_start=681
-  _globals['_LIMIT']._serialized_end=772
-  _globals['_SERVERSERVICE']._serialized_start=774
-  _globals['_SERVERSERVICE']._serialized_end=869
+  _globals['_SERVERINFO']._serialized_end=641
+  _globals['_DISASSEMBLERINFO']._serialized_start=643
+  _globals['_DISASSEMBLERINFO']._serialized_end=694
+  _globals['_LIMIT']._serialized_start=696
+  _globals['_LIMIT']._serialized_end=787
+  _globals['_SERVERSERVICE']._serialized_start=789
+  _globals['_SERVERSERVICE']._serialized_end=884
 # @@protoc_insertion_point(module_scope)

@@ -22,7 +22,7 @@ class GetServerInfoResponse(_message.Message):
     def __init__(self, info: _Optional[_Union[ServerInfo, _Mapping]] = ...) -> None: ...
 
 class ServerInfo(_message.Message):
-    __slots__ = ("version", "index_version", "services", "formats", "apis", "drivers", "disassemblers", "reads_source_files", "max_module_bytes", "max_chunk_bytes", "max_request_bytes", "max_batch", "max_streams", "max_watches", "max_page_size", "limits", "simulated_products")
+    __slots__ = ("version", "index_version", "services", "formats", "apis", "drivers", "disassemblers", "reads_source_files", "max_module_bytes", "max_chunk_bytes", "max_request_bytes", "max_batch", "max_streams", "max_watches", "max_page_size", "limits", "simulated_products", "store")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INDEX_VERSION_FIELD_NUMBER: _ClassVar[int]
     SERVICES_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +40,7 @@ class ServerInfo(_message.Message):
     MAX_PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     SIMULATED_PRODUCTS_FIELD_NUMBER: _ClassVar[int]
+    STORE_FIELD_NUMBER: _ClassVar[int]
     version: str
     index_version: int
     services: _containers.RepeatedScalarFieldContainer[str]
@@ -57,7 +58,8 @@ class ServerInfo(_message.Message):
     max_page_size: int
     limits: _containers.RepeatedCompositeFieldContainer[Limit]
     simulated_products: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, version: _Optional[str] = ..., index_version: _Optional[int] = ..., services: _Optional[_Iterable[str]] = ..., formats: _Optional[_Iterable[str]] = ..., apis: _Optional[_Iterable[_Union[_module_service_pb2.DriverApi, str]]] = ..., drivers: _Optional[_Iterable[str]] = ..., disassemblers: _Optional[_Iterable[_Union[DisassemblerInfo, _Mapping]]] = ..., reads_source_files: _Optional[bool] = ..., max_module_bytes: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_request_bytes: _Optional[int] = ..., max_batch: _Optional[int] = ..., max_streams: _Optional[int] = ..., max_watches: _Optional[int] = ..., max_page_size: _Optional[int] = ..., limits: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ..., simulated_products: _Optional[_Iterable[str]] = ...) -> None: ...
+    store: str
+    def __init__(self, version: _Optional[str] = ..., index_version: _Optional[int] = ..., services: _Optional[_Iterable[str]] = ..., formats: _Optional[_Iterable[str]] = ..., apis: _Optional[_Iterable[_Union[_module_service_pb2.DriverApi, str]]] = ..., drivers: _Optional[_Iterable[str]] = ..., disassemblers: _Optional[_Iterable[_Union[DisassemblerInfo, _Mapping]]] = ..., reads_source_files: _Optional[bool] = ..., max_module_bytes: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_request_bytes: _Optional[int] = ..., max_batch: _Optional[int] = ..., max_streams: _Optional[int] = ..., max_watches: _Optional[int] = ..., max_page_size: _Optional[int] = ..., limits: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ..., simulated_products: _Optional[_Iterable[str]] = ..., store: _Optional[str] = ...) -> None: ...
 
 class DisassemblerInfo(_message.Message):
     __slots__ = ("name", "installed")

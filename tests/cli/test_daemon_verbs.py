@@ -53,6 +53,8 @@ def test_the_modules_of_a_daemon_are_listed_counted_and_removed(run: Run, filled
     assert (status["modules"], status["module_bytes"], status["health"]) == (2, sum(sizes), "SERVING")
     assert status["limits"]["module_size"] == 2 << 30
     text = run("status", "--server", filled).out
+    assert status["store"] == str(Path(filled.removeprefix("unix:")).with_name("store"))
+    assert f"store          {status['store']}\n" in text
     assert text.startswith(f"symd {status['version']} at {filled}: SERVING\n")
     assert re.search(r"^modules +2, ", text, re.MULTILINE)
 

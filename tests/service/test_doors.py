@@ -151,6 +151,7 @@ def test_another_user_is_kept_out_by_the_kernel(sock: str) -> None:
 def test_a_further_user_reads_and_no_more(sock: str) -> None:
     with served(sock, users={NOBODY: parse_rights("read")}) as address:
         assert as_user(NOBODY, address, "client.server_info().max_batch > 0").stdout.strip() == "True"
+        assert as_user(NOBODY, address, "client.server_info().store").stdout.strip() == "", "a folder of another user's"
         assert as_user(NOBODY, address, f"client.record({DIGEST!r}).sha256").stdout.strip() == DIGEST
         said = as_user(NOBODY, address, f"client.relabel({DIGEST!r}, 'mine')").stdout
         assert said.startswith("PERMISSION_DENIED")

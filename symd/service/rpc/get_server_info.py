@@ -15,7 +15,7 @@ from symd.wire.grabs import APIS
 from symd.wire.server_info import to_limits
 
 
-def handle(service: ServiceContext, _request: GetServerInfoRequest, _call: Call) -> GetServerInfoResponse:
+def handle(service: ServiceContext, _request: GetServerInfoRequest, call: Call) -> GetServerInfoResponse:
     config, limits = service.config, service.config.limits
     info = ServerInfo(
         version=__version__,
@@ -37,5 +37,6 @@ def handle(service: ServiceContext, _request: GetServerInfoRequest, _call: Call)
         max_watches=config.watches,
         max_page_size=MAX_SIZE,
         limits=to_limits(limits, {"streams": config.streams, "watches": config.watches}),
+        store=(config.objects or str(config.store.absolute())) if call.is_owner else "",
     )
     return GetServerInfoResponse(info=info)
