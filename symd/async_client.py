@@ -16,7 +16,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from symd.channel import Credentials, Metadata, connect_async, default_credentials
+from symd.channel import Credentials, Metadata, connect_async, default_credentials, is_untrusted
 from symd.client import (
     MAX_ADDRESSES_PER_BATCH,
     MAX_ADDRESSES_PER_CALL,
@@ -190,7 +190,9 @@ class _Calls:
     def __init__(self, address: str, timeout: float | None, credentials: Credentials) -> None:
         self.address, self.timeout = address, timeout
         self._credentials = credentials
-        self._persistence = Persistence(several=are_several(address))
+        self._persistence = Persistence(
+            several=are_several(address), is_certain=partial(is_untrusted, address, credentials)
+        )
         self._metadata: Metadata = ()
         self._stubs: _Stubs | None = None
 

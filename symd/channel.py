@@ -14,8 +14,8 @@ import grpc
 import grpc.aio
 
 from symd.credential_file import read_credentials
-from symd.errors import InvalidInput
-from symd.replicas import OPTIONS, are_several, hosts
+from symd.errors import InvalidInput, Unavailable
+from symd.replicas import OPTIONS, addresses, are_several, hosts
 
 UNIX: Final = "unix:"
 TLS: Final = "tls:"
@@ -34,6 +34,10 @@ _PLAIN_OPTIONS: Final = (
 _FULL: Final = ", as a daemon does that has as many as it takes (its limit connections)"
 _EACH: Final = "`symd health --server HOST:PORT` says of each alone what is wrong; try again when one of them serves"
 _LET_IN: Final = "symd serve --allow-uid lets further users in"
+_OTHER_NAME: Final = "Hostname Verification Check failed"
+_NOT_VERIFIED: Final = "CERTIFICATE_VERIFY_FAILED"
+"""gRPC's words for certificates that it does not take."""
+_ASKED_ALONE_SECONDS: Final = 2.0
 _WAIT: Final = "try again when others have closed theirs; `symd serve --limit connections=N` takes more"
 
 
@@ -158,6 +162,30 @@ def _none_of_several(address: str, details: str) -> tuple[str, str]:
     return said or (closed if _closed(details) else "none of these daemons answers", _EACH)
 
 
+def is_untrusted(address: str, credentials: Credentials, error: Unavailable) -> bool:
+    """Whether each of the daemons at an address behind ``tls:`` shows a certificate that this client does not take, now that a call ended so
+    at one of them: another attempt can only end so too. Each is asked alone, for up to two seconds."""
+    if not address.startswith(TLS) or not _is_refused_certificate(error.metadata.get("grpc", "")):
+        return False
+    each = addresses(address)
+    options = (*_OPTIONS, ("grpc.default_authority", hosts(address)[0]), ("grpc.use_local_subchannel_pool", 1))
+    return bool(each) and all(_shows_refused_certificate(one, credentials, options) for one in each)
+
+
+def _shows_refused_certificate(target: str, credentials: Credentials, options: tuple[tuple[str, Any], ...]) -> bool:
+    with grpc.secure_channel(target, _tls(credentials), options=options) as channel:
+        check = channel.unary_unary("/grpc.health.v1.Health/Check", bytes, bytes)
+        try:
+            check(b"", timeout=_ASKED_ALONE_SECONDS)
+        except grpc.RpcError as error:
+            return _is_refused_certificate(error.details() or "")
+    return False
+
+
+def _is_refused_certificate(details: str) -> bool:
+    return any(words in details for words in (_OTHER_NAME, _NOT_VERIFIED))
+
+
 def _no_socket(address: str, details: str) -> tuple[str, str] | None:
     path = Path(address.removeprefix(UNIX))
     if "Permission denied" in details or _is_forbidden(path):
@@ -172,12 +200,12 @@ def _no_socket(address: str, details: str) -> tuple[str, str] | None:
 def _no_tls(address: str, details: str) -> tuple[str, str] | None:
     if "WRONG_VERSION_NUMBER" in details:
         return "the daemon does not speak TLS there", f"write {address.removeprefix(TLS)}, where it is your own"
-    if "Hostname Verification Check failed" in details:
+    if _OTHER_NAME in details:
         host = hosts(address)[0].rpartition(":")[0]
         what = f"the daemon's certificate is for another name than {host}"
         return what, "write a name that it is for, or have one issued that is for this name too"
-    if "CERTIFICATE_VERIFY_FAILED" in details or "ertificate" in details:
-        words = details.partition("CERTIFICATE_VERIFY_FAILED: ")[2].partition(": OK")[0] or details
+    if _NOT_VERIFIED in details or "ertificate" in details:
+        words = details.partition(f"{_NOT_VERIFIED}: ")[2].partition(": OK")[0] or details
         return f"the daemon's certificate is not trusted: {words}", "$SYMD_TLS_CA names who has signed it"
     if _closed(details):
         asked = "it may ask for a certificate ($SYMD_TLS_CERT, $SYMD_TLS_KEY), or yours has expired"

@@ -18,7 +18,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_status import rpc_status
 
 from symd.api import AliasVerbs, ContextVerbs
-from symd.channel import Credentials, connect, default_credentials, unreachable
+from symd.channel import Credentials, connect, default_credentials, is_untrusted, unreachable
 from symd.config import MIB, default_server
 from symd.errors import (
     AliasNotFound,
@@ -170,8 +170,11 @@ class Client:
         self.address = address or default_server()
         self._timeout = timeout
         self._tables = KeptTables()
-        self._persistence = Persistence(several=are_several(self.address))
-        self._channel = connect(self.address, default_credentials() if credentials is None else credentials)
+        shown = default_credentials() if credentials is None else credentials
+        self._persistence = Persistence(
+            several=are_several(self.address), is_certain=partial(is_untrusted, self.address, shown)
+        )
+        self._channel = connect(self.address, shown)
         self._cores = CoreServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._listings = ListingServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._variables = VariableServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated

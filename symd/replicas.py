@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import aclosing, closing
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from symd.errors import ServerUnavailable, Unavailable
@@ -91,15 +93,35 @@ def hosts(address: str) -> list[str]:
     return rest.split(",") if scheme != "dns" else [rest.rpartition("/")[2]]
 
 
-class Persistence:
-    """How a client goes on when a daemon is lost: at once with the next where there are ``several``, else not at all."""
+def addresses(address: str) -> list[str]:
+    """The target of each daemon alone that an address names now, a name of DNS as this machine resolves it. None where it does not, or where
+    the address names a server of DNS of its own."""
+    scheme, _, rest = address.removeprefix("tls:").partition(":")
+    if scheme != "dns":
+        return [f"{scheme}:{each}" for each in hosts(address)] if f"{scheme}:" in SCHEMES else hosts(address)
+    if rest.startswith("//") and not rest.startswith("///"):
+        return []
+    host, _, port = hosts(address)[0].rpartition(":")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [
+        f"ipv6:[{where[0]}]:{port}" if family == socket.AF_INET6 else f"ipv4:{where[0]}:{port}"
+        for family, _, _, _, where in found
+    ]
 
-    def __init__(self, *, several: bool) -> None:
-        self._attempts = ATTEMPTS if several else 1
+
+class Persistence:
+    """How a client goes on when a daemon is lost: at once with the next where there are ``several``, else not at all. ``is_certain`` says of
+    the first loss whether another attempt can only end so too; it may take a while."""
+
+    def __init__(self, *, several: bool, is_certain: Callable[[Unavailable], bool] = lambda _: False) -> None:
+        self._losses = partial(_Losses, ATTEMPTS if several else 1, is_certain)
 
     def called(self, call: Callable[[], T]) -> T:
         """The answer to a call that may be made twice."""
-        losses = _Losses(self._attempts)
+        losses = self._losses()
         while True:
             try:
                 return call()
@@ -108,38 +130,38 @@ class Persistence:
 
     def replayed(self, begin: Callable[[], Generator[T, None, None]]) -> Iterator[T]:
         """The messages of a stream that says the same each time it is begun, each once."""
-        return _heard(_Replay(self._attempts), begin)
+        return _heard(_Replay(self._losses()), begin)
 
     def followed(self, begin: Callable[[str], Generator[Any, None, None]], position: str) -> Iterator[Any]:
         """The messages of a watch that is begun after a position and tells others; each has ``position``, which is empty where the watch
         could not go on from. What was told since the last is told again then, and passed over."""
-        watched = _Watched(self._attempts, position)
+        watched = _Watched(self._losses(), position)
         return _heard(watched, lambda: begin(watched.position))
 
     async def called_async(self, call: Callable[[], Awaitable[T]]) -> T:
         """``called``, awaited."""
-        losses = _Losses(self._attempts)
+        losses = self._losses()
         while True:
             try:
                 return await call()
             except Unavailable as error:
-                await asyncio.sleep(losses.pause(error))
+                await asyncio.sleep(await asyncio.to_thread(losses.pause, error))
 
     def replayed_async(self, begin: Callable[[], AsyncGenerator[T, None]]) -> AsyncIterator[T]:
         """``replayed``, awaited."""
-        return _heard_async(_Replay(self._attempts), begin)
+        return _heard_async(_Replay(self._losses()), begin)
 
     def followed_async(self, begin: Callable[[str], AsyncGenerator[Any, None]], position: str) -> AsyncIterator[Any]:
         """``followed``, awaited."""
-        watched = _Watched(self._attempts, position)
+        watched = _Watched(self._losses(), position)
         return _heard_async(watched, lambda: begin(watched.position))
 
 
 class _Losses:
-    """The daemons that were lost one after another, of which so many ``attempts`` are made."""
+    """The daemons that were lost one after another, of which so many ``attempts`` are made; ``is_certain`` as for ``Persistence``."""
 
-    def __init__(self, attempts: int) -> None:
-        self._attempts = attempts
+    def __init__(self, attempts: int, is_certain: Callable[[Unavailable], bool]) -> None:
+        self._attempts, self._is_certain = attempts, is_certain
         self._lost = 0
 
     def none(self) -> None:
@@ -149,7 +171,7 @@ class _Losses:
     def pause(self, error: Unavailable) -> float:
         """Seconds before the next attempt, now that one failed with ``error``. Raises it where there is no next."""
         self._lost += 1
-        if self._lost >= self._attempts or not _is_lost(error):
+        if self._lost >= self._attempts or not _is_lost(error) or (self._lost == 1 and self._is_certain(error)):
             raise error
         return _pause_seconds(self._lost)
 
@@ -157,8 +179,8 @@ class _Losses:
 class _Replay:
     """What was told of a stream that says the same each time it is begun."""
 
-    def __init__(self, attempts: int) -> None:
-        self._losses = _Losses(attempts)
+    def __init__(self, losses: _Losses) -> None:
+        self._losses = losses
         self._told = self._number = 0
 
     def begins(self) -> None:
@@ -182,8 +204,8 @@ class _Replay:
 class _Watched:
     """What was told of a watch, which goes on from its position."""
 
-    def __init__(self, attempts: int, position: str) -> None:
-        self._losses = _Losses(attempts)
+    def __init__(self, losses: _Losses, position: str) -> None:
+        self._losses = losses
         self._begun = 0.0
         self.position = position
         self._since: set[bytes] = set()
@@ -234,7 +256,7 @@ async def _heard_async(course: _Replay | _Watched, begin: Callable[[], AsyncGene
                         yield message
                 return
         except Unavailable as error:
-            await asyncio.sleep(course.pause(error))
+            await asyncio.sleep(await asyncio.to_thread(course.pause, error))
 
 
 def _is_lost(error: Unavailable) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -22,6 +23,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from symd import cli
+from symd.async_client import AsyncClient
 from symd.channel import Credentials
 from symd.child import confinement
 from symd.client import Client
@@ -500,6 +502,18 @@ def refused(address: str, **credentials: object) -> ServerUnavailable:
     return caught.value
 
 
+def awaiting_refused(address: str, **credentials: object) -> ServerUnavailable:
+    async def asked() -> None:
+        async with AsyncClient(
+            address, credentials=Credentials(**{name: str(value) for name, value in credentials.items()})
+        ) as it:
+            await it.server_info()
+
+    with pytest.raises(ServerUnavailable) as caught:
+        asyncio.run(asked())
+    return caught.value
+
+
 def test_a_plain_client_is_told_to_speak_tls(tls) -> None:
     with served("127.0.0.1:0", **tls) as address:
         plain = address.removeprefix("tls:")
@@ -532,6 +546,38 @@ def test_a_list_of_daemons_is_recognised_by_the_first_host(tls, authority: Autho
             assert it.server_info().version
         error = refused(f"tls:ipv4:127.0.0.2:{ports[0]},127.0.0.1:{ports[1]}", **trusted)
         assert error.message == "the daemon's certificate is for another name than 127.0.0.2"
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many daemons were lost before each pause of a client of several, which is none here."""
+    found: list[int] = []
+    monkeypatch.setattr("symd.replicas._pause_seconds", lambda lost: found.append(lost) or 0.0)
+    monkeypatch.setattr("symd.replicas.ATTEMPTS", 3)
+    return found
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("form", ["ipv4:127.0.0.1:{0},127.0.0.1:{1}", "dns:///127.0.0.1:{0}"])
+def test_a_certificate_that_no_daemon_of_several_has_right_is_told_at_once(
+    tls, tmp_path: Path, pauses: list[int], form: str, awaited: bool
+) -> None:
+    other = Authority(tmp_path, "other").certificate
+    with served("0.0.0.0:0", **tls) as one, served("0.0.0.0:0", **tls) as two:
+        several = "tls:" + form.format(*(address.rpartition(":")[2] for address in (one, two)))
+        error = awaiting_refused(several, ca=other) if awaited else refused(several, ca=other)
+    assert error.message.startswith("the daemon's certificate is not trusted: ")
+    assert pauses == []
+
+
+def test_a_daemon_that_is_away_may_have_the_certificate_that_another_lacks(
+    tls, tmp_path: Path, pauses: list[int]
+) -> None:
+    with served("0.0.0.0:0", **tls) as one, socket.socket() as away:
+        away.bind(("127.0.0.1", 0))
+        ports = one.rpartition(":")[2], away.getsockname()[1]
+        refused(f"tls:ipv4:127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}", ca=Authority(tmp_path, "other").certificate)
+    assert pauses == [1, 2]
 
 
 def test_a_command_says_in_one_line_that_a_daemon_is_not_trusted(tls, tmp_path: Path) -> None:
