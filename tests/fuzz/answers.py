@@ -46,8 +46,8 @@ class Disagreement(AssertionError):
     """Two ways to the same answer end differently."""
 
 
-def everything(data: bytes) -> None:
-    """All questions; see ``questions``."""
+def questions(data: bytes) -> None:
+    """All questions, and those that are the same must have the same answer; see ``questions``."""
     if not ask_everything(data):
         raise Refused
 
@@ -228,7 +228,7 @@ def decode_value(data: bytes) -> None:
 
 
 TARGETS: Mapping[str, Target] = {
-    "everything": Target(everything, nested.files, nested.mutate),
+    "questions": Target(questions, nested.files, nested.mutate),
     "ways": Target(ways, nested.files, nested.mutate),
     "index": Target(ask_index, _index_files, mutate_index),
     "values": Target(decode_value, _worker_answers),

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import random
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import cycle, islice
 
 from symd import containers
-from tests.fuzz import nested
+from tests.fuzz import nested, seeds
 from tests.fuzz.target import Target
-from tests.fuzz.targets import TARGETS
 
 
 def kind(data: bytes) -> str:
@@ -30,10 +29,21 @@ def made(seed: int, number: int) -> bytes:
 @cache
 def _kinds() -> tuple[Target, ...]:
     """What makes inputs of files of one kind, for each kind."""
-    kinds: dict[str, list[bytes]] = {}
-    for data in nested.files():
-        kinds.setdefault(kind(data), []).append(data)
-    return tuple(replace(TARGETS["everything"], seeds=lambda alike=alike: alike) for alike in kinds.values())
+    alike = by_kind(nested.files()).values()
+    return tuple(Target(len, lambda files=files: files, nested.mutate) for files in alike)
+
+
+def by_kind(files: Iterable[bytes]) -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = {}
+    for data in files:
+        found.setdefault(kind(data), []).append(data)
+    return found
+
+
+def evenly(files: Iterable[bytes], count: int = 8, largest: int = 24 << 10) -> list[bytes]:
+    """As many of each kind, small ones; where there are fewer some are there several times."""
+    few = [seeds.spread(alike, count, largest) for alike in by_kind(files).values()]
+    return [data for alike in few for data in islice(cycle(alike), count)]
 
 
 class Inputs:

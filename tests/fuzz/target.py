@@ -23,6 +23,14 @@ class BadRefusal(AssertionError):
     """An error of the tree that does not fit bad bytes."""
 
 
+class Find(AssertionError):
+    """A find; ``data`` is the input that is to blame, which is not always the one at hand."""
+
+    def __init__(self, what: str, data: bytes) -> None:
+        super().__init__(what)
+        self.data = data
+
+
 class Refused(Exception):
     """The reader refused the input with a fitting status."""
 
@@ -36,7 +44,7 @@ def plainly(dice: random.Random, data: bytes, change: Change) -> bytes:
 @dataclass(frozen=True, slots=True)
 class Target:
     """``run`` raises ``Refused`` for a fitting refusal, and otherwise only what is a find. ``seeds`` are inputs that
-    are right. ``memory`` is the address space in bytes that an input may take, above what the process has."""
+    are right. Where there is a ``kind`` inputs are counted by what it says of them. ``memory`` is the address space in bytes that an input may take, above what the process has."""
 
     run: Callable[[bytes], object]
     seeds: Callable[[], Sequence[bytes]] = field(repr=False)
@@ -44,6 +52,7 @@ class Target:
     memory: int = 1024 * MIB
     largest: int = MIB
     """Bytes of an input."""
+    kind: Callable[[bytes], str] | None = None
 
     def mutated(self, dice: random.Random) -> bytes:
         """A seed, changed once or several times."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.fuzz import answers, cores, debug_data, formats, requests
+from tests.fuzz import answers, cores, debug_data, everything, formats, requests
 from tests.fuzz.target import Target
 
 TARGETS: Mapping[str, Target] = {
@@ -14,4 +14,5 @@ TARGETS: Mapping[str, Target] = {
     **cores.TARGETS,
     **requests.TARGETS,
     **answers.TARGETS,
+    **everything.TARGETS,
 }

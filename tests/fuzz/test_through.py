@@ -33,10 +33,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 def run(out: Path, states: dict[str, State]) -> list[Defect]:
     def count(more: Mapping[str, State]) -> None:
         for name, state in more.items():
-            old = states.get(name, State())
-            states[name] = State(
-                *map(sum, zip(old[:3], state[:3], strict=True)), slowest=max(old.slowest, state.slowest)
-            )
+            states[name] = states.get(name, State()).with_(state)
 
     return through.run(SEED, SECONDS, out, count)
 

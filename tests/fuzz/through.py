@@ -78,13 +78,8 @@ class Tally:
         """An input was tried; ``why`` it is a find, if it is one."""
         name = f"through.{kind(data)}"
         with self.lock:
-            old = self.states.get(name, State())
-            self.states[name] = State(
-                old.answered + (done.taken and not why),
-                old.refused + (not done.taken and not why),
-                old.found + bool(why),
-                slowest=max(old.slowest, seconds),
-            )
+            outcome = State(done.taken and not why, not done.taken and not why, bool(why), slowest=seconds)
+            self.states[name] = self.states.get(name, State()).with_(outcome)
             self.statuses += done.statuses
         if why:
             self.keep(data, why)

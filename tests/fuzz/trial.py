@@ -14,13 +14,14 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.fuzz.target import Refused, Target
+from tests.fuzz.target import Find, Refused, Target
 
 SECONDS = 2.0
 """Processor time that one input may take."""
 KEPT_ALIKE = 3
 """Inputs kept of one place."""
 _ROOM = 8 << 20
+_KIND = "+"
 _STATE = struct.Struct("<QQQQddQ")
 
 
@@ -40,11 +41,17 @@ class State(NamedTuple):
     def tried(self) -> int:
         return self.answered + self.refused + self.found
 
+    def with_(self, other: State) -> State:
+        """What both came to; no input is at hand."""
+        answered, refused, found = map(sum, zip(self[:3], other[:3], strict=True))
+        return State(answered, refused, found, slowest=max(self.slowest, other.slowest))
+
 
 class StateFile:
     """A state and an input in a file that two processes map."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         with path.open("a+b") as file:
             file.truncate(_ROOM)
             self._map = mmap.mmap(file.fileno(), _ROOM)
@@ -56,6 +63,18 @@ class StateFile:
 
     def read(self) -> State:
         return State(*_STATE.unpack(self._map[: _STATE.size]))
+
+    def of_kind(self, kind: str) -> StateFile:
+        """A file beside this one, for the inputs of one kind; also one that another process made."""
+        return StateFile(self._path.with_name(f"{self._path.name}{_KIND}{kind}"))
+
+    def by_kind(self) -> dict[str, State]:
+        """What ``of_kind`` was told so far; the files are removed."""
+        found = {}
+        for path in self._path.parent.glob(f"{self._path.name}{_KIND}*"):
+            found[path.name.rpartition(_KIND)[2]] = StateFile(path).read()
+            path.unlink()
+        return found
 
     def at_hand(self) -> bytes:
         """The input that is being tried, or was when the process ended."""
@@ -69,6 +88,7 @@ class Trial:
         self._target, self._file, self._folder = target, state, folder
         self._state = state.read()
         self._alike: Counter[str] = Counter()
+        self._kinds: dict[str, StateFile] = {}
 
     def __call__(self, data: bytes) -> None:
         """Never raises: a find is written down."""
@@ -77,28 +97,32 @@ class Trial:
         self._file.write(self._state, data)
         began = time.process_time()
         answered = refused = 0
-        why = ""
+        why, to_blame = "", data
         try:
             self._target.run(data)
             answered = 1
         except Refused:
             refused = 1
-        except Exception:  # noqa: BLE001 - whatever it is, it is the find
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the find
             why = traceback.format_exc()
+            to_blame = error.data if isinstance(error, Find) else data
         took = time.process_time() - began
         if not why and took > SECONDS:
             why = f"Slow: {took:.1f} s of processor time"
         if why:
             answered = refused = 0
-            keep(self._folder, data, why, self._alike)
-        old = self._state
-        self._state = State(
-            old.answered + answered,
-            old.refused + refused,
-            old.found + bool(why),
-            slowest=max(old.slowest, took),
-        )
+            keep(self._folder, to_blame, why, self._alike)
+        outcome = State(answered, refused, int(bool(why)), slowest=took)
+        self._state = self._state.with_(outcome)
         self._file.write(self._state)
+        if self._target.kind is not None:
+            self._count(self._target.kind(data), outcome)
+
+    def _count(self, kind: str, outcome: State) -> None:
+        if kind not in self._kinds:
+            self._kinds[kind] = self._file.of_kind(kind)
+        file = self._kinds[kind]
+        file.write(file.read().with_(outcome))
 
 
 def keep(folder: Path, data: bytes, why: str, alike: Counter[str] | None = None) -> Path | None:

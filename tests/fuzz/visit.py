@@ -1,4 +1,4 @@
-"""One damaged file as a client of a daemon meets it: uploaded, and asked about by every question."""
+"""One damaged file as a client meets it, of a daemon or of an engine in this process: uploaded, and asked about by every question."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from symd.client import Client
+from symd.api import Symbolizer
 from symd.errors import DriverFailed, SymdError, ToolFailed
 from symd.model.addresses import ByKernel, BySection, KernelOffset, Query, SectionOffset
 from symd.model.answers import Answer
@@ -37,10 +37,11 @@ _FEW = "01"
 
 @dataclass
 class Visit:
-    """What the calls about one file ended with. ``remembered`` is an answer about the module, where it was taken as one;
+    """What the calls about one file ended with. ``remembered`` is an answer about the module, where it was taken as one; ``refusal`` is the last error;
     ``wrong`` says which calls had an end that is not of the contract."""
 
     taken: bool = False
+    refusal: SymdError | None = None
     remembered: tuple[str, Query, Answer] | None = None
     statuses: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -51,6 +52,7 @@ class Visit:
             found = ask()
         except SymdError as error:
             self.statuses[error.status] += 1
+            self.refusal = error
             if error.status not in CONTRACT and not isinstance(error, DriverFailed | ToolFailed):
                 self.wrong.append(f"{what}: {error.status}, {error.reason}: {error}")
             return None
@@ -58,16 +60,16 @@ class Visit:
         return found
 
 
-def visit(client: Client, data: bytes) -> Visit:
+def visit(symbolizer: Symbolizer, data: bytes) -> Visit:
     """Upload the file, and ask about it where it is taken."""
     done = Visit()
-    module = done.call("add", partial(client.add, data))
+    module = done.call("add", partial(symbolizer.add, data))
     if module is not None:
         done.taken = True
-        for what, ask in _questions(client, module):
+        for what, ask in _questions(symbolizer, module):
             done.call(what, ask)
         query = next(_places(module), _SECTION)
-        answer = done.call("symbolize", partial(client.symbolize_one, module.sha256, query))
+        answer = done.call("symbolize", partial(symbolizer.symbolize_one, module.sha256, query))
         if answer is not None:
             done.remembered = module.sha256, query, answer
     return done
@@ -80,49 +82,49 @@ def _places(module: ModuleSummary) -> Iterator[Query]:
             yield ByKernel(kernel.name, KernelOffset(kernel.size // 2))
 
 
-def _questions(client: Client, module: ModuleSummary) -> Iterator[tuple[str, Callable[[], object]]]:
+def _questions(symbolizer: Symbolizer, module: ModuleSummary) -> Iterator[tuple[str, Callable[[], object]]]:
     """Every question about a module, each with its name."""
     digest = module.sha256
     paths = [each.path for each in module.objects[:2]]
     places = [*_places(module), _SECTION]
-    yield "module", partial(client.module, digest)
-    yield "symbolize", lambda: list(client.symbolize(digest, places))
+    yield "module", partial(symbolizer.module, digest)
+    yield "symbolize", lambda: list(symbolizer.symbolize(digest, places))
     for level in LineLevel:
-        yield "lines", partial(_all, partial(client.lines, digest, None, level))
+        yield "lines", partial(_all, partial(symbolizer.lines, digest, None, level))
     for match in Match:
-        yield "names", partial(_all, partial(client.names, digest, NameQuery("*", match)))
+        yield "names", partial(_all, partial(symbolizer.names, digest, NameQuery("*", match)))
     for query in places[:3]:
-        yield "variables", partial(client.variables, digest, query)
+        yield "variables", partial(symbolizer.variables, digest, query)
     files = ["kernel.cl", "raycast.cl"]
-    yield "sources", partial(client.sources, digest, files)
+    yield "sources", partial(symbolizer.sources, digest, files)
     for file in files:
-        yield "locate", partial(client.locate, digest, SourceLine(file, 12))
+        yield "locate", partial(symbolizer.locate, digest, SourceLine(file, 12))
     for path in paths:
-        yield "object_data", partial(client.object_data, digest, path)
+        yield "object_data", partial(symbolizer.object_data, digest, path)
     for kernel in (None, *(kernel.name for each in module.objects[:2] for kernel in each.kernels[:1])):
-        yield "columns", partial(_column, client, digest, kernel)
+        yield "columns", partial(_column, symbolizer, digest, kernel)
     if "core" in module.format:
-        yield "core", partial(client.core, digest)
+        yield "core", partial(symbolizer.core, digest)
     if digest[0] in _FEW:
-        yield "listing", partial(_all, partial(client.listing, digest, ListingPart(kernel=kernel)))
-        yield "context", partial(_loaded, client, module)
+        yield "listing", partial(_all, partial(symbolizer.listing, digest, ListingPart(kernel=kernel)))
+        yield "context", partial(_loaded, symbolizer, module)
 
 
-def _column(client: Client, digest: str, kernel: str | None) -> list[Answer]:
-    return list(client.symbolize_column(digest, _VALUES, kernel=kernel))
+def _column(symbolizer: Symbolizer, digest: str, kernel: str | None) -> list[Answer]:
+    return list(symbolizer.symbolize_column(digest, _VALUES, kernel=kernel))
 
 
-def _loaded(client: Client, module: ModuleSummary) -> list[Answer]:
+def _loaded(symbolizer: Symbolizer, module: ModuleSummary) -> list[Answer]:
     """Device addresses, where the module's objects were loaded."""
-    context = client.contexts.add(Context(process=1))
+    context = symbolizer.contexts.add(Context(process=1))
     loads = [
         Load(module.sha256, 1, load_base=number << 32, path=each.path) for number, each in enumerate(module.objects[:2])
     ]
-    client.contexts.record(context, loads)
+    symbolizer.contexts.record(context, loads)
     try:
-        return list(client.contexts.symbolize(context, _VALUES, 2))
+        return list(symbolizer.contexts.symbolize(context, _VALUES, 2))
     finally:
-        client.contexts.remove(context)
+        symbolizer.contexts.remove(context)
 
 
 def _all(ask: Callable[[], object]) -> int:

@@ -45,13 +45,7 @@ class Report:
     defects: list[Defect] = field(default_factory=list)
 
     def add(self, name: str, state: State) -> None:
-        old = self.states.get(name, State())
-        self.states[name] = State(
-            old.answered + state.answered,
-            old.refused + state.refused,
-            old.found + state.found,
-            slowest=max(old.slowest, state.slowest),
-        )
+        self.states[name] = self.states.get(name, State()).with_(state)
 
 
 class Child:
@@ -105,13 +99,18 @@ class Child:
         self.process.kill()
         self.process.wait()
 
-    def end(self) -> State:
-        """End it; what it did."""
+    def end(self) -> dict[str, State]:
+        """End it; what it did, by target, or by target and kind of input: "NAME.KIND". Those that it did not survive have no kind."""
         self.kill()
-        state = self.file.read()
+        state, kinds = self.file.read(), self.file.by_kind()
         self._path.unlink()
         self._log().unlink(missing_ok=True)
-        return state
+        found = {f"{self.name}.{kind}": of_kind for kind, of_kind in kinds.items()}
+        counted = State()
+        for each in kinds.values():
+            counted = counted.with_(each)
+        rest = State(*(whole - part for whole, part in zip(state[:3], counted[:3], strict=True)))
+        return found | ({self.name: rest} if rest.tried or not found else {})
 
 
 def run(
@@ -125,7 +124,7 @@ def run(
     done: Callable[[str, State], object] = lambda _name, _state: None,
 ) -> Report:
     """Try inputs of each target for so many seconds, from its first input on, in so many processes; what is found is written below ``folder``.
-    ``how`` is "guided", "grown" or "" (`tests.fuzz.child`). ``done`` is told each target whose time is over."""
+    ``how`` is "guided", "grown" or "" (`tests.fuzz.child`). ``done`` is told what each target came to whose time is over; of one that counts by kind, each kind."""
     report, waiting, working = Report(), list(names), list[Child]()
     before = {path: path.stat().st_mtime for path in folder.glob("finds/*/*")}
     folder.mkdir(parents=True, exist_ok=True)
@@ -136,13 +135,14 @@ def run(
                 working.append(Child(name, seed, folder, seconds, how=how))
             for child in [each for each in working if each.is_done()]:
                 working.remove(child)
-                state = child.end()
-                report.add(child.name, state)
-                done(child.name, state)
+                for name, state in child.end().items():
+                    report.add(name, state)
+                    done(name, state)
             time.sleep(_POLL_SECONDS)
     finally:
         for child in working:
-            report.add(child.name, child.end())
+            for name, state in child.end().items():
+                report.add(name, state)
     for path in sorted(folder.glob("finds/*/*.txt")):
         if before.get(path) != path.stat().st_mtime and path.parent.name in names:
             report.defects.append(Defect(path.read_text().strip(), path.with_suffix("")))

@@ -1,0 +1,200 @@
+"""Damaged files through everything, in one process and therefore many a second: taken into a store, indexed, asked about by every
+question that a client of a daemon has, and, when the store is opened anew, there with the same answers. What a daemon's
+processes read is read here, by the function that they call."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from symd.config import Limits
+from symd.engine import Engine
+from symd.errors import SymdError, described
+from symd.model.addresses import Query
+from symd.model.answers import Answer
+from symd.model.summaries import ModuleSummary
+from symd.store import Store
+from tests.fuzz import nested
+from tests.fuzz.in_process_worker import InProcessWorker, disassembled
+from tests.fuzz.kinds import evenly, kind
+from tests.fuzz.target import Find, Refused, Target
+from tests.fuzz.visit import Visit, visit
+
+LIMITS = Limits()
+A_LIFE = 300
+"""Inputs between one opening of the store and the next."""
+LIVES_A_STORE = 8
+"""The next has a new one, so that a long run needs no more room and opening it no more time."""
+REMEMBERED = 12
+"""Inputs of a life of which the next ones over its store ask again what became of them."""
+_PIECE = 1 << 14
+"""Bytes of an upload that come at a time."""
+_PREFIX = "symd-everything-"
+_SHARED_MEMORY = Path("/dev/shm")
+"""Where stores are, if that is there: what a process leaves when it is killed is the same as on a disk, without waiting for one."""
+
+
+class Streamed(Engine):
+    """Modules come piece by piece, as a daemon takes them."""
+
+    def add(self, data: bytes, label: str = "") -> ModuleSummary:
+        with self.receive(label) as upload:
+            for at in range(0, len(data), _PIECE):
+                upload.write(data[at : at + _PIECE])
+            return upload.commit(hashlib.sha256(data).hexdigest())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an input: the answer to a question, or the error for which it was not taken."""
+
+    data: bytes
+    query: Query | None
+    answer: Answer | SymdError
+
+    def check(self, engine: Engine) -> None:
+        """Raises Find where it is another now."""
+        now = self._now(engine)
+        same = _plain(now) == _plain(self.answer)
+        if not same:
+            raise Find(f"after a start {self.query or 'adding it'} is\n{now!r}\nand was\n{self.answer!r}", self.data)
+
+    def _now(self, engine: Engine) -> object:
+        try:
+            if self.query is None:
+                return engine.add(self.data)
+            return engine.symbolize_one(hashlib.sha256(self.data).hexdigest(), self.query)
+        except SymdError as error:
+            return error
+
+
+def _plain(end: object) -> object:
+    """Errors are equal where they say the same."""
+    return described(end) if isinstance(end, SymdError) else end
+
+
+class Lives:
+    """Engines that live one after the other on stores below ``folder``. Every second is closed in the end, and has the index of a module begun
+    while that comes, as a daemon has. Of the others the store is taken as it is while a module is indexed: what SIGKILL
+    leaves."""
+
+    def __init__(self, folder: Path, a_life: int = A_LIFE, lives_a_store: int = LIVES_A_STORE) -> None:
+        self._folder, self._a_life, self._lives_a_store = folder, a_life, lives_a_store
+        self._life = self._tried = 0
+        self.remembered: list[Outcome] = []
+        self._uncaught: list[BaseException] = []
+        threading.excepthook = self._note_uncaught
+        self._store = self._new_store()
+        self.engine = self._opened()
+
+    def __call__(self, data: bytes) -> None:
+        """Raises Refused for a module that is not taken, and whatever is a find."""
+        self._tried += 1
+        done = self._visited(data)
+        if self._tried % max(1, self._a_life // REMEMBERED) == 0 or self._tried == self._a_life:
+            self.remembered += outcomes(data, done)
+        if self._tried == self._a_life:
+            self._begin_next_life()
+        if self._uncaught:
+            raise self._uncaught.pop()
+        if done.wrong:
+            raise Find("\n".join(done.wrong), data)
+        if not done.taken:
+            raise Refused from done.refusal
+
+    def close(self) -> None:
+        self.engine.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def _is_killed(self) -> bool:
+        """Whether the life at hand ends as by SIGKILL."""
+        return self._life % 2 == 1
+
+    def _visited(self, data: bytes) -> Visit:
+        if self._tried == self._a_life and self._is_killed:
+            self._worker.before_index = self._leave_copy
+        return visit(self.engine, data)
+
+    def _leave_copy(self) -> None:
+        if not self._copy.exists():
+            shutil.copytree(self._store, self._copy)
+
+    @property
+    def _copy(self) -> Path:
+        return self._store.with_name(f"{self._store.name}-{self._life}")
+
+    def _begin_next_life(self) -> None:
+        if self._is_killed:
+            self._leave_copy()  # where the last input was not indexed
+        self.engine.close()
+        if self._is_killed:
+            shutil.rmtree(self._store)
+            self._copy.rename(self._store)
+        self._life, self._tried = self._life + 1, 0
+        if self._life % self._lives_a_store == 0:
+            shutil.rmtree(self._store)
+            self.remembered.clear()
+            self._store = self._new_store()
+        self.engine = self._opened()
+        self.engine.resume()
+        for each in self.remembered:
+            each.check(self.engine)
+
+    def _new_store(self) -> Path:
+        folder = self._folder / f"store-{self._life}"
+        folder.mkdir(mode=0o700)
+        return folder
+
+    def _opened(self) -> Engine:
+        self._worker = InProcessWorker(LIMITS, elsewhere=not self._is_killed)
+        make = Engine if self._is_killed else Streamed
+        return make(Store(self._store, LIMITS, adopt_later=True), LIMITS, disassemble=disassembled, reader=self._worker)
+
+    def _note_uncaught(self, told: threading.ExceptHookArgs) -> None:
+        """An engine's threads answer nobody: what ends one of them is a find all the same."""
+        if told.exc_value is not None:
+            self._uncaught.append(told.exc_value)
+
+
+def outcomes(data: bytes, done: Visit) -> list[Outcome]:
+    """What is to be asked again."""
+    if done.refusal is not None and not done.taken:
+        return [Outcome(data, None, done.refusal)]
+    if done.remembered is not None:
+        return [Outcome(data, *done.remembered[1:])]
+    return []
+
+
+@cache
+def _lives() -> Lives:
+    """Those of this process."""
+    where = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
+    for left in where.glob(f"{_PREFIX}*-*"):  # by processes that were killed
+        if not Path("/proc", left.name.split("-")[2]).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    lives = Lives(Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=where)))
+    atexit.register(lives.close)
+    return lives
+
+
+def everything(data: bytes) -> None:
+    _lives()(data)
+
+
+@cache
+def seeds() -> list[bytes]:
+    return evenly(nested.files())
+
+
+TARGETS: Mapping[str, Target] = {
+    "everything": Target(everything, seeds, nested.mutate, kind=kind),
+}

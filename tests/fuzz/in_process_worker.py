@@ -1,0 +1,91 @@
+"""What a daemon's processes do, done in this one: the reading of modules and the disassembling."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import numpy as np
+
+from symd.config import Limits
+from symd.disasm.ranges import code_ranges
+from symd.errors import SymdError, described, from_description
+from symd.model.code import CodeObject
+from symd.model.listings import Instructions
+from symd.reading import served
+from symd.reading.module_file import ModuleFile
+from symd.reading.questions import MakeIndex, Question
+from symd.reading.values import decode
+
+T = TypeVar("T")
+_STEP = 16
+"""Bytes of an instruction."""
+
+
+class InProcessWorker:
+    """A ``Reader`` that answers by the function that a daemon's processes call: to a request that is bytes, from descriptors, with an answer or an
+    error that is bytes."""
+
+    def __init__(self, limits: Limits, *, elsewhere: bool) -> None:
+        self.elsewhere = elsewhere
+        self.before_index: Callable[[], object] = lambda: None
+        """Called when an index is about to be made."""
+        self._limits = limits
+
+    def ask(self, module: ModuleFile, question: Question[T]) -> T:
+        if isinstance(question, MakeIndex):
+            self.before_index()
+        with _opened(module, question) as descriptors:
+            try:
+                answer: T = decode(served.answer(served.request(module, question), self._limits, descriptors))
+            except SymdError as error:
+                raise _told(error) from error
+        return answer
+
+
+@contextmanager
+def _opened(module: ModuleFile, question: Question[T]) -> Iterator[Sequence[int]]:
+    descriptors: list[int] = []
+    try:
+        for path, flags in served.files(module, question):
+            known = module.descriptor if path == module.path else None
+            descriptors.append(os.open(path, flags | os.O_CLOEXEC) if known is None else os.dup(known))
+        yield descriptors
+    finally:
+        for each in descriptors:
+            os.close(each)
+
+
+def _told(error: SymdError) -> SymdError:
+    """The error as it comes from another process."""
+    found = from_description(json.loads(json.dumps(described(error))))
+    if found is None:
+        raise AssertionError(f"an error that is not in the tree: {error.reason}") from error
+    return found
+
+
+def disassembled(codes: Sequence[CodeObject], kernel: str | None, limits: Limits) -> list[Instructions | SymdError]:
+    """What disassemblers, which are programs, could say: an instruction every few bytes of all that is code."""
+    del limits
+    return [_instructions(code, kernel) for code in codes]
+
+
+def _instructions(code: CodeObject, kernel: str | None) -> Instructions | SymdError:
+    try:
+        ranges = code_ranges(code, kernel)
+    except SymdError as error:
+        return error
+    places = [
+        (each.section, at, min(_STEP, each.end - at)) for each in ranges for at in range(each.offset, each.end, _STEP)
+    ]
+    sections, offsets, sizes = zip(*places, strict=True) if places else ((), (), ())
+    return Instructions(
+        np.array(sections, np.uint32),
+        np.array(offsets, np.uint64),
+        np.array(sizes, np.uint32),
+        ["nop"] * len(places),
+        "",
+    )
