@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-
 from symd.model.plain_answers import APPROXIMATE, EXACT, NO_LINE, NotPlain
 from symd.plain.image import Image
 from symd.plain.line_table import LineTable
@@ -26,12 +24,10 @@ def answer_at(read: Read, size: int, address: int, kernel: str = "") -> PlainAns
     try:
         image = Image(read, size)
         return _AddressReading(image, address + (kernel_address(image, kernel) if kernel else 0)).answer()
-    except _NOT_THERE as error:
+    except IndexError as error:  # a place past the end of a section or a table
         raise NotPlain from error
 
 
-_NOT_THERE = (IndexError, KeyError, ValueError, TypeError, OverflowError, StopIteration, struct.error)
-"""What numbers end in that name what is not there, or what has another size: TypeError is that of ``memoryview.cast``."""
 _SHORT = 1 << 14
 """Bytes of a function of which all rows up to an address are read at once: one of them may stand for one without a line."""
 
@@ -51,7 +47,7 @@ class _AddressReading:
             raise NotPlain
         self._scope = self._function.innermost(address)
         self._lines = LineTable(unit)
-        start, end = next(span for span in self._function.spans if span[0] <= address < span[1])
+        start, end = self._function.span_at(address)
         since = start if end - start <= _SHORT else address
         self._rows = self._lines.program.rows_to(since, address)
         self._row = self._rows[-1]
@@ -79,7 +75,7 @@ class _AddressReading:
     def _check_fit(self, row: Row, address: int) -> None:
         """The row, which holds the address, holds in the scope from its beginning to its end."""
         for each in (self._function, self._scope):
-            start, end = next(span for span in each.spans if span[0] <= address < span[1])
+            start, end = each.span_at(address)
             if not start <= row.start < row.stop <= end:
                 raise NotPlain
         if any(start < row.stop and row.start < end for call in self._scope.calls for start, end in call.spans):
@@ -115,6 +111,8 @@ class _AddressReading:
     def _earlier(self) -> Row | None:
         """The row that stands for one without a line: the nearest before it that has one in the same scope. Raises NotPlain where one that
         may be it does not fit, and where labels divide the function."""
+        if len(self._function.spans) != 1:
+            raise NotPlain
         ((first, last),) = self._function.spans
         if not is_one_symbols(self._image, first, last):
             raise NotPlain

@@ -152,8 +152,10 @@ def text(data: bytes, at: int) -> bytes:
 
 
 def value(data: bytes, at: int, form: int, constant: int) -> tuple[int | bytes, int]:
-    """A value of a form and the place after it; ``constant`` is that of an implicit_const. Raises KeyError for a form that is not plain."""
-    layout = LAYOUTS[form]
+    """A value of a form and the place after it; ``constant`` is that of an implicit_const."""
+    layout = LAYOUTS.get(form)
+    if layout is None:
+        raise NotPlain
     if form == DW_FORM_implicit_const:
         return constant, at
     if form == DW_FORM_sdata:

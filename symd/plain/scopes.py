@@ -80,6 +80,13 @@ class Scope:
                 return call.innermost(address)
         return self
 
+    def span_at(self, address: int) -> tuple[int, int]:
+        """The first of its spans that has the address."""
+        for start, end in self.spans:
+            if start <= address < end:
+                return start, end
+        raise NotPlain
+
     def every(self) -> list[Scope]:
         """Itself and all calls inside it."""
         found, at = [self], 0
@@ -138,7 +145,7 @@ class Scopes:
         if len(functions) != 1:
             raise NotPlain
         function, end = self._read_tree(functions[0])
-        first, last = next(span for span in function.spans if span[0] <= address < span[1])
+        first, last = function.span_at(address)
         apart = lists_apart(first, last, self._unit.low_pc) if self._unit.low_pc <= first else None
         for at, (reader, found) in self._found.items():
             if not reader.has_code or function.at <= at < end or (apart and reader.is_apart(found, apart)):
@@ -156,6 +163,8 @@ class Scopes:
     def _abbreviation(self, at: int) -> tuple[Abbreviation, int]:
         """The abbreviation of a DIE, and where its values begin."""
         code, after = uleb(self._info, at)
+        if code not in self._table:
+            raise NotPlain
         return self._table[code], after
 
     def _scope(self, at: int, around: Scope | None) -> tuple[Scope, Abbreviation, int]:
@@ -278,12 +287,15 @@ class _Reader:
         """Whether its code is a list that ``apart`` matches."""
         if self._is_simple or self._unit.version < 5:
             return False
+        lists = self._unit.sections[".debug_rnglists"]
         at = self._unit.list_offset(self._places[DW_AT_ranges][0], self._number(found, DW_AT_ranges))
-        return apart.match(self._unit.sections[".debug_rnglists"], at) is not None
+        return at < len(lists) and apart.match(lists, at) is not None
 
     def declared(self, found: re.Match[bytes]) -> Declaration:
         """Where it is declared."""
-        if not CONSTANTS.issuperset(self._places[name][0] for name in (DW_AT_decl_file, DW_AT_decl_line)):
+        if DW_AT_decl_file not in self._places or not CONSTANTS.issuperset(
+            self._places[name][0] for name in (DW_AT_decl_file, DW_AT_decl_line)
+        ):
             raise NotPlain
         return self._number(found, DW_AT_decl_file), self._number(found, DW_AT_decl_line)
 

@@ -38,12 +38,12 @@ def kernel_address(image: Image, kernel: str) -> int:
         raise NotPlain
     _, table, strings = chosen[0]
     symbols, texts = image.bytes_at(*table), image.bytes_at(*strings)
-    function, *others = _named(symbols, texts, kernel.encode())
-    descriptor, *more = _named(symbols, texts, f"{kernel}.kd".encode())
-    kind, section, value = function
-    if others or more or kind != STT_FUNC or section != image.text_number or descriptor[0] != STT_OBJECT:
+    functions = _named(symbols, texts, kernel.encode())
+    descriptors = _named(symbols, texts, f"{kernel}.kd".encode())
+    if len(functions) != 1 or len(descriptors) != 1:
         raise NotPlain
-    if descriptor[1] == SHN_UNDEF:
+    (kind, section, value), (descriptor, place, _) = functions[0], descriptors[0]
+    if kind != STT_FUNC or section != image.text_number or descriptor != STT_OBJECT or place == SHN_UNDEF:
         raise NotPlain
     return value
 

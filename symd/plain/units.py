@@ -99,7 +99,7 @@ class CompileUnit:
         self._list_table: memoryview[int] | None = None
         self._lists = self._base(DW_AT_rnglists_base, header + 4 if header else 0)
         self.low_pc = self.address(*self.values[DW_AT_low_pc]) if DW_AT_low_pc in self.values else 0
-        form, table = self.values[DW_AT_stmt_list]
+        form, table = self.values.get(DW_AT_stmt_list, (0, 0))
         if form not in OFFSETS:
             raise NotPlain
         self.line_table = _number(table)

@@ -25,14 +25,27 @@ from symd.query.symbolize import symbolize
 
 BIN = Path(__file__).parents[2] / "samples/amdgpu/bin"
 FILES = sorted(BIN.glob("*.co"))
+_NO_FUNCTIONS = "debug data of assembly has lines and no functions: symbols name the frames"
+_COMPRESSED = "sections are compressed"
 HANDED_OVER = {
-    *(f"split-{clang}-dwarf{version}.co" for clang in (14, 19, 22) for version in (4, 5)),  # split debug data
-    *(f"v2-scale{kind}.co" for kind in ("", "-null-headers", "-packed", "-pages")),  # line tables alone, of assembly
-    *("v4-gfx900-headers-cut.co", "v4-gfx900-nodebug.co", "v4-gfx900-stripped.co"),  # no debug data
-    *("v4-gfx900-zlib.co", "v4-gfx900-zstd.co"),  # compressed
-    *("v4-gfx900-dwarf2.co", "v4-scale.co"),
+    **{
+        f"split-{clang}-dwarf{version}.co": "the debug data is in a .dwo file"
+        for clang in (14, 19, 22)
+        for version in (4, 5)
+    },
+    **{f"v2-scale{kind}.co": _NO_FUNCTIONS for kind in ("", "-null-headers", "-pages")},
+    "v2-scale-packed.co": "the debug data was taken off",
+    "v4-gfx900-dwarf2.co": "DWARF 2: versions 3 to 5 are plain",
+    "v4-gfx900-headers-cut.co": "the file header names no table of sections",
+    "v4-gfx900-nodebug.co": "compiled without debug data",
+    "v4-gfx900-stripped.co": "the debug data was stripped",
+    "v4-gfx900-zlib.co": _COMPRESSED,
+    "v4-gfx900-zstd.co": _COMPRESSED,
+    "v4-scale.co": _NO_FUNCTIONS,
 }
-"""Samples that the plain reader answers nothing of."""
+"""Samples that the plain reader answers nothing of, and why not."""
+_NO_DESCRIPTORS = "v2-gfx900.co"
+"""Version 2 of code objects has no descriptors, by which kernels are known."""
 INLINED = {path.name for path in FILES if path.name.startswith(("v3", "v4"))} - {
     "v4-gfx900-O0.co",
     "v4-gfx900-lines.co",
@@ -91,7 +104,7 @@ def test_places_in_kernels_are_the_whole_indexs(path: Path) -> None:
             said = plain(data, offset, name)
             assert said is None or said == as_plain(index.answer(ByKernel(name, KernelOffset(offset)))), (name, offset)
             answered += said is not None
-    assert bool(answered) == (path.name not in HANDED_OVER | {"v2-gfx900.co"})  # of version 2: it has no descriptors
+    assert bool(answered) == (path.name not in {*HANDED_OVER, _NO_DESCRIPTORS})
 
 
 def test_names_of_no_kernel_or_of_several_things_are_handed_over() -> None:
@@ -204,3 +217,23 @@ def changed(dice: random.Random, data: bytes) -> tuple[bytes, range]:
         )
     text = next(section for section in image.sections if section.executable)
     return bytes(found), range(text.address, text.address + text.size)
+
+
+def test_a_mistake_of_the_reader_is_not_taken_for_a_file_that_is_not_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the reader means to raise, for files as for programs that are not as they should be, is ``NotPlain`` or ends past the end of
+    something (IndexError)."""
+    data = (BIN / "v4-gfx900.co").read_bytes()
+    for mistake in (KeyError, TypeError, ValueError, StopIteration, OverflowError):
+        monkeypatch.setattr("symd.plain.answer.LineTable", Mistaken(mistake))
+        with pytest.raises(mistake):
+            plain(data, 0x1978)
+
+
+class Mistaken:
+    """Stands for a part of the reader that has a defect."""
+
+    def __init__(self, mistake: type[Exception]) -> None:
+        self._mistake = mistake
+
+    def __call__(self, _unit: object) -> object:
+        raise self._mistake
