@@ -65,7 +65,7 @@ class Limits:
     """Time to index one module."""
     question_seconds: float = 30.0
     """Time for a question that is answered from a module's bytes (variables, code for a listing, sources, a code object), and for a search for names."""
-    spelled_letters: int = 50_000_000
+    name_search_letters: int = 50_000_000
     """Letters of functions' names that one request may have spelled as people write them, where it asks for names that no kernel and no symbol has."""
     build_memory: int = 4096 * MIB
     """Address space of a process that reads modules."""
@@ -175,8 +175,8 @@ class Limits:
     """Addresses of batches that are answered at a time, those of streams too; further batches wait."""
     large_answers: int = 2
     """Listings made at a time, answers to GPU core dumps, and texts of sources; further ones wait."""
-    unopened: int = 32
-    """Questions answered at a time about modules whose index is not open, so that it may have to be made first."""
+    cold_questions: int = 32
+    """Questions answered at a time about modules whose index is not open ("cold"), so that it may have to be made first."""
     uploads: int = 16
     """Uploads open at a time."""
     fetches: int = 4

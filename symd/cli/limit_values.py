@@ -65,7 +65,7 @@ _RANGES: Final[MappingProxyType[str, tuple[float, float]]] = MappingProxyType(
         "core_stacks": (1, 1_000_000),
         "inline_depth": (1, 10_000),
         "batches": (1, 1024),
-        "unopened": (1, 1024),
+        "cold_questions": (1, 1024),
         "uploads": (1, 1024),
         "fetches": (1, 1024),
         "grabs": (1, 1024),

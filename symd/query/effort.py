@@ -17,7 +17,7 @@ class Effort:
     """``check_wanted`` is called now and then, and raises when nobody waits for the answer any more."""
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS, check_wanted: Callable[[], None] = always) -> None:
-        self._most = self._left = limits.spelled_letters
+        self._most = self._left = limits.name_search_letters
         self.check_wanted = check_wanted
 
     def spend(self, characters: int) -> None:
@@ -28,5 +28,5 @@ class Effort:
             raise LimitExceeded(
                 f"to find the functions by the names asked for, more than {self._most} characters of names would have to be spelled out",
                 hint="ask by linkage names, as `symd names` lists them; or for one code object",
-                metadata={"limit": "spelled_letters", "value": str(self._most)},
+                metadata={"limit": "name_search_letters", "value": str(self._most)},
             )

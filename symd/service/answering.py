@@ -104,7 +104,7 @@ def _kind_of_work(method: Method, service: ServiceContext, data: bytes) -> Work:
     if data.startswith(MODULE, 2) and data[0] == FIRST_FIELD:
         digest = data[2 + len(MODULE) : 2 + data[1]].decode(errors="replace")
         if not service.engine.is_open(digest):
-            return Work.UNOPENED
+            return Work.COLD
     return Work.BATCH if len(data) > BATCH_BYTES else Work.QUESTION
 
 

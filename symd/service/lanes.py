@@ -28,7 +28,7 @@ class Work(StrEnum):
 
     QUESTION = "workers"
     BATCH = "batches"
-    UNOPENED = "unopened"
+    COLD = "cold_questions"
     UPLOAD = "uploads"
     FETCH = "fetches"
     STREAM = "streams"
@@ -157,7 +157,7 @@ class Lane:
 _WHAT = {
     Work.QUESTION: "questions are answered",
     Work.BATCH: "large batches are answered",
-    Work.UNOPENED: "questions about modules that are not open yet are answered",
+    Work.COLD: "questions about modules that are not open yet are answered",
     Work.UPLOAD: "uploads are open",
     Work.FETCH: "modules are brought from other servers",
     Work.STREAM: "streams are open",
@@ -175,7 +175,7 @@ def lanes_of(config: Config) -> Lanes:
     shared = {
         Work.QUESTION: config.workers,
         Work.BATCH: limits.batches,
-        Work.UNOPENED: limits.unopened,
+        Work.COLD: limits.cold_questions,
         Work.FETCH: limits.fetches,
     }
     kept = {

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _WORK: Final[Mapping[Effort, Work]] = {
-    Effort.QUESTION: Work.UNOPENED,
+    Effort.QUESTION: Work.COLD,
     Effort.LARGE: Work.BATCH,
     Effort.UPLOAD: Work.UPLOAD,
     Effort.FETCH: Work.FETCH,

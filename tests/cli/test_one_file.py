@@ -81,8 +81,8 @@ def test_the_search_for_a_name_has_the_limit_that_was_given() -> None:
     query = [ByKernel("raycas", KernelOffset(0))]
     assert OneFile(str(FILES[1]), Limits()).symbolize(query)[0].candidates
     with pytest.raises(LimitExceeded) as caught:
-        OneFile(str(FILES[1]), Limits(spelled_letters=1)).symbolize(query)
-    assert caught.value.metadata == {"limit": "spelled_letters", "value": "1"}
+        OneFile(str(FILES[1]), Limits(name_search_letters=1)).symbolize(query)
+    assert caught.value.metadata == {"limit": "name_search_letters", "value": "1"}
 
 
 def test_what_is_wrong_names_the_file(tmp_path: Path) -> None:

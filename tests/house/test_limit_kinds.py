@@ -7,7 +7,8 @@ from dataclasses import asdict, fields
 import pytest
 
 from symd.cli.limit_values import COUNT, SIZE, TIME, allowed, kind, limits_of, shown
-from symd.config import MIB, Limits
+from symd.config import MIB, Config, Limits
+from symd.service.lanes import Work
 
 NAMES = [field.name for field in fields(Limits)]
 
@@ -24,3 +25,8 @@ def test_every_default_is_allowed_and_of_the_kind_that_it_looks_like(name: str) 
 
 def test_every_kind_is_met() -> None:
     assert {kind(name).what for name in NAMES} == {SIZE.what, COUNT.what, TIME.what}
+
+
+def test_lanes_name_limits_that_there_are() -> None:
+    """Their errors say so; ``workers``, ``streams`` and ``watches`` are options of their own."""
+    assert {str(work) for work in Work} <= {*NAMES, *(field.name for field in fields(Config))}

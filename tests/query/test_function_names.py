@@ -166,11 +166,12 @@ def test_a_search_for_names_is_bounded_by_the_letters_that_it_spells_out() -> No
     one = index(Object(kernels=[], symbols=symbols))
     query = [ByKernel("sum", KernelOffset(0))]
     with pytest.raises(LimitExceeded) as caught:
-        symbolize(one, query, effort=Effort(Limits(spelled_letters=50)))
-    assert caught.value.metadata == {"limit": "spelled_letters", "value": "50"}
+        symbolize(one, query, effort=Effort(Limits(name_search_letters=50)))
+    assert caught.value.metadata == {"limit": "name_search_letters", "value": "50"}
     assert symbolize(one, query)[0].reason is Reason.UNKNOWN_KERNEL
     assert (
-        symbolize(one, [ByKernel("_Z4sum3f", KernelOffset(0))], effort=Effort(Limits(spelled_letters=1)))[0].path == ""
+        symbolize(one, [ByKernel("_Z4sum3f", KernelOffset(0))], effort=Effort(Limits(name_search_letters=1)))[0].path
+        == ""
     )
 
 
