@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,10 @@ from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary,
 _INTEGER = 1
 """The extension type of an integer that takes more than 64 bits: its bytes, little-endian, two's complement."""
 _MODULE_FIELDS = len(ModuleSummary._fields)
+_KERNEL = msgpack.Packer().pack_array_header(len(KernelSummary._fields))
+"""What a packed one begins with: one byte, as a list of fewer fields does."""
+_MANY_KERNELS = 16
+"""Fewer of an object are packed with it in one step."""
 _LONG = 256 << 10
 """Bytes; as many kernels as few modules have."""
 _NO_MSGPACK = (ValueError, TypeError, msgpack.UnpackException)
@@ -22,13 +26,18 @@ _NO_MSGPACK = (ValueError, TypeError, msgpack.UnpackException)
 
 def pack(summary: ModuleSummary) -> bytes:
     """Facts and notes that nobody looked at yet are read now."""
-    objects = [_object_fields(each) for each in summary.objects]
-    return _packed((summary.sha256, summary.size, summary.format, objects, *_rest(summary)))
+    before, behind = pack_around(summary, len(summary.objects))
+    return b"".join([before, *map(pack_object, summary.objects), behind])
 
 
 def pack_object(item: ObjectSummary) -> bytes:
     """One of the objects that stand between the two of ``pack_around``."""
-    return _packed(_object_fields(item))
+    if len(item.kernels) < _MANY_KERNELS:
+        return _packed(tuple(item))
+    *before, kernels, facts, notes = item
+    packer = msgpack.Packer()
+    head = [packer.pack_array_header(len(item)), *map(_packed, before), packer.pack_array_header(len(kernels))]
+    return b"".join([*head, *_packed_kernels(kernels), _packed(facts), _packed(notes)])
 
 
 def pack_around(summary: ModuleSummary, objects: int) -> tuple[bytes, bytes]:
@@ -52,12 +61,18 @@ def _rest(module: ModuleSummary) -> tuple[Any, Any]:
     return module.notes, [(each.path, each.format, each.size, each.facts) for each in module.containers]
 
 
-def _object_fields(item: ObjectSummary) -> tuple[Any, ...]:
-    kernels = [
-        (name, section, number, offset, size, facts.plain() if isinstance(facts, LazyMapping) else facts)
-        for name, section, number, offset, size, facts in item.kernels
-    ]
-    return (item.path, item.format, item.target, item.size, item.sha256, item.debug, kernels, item.facts, item.notes)
+def _packed_kernels(kernels: Sequence[KernelSummary]) -> Iterator[bytes]:
+    """Where a format has the same facts in the same dictionary for many kernels, they are packed once."""
+    pack = msgpack.Packer(unicode_errors="surrogatepass").pack
+    known: dict[int, tuple[bytes, Mapping[str, Any]]] = {}
+    for kernel in kernels:
+        facts = kernel.facts.plain() if isinstance(kernel.facts, LazyMapping) else kernel.facts
+        packed = known.get(id(facts))
+        if packed is None:
+            packed = known[id(facts)] = _packed(facts), facts  # which stays, so that nothing else gets its id
+        yield _KERNEL
+        yield pack(kernel[:-1])[1:]
+        yield packed[0]
 
 
 def _plain(value: object) -> Any:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from symd.containers.lazy import LazyMapping, LazySequence
 from symd.errors import DataLoss
 from symd.index import summary as index_summary
-from symd.index.summary import PackedFacts, pack, unpack
+from symd.index.summary import PackedFacts, pack, pack_object, unpack
 from symd.model.summaries import ContainerSummary, KernelSummary, ModuleSummary, ObjectSummary
 
 VALUES = st.recursive(
@@ -63,6 +63,34 @@ def test_facts_and_notes_that_waited_are_read():
     [item] = unpack(pack(late)).objects
     assert (item.notes, item.facts) == (("a", "b"), {"registers": 3, "arguments": [{"size": 8}]})
     assert type(item.facts) is dict is type(item.kernels[0].facts)
+
+
+@given(st.lists(FACTS, min_size=1, max_size=4), st.data())
+def test_of_many_kernels_those_that_share_facts_keep_their_own(known, data):
+    """Shared, equal but not the same, waiting, and made anew at each look: what is packed is what msgpack packs in one go."""
+    chosen = data.draw(st.lists(st.sampled_from(known), min_size=40, max_size=60))
+    kinds = [
+        lambda facts: facts,
+        dict,
+        lambda facts: LazyMapping(facts.copy),
+        lambda facts: PackedFacts(packed_facts(facts)),
+    ]
+    kernels = tuple(
+        KERNEL._replace(name=f"k\ud800{number}", offset=number << 40, facts=data.draw(st.sampled_from(kinds))(facts))
+        for number, facts in enumerate(chosen)
+    )
+    summary = MODULE._replace(objects=(OBJECT, OBJECT._replace(kernels=kernels), OBJECT))
+    few = [OBJECT._replace(kernels=(kernel,)) for kernel in kernels]
+    back = unpack(pack(summary)).objects
+    assert back[0] == back[2] == OBJECT
+    assert [repr(kernel.facts) for kernel in back[1].kernels] == [repr(facts) for facts in chosen]
+    assert back[1].kernels == tuple(unpack(pack(MODULE._replace(objects=(one,)))).objects[0].kernels[0] for one in few)
+
+
+def packed_facts(facts) -> bytes:
+    """As ``pack`` has them."""
+    packed = pack_object(OBJECT._replace(kernels=(), facts=facts, notes=()))
+    return packed[len(pack_object(OBJECT._replace(kernels=(), facts={}, notes=()))) - 2 : -1]
 
 
 def test_what_is_not_json_is_refused_with_its_type():

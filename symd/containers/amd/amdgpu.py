@@ -34,6 +34,7 @@ from symd.model.code import CodeObject, Kernel, RelocationScheme, Vendor
 from symd.model.identities import ObjectPath
 
 NAME = "amdgpu"
+_NOTHING_SAID: dict[str, Any] = {}
 _OSABI = {ELFOSABI_AMDGPU_HSA: "amdhsa", ELFOSABI_AMDGPU_PAL: "amdpal", ELFOSABI_AMDGPU_MESA3D: "mesa3d"}
 
 
@@ -118,8 +119,9 @@ def _kernels(symbols: Symbols, notes: Notes) -> tuple[Kernel, ...]:
         for placed in symbols.code
         if placed.kind == STT_AMDGPU_HSA_KERNEL
     ]
+    described = _DescribedFacts(symbols, notes)
     for name, descriptor in symbols.descriptors.items():
-        facts = LazyMapping(partial(_described_facts, name, descriptor, symbols, notes))
+        facts = LazyMapping(partial(described.of, name, descriptor))
         placed = symbols.by_name.get(name)
         kernel = _at(placed, facts) if placed else _described(name, descriptor, symbols, facts)
         if kernel:
@@ -143,10 +145,21 @@ def _old_facts(placed: Placed, symbols: Symbols, notes: Notes) -> dict[str, Any]
     return kernel_descriptor.kernel_code(data) | said
 
 
-def _described_facts(name: str, descriptor: Descriptor, symbols: Symbols, notes: Notes) -> dict[str, Any]:
-    """Later versions: what descriptor and metadata say."""
-    data = symbols.bytes_of(descriptor, kernel_descriptor.DESCRIPTOR_SIZE)
-    return kernel_descriptor.kernel_descriptor(data) | notes.metadata.kernels.get(name, {})
+class _DescribedFacts:
+    """Later versions: what descriptor and metadata say, which is one dictionary for all kernels of which they say the same."""
+
+    def __init__(self, symbols: Symbols, notes: Notes) -> None:
+        self._symbols, self._notes = symbols, notes
+        self._known: dict[tuple[kernel_descriptor.Resources | None, int], dict[str, Any]] = {}
+
+    def of(self, name: str, descriptor: Descriptor) -> dict[str, Any]:
+        resources = kernel_descriptor.resources(self._symbols.bytes_of(descriptor, kernel_descriptor.DESCRIPTOR_SIZE))
+        said = self._notes.metadata.kernels.get(name, _NOTHING_SAID)
+        found = self._known.get((resources, id(said)))
+        if found is None:
+            found = {} if resources is None else resources._asdict()
+            self._known[resources, id(said)] = found = found | said
+        return found
 
 
 def _described(name: str, descriptor: Descriptor, symbols: Symbols, facts: Mapping[str, Any]) -> Kernel | None:

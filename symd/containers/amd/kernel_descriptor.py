@@ -6,7 +6,7 @@ Source: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "amd_kernel_code_t"."
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 DESCRIPTOR_SIZE = 64
 CODE_SIZE = 256
@@ -20,22 +20,26 @@ def entry(data: bytes) -> int | None:
     return None if len(data) < DESCRIPTOR_SIZE else _DESCRIPTOR.unpack(data)[3]
 
 
-def kernel_descriptor(data: bytes) -> dict[str, Any]:
-    """A ``.kd``: the kernel's resources, JSON-ready, sizes in bytes; {} when fewer than 64 bytes are there.
+class Resources(NamedTuple):
+    """What a ``.kd`` says that most kernels of an object have in common, sizes in bytes."""
+
+    shared_memory: int
+    scratch: int
+    kernarg_size: int
+    simd_width: int
+    dynamic_stack: bool
+
+
+def resources(data: bytes) -> Resources | None:
+    """Of a ``.kd``; None when fewer than 64 bytes are there.
 
     Register counts are not decoded here: the descriptor holds them rounded up to an allocation granule that depends on
     the processor, while the metadata note has them exactly.
     """
     if len(data) < DESCRIPTOR_SIZE:
-        return {}
+        return None
     group, private, kernarg, _, properties, _ = _DESCRIPTOR.unpack(data)
-    return {
-        "shared_memory": group,
-        "scratch": private,
-        "kernarg_size": kernarg,
-        "simd_width": 32 if properties & 0x400 else 64,
-        "dynamic_stack": bool(properties & 0x800),
-    }
+    return Resources(group, private, kernarg, 32 if properties & 0x400 else 64, bool(properties & 0x800))
 
 
 def kernel_code(data: bytes) -> dict[str, Any]:

@@ -55,7 +55,8 @@ _KERNEL_TABLES, _ARGUMENT_TABLES = (
 
 @dataclass
 class Metadata:
-    """What the notes say. ``kernels`` maps the kernel's symbol name (without ``.kd``) to its facts; ``isa`` is major,
+    """What the notes say. ``kernels`` maps the kernel's symbol name (without ``.kd``) to its facts, one dictionary for
+    all of which the same is said; ``isa`` is major,
     minor and stepping of a version 2 object; ``target`` is the full name (``amdgcn-amd-amdhsa--gfx90a``)."""
 
     target: str | None = None
@@ -130,9 +131,11 @@ def _take_msgpack(data: bytes, result: Metadata) -> None:
     version = found.tree.get("amdhsa.version")
     if isinstance(version, list) and len(version) == 2 and all(isinstance(part, int) for part in version):
         result.version = (version[0], version[1])
-    signatures = [_arguments(one, 0) for one in found.kernels.signatures]
-    for kernel, number in zip(found.kernels.maps, found.kernels.signature, strict=True):
-        _take_kernel(kernel, 0, signatures[number], result)
+    kernels = found.kernels
+    signatures = [_arguments(one, 0) for one in kernels.signatures]
+    facts = [{**_kernel_facts(own, 0), "arguments": signatures[number]} for own, number in kernels.kinds]
+    for kind, name, symbol in zip(kernels.kind, kernels.name, kernels.symbol, strict=True):
+        _take_kernel(symbol or name, 0, facts[kind], result)
 
 
 def _take_yaml(data: bytes, result: Metadata) -> None:
@@ -148,18 +151,18 @@ def _take_yaml(data: bytes, result: Metadata) -> None:
         result.warnings.append("metadata note: the YAML document is not a map")
         return
     for kernel in _maps(tree.get("Kernels")):
-        _take_kernel(kernel, 1, [], result)
+        facts = {**_kernel_facts(kernel, 1), "arguments": _arguments(kernel.get("Args"), 1)}
+        _take_kernel(kernel.get("SymbolName") or kernel.get("Name"), 1, facts, result)
 
 
-def _take_kernel(kernel: Mapping[Any, Any], dialect: int, arguments: list[dict[str, Any]], result: Metadata) -> None:
-    """``dialect`` 0 is msgpack, 1 is YAML; ``arguments`` are those that the map does not hold itself."""
-    symbol = kernel.get((".symbol", "SymbolName")[dialect]) or kernel.get((".name", "Name")[dialect])
+def _take_kernel(symbol: object, dialect: int, facts: dict[str, Any], result: Metadata) -> None:
+    """``dialect`` 0 is msgpack, 1 is YAML."""
     if isinstance(symbol, str):
-        name = symbol.removesuffix((".kd", "@kd")[dialect])
-        result.kernels[name] = _kernel_facts(kernel, dialect, arguments)
+        result.kernels[symbol.removesuffix((".kd", "@kd")[dialect])] = facts
 
 
-def _kernel_facts(kernel: Mapping[Any, Any], dialect: int, arguments: list[dict[str, Any]]) -> dict[str, Any]:
+def _kernel_facts(kernel: Mapping[Any, Any], dialect: int) -> dict[str, Any]:
+    """All but the arguments."""
     properties = kernel.get("CodeProps") if dialect else kernel
     values = {**kernel, **properties} if dialect and isinstance(properties, dict) else kernel
     facts = _picked(values, _KERNEL_TABLES[dialect])
@@ -168,8 +171,6 @@ def _kernel_facts(kernel: Mapping[Any, Any], dialect: int, arguments: list[dict[
     required = values.get(".reqd_workgroup_size")
     if isinstance(required, list) and all(isinstance(part, int) for part in required[:3]):
         facts["required_workgroup_size"] = required[:3]
-    own = (".args", "Args")[dialect]
-    facts["arguments"] = _arguments(values[own], dialect) if own in values else arguments
     return facts
 
 
@@ -178,7 +179,7 @@ def _arguments(value: object, dialect: int) -> list[dict[str, Any]]:
 
 
 def _picked(values: Mapping[Any, Any], table: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The numbers and texts under the keys of ``table``, by fact name. An object of 4,000 kernels comes here as often."""
+    """The numbers and texts under the keys of ``table``, by fact name. An object of 4,000 kernels may come here as often."""
     get = values.get
     return {name: value for name, key in table if isinstance(value := get(key), _SCALARS)}
 

@@ -1,11 +1,12 @@
-"""The msgpack map of an AMDGPU metadata note, with the arguments of its kernels apart: they are half of the note, and the
-same bytes for all kernels of one signature, so that they are read once.
+"""The msgpack map of an AMDGPU metadata note, taken apart: the arguments of its kernels are half of the note, and the same
+bytes for all kernels of one signature; and many kernels differ in nothing else but their names. What is the same is read once.
 
 Source: the msgpack specification; LLVM's AMDGPU usage guide, "Code Object V3 Metadata"."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgpack
@@ -13,22 +14,31 @@ import msgpack
 from symd.containers.amd.bounded_msgpack import extension, reader_of
 from symd.errors import Malformed
 
-_KERNELS, _ARGUMENTS = "amdhsa.kernels", ".args"
-_ENCODED_KEY = b"\xa5.args"
+_KERNELS = "amdhsa.kernels"
+_, _NAME, _SYMBOL = _APART = (".args", ".name", ".symbol")
+"""The keys whose values are kept apart."""
+_NOWHERE = (0, 0, 0)
 _NOTHING = b"\xc0"
 _HEADER = struct.Struct(">BI").pack
 """Of a list (0xdd) or a map (0xdf) of so many entries."""
 _LISTS = (0xDC, 0xDD)
 _MAPS = (0xDE, 0xDF)
+_LONG_TEXTS = {0xD9: 1, 0xDA: 2, 0xDB: 4}
+"""Bytes that the length of a text takes, by its first byte; shorter ones have theirs in that."""
+_PATTERNS = 4
+"""Kernels are compared with so many that were taken apart last."""
 
 
 class Kernels(NamedTuple):
-    """The ``maps`` of the kernels, without arguments; these are the entry of ``signatures`` that ``signature`` numbers for
-    each kernel, of whatever type."""
+    """``name`` and ``symbol`` of each kernel, of whatever type and None where there is none, and the entry of ``kinds`` that
+    ``kind`` numbers for it: what else its map has, and the number of its arguments among the ``signatures``, of whatever type.
+    A map that has a key several times has it here too: what counts is what stands apart."""
 
-    maps: list[dict[Any, Any]]
-    signature: list[int]
+    kinds: list[tuple[dict[Any, Any], int]]
     signatures: list[Any]
+    kind: list[int]
+    name: list[Any]
+    symbol: list[Any]
 
 
 class Note(NamedTuple):
@@ -77,7 +87,7 @@ def _value(data: bytes) -> Any:
 
 def _note(data: bytes) -> Note:
     reader = reader_of(data)
-    tree, kernels = {}, Kernels([], [], [])
+    tree, kernels = {}, _Found(b"").kernels()
     for _ in range(reader.read_map_header()):
         key, begin = reader.unpack(), reader.tell()
         if key != _KERNELS:
@@ -86,62 +96,119 @@ def _note(data: bytes) -> Note:
             kernels = _kernels(data, reader)
         else:
             reader.unpack()
-            kernels = Kernels([], [], [])
+            kernels = _Found(b"").kernels()
     return Note(tree, kernels)
 
 
 def _kernels(data: bytes, reader: msgpack.Unpacker) -> Kernels:
-    """The maps of the list of ``data`` at which ``reader`` stands, each parted in two."""
-    rests: list[bytes] = []
-    arguments: list[bytes] = []
-    count, alike = reader.read_array_header(), b""
-    end = reader.tell()
+    """The maps of the list of ``data`` at which ``reader`` stands, taken apart."""
+    found = _Found(data)
+    count = reader.read_array_header()
+    begin = reader.tell()
     for _ in range(count):
-        begin = end
-        reader.skip()
-        end = reader.tell()
-        rest = _rest_alike(data, begin, end, alike) if alike else None
-        if rest is not None:
-            arguments.append(arguments[-1])
-        elif _is(data, begin, 0x80, _MAPS):
-            rest, encoded = _parted(data[begin:end])
-            arguments.append(encoded)
-            alike = _ENCODED_KEY + encoded
-        else:
-            _value(data[begin:end])
+        size = found.take_alike(begin)
+        if size:
+            reader.read_bytes(size)
+            begin += size
             continue
-        rests.append(rest)
-    maps = _value(_HEADER(0xDD, len(rests)) + b"".join(rests))
-    number = {encoded: at for at, encoded in enumerate(dict.fromkeys(arguments))}
-    return Kernels(maps, [number[encoded] for encoded in arguments], [*map(_value, number)])
+        if _is(data, begin, 0x80, _MAPS):
+            found.take_apart(reader)
+        else:
+            reader.unpack()
+        begin = reader.tell()
+    return found.kernels()
 
 
-def _rest_alike(data: bytes, begin: int, end: int, alike: bytes) -> bytes | None:
-    """What is left of the map ``data[begin:end]`` without its first entry, where that stands there as ``alike`` has it; else None.
-    LLVM writes the keys in order, and no value in msgpack is the beginning of another."""
-    head = data[begin]
-    short = head & 0xF0 == 0x80
-    first = begin + (1 if short else 3)
-    after = first + len(alike)
-    if after > end or not (short or head == _MAPS[0]) or not data.startswith(alike, first):
-        return None
-    size = head & 0xF if short else int.from_bytes(data[begin + 1 : first], "big")
-    return _HEADER(0xDF, size - 1) + data[after:end]
+class _Pattern(NamedTuple):
+    """A map that was taken apart: what stands before, between and behind the values of name and symbol, and its kind."""
+
+    before: bytes
+    between: bytes
+    behind: bytes
+    kind: int
 
 
-def _parted(data: bytes) -> tuple[bytes, bytes]:
-    """A map: what is left without its arguments, and these."""
-    reader = reader_of(data)
-    size = reader.read_map_header()
-    first = reader.tell()
-    for _ in range(size):
-        before = reader.tell()
-        key, begin = reader.unpack(), reader.tell()
-        reader.skip()
-        if key == _ARGUMENTS:
-            after = reader.tell()
-            return _HEADER(0xDF, size - 1) + data[first:before] + data[after:], data[begin:after]
-    return _HEADER(0xDF, size) + data[first:], _NOTHING
+class _Found:
+    """The kernels of a note as they are found in ``data``."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._patterns: list[_Pattern] = []
+        self._rests: dict[bytes, int] = {}
+        self._signatures: dict[bytes, int] = {}
+        self._kinds: dict[tuple[int, int], int] = {}
+        self._kind: list[int] = []
+        self._names: list[bytes] = []
+        self._symbols: list[bytes] = []
+
+    def kernels(self) -> Kernels:
+        """All that were taken."""
+        rests, signatures = _values([*self._rests]), _values([*self._signatures])
+        kinds = [(rests[rest], signature) for rest, signature in self._kinds]
+        return Kernels(kinds, signatures, self._kind, _values(self._names), _values(self._symbols))
+
+    def take_alike(self, begin: int) -> int:
+        """Take the map at ``begin`` where only name and symbol, both texts, tell it from one that was taken apart: its size, else 0.
+        No value in msgpack is the beginning of another, so that after the same bytes and one value the next byte means the
+        same."""
+        data = self._data
+        for before, between, behind, kind in self._patterns:
+            if data.startswith(before, begin):
+                name = begin + len(before)
+                name_end = _after_text(data, name)
+                symbol = name_end + len(between)
+                if data.startswith(between, name_end):
+                    symbol_end = _after_text(data, symbol)
+                    if data.startswith(behind, symbol_end):
+                        self._add(kind, data[name:name_end], data[symbol:symbol_end])
+                        return symbol_end + len(behind) - begin
+        return 0
+
+    def take_apart(self, reader: msgpack.Unpacker) -> None:
+        """Take the map at which ``reader`` stands."""
+        data, begin = self._data, reader.tell()
+        size = reader.read_map_header()
+        first, places = reader.tell(), dict[str, tuple[int, int, int]]()
+        for _ in range(size):
+            at, key, value = reader.tell(), reader.unpack(), reader.tell()
+            reader.skip()
+            if key in _APART:
+                places[key] = at, value, reader.tell()
+        edges = [first, *(edge for at, _, after in sorted(places.values()) for edge in (at, after)), reader.tell()]
+        pieces = [data[edges[number] : edges[number + 1]] for number in range(0, len(edges), 2)]
+        rest = self._number(self._rests, _HEADER(0xDF, size - len(places)) + b"".join(pieces))
+        arguments, name, symbol = (data[slice(*places.get(key, _NOWHERE)[1:])] or _NOTHING for key in _APART)
+        kind = self._kinds.setdefault((rest, self._number(self._signatures, arguments)), len(self._kinds))
+        self._add(kind, name, symbol)
+        if _NAME in places and _SYMBOL in places and places[_NAME] < places[_SYMBOL]:
+            (_, named, after_name), (_, symboled, after_symbol) = places[_NAME], places[_SYMBOL]
+            pattern = _Pattern(data[begin:named], data[after_name:symboled], data[after_symbol : edges[-1]], kind)
+            self._patterns = [pattern, *self._patterns[: _PATTERNS - 1]]
+
+    @staticmethod
+    def _number(known: dict[bytes, int], encoded: bytes) -> int:
+        return known.setdefault(encoded, len(known))
+
+    def _add(self, kind: int, name: bytes, symbol: bytes) -> None:
+        self._kind.append(kind)
+        self._names.append(name)
+        self._symbols.append(symbol)
+
+
+def _values(encoded: Sequence[bytes]) -> list[Any]:
+    found: list[Any] = _value(_HEADER(0xDD, len(encoded)) + b"".join(encoded))
+    return found
+
+
+def _after_text(data: bytes, at: int) -> int:
+    """Where the text ends that is encoded at ``at``; behind ``data`` where none is."""
+    head = data[at] if at < len(data) else 0
+    if head & 0xE0 == 0xA0:
+        return at + 1 + (head & 0x1F)
+    if head not in _LONG_TEXTS:
+        return len(data) + 1
+    begin = at + 1 + _LONG_TEXTS[head]
+    return begin + int.from_bytes(data[at + 1 : begin], "big")
 
 
 def _is(data: bytes, at: int, short: int, long: tuple[int, int]) -> bool:

@@ -36,22 +36,22 @@ NOTES = st.fixed_dictionaries(
 
 
 def joined(note: amdgpu_msgpack.Note) -> dict:
-    """The maps with their arguments put back."""
+    """The maps put together again."""
     found = note.kernels
-    kernels = [
-        kernel
-        if ".args" in kernel or found.signatures[number] is None
-        else {**kernel, ".args": found.signatures[number]}
-        for kernel, number in zip(found.maps, found.signature, strict=True)
-    ]
+    kernels = []
+    for number, name, symbol in zip(found.kind, found.name, found.symbol, strict=True):
+        own, signature = found.kinds[number]
+        apart = {".args": found.signatures[signature], ".name": name, ".symbol": symbol}
+        kernels.append({**own, **{key: item for key, item in apart.items() if item is not None}})
     return {**note.tree, "amdhsa.kernels": kernels}
 
 
 def expected(tree: dict) -> dict:
-    """What is no map among the kernels is left out, and an argument list of None is none."""
+    """What is no map among the kernels is left out, and arguments, a name or a symbol of None are none."""
     kernels = tree.get("amdhsa.kernels")
     maps = [kernel for kernel in kernels if isinstance(kernel, dict)] if isinstance(kernels, list) else []
-    plain = [{key: item for key, item in kernel.items() if key != ".args" or item is not None} for kernel in maps]
+    apart = (".args", ".name", ".symbol")
+    plain = [{key: item for key, item in kernel.items() if key not in apart or item is not None} for kernel in maps]
     return {**tree, "amdhsa.kernels": plain}
 
 
@@ -67,8 +67,10 @@ def test_kernels_of_one_signature_share_it():
     kernels = [{".agpr_count": 1, ".args": arguments, ".name": name} for name in "abc"] + [{".name": "d"}]
     note = amdgpu_msgpack.load(msgpack.packb({"amdhsa.kernels": kernels}))
     assert note is not None
-    assert (note.kernels.signature, note.kernels.signatures) == ([0, 0, 0, 1], [arguments, None])
-    assert note.kernels.maps[1] == {".agpr_count": 1, ".name": "b"}
+    assert note.kernels.name == ["a", "b", "c", "d"]
+    assert note.kernels.kind == [0, 0, 0, 1]
+    assert note.kernels.kinds == [({".agpr_count": 1}, 0), ({}, 1)]
+    assert note.kernels.signatures == [arguments, None]
 
 
 @given(
@@ -96,6 +98,48 @@ def test_arguments_like_those_before_are_told_from_others(kernels):
     assert note is not None
     assert joined(note) == expected(tree)
     assert len(note.kernels.signatures) == len({str(one.get(".args")) for one in kernels if isinstance(one, dict)})
+
+
+ALIKE = st.fixed_dictionaries(
+    {},
+    optional={
+        ".args": st.sampled_from([[], [{".name": "x"}], [{".name": "x", ".symbol": "y"}], None]),
+        ".kernarg": st.sampled_from([8, ".name", ".symbol"]),
+        ".name": st.sampled_from(
+            ["", "k", ".symbol", "\xa7.symbol", "n" * 31, "n" * 32, "n" * 300, "n" * 70_000, 7, None]
+        ),
+        ".sgpr_count": st.sampled_from([1, 2]),
+        ".symbol": st.sampled_from(["", "k.kd", ".name", "s" * 40, ["s"], b"s"]),
+        ".vgpr_count": st.sampled_from([1, 200, 70_000]),
+    },
+)
+"""Maps in the order in which LLVM writes them."""
+
+
+@given(st.lists(st.tuples(ALIKE, st.booleans()), max_size=20))
+def test_kernels_that_differ_in_their_names_only_are_told_apart(kernels):
+    """Some of them with their entries in another order."""
+    maps = [dict(reversed(one.items())) if turned else one for one, turned in kernels]
+    tree = {"amdhsa.kernels": maps}
+    note = amdgpu_msgpack.load(msgpack.packb(tree))
+    assert note is not None
+    assert joined(note) == expected(tree)
+    assert len(note.kernels.kind) == len(maps)
+
+
+def test_what_many_kernels_have_in_common_is_there_once():
+    kernels = [{".args": [1], ".name": f"k{at}", ".symbol": f"k{at}.kd", ".vgpr_count": at // 50} for at in range(100)]
+    note = amdgpu_msgpack.load(msgpack.packb({"amdhsa.kernels": kernels}))
+    assert note is not None
+    assert [own for own, _ in note.kernels.kinds] == [{".vgpr_count": 0}, {".vgpr_count": 1}]
+    assert joined(note) == {"amdhsa.kernels": kernels}
+
+
+def test_a_name_that_is_no_text_in_utf_8_is_called_damage():
+    kernels = [{".name": name, ".symbol": "s"} for name in ("abc", "abd")]
+    data = msgpack.packb({"amdhsa.kernels": kernels}).replace(b"abd", b"ab\xff")
+    with pytest.raises(Malformed):
+        amdgpu_msgpack.load(data)
 
 
 def test_of_a_repeated_key_the_last_one_counts():
