@@ -12,6 +12,7 @@ from symd.cli.output import NO, write_json
 from symd.cli.progress_bar import progress_bar
 from symd.cli.report_lines import say, say_notes
 from symd.cli.sample_modules import SampleModules, open_tables
+from symd.cli.store_places import named_store
 from symd.config import Limits, default_cache
 from symd.model.reasons import ANSWERED
 from symd.sample_tables.answered_file import answer_file, check_arrow
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 @click.option(
     "--store",
     metavar="FOLDER|URL",
-    help="A store that has the modules, asked without a daemon: its folder, or with --catalogue its object storage, s3://BUCKET/PREFIX or"
-    " file:///FOLDER.",
+    help='A store that has the modules, asked without a daemon: its folder, "default" for that of the daemon that runs here, or with --catalogue its'
+    " object storage, s3://BUCKET/PREFIX or file:///FOLDER.",
 )
 @click.option(
     "--catalogue",
@@ -110,6 +111,7 @@ def command(
     """
     if store is not None and server is not None:
         raise click.UsageError("--store and --server: name one of the two")
+    store = None if store is None else named_store(store)
     if context.get_parameter_source("catalogue") is ParameterSource.ENVIRONMENT and "://" not in (store or ""):
         catalogue = None  # it is that of another store
     if locations is not None and form != "locations":

@@ -81,7 +81,7 @@ def _open_store(source: SampleModules, store: str) -> ModuleStore:
         from symd.shared_store.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
 
         cache = Path(source.cache) if source.cache else default_cache()
-        return open_shared(store, source.catalogue or "", cache, limits)
+        return open_shared(store, source.catalogue or "", cache, limits, make=False)
     if not Path(store).is_dir():
         raise InvalidInput("there is no such store", where=store, hint="symd serve --store FOLDER makes one")
     return Store(Path(store), limits, adopt_later=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +15,8 @@ from click.core import ParameterSource
 
 from symd.cli.options import example, json_option, limit_option, names_limit
 from symd.cli.output import NO, plural, write_json, write_line
-from symd.cli.store_places import collected, folder_of, inspected, is_shared, store_places, transferred
-from symd.config import MIB, UNBOUNDED_STORE, Limits, default_store
+from symd.cli.store_places import collected, folder_of, inspected, is_shared, named_store, store_places, transferred
+from symd.config import MIB, UNBOUNDED_STORE, Limits
 from symd.model.identities import Digest
 from symd.store.copying import Copied, copy
 from symd.store.inspection import Finding, Inspection, Progress, inspect
@@ -34,20 +33,23 @@ _WHOLE = 1000
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
-def _named_by_environment() -> str:
-    named = os.environ.get("SYMD_STORE", "")
-    return named if "://" in named else str(default_store())
+class _StorePath(click.Path):
+    """A store's folder or URL, with what "default" names in its place. It stays text: a path would lose a slash of a URL."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, readable=False, path_type=str)  # the store says whose it is
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(named_store(value), param, ctx)
 
 
 _store_option = click.option(
     "--store",
     "root",
-    type=click.Path(
-        file_okay=False, readable=False, path_type=str
-    ),  # the store says whose it is; a path would lose a slash of a URL
-    default=_named_by_environment,
+    type=_StorePath(),
+    default="default",
     show_default="$SYMD_STORE or the user's cache",
-    help="The folder that keeps modules and indexes.",
+    help='The folder that keeps modules and indexes; "default" is the store of the daemon that runs here.',
 )
 _catalogue_option = click.option(
     "--catalogue",
@@ -146,7 +148,7 @@ def repair_command(root: str, catalogue: str, limits: Limits, as_json: bool) -> 
 def copy_command(
     root: str, places: tuple[str, ...], catalogue: str, to_catalogue: str, limits: Limits, as_json: bool
 ) -> int:
-    """Copy a store to TO while daemons use it; FROM is another than that of --store. Exit code 1 when a module was damaged, and so was left
+    """Copy a store to TO while daemons use it; FROM is another than that of --store, and "default" the store of the daemon that runs here. Exit code 1 when a module was damaged, and so was left
     out.
 
     Between folders TO is made: a store with what was acknowledged before the copy began, with labels, aliases and contexts; indexes are
@@ -155,7 +157,7 @@ def copy_command(
     """
     if len(places) > 2:
         raise click.UsageError("give one place to copy to, and perhaps one before it to copy from")
-    source, target = places if len(places) == 2 else (root, places[0])
+    source, target = map(named_store, places if len(places) == 2 else (root, places[0]))
     if "://" not in source + target:
         return _copied(copy(Path(source), Path(target)), as_json=as_json)
     one, other = store_places(source, target, catalogue, to_catalogue)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from symd.config import MIB, UNBOUNDED_STORE, Limits
+from symd.config import MIB, UNBOUNDED_STORE, Limits, default_store
 from symd.errors import StoreUnavailable
 from symd.store import ModuleStore, Store
 from symd.store.files import disk
@@ -34,6 +35,14 @@ class StorePlace(NamedTuple):
     folder: str
     url: str = ""
     catalogue: str = ""
+
+
+def named_store(text: str) -> str:
+    """The folder or the URL that ``text`` names; "default" is $SYMD_STORE, or the store in the user's cache."""
+    if text != "default":
+        return text
+    named = os.environ.get("SYMD_STORE", "")
+    return named if _is_url(named) else str(default_store())
 
 
 def store_places(source: str, target: str, catalogue: str, target_catalogue: str) -> tuple[StorePlace, StorePlace]:
@@ -59,7 +68,7 @@ def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress
             check_owner(Path(source.folder))
             StorePaths(Path(source.folder)).check_store()
     try:
-        with _opened(source, unbounded) as one, _opened(target, unbounded) as other:
+        with _opened(source, unbounded, make=False) as one, _opened(target, unbounded, make=True) as other:
             return transfer(one, other, progress)
     except StoreUnavailable as error:
         error.hint = f"{error.hint}; what was copied stays: give the command again to go on"
@@ -97,29 +106,29 @@ def collected(store: str, catalogue: str, limits: Limits) -> Collected:
     """Remove what nobody needs of a store that several daemons share, and modules beyond ``Limits.store_size``."""
     from symd.index.file_header import VERSION  # noqa: PLC0415 - NumPy comes with it
 
-    with _opened_shared(StorePlace("", store, catalogue), limits) as shared:
+    with _opened_shared(StorePlace("", store, catalogue), limits, make=False) as shared:
         gone = shared.collect(VERSION)
     return Collected(0, gone.indexes, gone.modules, ())
 
 
 @contextmanager
-def _opened(place: StorePlace, limits: Limits) -> Iterator[ModuleStore]:
+def _opened(place: StorePlace, limits: Limits, *, make: bool) -> Iterator[ModuleStore]:
     if place.folder:
         with Store(Path(place.folder), limits) as store:
             yield store
         return
-    with _opened_shared(place, limits) as shared:
+    with _opened_shared(place, limits, make=make) as shared:
         yield shared
 
 
 @contextmanager
-def _opened_shared(place: StorePlace, limits: Limits) -> Iterator[SharedStore]:
+def _opened_shared(place: StorePlace, limits: Limits, *, make: bool) -> Iterator[SharedStore]:
     from symd.shared_store.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
 
     bounded = replace(limits, cache_size=min(limits.cache_size, _CACHE_SIZE))
     with (
         tempfile.TemporaryDirectory(prefix="symd-") as cache,
-        open_shared(place.url, place.catalogue, Path(cache), bounded) as shared,
+        open_shared(place.url, place.catalogue, Path(cache), bounded, make=make) as shared,
     ):
         yield shared
 

@@ -189,7 +189,7 @@ def _store(config: Config) -> ModuleStore:
         return Store(config.store, config.limits, adopt_later=True)
     from symd.shared_store.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
 
-    return open_shared(config.objects, config.catalogue, config.cache, config.limits)
+    return open_shared(config.objects, config.catalogue, config.cache, config.limits, make=True)
 
 
 def _recover(engine: Engine) -> None:

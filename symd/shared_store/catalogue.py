@@ -15,7 +15,7 @@ from symd.model.identities import Digest
 from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import MIGRATIONS
 from symd.store.catalogue_queries import CatalogueQueries
-from symd.store.connection import digest_of_row
+from symd.store.connection import digest_of_row, typed
 from symd.store.rows import index_size
 
 WRITING: Final = 0x73796D64_00000001
@@ -34,16 +34,21 @@ _HOW_MANY_DAMAGED: Final = "SELECT count(*) FROM modules WHERE damaged"
 
 
 class PostgresCatalogue(CatalogueQueries):
-    """The catalogue in the database of a server, made when it is not there. Safe to use from several threads. Raises
-    ``StoreUnavailable`` where the server cannot be reached or refuses, ``DataLoss`` for tables that symd did not make."""
+    """The catalogue in the database of a server. Safe to use from several threads. Raises ``StoreUnavailable`` where the server cannot be
+    reached or refuses, ``DataLoss`` for tables that symd did not make."""
 
     LAST_ENTRY = "SELECT last FROM module_log"
 
-    def __init__(self, server: Server) -> None:
-        """Raises ``FailedPrecondition`` for a server or a catalogue that this symd does not know."""
+    def __init__(self, server: Server, *, make: bool = True) -> None:
+        """With ``make`` the tables are made, or brought to this symd's schema; else nothing is written. Raises ``FailedPrecondition`` for a
+        server that this symd does not take, and a catalogue of another schema, or none, that it may not or cannot change."""
         self._server = server
         try:
-            self._migrate()
+            self._check_server()
+            if make:
+                self._migrate()
+            else:
+                self._check_schema()
         except BaseException:
             server.close()
             raise
@@ -139,7 +144,7 @@ class PostgresCatalogue(CatalogueQueries):
         with suppress(SymdError), self._server.translated():
             connection.execute("ROLLBACK")
 
-    def _migrate(self) -> None:
+    def _check_server(self) -> None:
         with self._server.connection() as connection:
             version, encoding = (
                 connection.execute(f"SHOW {name}").fetchone()[0] for name in ("server_version_num", "server_encoding")
@@ -150,18 +155,36 @@ class PostgresCatalogue(CatalogueQueries):
                 where=self._server.where,
                 hint="symd takes PostgreSQL 13 or newer and a database whose encoding is UTF8",
             )
+
+    def _check_schema(self) -> None:
+        with self._server.connection() as connection:
+            is_made = connection.execute("SELECT to_regclass('symd_schema') IS NOT NULL").fetchone()[0]
+            schema = self._schema(connection) if is_made else 0
+        if schema < len(MIGRATIONS):
+            what = (
+                f"the catalogue has schema {schema}, this symd {len(MIGRATIONS)}" if schema else "there is no catalogue"
+            )
+            hint = "a daemon of this symd brings it up to date" if schema else "name the database that the daemons name"
+            raise FailedPrecondition(what, where=self._server.where, hint=hint)
+
+    def _migrate(self) -> None:
         with self.writing() as connection:
             connection.execute("CREATE TABLE IF NOT EXISTS symd_schema (version BIGINT NOT NULL)")
-            row = connection.execute("SELECT version FROM symd_schema").fetchone()
-            if row is None:
+            schema = self._schema(connection)
+            if not schema and connection.execute("SELECT 1 FROM symd_schema").fetchone() is None:
                 connection.execute("INSERT INTO symd_schema VALUES (0)")
-            schema = row[0] if row else 0
-            if schema > len(MIGRATIONS):
-                raise FailedPrecondition(
-                    f"the catalogue has schema {schema}, this symd knows {len(MIGRATIONS)}",
-                    where=self._server.where,
-                    hint="use a newer symd or another database",
-                )
             for step in MIGRATIONS[schema:]:
                 connection.execute(step)
             connection.execute("UPDATE symd_schema SET version = ?", (len(MIGRATIONS),))
+
+    def _schema(self, connection: Connection) -> int:
+        """The number of the catalogue's schema, 0 where it has none yet."""
+        row = connection.execute("SELECT max(version) FROM symd_schema").fetchone()
+        (schema,) = typed([row[0] or 0], int)
+        if schema > len(MIGRATIONS):
+            raise FailedPrecondition(
+                f"the catalogue has schema {schema}, this symd knows {len(MIGRATIONS)}",
+                where=self._server.where,
+                hint="use a newer symd or another database",
+            )
+        return int(schema)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from symd.errors import InvalidInput
 from symd.shared_store.object_names import checked_name
 from symd.store.files import IncomingFile, disk, make_folder, open_file, size_of, sweep
 from symd.store.ownership import check_private
@@ -18,15 +19,19 @@ PIECE: Final = 1 << 20
 
 
 class FolderStorage:
-    """Each name is a file below ``root``, which is made where it is not there. ``.incoming/`` has what is being written."""
+    """Each name is a file below ``root``. ``.incoming/`` has what is being written."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, make: bool = True) -> None:
+        """Without ``make`` nothing is written, and ``InvalidInput`` is raised where there is no such folder."""
         self._root = root
         self._incoming = root / ".incoming"
         with disk(root):
+            if not make and not root.is_dir():
+                raise InvalidInput("there is no such folder", where=str(root), hint="give that of the daemons")
             check_private(root)
-            make_folder(self._incoming)
-            sweep(self._incoming)
+            if make:
+                make_folder(self._incoming)
+                sweep(self._incoming)
 
     def put(self, name: str, path: Path) -> None:
         """``ObjectStorage.put``; on return the file survives a power cut."""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 SCHEMES: Final = ("postgresql://", "postgres://")
 
 
-def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits) -> SharedStore:
-    """The store whose bytes are in the object storage ``objects`` and whose catalogue is in the database ``catalogue``; ``cache`` is the
-    folder of this machine for whole files. Raises ``InvalidInput`` for URLs that name none, ``FailedPrecondition`` where a package is
+def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits, *, make: bool) -> SharedStore:
+    """The store whose bytes are in the object storage ``objects`` and whose catalogue is in the database ``catalogue``, made where there is
+    none if ``make``; ``cache`` is the folder of this machine for whole files. Raises ``InvalidInput`` for URLs that name none, ``FailedPrecondition`` where a package is
     missing or a catalogue is of another time, ``StoreUnavailable`` where one of them cannot be reached."""
     check_catalogue(catalogue)
     from symd.shared_store.cached_files import CachedFiles  # noqa: PLC0415 - a store in a folder needs none of this
@@ -27,20 +27,20 @@ def open_shared(objects: str, catalogue: str, cache: Path, limits: Limits) -> Sh
     from symd.shared_store.storage_url import open_storage  # noqa: PLC0415 - as above
     from symd.shared_store.store import SharedStore  # noqa: PLC0415 - as above
 
-    files = CachedFiles(cache, open_storage(objects, limits), limits)
-    return SharedStore(Server(catalogue, limits), files, cache / "incoming-modules", limits)
+    files = CachedFiles(cache, open_storage(objects, limits, make=make), limits)
+    return SharedStore(Server(catalogue, limits), files, cache / "incoming-modules", limits, make=make)
 
 
 def inspect_by_urls(objects: str, catalogue: str, limits: Limits, progress: Progress | None) -> Inspection:
-    """Look through that store (``symd.shared_store.inspection``). Raises as ``open_shared`` does."""
+    """Look through that store (``symd.shared_store.inspection``), which is not changed. Raises as ``open_shared`` does."""
     check_catalogue(catalogue)
     from symd.shared_store.catalogue import PostgresCatalogue  # noqa: PLC0415 - as above
     from symd.shared_store.inspection import inspect_shared  # noqa: PLC0415 - as above
     from symd.shared_store.postgresql import Server  # noqa: PLC0415 - as above
     from symd.shared_store.storage_url import open_storage  # noqa: PLC0415 - as above
 
-    storage = open_storage(objects, limits)
-    with closing(PostgresCatalogue(Server(catalogue, limits))) as opened:
+    storage = open_storage(objects, limits, make=False)
+    with closing(PostgresCatalogue(Server(catalogue, limits), make=False)) as opened:
         return inspect_shared(opened, storage, progress)
 
 

@@ -12,8 +12,8 @@ from symd.shared_store.folder_storage import FolderStorage
 from symd.shared_store.object_storage import ObjectStorage
 
 
-def open_storage(url: str, limits: Limits) -> ObjectStorage:
-    """The storage at ``url``, after it was seen to answer. Raises ``InvalidInput`` for a URL that names none,
+def open_storage(url: str, limits: Limits, *, make: bool) -> ObjectStorage:
+    """The storage at ``url``, after it was seen to answer; a folder is made where there is none if ``make``. Raises ``InvalidInput`` for a URL that names none,
     ``FailedPrecondition`` where what it takes is not installed, ``StoreUnavailable`` where it cannot be used."""
     parts = urlsplit(url)
     if parts.username or parts.password or parts.query or parts.fragment:
@@ -29,7 +29,7 @@ def open_storage(url: str, limits: Limits) -> ObjectStorage:
         storage.check()
         return storage
     if parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"):
-        return FolderStorage(Path(unquote(parts.path)))
+        return FolderStorage(Path(unquote(parts.path)), make=make)
     raise _no_storage(url, parts)
 
 

@@ -66,12 +66,15 @@ class SharedStore(CataloguedModules):
 
     _catalogue: PostgresCatalogue
 
-    def __init__(self, server: Server, files: FileCache, incoming: Path, limits: Limits | None = None) -> None:
+    def __init__(
+        self, server: Server, files: FileCache, incoming: Path, limits: Limits | None = None, *, make: bool = True
+    ) -> None:
+        """Without ``make`` a catalogue that is not there is none (``PostgresCatalogue``)."""
         self._limits = limits or Limits()
         self._server = server
         self._files = files
         self._incoming_folder = incoming
-        self._catalogue = PostgresCatalogue(server)
+        self._catalogue = PostgresCatalogue(server, make=make)
         self._turns = Turns(server)
         with disk(incoming):
             incoming.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -13,9 +13,11 @@ from symd import cli
 from symd.engine import Engine
 from symd.index.file_header import VERSION
 from symd.shared_store.s3_storage import S3Storage
+from symd.shared_store.schema import MIGRATIONS
 from symd.shared_store.store import index_object, module_object
-from tests.object_server import BUCKET
+from tests.object_server import BUCKET, Proxy
 from tests.shared_store.conftest import prefix_of
+from tests.shared_store.postgresql_server import PostgresServer
 from tests.shared_store.replicas import variant
 
 Check = Callable[..., tuple[int, list[tuple[str, str]]]]
@@ -95,3 +97,52 @@ def test_a_module_that_was_found_damaged_waits_for_its_bytes(
     number = next(number for number in range(2) if engine_of("third").add(variant(number)).sha256 == modules[0])
     assert store.put(variant(number)) == modules[0]
     assert check() == (0, [])
+
+
+@pytest.fixture
+def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Runs the command where it refuses: its exit code, and what it says."""
+
+    def call(*arguments: object) -> tuple[int, str]:
+        code = cli.invoke(["store", "check", *map(str, arguments)])
+        said = capsys.readouterr()
+        assert said.out == ""
+        return code, said.err
+
+    return call
+
+
+def test_nothing_is_made_in_a_database_that_is_empty(
+    refusal: Callable[..., tuple[int, str]], postgresql: PostgresServer, proxy: Proxy
+) -> None:
+    database = postgresql.database()
+    code, said = refusal("--store", f"s3://{BUCKET}/anything", "--catalogue", database)
+    assert (code, "there is no catalogue" in said) == (3, True)
+    with psycopg.connect(database) as connection:
+        tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+        assert connection.execute(tables).fetchall() == []
+
+
+def test_nothing_is_made_in_place_of_a_folder_that_is_not_there(
+    refusal: Callable[..., tuple[int, str]], database: str, tmp_path: Path
+) -> None:
+    code, said = refusal("--store", f"file://{tmp_path}/absent", "--catalogue", database)
+    assert (code, "there is no such folder" in said) == (2, True)
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_user_who_may_only_read_the_catalogue_may_check_it(check: Check, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")  # type: ignore[arg-type]
+    assert check() == (0, [])
+
+
+def test_a_catalogue_of_a_schema_before_is_left_as_it_is(
+    refusal: Callable[..., tuple[int, str]], database: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("symd.shared_store.catalogue.MIGRATIONS", (*MIGRATIONS, "CREATE TABLE newer (x BIGINT)"))
+    code, said = refusal("--store", f"s3://{BUCKET}/anything", "--catalogue", database)
+    assert (code, f"the catalogue has schema {len(MIGRATIONS)}" in said) == (3, True)
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT to_regclass('newer') IS NULL").fetchone() == (True,)

@@ -158,3 +158,20 @@ def test_gc_of_a_shared_store_keeps_what_no_bound_was_given_for(
     assert cli.invoke([*gc, "--limit", "store_size=8500"]) == 0
     assert capsys.readouterr().out == said.format("2 modules")
     assert "10 modules were there" in copy(root, url, "--catalogue", database)[1]
+
+
+def test_default_names_the_store_of_the_daemon_that_runs_here(
+    copy: Copy, root: Path, url: str, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SYMD_STORE", str(root))
+    assert copy("default", url, "--catalogue", database)[0] == 0
+    assert copy("default", tmp_path / "folder")[0] == 0
+    monkeypatch.setenv("SYMD_STORE", url)
+    assert copy("default", tmp_path / "back", "--catalogue", database)[0] == 0
+    assert contents(tmp_path / "folder") == contents(tmp_path / "back") == contents(root)
+
+
+def test_a_copy_comes_from_a_store_that_is_there(copy: Copy, postgresql: PostgresServer, url: str, tmp_path: Path):
+    """The other way it would make an empty store of a name that was misspelled, and say that all of it was copied."""
+    code, _, error = copy(url, tmp_path / "back", "--catalogue", postgresql.database())
+    assert (code, "there is no catalogue" in error) == (3, True)

@@ -138,21 +138,21 @@ def test_a_missing_file_is_not_put(storage: ObjectStorage, tmp_path: Path):
 )
 def test_what_names_no_storage_is_refused(url: str):
     with pytest.raises(InvalidInput, match="names no object storage") as raised:
-        open_storage(url, Limits())
+        open_storage(url, Limits(), make=True)
     assert "secret" not in str(raised.value)
 
 
 def test_a_url_of_a_folder_opens_it(tmp_path: Path):
-    storage = open_storage(f"file://{tmp_path}/with%20blank", Limits())
+    storage = open_storage(f"file://{tmp_path}/with%20blank", Limits(), make=True)
     put(storage, tmp_path, "name", b"bytes")
     assert (tmp_path / "with blank" / "name").read_bytes() == b"bytes"
 
 
 @pytest.mark.usefixtures("proxy")
 def test_a_url_of_s3_opens_a_bucket_with_a_prefix(tmp_path: Path, s3_url: str):
-    put(open_storage(f"s3://{BUCKET}/outer/inner", Limits()), tmp_path, "modules/x", b"bytes")
-    assert fetched(open_storage(f"s3://{BUCKET}/outer/", Limits()), tmp_path, "inner/modules/x") == b"bytes"
-    assert fetched(open_storage(f"s3://{BUCKET}", Limits()), tmp_path, "outer/inner/modules/x") == b"bytes"
+    put(open_storage(f"s3://{BUCKET}/outer/inner", Limits(), make=True), tmp_path, "modules/x", b"bytes")
+    assert fetched(open_storage(f"s3://{BUCKET}/outer/", Limits(), make=True), tmp_path, "inner/modules/x") == b"bytes"
+    assert fetched(open_storage(f"s3://{BUCKET}", Limits(), make=True), tmp_path, "outer/inner/modules/x") == b"bytes"
 
 
 def test_what_a_dead_process_left_in_a_folder_goes(tmp_path: Path):

@@ -186,7 +186,7 @@ def test_a_missing_bucket_is_named(proxy: Proxy, path: Path, tmp_path: Path):
         assert raised.value.metadata["code"] == "NoSuchBucket"
         assert "make the bucket" in raised.value.hint
     with pytest.raises(StoreUnavailable, match="NoSuchBucket"):
-        open_storage("s3://no-such-bucket/prefix", Limits())
+        open_storage("s3://no-such-bucket/prefix", Limits(), make=True)
 
 
 @pytest.mark.parametrize(

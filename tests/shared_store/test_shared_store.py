@@ -309,7 +309,7 @@ def test_a_catalogue_that_cannot_be_had_says_why_and_no_password(
 @pytest.mark.parametrize("url", ["mysql://x/y", "postgresql://a:secret@[b/x", "postgresql://h/x?nonsense=secret"])
 def test_what_is_no_url_of_a_catalogue_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(InvalidInput, match="URL of a catalogue") as caught:
-        open_by_urls(f"file://{tmp_path}/objects", url, tmp_path / "cache", Limits())
+        open_by_urls(f"file://{tmp_path}/objects", url, tmp_path / "cache", Limits(), make=True)
     assert "secret" not in str(caught.value)
 
 
