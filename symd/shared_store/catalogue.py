@@ -14,7 +14,7 @@ from symd.errors import FailedPrecondition, SymdError
 from symd.model.identities import Digest
 from symd.shared_store.postgresql import Connection, Server
 from symd.shared_store.schema import MIGRATIONS
-from symd.store.catalogue_queries import CatalogueQueries
+from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
 from symd.store.connection import digest_of_row, typed
 from symd.store.rows import index_size
 
@@ -76,14 +76,14 @@ class PostgresCatalogue(CatalogueQueries):
         """The column is JSON."""
         return None if named is None else json.dumps(named)
 
-    def sizes(self, digests: Sequence[Digest]) -> dict[str, int]:
+    def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         with self.reading() as connection:
-            return dict(connection.execute(_SIZES, (list(digests),)))
+            return sizes_of_rows(connection.execute(_SIZES, (list(digests),)))
 
-    def whole_sizes(self, digests: Sequence[Digest]) -> dict[str, int]:
+    def whole_sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         """The same of those whose bytes are not known to be damaged."""
         with self.reading() as connection:
-            return dict(connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),)))
+            return sizes_of_rows(connection.execute(f"{_SIZES} AND NOT damaged", (list(digests),)))
 
     def has_index(self, digest: Digest, version: int) -> bool:
         """Whether there is an index of that format version."""

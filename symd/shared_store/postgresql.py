@@ -30,8 +30,13 @@ _IDLE_TRANSACTION_SECONDS: Final = 60
 _KEEPALIVES: Final = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 """After 25 seconds the server forgets a daemon whose machine is gone, and with it the daemon's locks."""
 _PARAMETER: Final = re.compile(r"\?|(?<!:):([a-z_0-9]+)")
-_DAMAGE: Final = ("42P01", "42703", "42883", "23")
-"""How codes begin that say that the tables are not those that symd made (postgresql.org/docs/current/errcodes-appendix.html)."""
+_DAMAGE: Final = ("22", "23", "42", "P0", "XX00")
+"""How codes begin that say that the tables are not those that symd made, or their pages are damaged
+(postgresql.org/docs/current/errcodes-appendix.html)."""
+_NO_DAMAGE: Final = ("42501", "42P05")
+"""Who asks may not; a pooler between the two mixed up statements."""
+_TOO_LONG: Final = "54000"
+"""Of a text that is no entry of an index."""
 _HINTS: Final[tuple[tuple[str, str], ...]] = (
     ("28", "look at the user and the password: those of the URL, $PGUSER and $PGPASSWORD, or ~/.pgpass"),
     ("3D000", "make the database first (createdb), or name another"),
@@ -64,7 +69,10 @@ class _Integer(Loader):
     """Sums of BIGINT are NUMERIC to the server."""
 
     def load(self, data: Any) -> int:
-        return int(bytes(data))
+        try:
+            return int(bytes(data))
+        except ValueError as error:
+            raise WrongValue(f"a value {bytes(data)[:40].decode()!a} is where a whole number belongs") from error
 
 
 class _Bounded(psycopg.Connection[Any]):
@@ -214,7 +222,9 @@ class Server:
         code = code or next((code for part, code in _CODES_OF_WORDS if part in words), "")
         if "NUL (0x00)" in words:
             return BadQuery("a text has the character NUL, which PostgreSQL keeps in none", hint="leave it out")
-        if code.startswith(_DAMAGE):
+        if code == _TOO_LONG:
+            return BadQuery("a name is longer than the 2,700 bytes that PostgreSQL finds again", hint="shorten it")
+        if (code.startswith(_DAMAGE) and code not in _NO_DAMAGE) or (not code and isinstance(error, psycopg.DataError)):
             return self._damage(words, code)
         hint = next((hint for prefix, hint in _HINTS if code.startswith(prefix)), _UNREACHABLE)
         return self._unavailable(f"the catalogue refused: {words}", hint, {"sqlstate": code} if code else {})
@@ -226,7 +236,7 @@ class Server:
         return DataLoss(
             f"the catalogue is damaged: {fault}",
             where=self.where,
-            hint="its tables are not as symd made them: have the database from a backup",
+            hint="its tables are not as symd made them: have them from a backup, or name the database that has symd's",
             metadata={"sqlstate": code, "fault": fault},
         )
 

@@ -226,7 +226,8 @@ class SharedStore(CataloguedModules):
             return Figures(*self._catalogue.sums(), self.disk_room.free(), self._catalogue.damaged())
 
     def _size(self, digest: str) -> int:
-        size = self._catalogue.sizes([checked_digest(digest)]).get(digest)
+        checked = checked_digest(digest)
+        size = self._catalogue.sizes([checked]).get(checked)
         if size is None:
             raise self._not_found(digest)
         return size

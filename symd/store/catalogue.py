@@ -16,7 +16,7 @@ from threading import Lock
 
 from symd.errors import DataLoss, FailedPrecondition, StoreUnavailable, SymdError
 from symd.model.identities import Digest
-from symd.store.catalogue_queries import CatalogueQueries
+from symd.store.catalogue_queries import CatalogueQueries, sizes_of_rows
 from symd.store.files import FILE_MODE, disk, locked
 
 MIGRATIONS: tuple[str, ...] = (
@@ -351,10 +351,10 @@ class Catalogue(CatalogueQueries):
                 connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def sizes(self, digests: Sequence[Digest]) -> dict[str, int]:
+    def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         """Catalogued size of each of ``digests`` that has a row."""
         with self.reading() as connection:
-            return dict(connection.execute(_SIZES, (json.dumps(list(digests)),)))
+            return sizes_of_rows(connection.execute(_SIZES, (json.dumps(list(digests)),)))
 
 
 @contextmanager

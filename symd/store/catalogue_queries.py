@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
@@ -57,15 +57,13 @@ class CatalogueQueries(ABC):
         return named
 
     @abstractmethod
-    def sizes(self, digests: Sequence[Digest]) -> dict[str, int]:
+    def sizes(self, digests: Sequence[Digest]) -> dict[Digest, int]:
         """Catalogued size of each of ``digests`` that has a row."""
 
     def all_sizes(self) -> dict[Digest, int]:
         """Catalogued size of every module."""
         with self.reading() as connection:
-            return {
-                digest_of_row(value): size for value, size in connection.execute("SELECT sha256, size FROM modules")
-            }
+            return sizes_of_rows(connection.execute("SELECT sha256, size FROM modules"))
 
     def digests(self) -> set[Digest]:
         with self.reading() as connection:
@@ -75,13 +73,14 @@ class CatalogueQueries(ABC):
         """Digest and format version of every index."""
         with self.reading() as connection:
             found = connection.execute("SELECT sha256, version FROM indexes")
-            return {(digest_of_row(value), version) for value, version in found}
+            return {(digest_of_row(value), typed(rest, int)[0]) for value, *rest in found}
 
     def index_sizes(self) -> dict[tuple[Digest, int], int]:
         """Bytes of every index, by digest and format version."""
         with self.reading() as connection:
             found = connection.execute("SELECT sha256, version, size FROM indexes")
-            return {(digest_of_row(value), version): size for value, version, size in found}
+            rows = ((digest_of_row(value), typed(rest, int, int)) for value, *rest in found)
+            return {(digest, version): size for digest, (version, size) in rows}
 
     def outdated(self, version: int) -> list[Digest]:
         """Modules that have an index older than ``version`` and neither an index nor a failure of it, by use."""
@@ -120,6 +119,11 @@ class CatalogueQueries(ABC):
         with self.reading() as connection:
             row = connection.execute(query, (digest, version)).fetchone()
             return str(typed(row, str)[0]) if row else None
+
+
+def sizes_of_rows(found: Iterable[Sequence[Any]]) -> dict[Digest, int]:
+    """Of rows of a digest and a size. Raises ``WrongValue``."""
+    return {digest_of_row(value): typed((size,), int)[0] for value, size in found}
 
 
 def _record(row: Sequence[Any]) -> ModuleRecord:

@@ -136,9 +136,9 @@ class ContextLog:
         _check_id(name)
         with self._catalogue.reading() as connection:
             row = connection.execute(_RECORDS + "WHERE id = ?", (name,)).fetchone()
-        if row is None:
-            raise unknown(name)
-        return _record(row)
+            if row is None:
+                raise unknown(name)
+            return _record(row)
 
     def contexts(self, after: str = "", limit: int = 1000) -> list[ContextRecord]:
         """One page of contexts, oldest first: those after the one with the id ``after``, which must be there still."""

@@ -177,7 +177,7 @@ class Store(CataloguedModules):
     def data(self, digest: str) -> memoryview:
         """The module's bytes, mapped read-only. Raises ``ModuleNotFound``, and ``DataLoss`` when the file is shorter
         or longer than it was."""
-        size = self._catalogue.sizes([checked_digest(digest)]).get(digest)
+        size = self._size(digest)
         if size is None:
             raise self._not_found(digest)
         path = self._paths.module(digest)
@@ -195,7 +195,7 @@ class Store(CataloguedModules):
     def file(self, digest: str) -> Iterator[Path]:
         """Where the module's bytes stand; while they are used the module is not evicted. Raises as ``data`` does; the
         bytes are not looked at."""
-        size = self._catalogue.sizes([checked_digest(digest)]).get(digest)
+        size = self._size(digest)
         path = self._paths.module(digest)
         with disk(path):
             actual = size_of(path)
@@ -268,6 +268,11 @@ class Store(CataloguedModules):
             finally:
                 with disk(file.path):
                     file.discard()
+
+    def _size(self, digest: str) -> int | None:
+        """The module's catalogued size; None where it has no row."""
+        checked = checked_digest(digest)
+        return self._catalogue.sizes([checked]).get(checked)
 
     def _publish_index(self, file: IncomingFile, digest: Digest, version: int) -> None:
         """Where there is no room the index is not kept. It has a checksum, and one that a power cut spoils is made again, so that nobody

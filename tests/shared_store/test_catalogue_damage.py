@@ -1,0 +1,101 @@
+"""Tables in PostgreSQL that somebody else has changed: every verb answers or says that they are damaged, and none takes a value for
+what it is not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from symd.config import Limits
+from symd.engine import Engine
+from symd.errors import BadQuery, DataLoss
+from symd.index import VERSION
+from symd.model.contexts import Alias, Context, Load
+from symd.shared_store.catalogue import PostgresCatalogue
+from symd.shared_store.postgresql import Server
+from symd.shared_store.store import SharedStore
+from tests.shared_store.replicas import OBJECT
+
+ANOTHER_TYPE = "ALTER TABLE {0} DROP COLUMN {1} CASCADE; ALTER TABLE {0} ADD COLUMN {1} {2}"
+CHANGES = (
+    "DROP TABLE totals",
+    "DELETE FROM totals",
+    "DROP FUNCTION module_added CASCADE; ALTER TABLE modules DROP COLUMN used CASCADE",
+    ANOTHER_TYPE.format("modules", "size", "TEXT DEFAULT 'x'"),
+    ANOTHER_TYPE.format("modules", "format", "NUMERIC DEFAULT 'NaN'"),
+    ANOTHER_TYPE.format("modules", "damaged", "TEXT DEFAULT 'x'"),
+    ANOTHER_TYPE.format("indexes", "version", "TEXT DEFAULT 'x'"),
+    ANOTHER_TYPE.format("indexes", "sha256", "BOOLEAN DEFAULT TRUE"),
+    ANOTHER_TYPE.format("contexts", "events", "TIMESTAMPTZ DEFAULT 'infinity'"),
+    ANOTHER_TYPE.format("contexts", "id", "DOUBLE PRECISION DEFAULT 1"),
+    ANOTHER_TYPE.format("changes", "sha256", "DOUBLE PRECISION DEFAULT 1"),
+    "UPDATE contexts SET description = 'no'",
+    "UPDATE aliases SET key = sha256 || sha256, kind = 'other'; UPDATE module_log SET last = 9223372036854775807",
+)
+"""Each makes at least one of the verbs below fail, and none of them the opening."""
+
+
+@pytest.fixture
+def store(open_shared: Callable[..., SharedStore], monkeypatch: pytest.MonkeyPatch) -> SharedStore:
+    monkeypatch.setattr(logging.getLogger("symd.store"), "disabled", True)  # its threads say what is wrong each time
+    return open_shared(Limits())
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_tables_are_damage_and_nothing_else(store: SharedStore, database: str, change: str) -> None:
+    with store, Engine(store) as engine:
+        digest = engine.add(OBJECT.read_bytes()).sha256
+        context = engine.contexts.add(Context(host="a"))
+        engine.contexts.record(context, [Load(digest, 10)])
+        engine.aliases.add([Alias("build-id", "abc", digest)])
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute(change)  # type: ignore[arg-type]
+        verbs: list[Callable[[], object]] = [
+            lambda: list(engine.modules()),
+            lambda: engine.missing([digest]),
+            lambda: engine.object_data(digest, ""),
+            lambda: engine.contexts.get(context),
+            lambda: list(engine.contexts.loads(context)),
+            lambda: engine.contexts.record(context, [Load(digest, 11)]),
+            lambda: engine.aliases.resolve("build-id", "abc"),
+            lambda: engine.add(OBJECT.read_bytes() + b"\0"),
+            lambda: store.collect(VERSION),
+            lambda: engine.remove(digest),
+        ]
+        assert sum(map(is_damage, verbs)) > 0
+
+
+def is_damage(verb: Callable[[], object]) -> bool:
+    try:
+        verb()
+    except DataLoss as error:
+        return "the catalogue is damaged" in str(error) and "backup" in error.hint
+    return False
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ANOTHER_TYPE.format("symd_schema", "version", "TEXT DEFAULT 'x'"),
+        ANOTHER_TYPE.format("symd_schema", "version", "NUMERIC DEFAULT 'NaN'"),
+        "ALTER TABLE symd_schema RENAME version TO another",
+        "DROP TABLE symd_schema",
+    ],
+)
+def test_a_schema_that_has_no_number_is_damage(database: str, change: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(change)  # type: ignore[arg-type]
+    with pytest.raises(DataLoss, match="the catalogue is damaged"):
+        PostgresCatalogue(Server(database, Limits()))
+
+
+def test_a_name_that_no_index_of_the_server_takes_is_refused(store: SharedStore) -> None:
+    """2,704 bytes of a text that does not compress; SQLite takes any."""
+    with store:
+        digest = store.put(b"module")
+        with pytest.raises(BadQuery, match="a name is longer than"):
+            store.aliases.add([Alias("build-id", "".join(chr(0x10000 + each * 641 % 60000) for each in range(1024)), digest)])  # fmt: skip
+        store.aliases.add([Alias("build-id", "k" * 1024, digest)])
