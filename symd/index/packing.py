@@ -13,15 +13,15 @@ from symd.errors import DataLoss
 from symd.index.format import Column, Compressor, compress_parts, decompress, narrow
 from symd.index.locations import ModuleRanges
 from symd.index.schema import Columns
-from symd.model.answers import Reason
 from symd.model.columns import I64
+from symd.model.reasons import KNOWN
 
 PAGE = 12
 """A page has 1 << PAGE ranges."""
 _PAGES_A_PAGE = 12
 """Where more than one page of so many is wanted, all are opened at once, which is as cheap as one by one."""
 _SIGNED = {width: np.dtype(f"<i{width}") for width in (1, 2, 4, 8)}
-_IS_REASON = np.isin(np.arange(256), list(Reason))
+_IS_REASON = np.isin(np.arange(256), KNOWN)
 _BYTE = np.dtype(np.uint8)
 _UNSIGNED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4)}
 

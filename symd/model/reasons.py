@@ -39,7 +39,12 @@ class Reason(IntEnum):
     DEBUG_DATA_ELSEWHERE = 14
     """The debug data of this code was split off into a file that is not here; the module's notes name it. Given is the line
     of the row, and no function: which call of which function it is would stand in that file."""
+    UNRECOGNIZED = 255
+    """The daemon is newer, and gave a reason that this symd has no name for. Given is what it gave. Nobody sends or keeps this number."""
 
+
+KNOWN = tuple(reason for reason in Reason if reason is not Reason.UNRECOGNIZED)
+"""Those that travel and stand in index files."""
 
 ANSWERED = frozenset(
     {

@@ -33,6 +33,8 @@ _PARAMETER: Final = re.compile(r"\?|(?<!:):([a-z_0-9]+)")
 _DAMAGE: Final = ("22", "23", "42", "P0", "XX00")
 """How codes begin that say that the tables are not those that symd made, or their pages are damaged
 (postgresql.org/docs/current/errcodes-appendix.html)."""
+_OF_VALUES: Final = (psycopg.DataError, psycopg.ProgrammingError)
+"""What psycopg raises by itself for values that are no column's of symd's."""
 _NO_DAMAGE: Final = ("42501", "42P05")
 """Who asks may not; a pooler between the two mixed up statements."""
 _TOO_LONG: Final = "54000"
@@ -224,7 +226,7 @@ class Server:
             return BadQuery("a text has the character NUL, which PostgreSQL keeps in none", hint="leave it out")
         if code == _TOO_LONG:
             return BadQuery("a name is longer than the 2,700 bytes that PostgreSQL finds again", hint="shorten it")
-        if (code.startswith(_DAMAGE) and code not in _NO_DAMAGE) or (not code and isinstance(error, psycopg.DataError)):
+        if (code.startswith(_DAMAGE) and code not in _NO_DAMAGE) or (not code and isinstance(error, _OF_VALUES)):
             return self._damage(words, code)
         hint = next((hint for prefix, hint in _HINTS if code.startswith(prefix)), _UNREACHABLE)
         return self._unavailable(f"the catalogue refused: {words}", hint, {"sqlstate": code} if code else {})

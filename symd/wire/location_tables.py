@@ -5,20 +5,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 import numpy as np
 
 from symd.errors import Malformed
 from symd.model.answers import Locations
-from symd.model.columns import U8, U32
-from symd.model.reasons import Reason
+from symd.model.columns import U32
 from symd.v1 import location_pb2
 from symd.wire.columns import check_below, pack, unpack
-from symd.wire.reasons import from_reason
+from symd.wire.reasons import from_reasons
 from symd.wire.text import utf8s
-
-_IS_REASON: Final = np.isin(np.arange(256), list(Reason))
 
 
 class Numbering(dict[int, int]):
@@ -42,10 +38,8 @@ def from_table(message: location_pb2.LocationTable) -> Locations:
     parent = unpack(message.parent, count, np.uint32)
     if message.parent:
         _check_parents(parent)
-    reason = unpack(message.reason, count, np.uint8)
-    _check_reasons(reason)
     return Locations(
-        reason=reason,
+        reason=from_reasons(unpack(message.reason, count, np.uint8)),
         kernel=_texts(message, "kernel"),
         function=_texts(message, "function"),
         linkage_name=_texts(message, "linkage_name"),
@@ -63,13 +57,6 @@ def _texts(message: location_pb2.LocationTable, name: str) -> U32:
     numbers = unpack(getattr(message, name), message.count, np.uint32)
     check_below(numbers, len(message.strings), f"string for the {name}")
     return numbers
-
-
-def _check_reasons(reason: U8) -> None:
-    """Raises ``Malformed`` where an entry has a reason that nobody knows. Entry 0, which stands for none, has none."""
-    unknown = reason[1:][~_IS_REASON[reason[1:]]]
-    if len(unknown):
-        from_reason(int(unknown[0]))
 
 
 def _check_parents(parent: U32) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from symd.model import answer_rows
-from symd.model.answers import Answers, Candidate, Frame, Locations, Reason, TextSection
+from symd.model.answers import Answers, Candidate, Frame, Locations, TextSection
 from symd.model.identities import ObjectPath
+from symd.model.reasons import KNOWN
 
 LOCATIONS = 200
 STRINGS = ["", *(f"text {number}" for number in range(20))]
@@ -24,7 +25,7 @@ def generated(count: int, seed: int, sections: int = 3, distinct: int = LOCATION
 
     parent = (np.arange(LOCATIONS) * chance.random(LOCATIONS)).astype(np.uint32)
     table = Locations(
-        reason=chance.integers(1, len(Reason) + 1, LOCATIONS).astype(np.uint8),
+        reason=chance.integers(1, len(KNOWN) + 1, LOCATIONS).astype(np.uint8),
         kernel=texts().astype(np.uint32),
         function=texts().astype(np.uint32),
         linkage_name=texts().astype(np.uint32),

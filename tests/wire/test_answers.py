@@ -187,8 +187,7 @@ def told_wrongly(at: str, number: int) -> answer_pb2.AnswerColumns:
         ("function", 50, "there is no string for the function 50"),
         ("linkage_name", 50, "there is no string for the linkage_name 50"),
         ("file", 50, "there is no string for the file 50"),
-        ("reason", 99, "the reason 99 of an answer is not known"),
-        ("reason", 0, "the reason 0 of an answer is not known"),
+        ("reason", 0, "an answer has no reason"),
     ],
 )
 def test_a_number_that_stands_for_nothing_is_malformed(at, number, said):
@@ -217,11 +216,27 @@ def test_a_device_answer_in_a_module_that_never_came_is_malformed():
         from_device_columns(message)
 
 
-def test_an_unknown_reason_of_one_answer_is_malformed():
-    answer = to_answer(asked(0x100)[0])
-    answer.reason = 99
-    with pytest.raises(Malformed, match="reason 99"):
+@pytest.mark.parametrize("number", [99, 1000, -1])
+def test_a_reason_of_a_newer_daemon_is_unrecognized_and_the_rest_of_the_answer_is_there(number):
+    asked_for = asked(0x100)[0]
+    answer = to_answer(asked_for)
+    answer.reason = number
+    assert from_answer(answer) == asked_for._replace(reason=Reason.UNRECOGNIZED)
+    answer.reason = 0
+    with pytest.raises(Malformed, match="an answer has no reason"):
         from_answer(answer)
+
+
+def test_rows_of_a_reason_of_a_newer_daemon_say_so_and_the_others_their_own():
+    message = to_columns(asked(*range(0x100, 0x110), 1))
+    reasons = bytearray(message.locations.reason)
+    assert Reason.EXACT in reasons
+    message.locations.reason = bytes(99 if reason == Reason.EXACT else reason for reason in reasons)
+    answers = from_columns(message)
+    before = asked(*range(0x100, 0x110), 1)
+    expected = [each._replace(reason=Reason.UNRECOGNIZED) if each.reason is Reason.EXACT else each for each in before]
+    assert list(answers) == [answers[number] for number in range(len(answers))] == expected
+    assert "UNRECOGNIZED" in str(answers.to_arrow()["reason"].to_pylist())
 
 
 def test_an_empty_batch_is_an_empty_answer():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from symd.model.answers import Reason
+from symd.model.reasons import KNOWN
 from symd.web.site import Asked, Reply, Site, WebRoute, json_reply
 
 PRESENCE: Final = "presence"
@@ -12,7 +12,7 @@ PRESENCE: Final = "presence"
 
 
 def _about(site: Site, _asked: Asked) -> Reply:
-    names = {reason.value: reason.name for reason in Reason}
+    names = {reason.value: reason.name for reason in KNOWN}
     reasons = [names.get(number, "") for number in range(max(names) + 1)]
     return json_reply({"reasons": reasons, "presence": PRESENCE in site.facts})
 
