@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from string import hexdigits
@@ -14,6 +15,8 @@ from symd.errors import LimitExceeded
 from symd.model.columns import U64
 
 READ_BYTES = 1 << 20
+_FILE_BYTES = 1 << 22
+"""So much is read of a file at a time, of which all is there."""
 MAX_LINE_BYTES = 1 << 16
 _LONGEST_ADDRESS = len(b"0x") + 16
 _NEWLINE, _NO_DIGIT = ord("\n"), 255
@@ -33,8 +36,9 @@ def arriving_pieces(handle: int) -> Iterator[list[bytes]]:
     into it goes on meanwhile."""
     with suppress(OSError):
         fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, READ_BYTES)
+    size = _FILE_BYTES if stat.S_ISREG(os.fstat(handle).st_mode) else READ_BYTES
     rest = b""
-    while piece := os.read(handle, READ_BYTES):
+    while piece := os.read(handle, size):
         lines = (rest + piece).split(b"\n")
         rest = lines.pop()
         if len(rest) > MAX_LINE_BYTES:

@@ -31,8 +31,10 @@ SINGLE_LINES = 64
 """So many new lines are read one by one: a column does not pay."""
 _SAMPLE = 2048
 """Lines that show whether lines come again."""
-_AT_ONCE = 1 << 17
-"""Lines that are answered at a time, and new ones that are kept; fewer where answers are long."""
+_AT_ONCE = 1 << 18
+"""Lines that are answered at a time; fewer where answers are long."""
+_KEPT = 1 << 17
+"""Lines whose answers are kept; fewer where answers are long."""
 _FIRST = 1 << 10
 """Lines that are answered before it is known how long answers are."""
 _WRITTEN_AT_ONCE = 1 << 11
@@ -118,7 +120,7 @@ class Session:
         known = self._known
         new = [line for line in dict.fromkeys(lines) if line not in known]
         if new:
-            if len(known) > _AT_ONCE or self._longest * len(known) > _BYTES_AT_ONCE:
+            if len(known) > _KEPT or self._longest * len(known) > _BYTES_AT_ONCE:
                 known.clear()
                 self._refused = set()
                 new = list(dict.fromkeys(lines))

@@ -18,6 +18,8 @@ Names = Callable[[Iterable[str]], Mapping[str, str]]
 """What gives the readable names of those linkage names that have one."""
 KEPT_BYTES = 1 << 26
 """So many bytes of text are kept from one batch to the next, about."""
+_FEW_FRAMES = 4
+"""Most calls are no deeper in each other."""
 _ENTRIES_A_VALUE = 8
 """A table of so many entries is better than to sort."""
 _IS_UNUSUAL = np.isin(np.arange(256), (Reason.AMBIGUOUS, Reason.UNKNOWN_KERNEL, Reason.UNKNOWN_MODULE))
@@ -67,11 +69,12 @@ class WrittenLocations(ABC):
 
     def _forget(self) -> None:
         self.strings = WrittenStrings(self.locations.strings, self.string)
-        self._caller_frames: dict[int, tuple[bytes, int]] = {}
-        """The frame of each location that is around others, as a caller, and the location around that."""
-        self._has_frame = np.zeros(len(self.locations), np.bool_)
-        """Whether ``_caller_frames`` has it."""
-        self._callers = {0: b""}
+        count = len(self.locations)
+        self._frame, self._has_frame = np.empty(count, np.object_), np.zeros(count, np.bool_)
+        """The frame of each location that is around others, as a caller; and whether it was written yet."""
+        self._callers, self._has_callers = np.empty(count, np.object_), np.zeros(count, np.bool_)
+        """The same with all frames around it."""
+        self._callers[:1], self._has_callers[:1] = b"", True
         self._text_bytes = 0
 
     @abstractmethod
@@ -140,7 +143,7 @@ class WrittenLocations(ABC):
             )
         )
         behind, of = numbered(ending, parent)
-        callers = pieces_of(self._callers_of(parent[of].tolist()))
+        callers = self._callers_of(parent[of])
         return Shared(side_by_side(pieces_of(endings)[ending[of]], callers, self.end().encode()), behind)
 
     def _frames(self, numbers: U32 | I64) -> tuple[Shared, Shared]:
@@ -170,24 +173,35 @@ class WrittenLocations(ABC):
             found = pieces_of([name or text for name, text in zip(known, found.tolist(), strict=True)])
         return found
 
-    def _callers_of(self, parents: Sequence[int]) -> list[bytes]:
+    def _callers_of(self, parents: U32) -> Pieces:
         """For each of these locations its frames, each as a caller of the one before; of location 0 there are none."""
-        known = self._callers
-        missing = [number for number in dict.fromkeys(parents) if number not in known]
-        if missing:
-            self._learn_frames(np.array(missing))
-            frames = self._caller_frames
-            for number in missing:
-                chain, at = [], number
-                while at:
-                    text, at = frames[at]
-                    chain.append(text)
-                known[number] = written = b"".join(chain)
-                self._text_bytes += len(written)
-        return list(map(known.__getitem__, parents))
+        missing = distinct(parents[~self._has_callers[parents]]).astype(np.int64)
+        if len(missing):
+            self._learn_frames(missing)
+            self._callers[missing], self._has_callers[missing] = self._joined(missing), True
+            self._text_bytes += sum(map(len, self._callers[missing].tolist()))
+        found: Pieces = self._callers[parents]
+        return found
+
+    def _joined(self, numbers: I64) -> Pieces:
+        """Their frames and those around them: the first few added column by column, of which each is copied for the next, and those of deeper
+        locations joined one by one."""
+        frame, parent = self._frame, self.locations.parent
+        found, at = frame[numbers], parent[numbers]
+        for _ in range(_FEW_FRAMES):
+            inside = np.flatnonzero(at)
+            found[inside] += frame[at[inside]]
+            at = parent[at]
+        for number in np.flatnonzero(at).tolist():
+            chain, around = [found[number]], at.item(number)
+            while around:
+                chain.append(frame[around])
+                around = parent.item(around)
+            found[number] = b"".join(chain)
+        return found
 
     def _learn_frames(self, left: I64) -> None:
-        """Make what ``_caller_frames`` lacks of these locations and those around them."""
+        """Write the frames of these locations and those around them that are not written yet."""
         parent, levels = self.locations.parent, list[I64]()
         while len(left := distinct(left[(left > 0) & ~self._has_frame[left]])):
             self._has_frame[left] = True
@@ -201,7 +215,7 @@ class WrittenLocations(ABC):
         columns = [_shared(front, inlined), *self._frames(every), _shared(back, inlined)]
         texts = WrittenAnswers(columns, len(every)).each()
         self._text_bytes += sum(map(len, texts))
-        self._caller_frames.update(zip(every.tolist(), zip(texts, parent[every].tolist(), strict=True), strict=True))
+        self._frame[every] = pieces_of(texts)
 
     def _string(self, number: int) -> str | None:
         return (self.locations.strings[number] or None) if number else None

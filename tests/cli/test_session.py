@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from symd.answers_json import to_json
@@ -28,8 +29,9 @@ from symd.config import Limits
 from symd.errors import BadQuery, LimitExceeded, SymdError
 from symd.index import Index
 from symd.model.addresses import ByAddress
-from symd.model.answers import Answer
+from symd.model.answers import Answer, Answers, Locations, Reason
 from symd.model.query_syntax import parse_query
+from symd.model.written_answers import WrittenAnswers
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 FILES = {
@@ -114,6 +116,24 @@ def test_lines_of_every_kind_are_answered_in_place(writer: str, monkeypatch: pyt
     monkeypatch.setattr("click.echo", lambda text, err: said.append(text))
     assert session.finish() == MISUSED
     assert said == [f"symd: {2 * wrong} of the queries could not be read (see symd symbolize --help)"]
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_calls_are_written_however_deep_they_are(writer: str) -> None:
+    lines, write = WRITERS[writer]
+    made, depth = lines(None), 12
+    number = np.arange(depth + 1, dtype=np.uint32)
+    strings = ["", *(f"function_{each}" for each in number[1:]), "/src/deep.cl"]
+    nothing, file = np.zeros_like(number), np.where(number, np.uint32(depth + 1), np.uint32(0))
+    inlined, parent = (number > 1).astype(np.uint8), number - (number > 0)
+    reason = np.full(depth + 1, Reason.EXACT, np.uint8)
+    table = Locations(reason, nothing, number, nothing, file, number * 10, number % 3, inlined, parent, strings)
+    for some in ([2, 9], [depth, 1, 7, 3], number[1:].tolist()):
+        location = np.array(some, np.uint32)
+        answers = Answers(location, np.zeros_like(location), np.zeros(len(some), np.uint64), table, ())
+        asked = [f"{each:#x}" for each in some]
+        written = WrittenAnswers(made.answers([each.encode() for each in asked], answers), len(some))
+        assert [each.decode() for each in written.each()] == list(map(write, asked, answers))
 
 
 def _read(line: str) -> object:
