@@ -1,12 +1,5 @@
 """OpenTelemetry profiles (v1development), the ProfilesData or export request message: locations of the dictionary get their
-lines, and the function and string tables grow without a duplicate or an orphan.
-
-Pinned: opentelemetry-proto v1.11.0, opentelemetry/proto/profiles/v1development/profiles.proto (the same at 7c63f7b8b69e).
-ProfilesData and ExportProfilesServiceRequest: dictionary 2. ProfilesDictionary: mapping_table 1, location_table 2,
-function_table 3, string_table 5, attribute_table 6; entry 0 of each is the zero value. Mapping: memory_start 1,
-memory_limit 2, file_offset 3, filename_strindex 4, attribute_indices 5. Location: mapping_index 1, address 2, lines 3.
-Line: function_index 1, line 2, column 3. Function: name 1, system_name 2, filename 3 (string indexes), start_line 4.
-KeyValueAndUnit: key_strindex 1, value 2. AnyValue: string_value 1, string_value_strindex 8."""
+lines, and the function and string tables grow without a duplicate or an orphan."""
 
 from __future__ import annotations
 
@@ -20,14 +13,18 @@ from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, length_field, packed
 from symd.profiles.resolver import IdentifiedModule, LookupTarget, Resolver, section_target
+from symd.profiles.schemas import otlp as schema
 from symd.profiles.spending import Spending
 from symd.profiles.symbol_table import FunctionKey, FunctionTable, StringTable, function_message, lines_of
 
 NAME = "otlp"
-REVISION = "opentelemetry-proto v1.11.0"
-RESOURCES, DICTIONARY = 1, 2
-MAPPING, LOCATION, FUNCTION, STRING, ATTRIBUTE = 1, 2, 3, 5, 6
-LINES = 3
+FUNCTION_FIELDS = (
+    schema.Function.name_strindex,
+    schema.Function.system_name_strindex,
+    schema.Function.filename_strindex,
+    schema.Function.start_line,
+)
+"""Where a Function has what a ``FunctionKey`` has."""
 FRAME_TYPES = ("profile.frame.type", "frame.type")
 """Attributes of a location that say what kind of frame it is, in older and newer semantic conventions."""
 CUDA_PC = "cuda-pc"
@@ -49,11 +46,15 @@ def claims(data: bytes) -> bool:
     dictionary = None
     try:
         for item in each_field(data):
-            if item.wire != LENGTH or item.number not in (RESOURCES, DICTIONARY) or (item.number == 2 and dictionary):
+            if (
+                item.wire != LENGTH
+                or item.number not in (schema.ProfilesData.resource_profiles, schema.ProfilesData.dictionary)
+                or (item.number == schema.ProfilesData.dictionary and dictionary)
+            ):
                 return False
-            dictionary = item if item.number == DICTIONARY else dictionary
+            dictionary = item if item.number == schema.ProfilesData.dictionary else dictionary
         inner = each_field(data, dictionary.value, dictionary.end) if dictionary else iter(())
-        first = next((item for item in inner if item.number == STRING), None)
+        first = next((item for item in inner if item.number == schema.ProfilesDictionary.string_table), None)
     except SymdError:
         return False
     return first is not None and first.wire == LENGTH and first.value == first.end
@@ -63,7 +64,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     """Add lines to the dictionary's locations that have none and whose mapping is a known module."""
     spending = Spending(options.limits, len(data))
     whole = each_field(data, where=WHERE, spending=spending)
-    found = [item for item in whole if item.number == DICTIONARY and item.wire == LENGTH]
+    found = [item for item in whole if item.number == schema.ProfilesData.dictionary and item.wire == LENGTH]
     if len(found) != 1:
         raise Unsupported(
             f"a profile with {len(found)} dictionaries", where=WHERE, hint="only one is read: merge them first"
@@ -74,7 +75,7 @@ def symbolize(data: bytes, resolver: Resolver, options: Options) -> Symbolized:
     report = tally.report(NAME, "locations", tuple(dictionary.notes))
     if changed is None:
         return Symbolized(data, report)
-    joined = data[: found[0].begin] + length_field(DICTIONARY, changed) + data[found[0].end :]
+    joined = data[: found[0].begin] + length_field(schema.ProfilesData.dictionary, changed) + data[found[0].end :]
     return Symbolized(joined, report)
 
 
@@ -101,7 +102,9 @@ class _Dictionary:
             if item.wire == LENGTH:
                 self.tables.setdefault(item.number, []).append(item)
         self._check_zeros()
-        self.strings = [data[item.value : item.end] for item in self.tables.get(STRING, ())]
+        self.strings = [
+            data[item.value : item.end] for item in self.tables.get(schema.ProfilesDictionary.string_table, ())
+        ]
         self.locations: list[_Location] = []
         self.symbolized = 0
         self._read_locations()
@@ -115,18 +118,23 @@ class _Dictionary:
 
     def _check_zeros(self) -> None:
         """Index 0 means "not set": without the zero values every index of this revision would be read wrongly."""
-        for number, name in ((MAPPING, "mapping"), (LOCATION, "location"), (FUNCTION, "function"), (STRING, "string")):
+        for number, name in (
+            (schema.ProfilesDictionary.mapping_table, "mapping"),
+            (schema.ProfilesDictionary.location_table, "location"),
+            (schema.ProfilesDictionary.function_table, "function"),
+            (schema.ProfilesDictionary.string_table, "string"),
+        ):
             entry = next(iter(self.tables.get(number, ())), None)
             if entry is None:
                 continue
-            inner = () if number == STRING else self._inside(entry)
-            if (number == STRING and entry.value != entry.end) or any(
+            inner = () if number == schema.ProfilesDictionary.string_table else self._inside(entry)
+            if (number == schema.ProfilesDictionary.string_table and entry.value != entry.end) or any(
                 item.wire != VARINT or item.value for item in inner
             ):
                 raise Malformed(
                     f"entry 0 of the {name} table is not the zero value",
                     where=WHERE,
-                    hint=f"symd reads the layout of {REVISION}",
+                    hint=f"symd reads the layout of {schema.REVISION}",
                 )
 
     def _numbers(self, item: Field) -> dict[int, int]:
@@ -134,27 +142,36 @@ class _Dictionary:
         return {one.number: one.value for one in inner if one.wire == VARINT}
 
     def _read_locations(self) -> None:
-        for item in self.tables.get(LOCATION, ())[1:]:
+        for item in self.tables.get(schema.ProfilesDictionary.location_table, ())[1:]:
             inner = self._inside(item)
             numbers = {one.number: one.value for one in inner if one.wire == VARINT}
-            lines = [one for one in inner if one.number == LINES and one.wire == LENGTH]
+            lines = [one for one in inner if one.number == schema.Location.lines and one.wire == LENGTH]
             kernel = self._sampled_kernel(inner, lines) if len(lines) == 1 else None
             if lines and kernel is None:
                 self.symbolized += 1
                 continue
             content = b"".join(self.data[one.begin : one.end] for one in inner if one not in lines)
-            self.locations.append(_Location(item, content, numbers.get(1, 0), numbers.get(2, 0), kernel))
+            mapping, address = (numbers.get(one, 0) for one in (schema.Location.mapping_index, schema.Location.address))
+            self.locations.append(_Location(item, content, mapping, address, kernel))
 
     def _sampled_kernel(self, inner: list[Field], lines: list[Field]) -> str | None:
         """The kernel of a location that is a cuda-pc frame without a file and a line; None where it is none."""
-        indexes = [number for one in inner if one.number == 4 for number in packed(self.data, one, WHERE)]
+        indexes = [
+            number
+            for one in inner
+            if one.number == schema.Location.attribute_indices
+            for number in packed(self.data, one, WHERE)
+        ]
         types = [found[1] for found in map(self._attribute, indexes) if found and found[0] in FRAME_TYPES]
         line = self._numbers(lines[0])
-        if CUDA_PC not in types or line.get(2, 0):
+        if CUDA_PC not in types or line.get(schema.Line.line, 0):
             return None
-        function = self._numbers(self._entry(FUNCTION, line.get(1, 0)))
-        known = self._string(function.get(2, 0)) or self._string(function.get(1, 0))
-        return known if known and not function.get(3, 0) else None
+        function = self._numbers(
+            self._entry(schema.ProfilesDictionary.function_table, line.get(schema.Line.function_index, 0))
+        )
+        name, system_name, filename, _ = (function.get(one, 0) for one in FUNCTION_FIELDS)
+        known = self._string(system_name) or self._string(name)
+        return known if known and not filename else None
 
     def _entry(self, table: int, number: int) -> Field:
         entries = self.tables.get(table, ())
@@ -163,7 +180,7 @@ class _Dictionary:
         return entries[number]
 
     def _string(self, number: int) -> str:
-        item = self._entry(STRING, number)
+        item = self._entry(schema.ProfilesDictionary.string_table, number)
         return self.data[item.value : item.end].decode("utf-8", "replace")
 
     def rewritten(self, resolver: Resolver, options: Options, tally: Tally) -> bytes | None:
@@ -173,16 +190,21 @@ class _Dictionary:
         handles = [self._ask(entry, batch, resolver, placer) for entry in self.locations]
         answers = batch.ask(resolver, options.progress)
         strings = StringTable(self.strings)
-        functions = FunctionTable(self._functions(), max(1, len(self.tables.get(FUNCTION, ()))), strings)
+        functions = FunctionTable(
+            self._functions(), max(1, len(self.tables.get(schema.ProfilesDictionary.function_table, ()))), strings
+        )
         pieces: list[bytes] = []
         kept = self.whole.value
         for location, handle in zip(self.locations, handles, strict=True):
             answer, item = answers[handle], location.item
             tally.count(answer.reason, resolved=bool(answer.frames))
             if answer.frames:
-                content = location.content + lines_of(LINES, answer.frames, functions)
+                content = location.content + lines_of(schema.Location.lines, answer.frames, functions)
                 self._spending.written(len(content))
-                pieces += [self.data[kept : item.begin], length_field(LOCATION, content)]
+                pieces += [
+                    self.data[kept : item.begin],
+                    length_field(schema.ProfilesDictionary.location_table, content),
+                ]
                 kept = item.end
         if not pieces:
             return None
@@ -190,17 +212,27 @@ class _Dictionary:
 
     def _functions(self) -> dict[FunctionKey, int]:
         known: dict[FunctionKey, int] = {}
-        for number, item in enumerate(self.tables.get(FUNCTION, ())):
+        for number, item in enumerate(self.tables.get(schema.ProfilesDictionary.function_table, ())):
             numbers = self._numbers(item)
-            key = (numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0), numbers.get(4, 0))
+            name, system_name, filename, start_line = (numbers.get(one, 0) for one in FUNCTION_FIELDS)
+            key = (name, system_name, filename, start_line)
             if number:
                 known.setdefault(key, number)
         return known
 
     def _tables(self, functions: FunctionTable, strings: StringTable) -> bytes:
-        zero = [] if self.tables.get(FUNCTION) or not functions.added else [length_field(FUNCTION, b"")]
-        new = [length_field(FUNCTION, function_message(1, key)) for _, key in functions.added]
-        return b"".join([*zero, *new, *(length_field(STRING, text) for text in strings.added)])
+        zero = (
+            []
+            if self.tables.get(schema.ProfilesDictionary.function_table) or not functions.added
+            else [length_field(schema.ProfilesDictionary.function_table, b"")]
+        )
+        new = [
+            length_field(schema.ProfilesDictionary.function_table, function_message(key, FUNCTION_FIELDS))
+            for _, key in functions.added
+        ]
+        return b"".join(
+            [*zero, *new, *(length_field(schema.ProfilesDictionary.string_table, text) for text in strings.added)]
+        )
 
     def _ask(self, entry: _Location, batch: AddressBatch, resolver: Resolver, placer: MappingPlacer) -> int:
         if entry.kernel is not None and entry.mapping:
@@ -222,7 +254,7 @@ class _Dictionary:
         """The section of a kernel in the cubin that is mapped, or in any module without an identity that has it."""
         key = (mapping, kernel)
         if key not in self._kernels:
-            item = self._entry(MAPPING, mapping)
+            item = self._entry(schema.ProfilesDictionary.mapping_table, mapping)
             names = self._identities(item, self._numbers(item))
             found = section_target(resolver, [*names, *_crc_names(names)], f".text.{kernel}")
             if found is Reason.UNKNOWN_MODULE and mapping not in self._missing:
@@ -235,9 +267,10 @@ class _Dictionary:
         self, number: int, resolver: Resolver, placer: MappingPlacer
     ) -> tuple[MappedRange, PlacedMapping | Reason] | None:
         if number not in self._placed:
-            item = self._entry(MAPPING, number)
+            item = self._entry(schema.ProfilesDictionary.mapping_table, number)
             numbers = self._numbers(item)
-            mapped = MappedRange(numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0))
+            extent = (schema.Mapping.memory_start, schema.Mapping.memory_limit, schema.Mapping.file_offset)
+            mapped = MappedRange(*(numbers.get(one, 0) for one in extent))
             names = self._identities(item, numbers)
             found = resolver.identified(*names)
             if found is Reason.UNKNOWN_MODULE:
@@ -249,21 +282,27 @@ class _Dictionary:
     def _identities(self, item: Field, numbers: dict[int, int]) -> list[str]:
         """The build ids of a mapping, in the order of ``BUILD_IDS``, then its file name."""
         inner = self._inside(item)
-        indexes = [number for one in inner if one.number == 5 for number in packed(self.data, one, WHERE)]
+        indexes = [
+            number
+            for one in inner
+            if one.number == schema.Mapping.attribute_indices
+            for number in packed(self.data, one, WHERE)
+        ]
         attributes = dict(filter(None, map(self._attribute, indexes)))
         names = [attributes[key] for key in BUILD_IDS if attributes.get(key)]
-        return [*names, *filter(None, [self._string(numbers.get(4, 0))])]
+        return [*names, *filter(None, [self._string(numbers.get(schema.Mapping.filename_strindex, 0))])]
 
     def _attribute(self, number: int) -> tuple[str, str] | None:
         """Key and value of an attribute whose value is a string."""
-        item = self._entry(ATTRIBUTE, number)
+        item = self._entry(schema.ProfilesDictionary.attribute_table, number)
         inner = self._inside(item)
-        key = next((one.value for one in inner if one.number == 1 and one.wire == VARINT), 0)
-        for value in (one for one in inner if one.number == 2 and one.wire == LENGTH):
+        keyed, valued = schema.KeyValueAndUnit.key_strindex, schema.KeyValueAndUnit.value
+        key = next((one.value for one in inner if one.number == keyed and one.wire == VARINT), 0)
+        for value in (one for one in inner if one.number == valued and one.wire == LENGTH):
             for one in self._inside(value):
-                if one.number == 1 and one.wire == LENGTH:
+                if one.number == schema.AnyValue.string_value and one.wire == LENGTH:
                     return self._string(key), self.data[one.value : one.end].decode("utf-8", "replace")
-                if one.number == 8 and one.wire == VARINT:
+                if one.number == schema.AnyValue.string_value_strindex and one.wire == VARINT:
                     return self._string(key), self._string(one.value)
         return None
 

@@ -20,6 +20,7 @@ from symd.profiles.format import Options, Report, Symbolized
 from symd.profiles.json_text import Edit, JsonCursor, Span
 from symd.profiles.protobuf_wire import LENGTH, VARINT, fields, length_field, number_field
 from symd.profiles.resolver import Resolver
+from symd.profiles.schemas import otlp as schema
 from symd.profiles.spending import Spending
 
 NAME = "otlp-json"
@@ -189,10 +190,12 @@ class _Added:
         self._after = _tables(after)
 
     def edits(self) -> list[Edit]:
-        tables = self._document.tables
+        tables, located = self._document.tables, schema.ProfilesDictionary.location_table
         found = [
             self._lines(tables["locationTable"].elements[at], new)
-            for at, (old, new) in enumerate(zip(self._before.get(2, ()), self._after.get(2, ()), strict=True))
+            for at, (old, new) in enumerate(
+                zip(self._before.get(located, ()), self._after.get(located, ()), strict=True)
+            )
             if old != new
         ]
         functions = [self._object("Function", _numbers(one)) for one in self._new(3)]
@@ -226,7 +229,11 @@ class _Added:
 
     def _lines(self, span: Span, location: bytes) -> Edit:
         """The lines of a location: a member of its own, or in the place of the old one."""
-        lines = [location[one.value : one.end] for one in fields(location) if one.number == 3 and one.wire == LENGTH]
+        lines = [
+            location[one.value : one.end]
+            for one in fields(location)
+            if one.number == schema.Location.lines and one.wire == LENGTH
+        ]
         text = f"[{', '.join(self._object('Line', _numbers(one)) for one in lines)}]"
         cursor = JsonCursor(self._text, span.begin)
         empty = True
@@ -243,7 +250,7 @@ def _tables(data: bytes) -> dict[int, list[bytes]]:
     """The entries of the dictionary's tables, by the number of the table."""
     found: dict[int, list[bytes]] = {}
     for whole in fields(data):
-        if whole.number == otlp.DICTIONARY:
+        if whole.number == schema.ProfilesData.dictionary:
             for item in fields(data, whole.value, whole.end):
                 found.setdefault(item.number, []).append(data[item.value : item.end])
     return found

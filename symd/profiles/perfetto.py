@@ -1,9 +1,8 @@
 """Perfetto traces: the symbols of frames go to the end of the trace, in ModuleSymbols packets, as Perfetto's own symbolizer appends them;
 nothing else changes.
 
-Source: google/perfetto, protos/perfetto/trace/profiling/profile_common.proto and docs/learning-more/symbolization.md, at ec5d16b1. TracePacket:
-module_symbols 61. ModuleSymbols: path 1, build_id 2 (bytes, not digits), address_symbols 3. AddressSymbols: address 1, lines 2, innermost first.
-Line: function_name 1, source_file_name 2, line_number 3. The address is a frame's rel_pc, which is an address of the file as its program
+Source: google/perfetto, docs/learning-more/symbolization.md, at ec5d16b1. A build id is bytes, not digits; lines stand innermost first.
+The address is a frame's rel_pc, which is an address of the file as its program
 headers say: its mapping's load_bias is p_vaddr - p_offset there. A mapping has no kind: of a GPU's module it is one like any other."""
 
 from __future__ import annotations
@@ -15,17 +14,30 @@ from symd.model.answers import Reason
 from symd.profiles.address_batch import AddressBatch, ResolvedAddress
 from symd.profiles.format import Options, Symbolized, Tally
 from symd.profiles.mapped import MappedRange, MappingPlacer, PlacedMapping
-from symd.profiles.perfetto_trace import PACKET, Packet, TracedMapping, each_packet
+from symd.profiles.perfetto_trace import Packet, TracedMapping, each_packet
 from symd.profiles.protobuf_wire import LENGTH, VARINT, each_field, fields, length_field, number_field, text_field
 from symd.profiles.resolver import IdentifiedModule, Resolver
 from symd.profiles.samples import shown_name
+from symd.profiles.schemas import perfetto as schema
 from symd.profiles.spending import Spending
 
 NAME = "perfetto"
-MODULE_SYMBOLS = 61
 CLAIM_PACKETS = 16
 """Packets that are looked at to recognise the format."""
-OF_A_PACKET = frozenset({6, 8, 10, 13, 33, 35, 41, 50, 87, 133})
+OF_A_PACKET = frozenset(
+    {
+        schema.TracePacket.clock_snapshot,
+        schema.TracePacket.timestamp,
+        schema.TracePacket.trusted_packet_sequence_id,
+        schema.TracePacket.sequence_flags,
+        schema.TracePacket.trace_config,
+        schema.TracePacket.trace_stats,
+        schema.TracePacket.incremental_state_cleared,
+        schema.TracePacket.compressed_packets,
+        schema.TracePacket.first_packet_on_sequence,
+        schema.TracePacket.zstd_compressed_packets,
+    }
+)
 """Fields of TracePacket that every trace has some of, and no message that other profiles begin with."""
 _Key = tuple[str, bytes]
 
@@ -37,23 +49,25 @@ def claims(data: bytes) -> bool:
         numbers = {one.number for item in first for one in each_field(data, item.value, item.end)}
     except SymdError:
         return False
-    return all(item.number == PACKET and item.wire == LENGTH for item in first) and bool(numbers & OF_A_PACKET)
+    return all(item.number == schema.Trace.packet and item.wire == LENGTH for item in first) and bool(
+        numbers & OF_A_PACKET
+    )
 
 
 def module_symbols(packet: Packet) -> list[tuple[_Key, dict[int, bytes]]]:
     """The symbols that a packet brings: path and build id, and the AddressSymbols message by address."""
     found = []
-    for item in packet.messages(MODULE_SYMBOLS):
+    for item in packet.messages(schema.TracePacket.module_symbols):
         path, build_id, addresses = b"", b"", {}
         for one in fields(packet.data, item.value, item.end):
             content = packet.data[one.value : one.end] if one.wire == LENGTH else b""
-            if one.number == 1:
+            if one.number == schema.ModuleSymbols.path:
                 path = content
-            elif one.number == 2:
+            elif one.number == schema.ModuleSymbols.build_id:
                 build_id = content
-            elif one.number == 3:
-                number = next((part.value for part in fields(content) if part.number == 1 and part.wire == VARINT), 0)
-                addresses[number] = content
+            elif one.number == schema.ModuleSymbols.address_symbols:
+                numbers = {part.number: part.value for part in reversed(fields(content)) if part.wire == VARINT}
+                addresses[numbers.get(schema.AddressSymbols.address, 0)] = content
         found.append(((path.decode("utf-8", "replace"), build_id), addresses))
     return found
 
@@ -120,12 +134,14 @@ class _Asked:
                 answer = answers[handle]
                 tally.count(answer.reason, resolved=bool(answer.frames))
                 if answer.frames:
-                    symbols.append(length_field(3, number_field(1, address) + _lines(answer)))
+                    content = number_field(schema.AddressSymbols.address, address) + _lines(answer)
+                    symbols.append(length_field(schema.ModuleSymbols.address_symbols, content))
                     spending.written(len(symbols[-1]))
             if symbols:
-                named = text_field(1, path) + (length_field(2, build_id) if build_id else b"")
-                module = length_field(MODULE_SYMBOLS, named + b"".join(symbols))
-                packets.append(length_field(PACKET, module))
+                named = text_field(schema.ModuleSymbols.path, path)
+                named += length_field(schema.ModuleSymbols.build_id, build_id) if build_id else b""
+                module = length_field(schema.TracePacket.module_symbols, named + b"".join(symbols))
+                packets.append(length_field(schema.Trace.packet, module))
         return packets
 
     def notes(self) -> tuple[str, ...]:
@@ -143,6 +159,10 @@ def identities(mapping: TracedMapping) -> list[str]:
 def _lines(answer: ResolvedAddress) -> bytes:
     pieces = []
     for frame in answer.frames:
-        position = text_field(2, frame.file or "") + number_field(3, min(frame.line, 0xFFFFFFFF) if frame.file else 0)
-        pieces.append(length_field(2, text_field(1, shown_name(frame)) + position))
+        line = min(frame.line, 0xFFFFFFFF) if frame.file else 0
+        named = text_field(schema.Line.function_name, shown_name(frame))
+        position = text_field(schema.Line.source_file_name, frame.file or "") + number_field(
+            schema.Line.line_number, line
+        )
+        pieces.append(length_field(schema.AddressSymbols.lines, named + position))
     return b"".join(pieces)

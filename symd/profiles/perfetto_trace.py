@@ -1,10 +1,6 @@
 """What a Perfetto trace interns about stacks, sequence by sequence, and the packets themselves, compressed ones unpacked.
 
-Source: google/perfetto, protos/perfetto/trace (trace_packet.proto, interned_data/interned_data.proto, profiling/profile_common.proto), as
-in the Python package perfetto 0.59.1. Trace: packet 1. TracePacket: trusted_packet_sequence_id 10, interned_data 12, sequence_flags 13,
-incremental_state_cleared 41, compressed_packets 50 (deflate), zstd_compressed_packets 133. What is interned belongs to its sequence, until the
-state is cleared. InternedData: function_names 5, frames 6, callstacks 7, build_ids 16, mapping_paths 17, source_paths 18, mappings 19; the
-entries have their number in field 1."""
+What is interned belongs to its sequence, until the state is cleared. Compressed packets are of deflate or zstd."""
 
 from __future__ import annotations
 
@@ -20,15 +16,25 @@ from symd.config import Limits
 from symd.errors import Malformed
 from symd.profiles import gzipped
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, fields, packed
+from symd.profiles.schemas import perfetto as schema
 from symd.profiles.spending import Spending
 
 WHERE = "the Perfetto trace"
-PACKET = 1
-SEQUENCE, INTERNED, FLAGS, CLEARED, DEFLATED, ZSTD = 10, 12, 13, 41, 50, 133
-STATE_CLEARED = 1
-FUNCTION_NAMES, FRAMES, CALLSTACKS, BUILD_IDS, PATHS, SOURCES, MAPPINGS = 5, 6, 7, 16, 17, 18, 19
-TABLES = frozenset({FUNCTION_NAMES, FRAMES, CALLSTACKS, BUILD_IDS, PATHS, SOURCES, MAPPINGS, 50})
-"""Of InternedData what is kept; 50 are counter descriptors of stack samples."""
+_Packet, _Interned = schema.TracePacket, schema.InternedData
+TABLES = frozenset(
+    {
+        _Interned.function_names,
+        _Interned.frames,
+        _Interned.callstacks,
+        _Interned.build_ids,
+        _Interned.mapping_paths,
+        _Interned.source_paths,
+        _Interned.mappings,
+        _Interned.stack_sample_counter_descriptors,
+    }
+)
+"""Of InternedData what is kept. Each entry has its number in the field ``iid``."""
+_COMPRESSED = (_Packet.compressed_packets, _Packet.zstd_compressed_packets)
 
 
 class Packet(NamedTuple):
@@ -79,12 +85,12 @@ class Tables:
     def intern(self, data: bytes, item: Field, spending: Spending) -> None:
         for entry in fields(data, item.value, item.end, WHERE, spending):
             if entry.number in TABLES and entry.wire == LENGTH:
-                number = _numbers(data[entry.value : entry.end]).get(1, 0)
+                number = _numbers(data[entry.value : entry.end]).get(schema.InternedString.iid, 0)
                 self._entries[entry.number, number] = data[entry.value : entry.end]
-                if entry.number == FRAMES:
+                if entry.number == _Interned.frames:
                     self._new.append(number)
-                self._frames.pop(number if entry.number == FRAMES else -1, None)
-                self._mappings.pop(number if entry.number == MAPPINGS else -1, None)
+                self._frames.pop(number if entry.number == _Interned.frames else -1, None)
+                self._mappings.pop(number if entry.number == _Interned.mappings else -1, None)
 
     def entry(self, table: int, number: int) -> bytes:
         """The bytes of an entry; b"" where nothing has this number."""
@@ -92,12 +98,13 @@ class Tables:
 
     def string(self, table: int, number: int) -> bytes:
         data = self.entry(table, number)
-        return next((data[one.value : one.end] for one in fields(data, where=WHERE) if one.number == 2), b"")
+        texts = (one for one in fields(data, where=WHERE) if one.number == schema.InternedString.str)
+        return next((data[one.value : one.end] for one in texts), b"")
 
     def callstack(self, number: int) -> list[int]:
         """The frames of a call stack, outermost first."""
-        data = self.entry(CALLSTACKS, number)
-        return [at for one in fields(data, where=WHERE) if one.number == 2 for at in packed(data, one, WHERE)]
+        data = self.entry(_Interned.callstacks, number)
+        return _all_numbers(data, schema.Callstack.frame_ids)
 
     def new_frames(self) -> list[int]:
         """The frames that were interned since this was asked last."""
@@ -106,26 +113,31 @@ class Tables:
 
     def frame(self, number: int) -> TracedFrame:
         if number not in self._frames:
-            values = _numbers(self.entry(FRAMES, number))
-            mapping = self.mapping(values[3]) if values.get(3) else None
+            values = _numbers(self.entry(_Interned.frames, number))
+            mapped = values.get(schema.Frame.mapping_id, 0)
+            mapping = self.mapping(mapped) if mapped else None
             self._frames[number] = TracedFrame(
-                _text(self.string(FUNCTION_NAMES, values.get(2, 0))),
+                _text(self.string(_Interned.function_names, values.get(schema.Frame.function_name_id, 0))),
                 mapping,
-                values.get(4, 0) if mapping else None,
-                _text(self.string(SOURCES, values.get(5, 0))),
-                values.get(6, 0),
+                values.get(schema.Frame.rel_pc, 0) if mapping else None,
+                _text(self.string(_Interned.source_paths, values.get(schema.Frame.source_path_iid, 0))),
+                values.get(schema.Frame.line_number, 0),
             )
         return self._frames[number]
 
     def mapping(self, number: int) -> TracedMapping:
         if number not in self._mappings:
-            data = self.entry(MAPPINGS, number)
+            data = self.entry(_Interned.mappings, number)
             values = _numbers(data)
-            parts = [at for one in fields(data, where=WHERE) if one.number == 7 for at in packed(data, one, WHERE)]
-            path = "".join(f"/{_text(self.string(PATHS, part))}" for part in parts)
-            build_id = self.string(BUILD_IDS, values.get(2, 0))
-            numbers = (values.get(at, 0) for at in (8, 6, 4, 5))
-            self._mappings[number] = TracedMapping(path, build_id, *numbers)
+            parts = _all_numbers(data, schema.Mapping.path_string_ids)
+            self._mappings[number] = TracedMapping(
+                "".join(f"/{_text(self.string(_Interned.mapping_paths, part))}" for part in parts),
+                self.string(_Interned.build_ids, values.get(schema.Mapping.build_id, 0)),
+                values.get(schema.Mapping.exact_offset, 0),
+                values.get(schema.Mapping.load_bias, 0),
+                values.get(schema.Mapping.start, 0),
+                values.get(schema.Mapping.end, 0),
+            )
         return self._mappings[number]
 
 
@@ -135,29 +147,31 @@ def each_packet(data: bytes, spending: Spending) -> Iterator[Packet]:
     for content in _contents(data, spending):
         inner = fields(content, where=WHERE, spending=spending)
         numbers = {one.number: one.value for one in inner if one.wire == VARINT}
-        sequence = numbers.get(SEQUENCE, 0)
+        sequence = numbers.get(_Packet.trusted_packet_sequence_id, 0)
         tables = sequences.setdefault(sequence, Tables())
-        if numbers.get(FLAGS, 0) & STATE_CLEARED or numbers.get(CLEARED):
+        flags = numbers.get(_Packet.sequence_flags, 0)
+        is_cleared = flags & schema.SequenceFlags.incremental_state_cleared
+        if is_cleared or numbers.get(_Packet.incremental_state_cleared):
             tables = sequences[sequence] = Tables()
         for one in inner:
-            if one.number == INTERNED and one.wire == LENGTH:
+            if one.number == _Packet.interned_data and one.wire == LENGTH:
                 tables.intern(content, one, spending)
         yield Packet(content, inner, sequence, tables)
 
 
 def _contents(data: bytes, spending: Spending) -> Iterator[bytes]:
     for item in each_field(data, where=WHERE, spending=spending):
-        if item.number != PACKET or item.wire != LENGTH:
+        if item.number != schema.Trace.packet or item.wire != LENGTH:
             continue
         content = data[item.value : item.end]
-        packing = next((one for one in each_field(content, where=WHERE) if one.number in (DEFLATED, ZSTD)), None)
+        packing = next((one for one in each_field(content, where=WHERE) if one.number in _COMPRESSED), None)
         if packing is None or packing.wire != LENGTH:
             yield content
             continue
         expanded = _expanded(content[packing.value : packing.end], packing.number, spending.limits)
         spending.written(len(expanded))
         for one in each_field(expanded, where=WHERE, spending=spending):
-            if one.number == PACKET and one.wire == LENGTH:
+            if one.number == schema.Trace.packet and one.wire == LENGTH:
                 yield expanded[one.value : one.end]
 
 
@@ -165,7 +179,7 @@ def _expanded(data: bytes, kind: int, limits: Limits) -> bytes:
     """Raises LimitExceeded before the memory is spent."""
     name, most = gzipped.expansion_budget(len(data), limits)
     try:
-        if kind == DEFLATED:
+        if kind == _Packet.compressed_packets:
             expanded = zlib.decompressobj().decompress(data, most + 1)
         else:
             with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)) as reader:
@@ -176,6 +190,11 @@ def _expanded(data: bytes, kind: int, limits: Limits) -> bytes:
         value = getattr(limits, name)
         raise exceeded(name, value, f"expands to more than {most} bytes ({name} = {value})", WHERE)
     return expanded
+
+
+def _all_numbers(data: bytes, number: int) -> list[int]:
+    """What a repeated varint field of a message has."""
+    return [each for one in fields(data, where=WHERE) if one.number == number for each in packed(data, one, WHERE)]
 
 
 def _numbers(data: bytes) -> dict[int, int]:

@@ -1,11 +1,5 @@
 """pprof's profile.proto: locations get their lines, mappings their has_* flags, and every byte that is
-there already stays.
-
-Field numbers: github.com/google/pprof, proto/profile.proto, at revision b9395ee17fa0.
-Profile: mapping 3, location 4, function 5, string_table 6. Mapping: id 1, memory_start 2, memory_limit 3, file_offset 4,
-filename 5, build_id 6, has_functions 7, has_filenames 8, has_line_numbers 9, has_inline_frames 10. Location: id 1,
-mapping_id 2, address 3, line 4, is_folded 5. Line: function_id 1, line 2, column 3. Function: id 1, name 2,
-system_name 3, filename 4, start_line 5."""
+there already stays."""
 
 from __future__ import annotations
 
@@ -29,22 +23,44 @@ from symd.profiles.protobuf_wire import (
     number_field,
 )
 from symd.profiles.resolver import IdentifiedModule, Resolver
+from symd.profiles.schemas import pprof as schema
 from symd.profiles.spending import Spending
 from symd.profiles.symbol_table import FunctionKey, FunctionTable, StringTable, function_message, lines_of
 
 NAME = "pprof"
-MAPPING, LOCATION, FUNCTION, STRING = 3, 4, 5, 6
-HAS_FUNCTIONS, HAS_FILENAMES, HAS_LINE_NUMBERS, HAS_INLINE_FRAMES = 7, 8, 9, 10
-LINE, IS_FOLDED = 4, 5
+FLAGS = frozenset(
+    {
+        schema.Mapping.has_functions,
+        schema.Mapping.has_filenames,
+        schema.Mapping.has_line_numbers,
+        schema.Mapping.has_inline_frames,
+    }
+)
+"""What a Mapping says that symbolizing adds to its locations."""
 GREATEST_FUNCTION_ID = 1 << 62
 """New functions are numbered after the greatest id below this, so that ids never pass 64 bits."""
-_READ = frozenset({MAPPING, LOCATION, FUNCTION, STRING})
+_READ = frozenset(
+    {schema.Profile.mapping, schema.Profile.location, schema.Profile.function, schema.Profile.string_table}
+)
 """The fields of Profile that are looked into; samples, the most of all, are passed over."""
 ANY = frozenset({VARINT, FIXED64, LENGTH, FIXED32})
-WIRE_TYPES = {number: {LENGTH} for number in (1, 2, 3, 4, 5, 6, 11)} | {
-    number: {VARINT} for number in (7, 8, 9, 10, 12, 14, 15)
-}
+_MESSAGES = (
+    *(schema.Profile.sample_type, schema.Profile.sample, schema.Profile.mapping, schema.Profile.location),
+    *(schema.Profile.function, schema.Profile.string_table, schema.Profile.period_type),
+)
+_NUMBERS = (
+    *(schema.Profile.drop_frames, schema.Profile.keep_frames, schema.Profile.time_nanos, schema.Profile.duration_nanos),
+    *(schema.Profile.period, schema.Profile.default_sample_type, schema.Profile.doc_url),
+)
+WIRE_TYPES = {number: {LENGTH} for number in _MESSAGES} | {number: {VARINT} for number in _NUMBERS}
 """Wire types of the fields that Profile has; others may come."""
+FUNCTION_FIELDS = (
+    schema.Function.name,
+    schema.Function.system_name,
+    schema.Function.filename,
+    schema.Function.start_line,
+)
+"""Where a Function has what a ``FunctionKey`` has."""
 CLAIM_FIELDS = 1000
 """Fields that are looked at to recognise the format."""
 WHERE = "the pprof profile"
@@ -57,7 +73,7 @@ def claims(data: bytes) -> bool:
     except SymdError:
         return False
     known = all(item.wire in WIRE_TYPES.get(item.number, ANY) for item in first)
-    return known and (len(first) == CLAIM_FIELDS or any(item.number == STRING for item in first))
+    return known and (len(first) == CLAIM_FIELDS or any(item.number == schema.Profile.string_table for item in first))
 
 
 @dataclass(slots=True)
@@ -100,13 +116,17 @@ class _Profile:
         self.data = data
         self._spending = spending
         self.fields = [item for item in each_field(data, where=WHERE, spending=spending) if item.number in _READ]
-        self.strings = [self._content(item) for item in self.fields if item.number == STRING]
+        self.strings = [self._content(item) for item in self.fields if item.number == schema.Profile.string_table]
         self.mappings: dict[int, Mapping] = {}
         self.locations: list[Location] = []
         self.symbolized = 0
         self.functions: dict[FunctionKey, int] = {}
         self.next_function = 1
-        readers = {MAPPING: self._read_mapping, LOCATION: self._read_location, FUNCTION: self._read_function}
+        readers = {
+            schema.Profile.mapping: self._read_mapping,
+            schema.Profile.location: self._read_location,
+            schema.Profile.function: self._read_function,
+        }
         for at, item in enumerate(self.fields):
             if item.number in readers:
                 readers[item.number](at, item)
@@ -135,10 +155,11 @@ class _Profile:
 
     def _read_mapping(self, at: int, item: Field) -> None:
         numbers = self._numbers(item)
-        names = tuple(filter(None, (self._string(numbers.get(6, 0)), self._string(numbers.get(5, 0)))))
-        covered = MappedRange(numbers.get(2, 0), numbers.get(3, 0), numbers.get(4, 0))
-        flags = {flag for flag in range(HAS_FUNCTIONS, HAS_INLINE_FRAMES + 1) if numbers.get(flag)}
-        mapping = Mapping(at, numbers.get(1, 0), covered, names, flags)
+        texts = (self._string(numbers.get(one, 0)) for one in (schema.Mapping.build_id, schema.Mapping.filename))
+        extent = (schema.Mapping.memory_start, schema.Mapping.memory_limit, schema.Mapping.file_offset)
+        covered = MappedRange(*(numbers.get(one, 0) for one in extent))
+        flags = {flag for flag in FLAGS if numbers.get(flag)}
+        mapping = Mapping(at, numbers.get(schema.Mapping.id, 0), covered, tuple(filter(None, texts)), flags)
         if not mapping.id or mapping.id in self.mappings:
             raise Malformed(f"mapping id {mapping.id} is 0 or stands twice", where=WHERE)
         self.mappings[mapping.id] = mapping
@@ -146,17 +167,19 @@ class _Profile:
     def _read_location(self, at: int, item: Field) -> None:
         numbers: dict[int, int] = {}
         for inner in self._inside(item):
-            if inner.number == LINE and inner.wire == LENGTH:
+            if inner.number == schema.Location.line and inner.wire == LENGTH:
                 self.symbolized += 1
                 return
             if inner.wire == VARINT:
                 numbers[inner.number] = inner.value
-        self.locations.append(Location(at, numbers.get(2, 0), numbers.get(3, 0)))
+        mapping, address = (numbers.get(one, 0) for one in (schema.Location.mapping_id, schema.Location.address))
+        self.locations.append(Location(at, mapping, address))
 
     def _read_function(self, _at: int, item: Field) -> None:
         numbers = self._numbers(item)
-        key = (numbers.get(2, 0), numbers.get(3, 0), numbers.get(4, 0), numbers.get(5, 0))
-        number = numbers.get(1, 0)
+        name, system_name, filename, start_line = (numbers.get(one, 0) for one in FUNCTION_FIELDS)
+        key = (name, system_name, filename, start_line)
+        number = numbers.get(schema.Function.id, 0)
         if number:
             self.functions.setdefault(key, number)
         if number < GREATEST_FUNCTION_ID:
@@ -211,11 +234,11 @@ class _Profile:
         mapping = self.mapping_of(location)
         if mapping is None:
             return
-        mapping.gained.add(HAS_INLINE_FRAMES)
+        mapping.gained.add(schema.Mapping.has_inline_frames)
         for frame in frames:
-            mapping.gained |= {HAS_FUNCTIONS} if frame.function or frame.linkage_name else set()
-            mapping.gained |= {HAS_FILENAMES} if frame.file else set()
-            mapping.gained |= {HAS_LINE_NUMBERS} if frame.line else set()
+            mapping.gained |= {schema.Mapping.has_functions} if frame.function or frame.linkage_name else set()
+            mapping.gained |= {schema.Mapping.has_filenames} if frame.file else set()
+            mapping.gained |= {schema.Mapping.has_line_numbers} if frame.line else set()
 
     def _joined(self, additions: dict[int, bytes]) -> bytes:
         """All fields in their order; additions go to the end of the message they belong to."""
@@ -237,12 +260,16 @@ class _Profile:
 
 
 def _lines(answer: ResolvedAddress, functions: FunctionTable) -> bytes:
-    folded = number_field(IS_FOLDED, 1) if answer.folded else b""
-    return lines_of(LINE, answer.frames, functions) + folded
+    folded = number_field(schema.Location.is_folded, 1) if answer.folded else b""
+    return lines_of(schema.Location.line, answer.frames, functions) + folded
 
 
 def _tables(functions: FunctionTable, strings: StringTable) -> bytes:
     new = [
-        length_field(FUNCTION, number_field(1, number) + function_message(2, key)) for number, key in functions.added
+        length_field(
+            schema.Profile.function,
+            number_field(schema.Function.id, number) + function_message(key, FUNCTION_FIELDS),
+        )
+        for number, key in functions.added
     ]
-    return b"".join(new) + b"".join(length_field(STRING, text) for text in strings.added)
+    return b"".join(new) + b"".join(length_field(schema.Profile.string_table, text) for text in strings.added)

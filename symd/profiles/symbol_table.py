@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from symd.model.answers import Frame
 from symd.profiles.protobuf_wire import length_field, number_field
+from symd.profiles.schemas.pprof import Line
 
 FunctionKey = tuple[int, int, int, int]
 """Indexes of name, system name and file name in the string table, and the start line."""
@@ -61,13 +62,14 @@ class FunctionTable:
 
 
 def line_message(function: int, frame: Frame) -> bytes:
-    """A Line: function 1, line 2, column 3, in pprof and in OTLP."""
-    return number_field(1, function) + number_field(2, frame.line) + number_field(3, frame.column)
+    """A Line, which has the same fields in pprof and in OTLP."""
+    position = number_field(Line.line, frame.line) + number_field(Line.column, frame.column)
+    return number_field(Line.function_id, function) + position
 
 
-def function_message(first_field: int, key: FunctionKey) -> bytes:
-    """Name, system name and file name in fields that follow one another (from 2 in pprof, from 1 in OTLP)."""
-    return b"".join(number_field(first_field + at, value) for at, value in enumerate(key[:3]))
+def function_message(key: FunctionKey, numbers: Sequence[int]) -> bytes:
+    """A Function whose fields for what ``key`` has bear these numbers."""
+    return b"".join(number_field(number, value) for number, value in zip(numbers, key, strict=True))
 
 
 def lines_of(field_number: int, frames: Sequence[Frame], functions: FunctionTable) -> bytes:

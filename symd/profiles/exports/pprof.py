@@ -1,29 +1,16 @@
-"""pprof's profile.proto, written whole: a location for each address, a Line for each frame there, innermost first.
-
-Field numbers as ``symd.profiles.pprof`` has them; besides Sample: location_id 1, value 2, label 3; Label: key 1, str 2, num 3,
-num_unit 4; Profile: sample_type 1, sample 2, time_nanos 9, period_type 11, period 12."""
+"""pprof's profile.proto, written whole: a location for each address, a Line for each frame there, innermost first."""
 
 from __future__ import annotations
 
 from symd.profiles.exports.export import Exported, rounding_notes, whole
-from symd.profiles.pprof import (
-    FUNCTION,
-    HAS_FILENAMES,
-    HAS_FUNCTIONS,
-    HAS_INLINE_FRAMES,
-    HAS_LINE_NUMBERS,
-    LINE,
-    LOCATION,
-    MAPPING,
-    STRING,
-)
+from symd.profiles.pprof import FUNCTION_FIELDS
 from symd.profiles.protobuf_wire import int64_field, length_field, number_field, packed_field
 from symd.profiles.samples import Sample, SampledProfile, shown_frames
+from symd.profiles.schemas import pprof as schema
 from symd.profiles.spending import Spending
 from symd.profiles.symbol_table import FunctionTable, StringTable, function_message, lines_of
 
 NAME = "pprof"
-SAMPLE_TYPE, SAMPLE, TIME_NANOS = 1, 2, 9
 TIMESTAMP = "timestamp"
 """The label that holds the time of a sample, in nanoseconds: pprof has no field for it."""
 
@@ -46,22 +33,28 @@ class _Writer:
     def whole(self) -> bytes:
         profile = self._profile
         types = [
-            number_field(1, self._strings.number(kind.name)) + number_field(2, self._strings.number(kind.unit))
+            number_field(schema.ValueType.type, self._strings.number(kind.name))
+            + number_field(schema.ValueType.unit, self._strings.number(kind.unit))
             for kind in profile.value_types
         ]
-        pieces = [length_field(SAMPLE_TYPE, one) for one in types]
+        pieces = [length_field(schema.Profile.sample_type, one) for one in types]
         for sample in profile.samples:
-            pieces.append(length_field(SAMPLE, self._sample(sample)))
+            pieces.append(length_field(schema.Profile.sample, self._sample(sample)))
             self._spending.written(len(pieces[-1]))
-        locations = [length_field(LOCATION, self._location(number)) for number in range(len(profile.addresses))]
-        pieces += [length_field(MAPPING, self._mapping(number)) for number in range(len(profile.modules))]
+        locations = [
+            length_field(schema.Profile.location, self._location(number)) for number in range(len(profile.addresses))
+        ]
+        pieces += [
+            length_field(schema.Profile.mapping, self._mapping(number)) for number in range(len(profile.modules))
+        ]
         pieces += locations
         for number, key in self._functions.added:
-            pieces.append(length_field(FUNCTION, number_field(1, number) + function_message(2, key)))
-        pieces.append(length_field(STRING, b""))
-        pieces += [length_field(STRING, text) for text in self._strings.added]
+            content = number_field(schema.Function.id, number) + function_message(key, FUNCTION_FIELDS)
+            pieces.append(length_field(schema.Profile.function, content))
+        pieces.append(length_field(schema.Profile.string_table, b""))
+        pieces += [length_field(schema.Profile.string_table, text) for text in self._strings.added]
         if profile.start is not None:
-            pieces.append(int64_field(TIME_NANOS, profile.start))
+            pieces.append(int64_field(schema.Profile.time_nanos, profile.start))
         return b"".join(pieces)
 
     def _sample(self, sample: Sample) -> bytes:
@@ -69,35 +62,42 @@ class _Writer:
         labels: list[tuple[str, str | int]] = [*sample.labels]
         named = {"process": task.process, "thread": task.thread}
         labels += [(key, value) for key, value in named.items() if value]
-        written = [length_field(3, self._label(key, value)) for key, value in labels]
+        written = [length_field(schema.Sample.label, self._label(key, value)) for key, value in labels]
         if sample.time is not None:
-            written.append(length_field(3, self._label(TIMESTAMP, sample.time, "nanoseconds")))
-        locations = packed_field(1, (number + 1 for number in sample.stack))
-        return locations + packed_field(2, map(whole, sample.values)) + b"".join(written)
+            written.append(length_field(schema.Sample.label, self._label(TIMESTAMP, sample.time, "nanoseconds")))
+        locations = packed_field(schema.Sample.location_id, (number + 1 for number in sample.stack))
+        return locations + packed_field(schema.Sample.value, map(whole, sample.values)) + b"".join(written)
 
     def _label(self, key: str, value: str | int, unit: str = "") -> bytes:
-        name = number_field(1, self._strings.number(key))
+        name = number_field(schema.Label.key, self._strings.number(key))
         if isinstance(value, str):
-            return name + number_field(2, self._strings.number(value))
-        return name + int64_field(3, value) + number_field(4, self._strings.number(unit))
+            return name + number_field(schema.Label.str, self._strings.number(value))
+        said = number_field(schema.Label.num_unit, self._strings.number(unit))
+        return name + int64_field(schema.Label.num, value) + said
 
     def _location(self, number: int) -> bytes:
         address = self._profile.addresses[number]
         module = 0 if address.module is None else address.module + 1
-        places = number_field(1, number + 1) + number_field(2, module) + number_field(3, address.address or 0)
+        places = number_field(schema.Location.id, number + 1) + number_field(schema.Location.mapping_id, module)
+        places += number_field(schema.Location.address, address.address or 0)
         frames = address.frames if address.frames or address.module is not None else shown_frames(address)
-        content = places + lines_of(LINE, frames, self._functions)
+        content = places + lines_of(schema.Location.line, frames, self._functions)
         self._spending.written(len(content))
         return content
 
     def _mapping(self, number: int) -> bytes:
         """A module, with its flags."""
         module = self._profile.modules[number]
-        numbers = (number + 1, module.start, module.limit, module.offset)
-        texts = (self._strings.number(module.name), self._strings.number(module.build_id))
-        return b"".join(number_field(at, value) for at, value in enumerate((*numbers, *texts), 1)) + b"".join(
-            number_field(flag, 1) for flag in sorted(self._flags.get(number, ()))
-        )
+        values = {
+            schema.Mapping.id: number + 1,
+            schema.Mapping.memory_start: module.start,
+            schema.Mapping.memory_limit: module.limit,
+            schema.Mapping.file_offset: module.offset,
+            schema.Mapping.filename: self._strings.number(module.name),
+            schema.Mapping.build_id: self._strings.number(module.build_id),
+            **dict.fromkeys(sorted(self._flags.get(number, ())), 1),
+        }
+        return b"".join(number_field(one, value) for one, value in values.items())
 
     def _flags_by_module(self) -> dict[int, set[int]]:
         """The flags of mappings: for what any location of the module has."""
@@ -105,9 +105,9 @@ class _Writer:
         for address in self._profile.addresses:
             if address.module is None or not address.frames:
                 continue
-            mine = flags.setdefault(address.module, {HAS_INLINE_FRAMES})
+            mine = flags.setdefault(address.module, {schema.Mapping.has_inline_frames})
             for frame in address.frames:
-                mine |= {HAS_FUNCTIONS} if frame.function or frame.linkage_name else set()
-                mine |= {HAS_FILENAMES} if frame.file else set()
-                mine |= {HAS_LINE_NUMBERS} if frame.line else set()
+                mine |= {schema.Mapping.has_functions} if frame.function or frame.linkage_name else set()
+                mine |= {schema.Mapping.has_filenames} if frame.file else set()
+                mine |= {schema.Mapping.has_line_numbers} if frame.line else set()
         return flags

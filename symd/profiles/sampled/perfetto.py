@@ -1,71 +1,27 @@
-"""Samples of a Perfetto trace: stack samples with their counters, and samples of perf.
-
-Source: google/perfetto, protos/perfetto/trace/profiling/stack_sample.proto and profile_packet.proto, at ec5d16b1. A class for each message has
-the numbers of its fields, by the names that these files give them."""
+"""Samples of a Perfetto trace: stack samples with their counters, and samples of perf."""
 
 from __future__ import annotations
 
 from symd.model.answers import Frame
-from symd.profiles.perfetto import MODULE_SYMBOLS, module_symbols
+from symd.profiles.perfetto import module_symbols
 from symd.profiles.perfetto_trace import Packet, TracedFrame, TracedMapping, each_packet
 from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, fields, packed
 from symd.profiles.sampled.places import place_in_file
 from symd.profiles.samples import AddressTable, Sample, SampledAddress, SampledModule, SampledProfile, Task, ValueType
+from symd.profiles.schemas import perfetto as schema
 from symd.profiles.spending import Spending
 
 WHERE = "the Perfetto trace"
 
 
-class _TracePacket:
-    timestamp, trace_packet_defaults, perf_sample, stack_sample = 8, 59, 66, 135
-
-
-class _TracePacketDefaults:
-    stack_sample_defaults = 100
-
-
-class _StackSampleDefaults:
-    primary_descriptor, follower_descriptors = 2, 3
-
-
-class _StackSample:
-    task_context, callstack, callstack_iid = 1, 5, 6
-    primary_descriptor, primary_descriptor_iid, primary_weight = 9, 10, 11
-    follower_descriptors, follower_descriptor_iids, follower_weights = 12, 13, 14
-
-
-class _TaskContext:
-    pid, tid = 2, 3
-
-
-class _Callstack:
-    frames = 1
-
-
-class _Frame:
-    function_name, source_file, line_number = 1, 2, 3
-
-
-class _CounterDescriptor:
-    name, unit, unit_str = 2, 3, 4
-
-
-class _PerfSample:
-    pid, tid, callstack_iid = 2, 3, 4
-
-
-class _AddressSymbols:
-    lines = 2
-
-
-class _Line:
-    function_name, source_file_name, line_number = 1, 2, 3
-
-
-DESCRIPTORS = 50
-"""The field of InternedData that has CounterDescriptors."""
+DESCRIPTORS = schema.InternedData.stack_sample_counter_descriptors
 READ = frozenset(
-    {_TracePacket.trace_packet_defaults, MODULE_SYMBOLS, _TracePacket.perf_sample, _TracePacket.stack_sample}
+    {
+        schema.TracePacket.trace_packet_defaults,
+        schema.TracePacket.module_symbols,
+        schema.TracePacket.perf_sample,
+        schema.TracePacket.stack_sample,
+    }
 )
 """The fields of packets that are looked into."""
 UNITS = (
@@ -110,9 +66,9 @@ class _Reader:
                 known.update({at: _symbol_frames(content) for at, content in addresses.items()})
         for packet in self._packets:
             self._read_defaults(packet)
-            for item in packet.messages(_TracePacket.stack_sample):
+            for item in packet.messages(schema.TracePacket.stack_sample):
                 self._stack_sample(packet, item)
-            for item in packet.messages(_TracePacket.perf_sample):
+            for item in packet.messages(schema.TracePacket.perf_sample):
                 self._perf_sample(packet, item)
         found = self._found
         found.value_types = tuple(self._columns) or (PERF,)
@@ -128,69 +84,79 @@ class _Reader:
         return fields(packet.data, item.value, item.end, WHERE)
 
     def _read_defaults(self, packet: Packet) -> None:
-        for item in packet.messages(_TracePacket.trace_packet_defaults):
+        for item in packet.messages(schema.TracePacket.trace_packet_defaults):
             for one in self._inside(packet, item):
-                if one.number == _TracePacketDefaults.stack_sample_defaults and one.wire == LENGTH:
+                if one.number == schema.TracePacketDefaults.stack_sample_defaults and one.wire == LENGTH:
                     inner = self._inside(packet, one)
-                    primary = _descriptors(packet, inner, _StackSampleDefaults.primary_descriptor)
-                    others = _descriptors(packet, inner, _StackSampleDefaults.follower_descriptors)
+                    primary = _descriptors(packet, inner, schema.StackSampleDefaults.primary_descriptor)
+                    others = _descriptors(packet, inner, schema.StackSampleDefaults.follower_descriptors)
                     self._defaults[packet.sequence] = (primary[0] if primary else None, others)
 
     def _stack_sample(self, packet: Packet, item: Field) -> None:
         inner = self._inside(packet, item)
         content = {one.number: packet.data[one.value : one.end] for one in inner if one.wire == LENGTH}
         numbers = {one.number: one.value for one in inner if one.wire == VARINT}
-        context = content.get(_StackSample.task_context, b"")
+        context = content.get(schema.StackSample.task_context, b"")
         task = {one.number: one.value for one in fields(context) if one.wire == VARINT}
         primary, followers = self._counters(packet, inner, content, numbers)
         row: dict[int, int] = {}
-        weights = _packed(packet, inner, _StackSample.follower_weights)
-        weight = numbers.get(_StackSample.primary_weight, 1 if not weights else 0)
+        weights = _packed(packet, inner, schema.StackSample.follower_weights)
+        weight = numbers.get(schema.StackSample.primary_weight, 1 if not weights else 0)
         counted = [(primary, weight), *zip(followers, weights, strict=False)]
         for kind, weight in counted:
             column = self._columns.setdefault(kind, len(self._columns))
             row[column] = row.get(column, 0) + weight
-        inline = content.get(_StackSample.callstack)
-        interned = numbers.get(_StackSample.callstack_iid, 0)
+        inline = content.get(schema.StackSample.callstack)
+        interned = numbers.get(schema.StackSample.callstack_iid, 0)
         stack = self._interned(packet, interned) if inline is None else self._inline(inline)
-        self._add(packet, stack, row, Task(task.get(_TaskContext.pid, 0), task.get(_TaskContext.tid, 0)))
+        self._add(
+            packet,
+            stack,
+            row,
+            Task(task.get(schema.StackSample.TaskContext.pid, 0), task.get(schema.StackSample.TaskContext.tid, 0)),
+        )
 
     def _counters(
         self, packet: Packet, inner: list[Field], content: dict[int, bytes], numbers: dict[int, int]
     ) -> tuple[ValueType, list[ValueType]]:
         """Inline, interned, or the sequence's defaults."""
         primary, followers = self._defaults.get(packet.sequence, (None, []))
-        if (own := content.get(_StackSample.primary_descriptor)) is not None:
+        if (own := content.get(schema.StackSample.primary_descriptor)) is not None:
             primary = _descriptor(own)
-        elif (number := numbers.get(_StackSample.primary_descriptor_iid)) is not None:
+        elif (number := numbers.get(schema.StackSample.primary_descriptor_iid)) is not None:
             primary = _descriptor(packet.tables.entry(DESCRIPTORS, number))
-        inline = _descriptors(packet, inner, _StackSample.follower_descriptors)
-        named = _packed(packet, inner, _StackSample.follower_descriptor_iids)
+        inline = _descriptors(packet, inner, schema.StackSample.follower_descriptors)
+        named = _packed(packet, inner, schema.StackSample.follower_descriptor_iids)
         interned = [_descriptor(packet.tables.entry(DESCRIPTORS, at)) for at in named]
         return primary or PERF, inline or interned or followers
 
     def _perf_sample(self, packet: Packet, item: Field) -> None:
         numbers = {one.number: one.value for one in self._inside(packet, item) if one.wire == VARINT}
-        stack = numbers.get(_PerfSample.callstack_iid)
+        stack = numbers.get(schema.PerfSample.callstack_iid)
         if stack is not None:
             column = self._columns.setdefault(PERF, len(self._columns))
-            task = Task(numbers.get(_PerfSample.pid, 0), numbers.get(_PerfSample.tid, 0))
+            task = Task(numbers.get(schema.PerfSample.pid, 0), numbers.get(schema.PerfSample.tid, 0))
             self._add(packet, self._interned(packet, stack), {column: 1}, task)
 
     def _add(self, packet: Packet, stack: list[int], row: dict[int, int], task: Task) -> None:
         number = self._tasks.setdefault(task, len(self._tasks))
         self._spending.read()
-        self._rows.append((Sample(tuple(reversed(stack)), (), packet.number(_TracePacket.timestamp), number), row))
+        self._rows.append(
+            (Sample(tuple(reversed(stack)), (), packet.number(schema.TracePacket.timestamp), number), row)
+        )
 
     def _inline(self, data: bytes) -> list[int]:
         """Frames that the sample itself has, outermost first."""
         found = []
         for item in fields(data, where=WHERE, spending=self._spending):
-            is_frame = item.number == _Callstack.frames and item.wire == LENGTH
+            is_frame = item.number == schema.InlineCallstack.frames and item.wire == LENGTH
             inner = fields(data, item.value, item.end, WHERE) if is_frame else []
             text = {one.number: _text(data, one) for one in inner if one.wire == LENGTH}
-            line = _number(inner, _Frame.line_number)
-            function, file = text.get(_Frame.function_name, ""), text.get(_Frame.source_file)
+            line = _number(inner, schema.InlineCallstack.Frame.line_number)
+            function, file = (
+                text.get(schema.InlineCallstack.Frame.function_name, ""),
+                text.get(schema.InlineCallstack.Frame.source_file),
+            )
             frame = Frame(function or None, None, file or None, line, 0, inlined=False)
             found.append(self._addresses.number(SampledAddress(function, (frame,))))
         return found
@@ -218,13 +184,15 @@ class _Reader:
 
 def _symbol_frames(content: bytes) -> tuple[Frame, ...]:
     """The lines of an AddressSymbols message, innermost first."""
-    lines = [one for one in fields(content, where=WHERE) if one.number == _AddressSymbols.lines and one.wire == LENGTH]
+    lines = [
+        one for one in fields(content, where=WHERE) if one.number == schema.AddressSymbols.lines and one.wire == LENGTH
+    ]
     found = []
     for at, line in enumerate(lines):
         inner = fields(content, line.value, line.end, WHERE)
         text = {one.number: _text(content, one) for one in inner if one.wire == LENGTH}
-        function, file = text.get(_Line.function_name), text.get(_Line.source_file_name)
-        number = _number(inner, _Line.line_number)
+        function, file = text.get(schema.Line.function_name), text.get(schema.Line.source_file_name)
+        number = _number(inner, schema.Line.line_number)
         found.append(Frame(function or None, None, file or None, number, 0, inlined=at < len(lines) - 1))
     return tuple(found)
 
@@ -232,9 +200,9 @@ def _symbol_frames(content: bytes) -> tuple[Frame, ...]:
 def _descriptor(data: bytes) -> ValueType:
     inner = fields(data, where=WHERE)
     text = {one.number: _text(data, one) for one in inner if one.wire == LENGTH}
-    unit = _number(inner, _CounterDescriptor.unit)
-    named = text.get(_CounterDescriptor.unit_str) or (UNITS[unit] if unit < len(UNITS) else "")
-    return ValueType(text.get(_CounterDescriptor.name, "samples"), named)
+    unit = _number(inner, schema.StackSample.CounterDescriptor.unit)
+    named = text.get(schema.StackSample.CounterDescriptor.unit_str) or (UNITS[unit] if unit < len(UNITS) else "")
+    return ValueType(text.get(schema.StackSample.CounterDescriptor.name, "samples"), named)
 
 
 def _descriptors(packet: Packet, inner: list[Field], number: int) -> list[ValueType]:

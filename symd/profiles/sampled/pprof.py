@@ -1,6 +1,4 @@
-"""Samples of a pprof profile (profile.proto, at the revision that ``symd.profiles.pprof`` names).
-
-A class for each message has the numbers of its fields, by the names that profile.proto gives them."""
+"""Samples of a pprof profile."""
 
 from __future__ import annotations
 
@@ -10,41 +8,10 @@ from symd.profiles.protobuf_wire import LENGTH, VARINT, Field, each_field, packe
 from symd.profiles.sampled.places import place_in_file
 from symd.profiles.sampled.string_table import StringTableReader
 from symd.profiles.samples import Sample, SampledAddress, SampledModule, SampledProfile, ValueType
+from symd.profiles.schemas import pprof as schema
 from symd.profiles.spending import Spending
 
 WHERE = "the pprof profile"
-
-
-class _Profile:
-    sample_type, sample, mapping, location, function, string_table, time_nanos = 1, 2, 3, 4, 5, 6, 9
-
-
-class _ValueType:
-    type, unit = 1, 2
-
-
-class _Sample:
-    location_id, value, label = 1, 2, 3
-
-
-class _Label:
-    key, str, num = 1, 2, 3
-
-
-class _Mapping:
-    id, memory_start, memory_limit, file_offset, filename, build_id = 1, 2, 3, 4, 5, 6
-
-
-class _Location:
-    id, mapping_id, address, line = 1, 2, 3, 4
-
-
-class _Line:
-    function_id, line, column = 1, 2, 3
-
-
-class _Function:
-    id, name, system_name, filename = 1, 2, 3, 4
 
 
 def read(data: bytes, spending: Spending) -> SampledProfile:
@@ -59,64 +26,69 @@ class _Reader(StringTableReader):
         for item in each_field(data, where=WHERE, spending=spending):
             self._top.setdefault(item.number, []).append(item)
         self._strings = [
-            data[one.value : one.end].decode("utf-8", "replace") for one in self._messages(_Profile.string_table)
+            data[one.value : one.end].decode("utf-8", "replace") for one in self._messages(schema.Profile.string_table)
         ]
         self._functions: dict[int, tuple[str, str, str]] = {}
-        for item in self._messages(_Profile.function):
+        for item in self._messages(schema.Profile.function):
             inner = self._numbers(item)
-            self._functions[inner.get(_Function.id, 0)] = (
-                self._string(inner.get(_Function.name, 0)),
-                self._string(inner.get(_Function.system_name, 0)),
-                self._string(inner.get(_Function.filename, 0)),
+            self._functions[inner.get(schema.Function.id, 0)] = (
+                self._string(inner.get(schema.Function.name, 0)),
+                self._string(inner.get(schema.Function.system_name, 0)),
+                self._string(inner.get(schema.Function.filename, 0)),
             )
 
     def _messages(self, number: int) -> list[Field]:
         return [item for item in self._top.get(number, ()) if item.wire == LENGTH]
 
     def profile(self) -> SampledProfile:
-        types = [self._numbers(item) for item in self._messages(_Profile.sample_type)]
+        types = [self._numbers(item) for item in self._messages(schema.Profile.sample_type)]
         value_types = tuple(
-            ValueType(self._string(one.get(_ValueType.type, 0)), self._string(one.get(_ValueType.unit, 0)))
+            ValueType(self._string(one.get(schema.ValueType.type, 0)), self._string(one.get(schema.ValueType.unit, 0)))
             for one in types
         )
-        started = [item.value for item in self._top.get(_Profile.time_nanos, ()) if item.wire == VARINT]
+        started = [item.value for item in self._top.get(schema.Profile.time_nanos, ()) if item.wire == VARINT]
         found = SampledProfile(value_types, start=signed(started[-1]) if started and started[-1] else None)
         modules = self._modules(found)
         numbers = self._locations(found, modules)
-        found.samples = [self._sample(item, numbers, len(value_types)) for item in self._messages(_Profile.sample)]
+        found.samples = [
+            self._sample(item, numbers, len(value_types)) for item in self._messages(schema.Profile.sample)
+        ]
         found.notes.append("pprof has no times of samples")
         return found
 
     def _modules(self, found: SampledProfile) -> dict[int, int]:
         """Mapping id to the module's number."""
         numbers = {}
-        for item in self._messages(_Profile.mapping):
+        for item in self._messages(schema.Profile.mapping):
             inner = self._numbers(item)
-            numbers[inner.get(_Mapping.id, 0)] = len(found.modules)
-            names = self._string(inner.get(_Mapping.filename, 0)), self._string(inner.get(_Mapping.build_id, 0))
-            start, end = inner.get(_Mapping.memory_start, 0), inner.get(_Mapping.memory_limit, 0)
-            found.modules.append(SampledModule(*names, start, end, inner.get(_Mapping.file_offset, 0)))
+            numbers[inner.get(schema.Mapping.id, 0)] = len(found.modules)
+            names = (
+                self._string(inner.get(schema.Mapping.filename, 0)),
+                self._string(inner.get(schema.Mapping.build_id, 0)),
+            )
+            start, end = inner.get(schema.Mapping.memory_start, 0), inner.get(schema.Mapping.memory_limit, 0)
+            found.modules.append(SampledModule(*names, start, end, inner.get(schema.Mapping.file_offset, 0)))
         return numbers
 
     def _locations(self, found: SampledProfile, modules: dict[int, int]) -> dict[int, int]:
         """Location id to the address's number."""
         numbers = {}
-        for item in self._messages(_Profile.location):
+        for item in self._messages(schema.Profile.location):
             inner = self._inside(item)
             values = {one.number: one.value for one in inner if one.wire == VARINT}
-            lines = [self._numbers(one) for one in inner if one.number == _Location.line and one.wire == LENGTH]
+            lines = [self._numbers(one) for one in inner if one.number == schema.Location.line and one.wire == LENGTH]
             frames = tuple(self._frame(line, inlined=at < len(lines) - 1) for at, line in enumerate(lines))
-            module = modules.get(values.get(_Location.mapping_id, 0))
-            address = values.get(_Location.address, 0)
+            module = modules.get(values.get(schema.Location.mapping_id, 0))
+            address = values.get(schema.Location.address, 0)
             name = found.modules[module].name if module is not None else ""
-            numbers[values.get(_Location.id, 0)] = len(found.addresses)
+            numbers[values.get(schema.Location.id, 0)] = len(found.addresses)
             found.addresses.append(SampledAddress(place_in_file(name, address), frames, address or None, module))
         return numbers
 
     def _frame(self, line: dict[int, int], *, inlined: bool) -> Frame:
-        name, system, file = self._functions.get(line.get(_Line.function_id, 0), ("", "", ""))
+        name, system, file = self._functions.get(line.get(schema.Line.function_id, 0), ("", "", ""))
         linkage = system if system != name else None
-        position = signed(line.get(_Line.line, 0)), signed(line.get(_Line.column, 0))
+        position = signed(line.get(schema.Line.line, 0)), signed(line.get(schema.Line.column, 0))
         return Frame(name or None, linkage or None, file or None, *position, inlined=inlined)
 
     def _sample(self, item: Field, numbers: dict[int, int], columns: int) -> Sample:
@@ -124,14 +96,16 @@ class _Reader(StringTableReader):
         values: list[int] = []
         labels = []
         for one in self._inside(item):
-            if one.number == _Sample.location_id:
+            if one.number == schema.Sample.location_id:
                 stack += packed(self._data, one, WHERE)
-            elif one.number == _Sample.value:
+            elif one.number == schema.Sample.value:
                 values += map(signed, packed(self._data, one, WHERE))
-            elif one.number == _Sample.label and one.wire == LENGTH:
+            elif one.number == schema.Sample.label and one.wire == LENGTH:
                 inner = self._numbers(one)
-                text = self._string(inner.get(_Label.str, 0))
-                labels.append((self._string(inner.get(_Label.key, 0)), text or signed(inner.get(_Label.num, 0))))
+                text = self._string(inner.get(schema.Label.str, 0))
+                labels.append(
+                    (self._string(inner.get(schema.Label.key, 0)), text or signed(inner.get(schema.Label.num, 0)))
+                )
         if len(values) != columns:
             raise Malformed(f"a sample has {len(values)} values, and there are {columns} types of them", where=WHERE)
         missing = [number for number in stack if number not in numbers]
