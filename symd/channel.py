@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import grpc.aio
 
 from symd.credential_file import read_credentials
 from symd.errors import InvalidInput, Unavailable
-from symd.replicas import OPTIONS, addresses, are_several, hosts
+from symd.replicas import OPTIONS, SCHEMES, are_several, hosts
 
 UNIX: Final = "unix:"
 TLS: Final = "tls:"
@@ -167,9 +168,28 @@ def is_untrusted(address: str, credentials: Credentials, error: Unavailable) -> 
     at one of them: another attempt can only end so too. Each is asked alone, for up to two seconds."""
     if not address.startswith(TLS) or not _is_refused_certificate(error.metadata.get("grpc", "")):
         return False
-    each = addresses(address)
+    each = _addresses(address)
     options = (*_OPTIONS, ("grpc.default_authority", hosts(address)[0]), ("grpc.use_local_subchannel_pool", 1))
     return bool(each) and all(_shows_refused_certificate(one, credentials, options) for one in each)
+
+
+def _addresses(address: str) -> list[str]:
+    """The target of each daemon alone that an address names now, a name of DNS as this machine resolves it. None where it does not, or where
+    the address names a server of DNS of its own."""
+    scheme, _, rest = address.removeprefix("tls:").partition(":")
+    if scheme != "dns":
+        return [f"{scheme}:{each}" for each in hosts(address)] if f"{scheme}:" in SCHEMES else hosts(address)
+    if rest.startswith("//") and not rest.startswith("///"):
+        return []
+    host, _, port = hosts(address)[0].rpartition(":")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [
+        f"ipv6:[{where[0]}]:{port}" if family == socket.AF_INET6 else f"ipv4:{where[0]}:{port}"
+        for family, _, _, _, where in found
+    ]
 
 
 def _shows_refused_certificate(target: str, credentials: Credentials, options: tuple[tuple[str, Any], ...]) -> bool:

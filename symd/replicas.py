@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import aclosing, closing
@@ -91,25 +90,6 @@ def hosts(address: str) -> list[str]:
     if f"{scheme}:" not in SCHEMES:
         return [address.removeprefix("tls:")]
     return rest.split(",") if scheme != "dns" else [rest.rpartition("/")[2]]
-
-
-def addresses(address: str) -> list[str]:
-    """The target of each daemon alone that an address names now, a name of DNS as this machine resolves it. None where it does not, or where
-    the address names a server of DNS of its own."""
-    scheme, _, rest = address.removeprefix("tls:").partition(":")
-    if scheme != "dns":
-        return [f"{scheme}:{each}" for each in hosts(address)] if f"{scheme}:" in SCHEMES else hosts(address)
-    if rest.startswith("//") and not rest.startswith("///"):
-        return []
-    host, _, port = hosts(address)[0].rpartition(":")
-    try:
-        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-    except OSError:
-        return []
-    return [
-        f"ipv6:[{where[0]}]:{port}" if family == socket.AF_INET6 else f"ipv4:{where[0]}:{port}"
-        for family, _, _, _, where in found
-    ]
 
 
 class Persistence:
