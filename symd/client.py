@@ -100,10 +100,12 @@ from symd.v1.symbol_service_pb2 import (
     ANSWER_FORM_COLUMNS,
     GetLineTableRequest,
     SymbolizeRequest,
+    SymbolizeResponse,
     SymbolizeStreamRequest,
 )
 from symd.v1.symbol_service_pb2_grpc import SymbolServiceStub
 from symd.v1.variable_service_pb2_grpc import VariableServiceStub
+from symd.wire import one_address
 from symd.wire.aliases import from_alias, optional_context_name, to_alias
 from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
 from symd.wire.breakpoints import from_answer as from_locations
@@ -141,6 +143,8 @@ from symd.wire.sources import from_chunks as from_source_chunks
 from symd.wire.variables import from_response as from_variables_response
 from symd.wire.variables import to_request as to_variables_request
 
+SYMBOLIZE = "/symd.v1.SymbolService/Symbolize"
+"""The path of the method whose requests may be bytes (``wire.one_address``)."""
 MAX_NAMES_PER_CALL = 10_000
 """The most modules asked for in one FindMissingModules."""
 MAX_ADDRESSES_PER_CALL = 1 << 16
@@ -180,6 +184,9 @@ class Client:
         self._variables = VariableServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._modules = ModuleServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._symbols = SymbolServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
+        self._symbolize_bytes: Callable[..., SymbolizeResponse] = self._channel.unary_unary(
+            SYMBOLIZE, response_deserializer=SymbolizeResponse.FromString
+        )
         self._breakpoints = BreakpointServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._names = NameServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
         self._contexts = ContextServiceStub(self._channel)  # type: ignore[no-untyped-call] # generated
@@ -296,6 +303,8 @@ class Client:
         self, digest: ModuleName, queries: Iterable[AnyQuery], path: str | None = None, *, as_written: bool = False
     ) -> Answers:
         """Frames for each query, in order."""
+        if type(queries) is list and len(queries) == 1 and not as_written:
+            return RowAnswers((self.symbolize_one(digest, queries[0], path),))
         column = address_column(queries)
         if column is not None:
             return self.symbolize_column(digest, column, path=path, as_written=as_written)
@@ -313,9 +322,12 @@ class Client:
 
     def symbolize_one(self, digest: ModuleName, query: AnyQuery, path: str | None = None) -> Answer:
         """The frames for one query, by the shortest way there is."""
-        ask = SymbolizeRequest(name=checked_module_name(digest), path=path)
-        add_query(ask.queries, checked_query(query))
-        return from_answers(self._call(self._symbols.Symbolize, ask).answers, 1)[0]
+        name, query = checked_module_name(digest), checked_query(query)
+        if path is None and type(query) is ByAddress:
+            response = self._call(self._symbolize_bytes, one_address.to_request(name, query.address))
+        else:
+            response = self._call(self._symbols.Symbolize, symbolize_request(name, (query,), path, as_written=False))
+        return from_answers(response.answers, 1)[0]
 
     def symbolize_column(
         self,

@@ -24,7 +24,7 @@ from symd.service.flight import COUNTED_BYTES, BytesInFlight
 from symd.service.guard import check_deadline
 from symd.service.lanes import Work
 from symd.service.messages import AT_ONCE_BYTES, parsed
-from symd.service.request_log import requests_logged
+from symd.service.request_log import note_request
 from symd.service.service_context import ServiceContext
 from symd.wire.field_count import COUNTED_BYTES as COUNTED_FIELDS_BYTES
 from symd.wire.field_count import check_fields
@@ -32,8 +32,9 @@ from symd.wire.field_count import check_fields
 Result = TypeVar("Result")
 Handler = Callable[[ServiceContext, Any, Call], Any]
 """Takes the service's context, the request (or an iterator of them) and the call; returns the response (or an iterator)."""
-AtOnce = Callable[[ServiceContext, Any], Message | None]
-"""The response to a request, where making it takes no longer than the way to a thread and back; None where it may."""
+AtOnce = Callable[[ServiceContext, bytes, Call], bytes | None]
+"""The response to a small request, bytes both, where making it takes no longer than the way to a thread and back; None where it may. It notes for
+the log what is asked about."""
 
 BATCH_BYTES = 64 << 10
 """A request of more bytes is a large batch, whatever it asks."""
@@ -76,14 +77,11 @@ async def answer_one(method: Method, service: ServiceContext, context: Any, call
     call.received = len(data)
     check_deadline(call)
     if method.at_once is not None and len(data) <= AT_ONCE_BYTES:
-        request = method.read(data, service.config.limits)
-        _note(request, call)
-        answer = method.at_once(service, request)
-        call.index_was_open = answer is not None
-        if answer is not None:
-            response = answer.SerializeToString()
-            call.sent = len(response)
-            return response
+        answered = method.at_once(service, data, call)
+        call.index_was_open = answered is not None
+        if answered is not None:
+            call.sent = len(answered)
+            return answered
     work = _kind_of_work(method, service, data)
     holding = _Holding(service.flight, call.client, context)
     holding.take(len(data))
@@ -183,17 +181,10 @@ def _read_and_answer(method: Method, service: ServiceContext, arrived: list[byte
     """``arrived`` is emptied: what was read is held no longer than that takes."""
     limits = service.config.limits
     request = method.read(arrived.pop(), limits)
-    _note(request, call)
+    note_request(call, request)
     response: Message = method.handle(service, request, call)
     del request
     return _written(response, limits)
-
-
-def _note(request: Any, call: Call) -> None:
-    """Note for the log what is asked about."""
-    if requests_logged() or call.span is not None:
-        call.module = getattr(request, "name", "") or getattr(request, "parent", "")
-        call.count = len(getattr(request, "queries", ())) or getattr(getattr(request, "column", None), "count", 0)
 
 
 def _written(response: Message, limits: Limits) -> bytes:
@@ -240,7 +231,7 @@ def _asked(method: Method, asked: Requests | list[bytes], limits: Limits, call: 
     if isinstance(asked, Requests):
         return _each(method, asked, limits, call)
     request = method.read(asked.pop(), limits)
-    _note(request, call)
+    note_request(call, request)
     return request
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from symd.config import Limits
 from symd.errors import LimitExceeded
+from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers, Candidate
 from symd.service.call import Call
 from symd.service.guard import while_waited_for
+from symd.service.messages import parsed
+from symd.service.request_log import is_told, note_request
 from symd.service.service_context import ServiceContext
 from symd.v1.symbol_service_pb2 import SymbolizeRequest, SymbolizeResponse
+from symd.wire import one_address
 from symd.wire.answers import PLAIN_PYTHON_ANSWERS, add_answer, write_columns
 from symd.wire.batches import Batch, from_request
+from symd.wire.resource_names import module_name
 
 CheckWanted = Callable[[], None]
 """Called while functions are looked for by name; raises when nobody waits any more."""
@@ -25,18 +30,32 @@ ROW_BYTES, FRAME_BYTES, CANDIDATE_BYTES = 32, 16, 8
 """About what an answer, a frame and a candidate take beside their texts."""
 
 
-def answer_at_once(service: ServiceContext, request: SymbolizeRequest) -> SymbolizeResponse | None:
-    """The answers to a few queries where each is one search in an open index; None where it may take longer."""
+def answer_at_once(service: ServiceContext, data: bytes, call: Call) -> bytes | None:
+    """The answers to the few queries of a small request, where each is one search in an open index; None where it may take longer. Raises as
+    ``from_request`` does, and ``Malformed``."""
+    plain = one_address.from_request(data)
+    if plain is not None:
+        module, query = plain
+        if is_told(call):
+            call.module, call.count = module_name(module), 1
+        return _written_at_once(service, module, None, (query,))
+    request = parsed(SymbolizeRequest, data, SymbolizeRequest.DESCRIPTOR.full_name)
+    note_request(call, request)
     digest, path, queries, column, as_columns, _, as_written = from_request(request, service.config.limits.batch)
-    if column is not None or as_columns or as_written or len(queries) > QUERIES_AT_ONCE:
+    if column is not None or as_columns or as_written or not 0 < len(queries) <= QUERIES_AT_ONCE:
         return None
-    response, one = SymbolizeResponse(), service.engine.answer_at_once
+    return _written_at_once(service, digest, path, queries)
+
+
+def _written_at_once(service: ServiceContext, digest: str, path: str | None, queries: Sequence[Query]) -> bytes | None:
+    response = SymbolizeResponse()
+    rows, one = response.answers, service.engine.answer_at_once
     for query in queries:
         found = one(digest, query, path)
         if found is None or len(found.frames) > FRAMES_AT_ONCE:
             return None
-        add_answer(response.answers, found)
-    return response if queries else None
+        add_answer(rows, found)
+    return response.SerializeToString()
 
 
 def answer(

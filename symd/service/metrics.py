@@ -4,13 +4,15 @@ was refused by which limit, the processes that read modules, and what is held an
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from symd.service.audit import OK
 from symd.service.call import Call
 from symd.service.http_metrics import HttpMetrics
 from symd.service.memory import own_bytes
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """The upper bounds of the histograms' buckets."""
+NOTED_CALLS: Final = 64
+"""Calls that have ended are noted, and counted so many at a time: counting one takes several locks and tables, for which every single
+question would wait."""
 
 
 class Metrics:
@@ -46,24 +51,26 @@ class Metrics:
             "symd_module_read_seconds", "Seconds that a process took to index or to read a module.", ("work", "outcome"),
             buckets=SECONDS, registry=self._registry,
         )  # fmt: skip
-        self._by_method: dict[str, Histogram] = {}
-        self._ok: dict[str, Counter] = {}
+        self._noted: deque[tuple[str, str, str, float, bool | None]] = deque()
 
     def ended(self, call: Call, outcome: str, limit: str = "") -> None:
         """Count a call. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an error, ``limit`` the limit that it names."""
-        method = call.method
-        seconds = self._by_method.get(method)
-        if seconds is None:
-            seconds = self._by_method[method] = self._seconds.labels(method)
-            self._ok[method] = self._calls.labels(method, "OK")
-        seconds.observe(time.monotonic() - call.begun)
-        if outcome == "OK":
-            self._ok[method].inc()
-        else:
+        self._noted.append((call.method, outcome, limit, time.monotonic() - call.begun, call.index_was_open))
+        if len(self._noted) >= NOTED_CALLS:
+            self._count_noted()
+
+    def _count_noted(self) -> None:
+        while self._noted:
+            try:
+                method, outcome, limit, seconds, was_open = self._noted.popleft()
+            except IndexError:
+                return  # another thread counts them too
+            self._seconds.labels(method).observe(seconds)
             self._calls.labels(method, outcome).inc()
-            self._refusals.labels(outcome, limit).inc()
-        if call.index_was_open is not None:
-            self._at_once.labels("yes" if call.index_was_open else "no").inc()
+            if outcome != OK:
+                self._refusals.labels(outcome, limit).inc()
+            if was_open is not None:
+                self._at_once.labels("yes" if was_open else "no").inc()
 
     def read(self, work: str, outcome: str, seconds: float) -> None:
         """Count a module's index (``work`` is "index") or a question that its bytes answer ("question"). ``outcome`` is "OK" or
@@ -84,6 +91,7 @@ class Metrics:
 
     def page(self) -> bytes:
         """All of it in Prometheus' text format."""
+        self._count_noted()
         return generate_latest(self._registry)
 
 

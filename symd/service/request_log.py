@@ -18,6 +18,18 @@ def requests_logged() -> bool:
     return log.isEnabledFor(logging.INFO)
 
 
+def note_request(call: Call, request: Any) -> None:
+    """Note what is asked about, where a line or a span will tell of it."""
+    if is_told(call):
+        call.module = getattr(request, "name", "") or getattr(request, "parent", "")
+        call.count = len(getattr(request, "queries", ())) or getattr(getattr(request, "column", None), "count", 0)
+
+
+def is_told(call: Call) -> bool:
+    """Whether a line or a span will tell of a call."""
+    return call.span is not None or requests_logged()
+
+
 def log_request(call: Call, outcome: str, error_id: str = "") -> None:
     """Write the line of a call that has ended. ``outcome`` is ``OK``, ``CANCELLED`` or the reason of an error, ``error_id`` what
     the log has a defect's traceback under."""

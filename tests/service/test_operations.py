@@ -28,8 +28,9 @@ from symd.errors import FailedPrecondition, InvalidInput, ModuleNotFound, StoreU
 from symd.model.addresses import ByAddress
 from symd.service import metrics_page
 from symd.service.addresses import listening
+from symd.service.call import Call
 from symd.service.log_format import JsonLines, line
-from symd.service.metrics import Metrics
+from symd.service.metrics import NOTED_CALLS, Metrics
 from symd.service.metrics_page import telling
 from symd.service.server import build_daemon
 from symd.store import Store
@@ -85,6 +86,20 @@ def test_calls_are_counted_by_method_and_outcome(counted):
     assert samples["symd_bytes_in_flight",] == 0
     assert samples["symd_own_memory_bytes",] > 1 << 20
     assert ("symd_lane_running", ("work", "question")) in samples
+
+
+def test_calls_that_are_noted_are_counted_once_and_few_are_kept():
+    metrics = Metrics()
+    for number in range(1000):
+        metrics.ended(Call("symd.v1.SymbolService.Symbolize", "unix:", None), "OK" if number % 4 else "BAD_QUERY")
+        assert len(metrics._noted) < NOTED_CALLS
+    samples = told(metrics.page())
+    method = ("method", "symd.v1.SymbolService.Symbolize")
+    assert samples["symd_calls_total", method, ("outcome", "OK")] == 750
+    assert samples["symd_calls_total", method, ("outcome", "BAD_QUERY")] == 250
+    assert samples["symd_refusals_total", ("limit", ""), ("reason", "BAD_QUERY")] == 250
+    assert samples["symd_call_seconds_count", method] == 1000
+    assert told(metrics.page()) == samples
 
 
 def test_a_request_is_a_line_of_the_log(counted, caplog):
