@@ -75,7 +75,7 @@ ONLY_IN = {
     "google": {"v1", "wire", "service", "client", "async_client"},
     "elftools": {"verify"},
     "ctypes": {"capture", "child", "drivers", "disasm", "service"},
-    "socket": {"capture", "channel", "debuggers", "child", "upstream", "service", "channel", "client", "cli", "web"},
+    "socket": {"capture", "channel", "debuggers", "child", "upstream", "service", "client", "cli", "web"},
     "starlette": {"web", "service"},
     "uvicorn": {"web"},
     "pygments": {"web"},
