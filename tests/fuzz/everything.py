@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -22,7 +23,7 @@ from symd.model.addresses import Query
 from symd.model.answers import Answer
 from symd.model.summaries import ModuleSummary
 from symd.store import Store
-from tests.fuzz import nested
+from tests.fuzz import nested, small_files
 from tests.fuzz.in_process_worker import InProcessWorker, disassembled
 from tests.fuzz.kinds import evenly, kind
 from tests.fuzz.target import Find, Refused, Target
@@ -35,6 +36,8 @@ LIVES_A_STORE = 8
 """The next has a new one, so that a long run needs no more room and opening it no more time."""
 REMEMBERED = 12
 """Inputs of a life of which the next ones over its store ask again what became of them."""
+_INDEXED_AHEAD = 4
+"""One life of so many: threads that wait for each other cost a quarter of the time."""
 _PIECE = 1 << 14
 """Bytes of an upload that come at a time."""
 _PREFIX = "symd-everything-"
@@ -82,9 +85,9 @@ def _plain(end: object) -> object:
 
 
 class Lives:
-    """Engines that live one after the other on stores below ``folder``. Every second is closed in the end, and has the index of a module begun
-    while that comes, as a daemon has. Of the others the store is taken as it is while a module is indexed: what SIGKILL
-    leaves."""
+    """Engines that live one after the other on stores below ``folder``. Every second takes modules piece by piece and is closed in the end, every
+    fourth has their indexes begun while the store takes them in, in a thread of its own, as a daemon has. Of the others the
+    store is taken as it is while a module is indexed: what SIGKILL leaves."""
 
     def __init__(self, folder: Path, a_life: int = A_LIFE, lives_a_store: int = LIVES_A_STORE) -> None:
         self._folder, self._a_life, self._lives_a_store = folder, a_life, lives_a_store
@@ -155,7 +158,7 @@ class Lives:
         return folder
 
     def _opened(self) -> Engine:
-        self._worker = InProcessWorker(LIMITS, elsewhere=not self._is_killed)
+        self._worker = InProcessWorker(LIMITS, elsewhere=self._life % _INDEXED_AHEAD == 0)
         make = Engine if self._is_killed else Streamed
         return make(Store(self._store, LIMITS, adopt_later=True), LIMITS, disassemble=disassembled, reader=self._worker)
 
@@ -190,9 +193,19 @@ def everything(data: bytes) -> None:
     _lives()(data)
 
 
+CHOSEN = Path(__file__).with_name("reach.json")
+"""By kind the names of the samples that reach what no smaller one of their kind does (``reach``)."""
+
+
+def name_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
 @cache
 def seeds() -> list[bytes]:
-    return evenly(nested.files())
+    """As many of each kind: the samples that are chosen, and small files of the kinds of which all samples are large."""
+    names = {name for alike in json.loads(CHOSEN.read_text()).values() for name in alike}
+    return evenly([*(data for data in nested.files() if name_of(data) in names), *small_files.made()])
 
 
 TARGETS: Mapping[str, Target] = {

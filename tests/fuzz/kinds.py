@@ -10,7 +10,7 @@ from functools import cache
 from itertools import cycle, islice
 
 from symd import containers
-from tests.fuzz import nested, seeds
+from tests.fuzz import nested
 from tests.fuzz.target import Target
 
 
@@ -40,10 +40,11 @@ def by_kind(files: Iterable[bytes]) -> dict[str, list[bytes]]:
     return found
 
 
-def evenly(files: Iterable[bytes], count: int = 8, largest: int = 24 << 10) -> list[bytes]:
-    """As many of each kind, small ones; where there are fewer some are there several times."""
-    few = [seeds.spread(alike, count, largest) for alike in by_kind(files).values()]
-    return [data for alike in few for data in islice(cycle(alike), count)]
+def evenly(files: Iterable[bytes]) -> list[bytes]:
+    """As many of each kind: where there are fewer, some are there several times."""
+    kinds = by_kind(files).values()
+    count = max(map(len, kinds))
+    return [data for alike in kinds for data in islice(cycle(alike), count)]
 
 
 class Inputs:

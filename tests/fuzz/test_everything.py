@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from collections import Counter
@@ -10,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from symd import containers
 from symd.engine import Engine
 from symd.errors import Malformed, StoreUnavailable
 from symd.index import VERSION, Index
 from symd.model.identities import Digest
-from tests.fuzz import counts, watchdog
-from tests.fuzz.everything import TARGETS, Lives, Outcome, seeds
+from tests.fuzz import counts, nested, reach, watchdog
+from tests.fuzz.everything import CHOSEN, TARGETS, Lives, Outcome, name_of, seeds
 from tests.fuzz.kinds import kind
 from tests.fuzz.target import Find, Refused, Target
 from tests.fuzz.trial import State, StateFile, Trial
@@ -50,6 +52,23 @@ def test_seeds_are_as_many_of_each_kind() -> None:
     counted = Counter(map(kind, seeds()))
     assert len(set(counted.values())) == 1
     assert {"zebin", "igc-debug", "amdgpu", "cubin", "spirv", "kpack", "cuda-core", "amdgpu-core"} <= counted.keys()
+
+
+def test_every_seed_that_was_chosen_is_there() -> None:
+    names = {name for alike in json.loads(CHOSEN.read_text()).values() for name in alike}
+    assert names <= {name_of(data) for data in seeds()}
+    assert {kind(data) for data in nested.files()} == json.loads(CHOSEN.read_text()).keys()
+
+
+def test_what_reaches_nothing_new_is_no_seed() -> None:
+    def run(data: bytes) -> None:
+        containers.identify(data)
+        if data[:1] == b"r":
+            raise ValueError
+
+    found = reach.reaching(run, [b"x", b"xx", b"\x7fELF12", b"\x7fELF123", b"r"])
+    assert found == [b"r", b"\x7fELF12"]
+    assert reach.reached(run, b"x") == reach.reached(run, b"xx")
 
 
 def test_inputs_are_answered_or_refused_and_stay_so_when_the_store_is_opened_again(

@@ -1,0 +1,77 @@
+"""Which lines of symd an input reaches, and so which seeds reach what others do not. The fewer bytes a seed has, the more inputs a second, and the
+more of a change meets what decides. `python -m tests.fuzz.reach` writes `reach.json`, the seeds of `everything` that are chosen so."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import symd
+from tests.fuzz import everything, nested
+from tests.fuzz.kinds import by_kind
+
+Line = tuple[CodeType, int]
+_SYMD = str(Path(symd.__file__).parent)
+
+
+class _Reached:
+    """The lines of symd that this process ran."""
+
+    def __init__(self) -> None:
+        self.lines: set[Line] = set()
+
+    def call(self, frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
+        return self.line if frame.f_code.co_filename.startswith(_SYMD) else None
+
+    def line(self, frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any]:
+        self.lines.add((frame.f_code, frame.f_lineno))
+        return self.line
+
+
+def reached(run: Callable[[bytes], object], data: bytes) -> set[Line]:
+    """The lines that ``run`` reaches with an input, also where it raises."""
+    lines = _Reached()
+    threading.settrace(lines.call)
+    sys.settrace(lines.call)
+    try:
+        with suppress(Exception):
+            run(data)
+    finally:
+        sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type] # typeshed does not know that this ends it
+    return lines.lines
+
+
+def reaching(run: Callable[[bytes], object], inputs: Iterable[bytes]) -> list[bytes]:
+    """Of inputs those that reach a line which no smaller one reaches."""
+    known: set[Line] = set()
+    chosen = []
+    for data in sorted(inputs, key=lambda each: (len(each), each)):
+        lines = reached(run, data)
+        if not lines <= known:
+            known |= lines
+            chosen.append(data)
+    return chosen
+
+
+def main() -> None:
+    found: dict[str, list[str]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        lives = everything.Lives(Path(folder), a_life=sys.maxsize)
+        for name, alike in sorted(by_kind(nested.files()).items()):
+            reached(lives, alike[0])  # what is imported and made once is not its own
+            found[name] = [everything.name_of(data) for data in reaching(lives, alike)]
+            print(f"{name}: {len(found[name])} of {len(alike)}", flush=True)
+        lives.close()
+    everything.CHOSEN.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()
