@@ -24,8 +24,12 @@ _OLDEST_SERVER: Final = 130000
 """PostgreSQL 13: gen_random_uuid."""
 _BEGIN: Final = "BEGIN; SELECT pg_advisory_xact_lock({})"
 _SIZES: Final = "SELECT sha256, size FROM modules WHERE sha256 = ANY(?)"
-_UNWANTED: Final = "SELECT name, sha256 FROM unwanted_objects ORDER BY name LIMIT ?"
+_UNWANTED: Final = "SELECT name, sha256 FROM unwanted_objects WHERE name > ? ORDER BY name LIMIT ?"
 _IS_UNWANTED: Final = "SELECT 1 FROM unwanted_objects WHERE name = ?"
+_IS_NAMED: Final = """
+    SELECT EXISTS (SELECT 1 FROM modules WHERE sha256 = :sha256 AND module_name(sha256) = :name)
+        OR EXISTS (SELECT 1 FROM indexes WHERE sha256 = :sha256 AND index_name(sha256, version) = :name)
+"""
 _COMING: Final = "INSERT INTO unwanted_objects (name, sha256) SELECT :name, :sha256"
 _MODULE_ROW: Final = "SELECT 1 FROM modules WHERE sha256 = :sha256"
 _INDEX_ROW: Final = "SELECT 1 FROM indexes WHERE sha256 = :sha256 AND version = :version"
@@ -105,10 +109,11 @@ class PostgresCatalogue(CatalogueQueries):
         with self.reading() as connection:
             return connection.execute(f"{_DAMAGED} AND sha256 = ?", (digest,)).fetchone() is not None
 
-    def unwanted_objects(self, limit: int) -> list[tuple[str, Digest]]:
-        """Names of objects that no row has any more, each with its module."""
+    def unwanted_objects(self, limit: int, after: str = "") -> list[tuple[str, Digest]]:
+        """Names of objects that no row has any more, each with its module: those after a name, in their order."""
         with self.reading() as connection:
-            return [(name, digest_of_row(digest)) for name, digest in connection.execute(_UNWANTED, (limit,))]
+            found = connection.execute(_UNWANTED, (after, limit))
+            return [(typed((name,), str)[0], digest_of_row(digest)) for name, digest in found]
 
     def note_coming(self, name: str, digest: Digest, version: int | None = None) -> None:
         """An object is written now: a module, or its index of a format ``version``. Its name stands with the unwanted until its row comes,
@@ -123,8 +128,13 @@ class PostgresCatalogue(CatalogueQueries):
         with self.reading() as connection:
             return connection.execute(_IS_UNWANTED, (name,)).fetchone() is not None
 
+    def is_named(self, name: str, digest: Digest) -> bool:
+        """Whether a row has that object of a module."""
+        with self.reading() as connection:
+            return bool(connection.execute(_IS_NAMED, {"name": name, "sha256": digest}).fetchone()[0])
+
     def forget_unwanted(self, name: str) -> None:
-        """The object is gone."""
+        """The object is gone, or wanted."""
         with self.writing(survives_power_cut=False) as connection:
             connection.execute("DELETE FROM unwanted_objects WHERE name = ?", (name,))
 

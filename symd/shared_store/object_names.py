@@ -34,6 +34,15 @@ def promised_digest(name: str) -> Digest | None:
     return last if name.startswith(_MODULES) and is_digest(last) else None
 
 
+def is_of_module(name: str, digest: Digest) -> bool:
+    """Whether a name is that of a module's bytes, or of an index of it."""
+    folder, _, last = name.rpartition("/")
+    return bool(_NAME.fullmatch(name)) and (
+        (last == digest and folder == f"modules/{digest[:2]}")
+        or (last == f"{digest}.idx" and bool(re.fullmatch(rf"index/[0-9]+/{digest[:2]}", folder)))
+    )
+
+
 def keeps_promise(name: str, file: BufferedReader) -> bool:
     """Whether a file's bytes are what its name promises: a module's have that digest, and an index of the format that this symd writes is
     whole by its own checksum. Other names promise nothing."""

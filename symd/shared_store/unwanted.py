@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
+from symd.model.identities import Digest
 from symd.shared_store.catalogue import PostgresCatalogue
+from symd.shared_store.object_names import is_of_module
 from symd.shared_store.object_storage import FileCache
 from symd.shared_store.turns import STORING, Turns
+
+log = logging.getLogger("symd.store")
 
 _PAGE: Final = 100
 
@@ -16,15 +21,29 @@ def remove_unwanted(
     catalogue: PostgresCatalogue, files: FileCache, turns: Turns, stop: Callable[[], bool] = lambda: False
 ) -> int:
     """Remove them, here and in the storage, until there are none or ``stop`` says so; how many went. Whoever adds the same module has the
-    turn at it meanwhile or finds nothing: the row that comes with an object takes its name out of the table."""
-    removed = 0
-    while found := catalogue.unwanted_objects(_PAGE):
+    turn at it meanwhile or finds nothing: the row that comes with an object takes its name out of the table.
+
+    The table is not believed where it would cost something that is wanted: it may be of a backup, or filled without triggers. What a row
+    names stays, and a name that is none of its module's is left alone."""
+    removed, last = 0, ""
+    while found := catalogue.unwanted_objects(_PAGE, last):
         for name, digest in found:
             if stop():
                 return removed
-            with turns.turn(STORING, digest):
-                if catalogue.is_unwanted(name):
-                    files.remove(name)
-                    catalogue.forget_unwanted(name)
-                    removed += 1
+            if is_of_module(name, digest):
+                removed += _removed(catalogue, files, turns, name, digest)
+            else:
+                log.warning("unwanted_objects has the name %.200r, which is no object of module %s", name, digest)
+        last = found[-1][0]
     return removed
+
+
+def _removed(catalogue: PostgresCatalogue, files: FileCache, turns: Turns, name: str, digest: Digest) -> bool:
+    with turns.turn(STORING, digest):
+        if not catalogue.is_unwanted(name):
+            return False
+        is_named = catalogue.is_named(name, digest)
+        if not is_named:
+            files.remove(name)
+        catalogue.forget_unwanted(name)
+        return not is_named

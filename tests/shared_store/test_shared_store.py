@@ -411,3 +411,25 @@ def test_what_stays_in_the_way_of_the_cleaner_is_logged_once(
         store._housekeeping.hurry()
     said = [each.getMessage() for each in caplog.records if "the storage refused" in each.getMessage()]
     assert said == [f"removing unwanted objects: {module_object(digest)}: the storage refused"]
+
+
+def test_what_is_wanted_stays_though_the_table_of_the_unwanted_has_it(
+    stores: Opened, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where the rows came from a backup without the triggers; a name of something else is left alone, and what comes after it goes."""
+    store = stores()
+    with Engine(store) as engine:
+        digest = engine.add(OBJECT.read_bytes()).sha256
+    gone = "f" * 64
+    (files_of(store).folder / "modules" / "ff").mkdir()
+    (files_of(store).folder / module_object(gone)).write_bytes(b"gone")
+    names = (module_object(digest), index_object(digest, VERSION), "", "../secret", "index/1/ff", module_object(digest))
+    with psycopg.connect(database, autocommit=True) as connection:
+        for name, of in zip(names, (digest, digest, gone, gone, gone, gone), strict=True):
+            connection.execute("INSERT INTO unwanted_objects VALUES (%s, %s) ON CONFLICT DO NOTHING", (name, of))
+        connection.execute("INSERT INTO unwanted_objects VALUES (%s, %s)", (module_object(gone), gone))
+        store.remove_unwanted()
+        left = connection.execute('SELECT name FROM unwanted_objects ORDER BY name COLLATE "C"').fetchall()
+    assert files_of(store).names() == {module_object(digest), index_object(digest, VERSION)}
+    assert [name for (name,) in left] == ["", "../secret", "index/1/ff"]
+    assert "'../secret', which is no object of module" in caplog.text
