@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 AnyFile: TypeAlias = str | os.PathLike[str]
 ROWS_TOGETHER = 1 << 18
 """Rows of small batches that are answered together."""
+BYTES_TOGETHER = 1 << 26
+"""Or bytes, whichever are more first."""
 
 
 class BatchSymbolizer:
@@ -160,12 +162,13 @@ def _made(source: SampleModules, form: str, columns: Mapping[str, str], prefix: 
 
 
 def _together(batches: Iterable[RecordBatch]) -> Iterator[list[RecordBatch]]:
-    """Lists of at least ``ROWS_TOGETHER`` rows, the last one of what is left."""
+    """Lists of at least ``ROWS_TOGETHER`` rows, or ``BYTES_TOGETHER`` bytes; the last one of what is left."""
     waiting: list[RecordBatch] = []
     for batch in chain(batches, (None,)):
         if batch is not None:
             waiting.append(batch)
-        if waiting and (batch is None or sum(each.num_rows for each in waiting) >= ROWS_TOGETHER):
+        rows, size = sum(each.num_rows for each in waiting), sum(each.nbytes for each in waiting)
+        if waiting and (batch is None or rows >= ROWS_TOGETHER or size >= BYTES_TOGETHER):
             yield waiting
             waiting = []
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from symd.errors import InvalidInput, StoreUnavailable
+
+_ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 def write_file(path: Path, data: bytes, *, hint: str, follow_links: bool = True) -> None:
@@ -58,7 +64,7 @@ def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
         if target.exists() and not target.is_file():
             raise InvalidInput("this is no regular file, and cannot be replaced", where=str(path), hint=hint)
     temporaries = tuple(map(_beside, targets))
-    try:
+    with _removed_at_the_end(temporaries):
         for path, temporary in zip(paths, temporaries, strict=True):
             with writing(path, hint):
                 temporary.open("xb").close()
@@ -66,19 +72,39 @@ def replacing(*paths: Path, hint: str) -> Iterator[tuple[Path, ...]]:
         for path, target, temporary in zip(paths, targets, temporaries, strict=True):
             with writing(path, hint):
                 _put(temporary, target)
-    finally:
-        for temporary in temporaries:
-            temporary.unlink(missing_ok=True)  # it is gone where it has replaced the file
 
 
 def _replace(path: Path, data: bytes) -> None:
     temporary = _beside(path)
-    try:
+    with _removed_at_the_end([temporary]):
         with temporary.open("xb") as stream:
             stream.write(data)
         _put(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)  # likewise
+
+
+@contextmanager
+def _removed_at_the_end(temporaries: Sequence[Path]) -> Iterator[None]:
+    """Remove what is left of temporary files, also where a signal ends the process that nobody else handles."""
+    with ExitStack() as stack:
+        stack.callback(_unlink, temporaries)
+        if threading.current_thread() is threading.main_thread():
+            for number in filter(lambda number: signal.getsignal(number) is signal.SIG_DFL, _ENDINGS):
+                signal.signal(number, partial(_ended, temporaries, os.getpid()))
+                stack.callback(signal.signal, number, signal.SIG_DFL)
+        yield
+
+
+def _ended(temporaries: Sequence[Path], process: int, number: int, _frame: object) -> None:
+    """End as the signal does where nobody handles it. A process that was forked meanwhile owns none of the files."""
+    if os.getpid() == process:
+        _unlink(temporaries)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _unlink(temporaries: Sequence[Path]) -> None:
+    for temporary in temporaries:
+        temporary.unlink(missing_ok=True)  # it is gone where it has replaced the file
 
 
 def _beside(path: Path) -> Path:

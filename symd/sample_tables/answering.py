@@ -11,12 +11,14 @@ from symd.errors import (
     Busy,
     ContextNotFound,
     DataLoss,
+    DeadlineExceeded,
     InvalidInput,
     LimitExceeded,
     ModuleNotFound,
     ObjectNotFound,
     SymdError,
     Unsupported,
+    WorkerDied,
 )
 from symd.model.answers import Reason
 from symd.model.columns import I64, U32, U64
@@ -28,7 +30,8 @@ from symd.sample_tables.places import NumberColumn, Places, Rows
 
 MAX_NOTES = 1000
 _NOTE_CHARACTERS = 300
-_UNREADABLE = (InvalidInput, LimitExceeded, Unsupported, DataLoss)
+_UNREADABLE = (InvalidInput, LimitExceeded, Unsupported, DataLoss, WorkerDied, DeadlineExceeded)
+"""What is wrong with one module, or one context: the others are answered."""
 
 
 class Answering:

@@ -1,4 +1,4 @@
-"""Samples in a Parquet file answered into another, some hundred thousand rows at a time: memory does not grow with the file."""
+"""Samples in a Parquet file answered into another, some hundred thousand rows or some MiB at a time: memory does not grow with the file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,6 +20,8 @@ from symd.sample_tables.form import Form
 from symd.sample_tables.tables import SampleTables, TableNames
 
 ROWS_AT_A_TIME = 1 << 19
+BYTES_AT_A_TIME = 1 << 26
+"""Of rows that are read together, where the file says how many they have."""
 _READ_AT_A_TIME = 1 << 20
 """Bytes of a column that are read at a time. Arrow would read whole columns of row groups, and keep all of them to the end."""
 Progress = Callable[[int, int], None]
@@ -47,15 +50,24 @@ class SampleFile:
         """Its rows in order; texts that name places are dictionaries."""
         columns = self._read if places_only else None
         done = 0
-        batches = self._file.iter_batches(ROWS_AT_A_TIME, columns=columns)
-        while True:
-            with self._reading(f"row {done} or one of the next {ROWS_AT_A_TIME}"):
-                batch = next(batches, None)
-                if batch is None:
-                    return
-                batch.validate()
-            done += batch.num_rows
-            yield pa.Table.from_batches([batch])
+        for rows, groups in groupby(range(self._file.num_row_groups), self._rows_together):
+            batches = self._file.iter_batches(rows, row_groups=list(groups), columns=columns)
+            while True:
+                with self._reading(f"row {done} or one of the next {rows}"):
+                    batch = next(batches, None)
+                    if batch is None:
+                        break
+                    batch.validate()
+                done += batch.num_rows
+                yield pa.Table.from_batches([batch])
+
+    def _rows_together(self, number: int) -> int:
+        """How many rows of a row group are read together: a power of two, so that groups that are nearly alike are read as one. What the
+        group says of all its columns is asked: Arrow ends the process where what a single one says is damaged."""
+        with self._reading(f"row group {number}"):
+            group = self._file.metadata.row_group(number)
+            rows: int = BYTES_AT_A_TIME * max(group.num_rows, 1) // max(group.total_byte_size, 1)
+        return min(ROWS_AT_A_TIME, 1 << max(rows, 1).bit_length() - 1)
 
     def close(self) -> None:
         self._file.close()

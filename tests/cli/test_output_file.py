@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -164,3 +167,57 @@ def test_what_is_no_regular_file_is_not_replaced_and_links_are_followed(tmp_path
     assert target.read_text() == "new"
     with pytest.raises(StoreUnavailable, match="cannot write the file"), replacing(tmp_path / "no" / "x", hint="x"):
         pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("write", ["replacing(path, hint='')", "writer(path)"])
+def test_a_signal_that_ends_the_process_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, number: signal.Signals, write: str
+) -> None:
+    """Nor does a process that was forked meanwhile take the file from its parent."""
+    (tmp_path / "out").write_bytes(b"old")
+    program = f"""
+import os, pathlib, signal, sys, time
+from contextlib import contextmanager
+from symd.output_file import _replace, replacing
+path = pathlib.Path({str(tmp_path / "out")!r})
+
+def wait(*_):
+    begun, told = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(told, b"x")  # before, Python would forget the signal
+        time.sleep(60)
+    os.read(begun, 1)
+    os.kill(child, {int(number)})
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(ended, len(os.listdir(path.parent)), flush=True)
+    time.sleep(60)
+
+@contextmanager
+def writer(path):
+    pathlib.Path.replace = wait
+    yield _replace(path, b"new")
+
+with {write}:
+    wait()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"{-number} 2\n"
+        process.send_signal(number)
+        assert process.wait(60) == -number
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("out", b"old")]
+
+
+def test_who_handles_the_signal_goes_on_doing_so(tmp_path: Path) -> None:
+    told: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    try:
+        with replacing(tmp_path / "out", hint="") as (temporary,):
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert temporary.exists()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert told == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL

@@ -170,3 +170,20 @@ def test_damaged_bytes_end_in_a_named_error_or_in_an_answer(engine: Engine, amd:
             codes.append(error.exit_code)
     assert set(codes) == {2}
     assert len(codes) > 50
+
+
+def test_wide_rows_are_read_few_at_a_time_and_narrow_ones_together(
+    tables: SampleTables, amd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 texts of 10 kB after 5,000 of a byte, with 1 MiB at a time: all at once they were 3 MB."""
+    monkeypatch.setattr(parquet_files, "BYTES_AT_A_TIME", 1 << 20)
+    notes = ["a"] * 5000 + [f"{number:05}" * 2000 for number in range(300)]
+    table = pa.table({"address": pa.array([0x1978] * len(notes), pa.uint64()), "note": notes})
+    with pq.ParquetWriter(tmp_path / "in.parquet", table.schema) as file:
+        for start in (0, 1000, 2000, 3000, 4000):
+            file.write_table(table.slice(start, 1000))
+        file.write_table(table.slice(5000))
+    with SampleFile(tmp_path / "in.parquet", tables.names) as samples:
+        read = list(samples.tables(places_only=False))
+    assert pa.concat_tables(read).equals(table)
+    assert [each.num_rows for each in read] == [5000, *[64] * 4, 44]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from symd.engine import Engine
-from symd.errors import Busy, DataLoss, InvalidInput, Malformed, SymdError, Unavailable
+from symd.errors import Busy, DataLoss, DeadlineExceeded, InvalidInput, Malformed, SymdError, Unavailable, WorkerDied
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.contexts import Context, Load, Unload
 from symd.profiles import NamedModule
@@ -275,7 +275,7 @@ def test_the_numbers_of_locations_stand_for_what_samples_have(tables: SampleTabl
     assert table[0] == NOTHING
 
 
-@pytest.mark.parametrize("error", [Malformed, DataLoss])
+@pytest.mark.parametrize("error", [Malformed, DataLoss, WorkerDied, DeadlineExceeded])
 def test_a_damaged_module_is_malformed_and_said(
     engine: Engine, amd: str, monkeypatch: pytest.MonkeyPatch, error: type[SymdError]
 ) -> None:
