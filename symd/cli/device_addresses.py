@@ -12,11 +12,10 @@ import numpy as np
 
 from symd.answers_json.answers import answer_json, unreadable_query_json
 from symd.api import ContextVerbs
-from symd.cli import MISUSED
 from symd.cli.answer_text import answer_text, names_nothing
 from symd.cli.context_life import life_of
 from symd.cli.demangle import Demangler
-from symd.cli.output import NO, printable, write_json
+from symd.cli.output import MISUSED, NO, printable, write_json
 from symd.errors import BadQuery
 from symd.model.answers import Answer, Reason
 from symd.model.contexts import ContextRecord

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 NO = 1
 """The exit code of a command whose answer is no: nothing found, or not all of it."""
+MISUSED = 2
+"""The exit code where the call or the input is wrong."""
 PLAIN_COLUMNS = 100_000
 """The width of what is not written to a terminal: nothing is folded."""
 

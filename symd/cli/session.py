@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
 
-import click
-
-from symd.cli import MISUSED
 from symd.cli.answer_lines import AnswerLines
 from symd.cli.answer_text import names_nothing
 from symd.cli.garbage import gc_paused
-from symd.cli.output import NO
+from symd.cli.output import MISUSED, NO
 from symd.cli.question_lines import addresses_in, line_text
 from symd.errors import BadQuery
 from symd.model.addresses import Query
@@ -85,9 +83,24 @@ class Session:
         )
         return next(inside, None)
 
+    def say_what_was_meant(self, file: str) -> None:
+        """Tell the user how the names of ``file`` are found, where one that was asked for is like none, and which number may have been meant."""
+        meant = self.meant_hexadecimal()
+        if not self.unlike and not meant:
+            return
+        import click  # noqa: PLC0415 - slow to import
+
+        if self.unlike:
+            click.echo(f"symd: nothing is called like that; symd names {quote(file)} '*' shows all names", err=True)
+        if meant:
+            number = meant.rpartition("0x")[2]
+            click.echo(f"symd: {number} is decimal and lies outside the text; did you mean {quote(meant)}?", err=True)
+
     def finish(self) -> int:
         """The exit code: 2 when a query could not be read, 1 when one names what does not exist."""
         if self._unreadable:
+            import click  # noqa: PLC0415 - slow to import
+
             click.echo(
                 f"symd: {self._unreadable} of the queries could not be read (see symd symbolize --help)", err=True
             )

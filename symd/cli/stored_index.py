@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from symd.cli.output import printable
 from symd.config import default_store
 from symd.containers.file_part import sha256_of
@@ -45,4 +43,6 @@ def _say_no_store(paths: StorePaths) -> None:
     try:
         paths.check_store()
     except InvalidInput as error:
+        import click  # noqa: PLC0415 - slow to import
+
         click.echo(f"symd: {printable(str(paths.root))}: {error.message}, so the file itself is read", err=True)

@@ -6,15 +6,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
 from symd.cli.answer_lines import AnswerLines, TextLines
+from symd.cli.asked_file import asked_file
 from symd.cli.garbage import gc_frozen
 from symd.cli.input import module_digest
-from symd.cli.large_file import opened_file
 from symd.cli.options import (
     debug_option,
     demangle_option,
@@ -24,15 +23,11 @@ from symd.cli.options import (
     object_option,
     server_option,
 )
-from symd.cli.output import printable
-from symd.cli.progress import working
 from symd.cli.question_lines import arriving_lines, arriving_pieces
 from symd.cli.session import Session
 from symd.cli.style_options import Styled, style_options
 from symd.config import Limits
-from symd.model.addresses import Query
 from symd.model.answers import Answer
-from symd.model.columns import U64
 from symd.model.query_syntax import parse_query
 from symd.model.times import LATEST_TIME
 
@@ -128,12 +123,8 @@ def command(
             if not queries and sys.stdin.isatty():
                 click.echo("symd: reading queries from the terminal, one a line; Ctrl-D ends them", err=True)
             session.follow(arriving_pieces(sys.stdin.fileno()))
-    if session.unlike and not as_json and not styled:
-        click.echo(f"symd: nothing is called like that; symd names {quote(file)} '*' shows all names", err=True)
-    meant = None if as_json or styled else session.meant_hexadecimal()
-    if meant:
-        number = meant.rpartition("0x")[2]
-        click.echo(f"symd: {number} is decimal and lies outside the text; did you mean {quote(meant)}?", err=True)
+    if not as_json and not styled:
+        session.say_what_was_meant(file)
     return session.finish()
 
 
@@ -166,14 +157,7 @@ def _answering(
 ) -> Iterator[Callable[..., Sequence[Answer]]]:
     """What answers: this process, as directly as it can, where it needs neither a daemon nor two files."""
     if server is None and debug is None and module_digest(file) is None:
-        with working(f"reading {printable(file)}"):
-            opened = opened_file(file, limits, store)
-
-        def answers(queries: Sequence[Query] | U64, path: str | None, *, as_written: bool) -> Sequence[Answer]:
-            with working(f"reading {printable(file)}"):  # as much of it as these queries need
-                return opened.symbolize(queries, path, as_written=as_written)
-
-        yield answers
+        yield asked_file(file, limits, store)
         return
     from symd.cli.module import open_module  # noqa: PLC0415 - the engine is slow to import and not needed for one file
 

@@ -18,6 +18,11 @@ def main() -> NoReturn:
         if text is not None:
             _write(text)
             sys.exit(0)
+        code = _piped_answers(sys.argv[2:])
+        if code is not None:
+            from symd.cli.ending import end  # noqa: PLC0415 - as is what it ends
+
+            end(code, at_once=True)
     from symd.cli import main as command_line  # noqa: PLC0415 - slow to import
 
     command_line()
@@ -32,6 +37,15 @@ def _plain_answers(arguments: list[str]) -> str | None:
     from symd.start.file_answers import file_answers  # noqa: PLC0415 - likewise
 
     return file_answers(arguments, os.environ)
+
+
+def _piped_answers(arguments: list[str]) -> int | None:
+    """The exit code of a command line, without its verb, that answers questions on standard input, where it is plain."""
+    if arguments[1:] != ["-"]:
+        return None
+    from symd.start.piped_answers import piped_answers  # noqa: PLC0415 - others do without
+
+    return piped_answers(arguments, os.environ)
 
 
 def _write(text: str) -> None:

@@ -26,12 +26,17 @@ def names_server(environment: Mapping[str, str]) -> bool:
     return environment.get("SYMD_SERVER") not in (None, "", "none")
 
 
+def is_plain_file(file: str) -> bool:
+    """Whether a word names a file, as it is and whole."""
+    return not file.startswith(("modules/", "file:", "memory:")) and not file.endswith(".gz")
+
+
 def plain_questions(words: Sequence[str]) -> Asked | None:
     """What words without options ask; None where one is an option, or a file or a query of another kind."""
     if len(words) < 2 or any(word.startswith("-") for word in words):
         return None
     file, *texts = words
-    if file.startswith(("modules/", "file:", "memory:")) or file.endswith(".gz"):
+    if not is_plain_file(file):
         return None
     queries = []
     for query in texts:

@@ -16,13 +16,13 @@ import pytest
 from symd.answers_json import to_json
 from symd.answers_json.answer_lines import JsonLines
 from symd.answers_json.answers import answer_json
-from symd.cli import MISUSED
 from symd.cli import session as sessions
 from symd.cli.answer_lines import AnswerLines, TextLines
 from symd.cli.answer_text import answer_text
 from symd.cli.demangle import Demangler
 from symd.cli.file_answers import Queries
 from symd.cli.one_file import OneFile
+from symd.cli.output import MISUSED
 from symd.cli.question_lines import MAX_LINE_BYTES, addresses_in, arriving_pieces
 from symd.cli.session import Session
 from symd.config import Limits
@@ -191,6 +191,7 @@ def _expected_of(line: str, answers: Iterator[Answer], lines: AnswerLines, write
 
 def test_what_is_kept_is_bounded_and_forgotten_without_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_AT_ONCE", 16)
+    monkeypatch.setattr(sessions, "_KEPT", 16)
     monkeypatch.setattr(sessions, "_FIRST", 16)
     monkeypatch.setattr("symd.model.written_locations.KEPT_BYTES", 10)
     one = OneFile(str(SAMPLES / "kernels/bin/raycast/dg2-opt.dbg"), Limits())

@@ -160,7 +160,8 @@ def test_a_module_opens_with_what_it_is(path: Path) -> None:
 
 BROAD = {"Exception", "BaseException"}
 ENDS_OF_THE_LINE = {
-    ("cli/__init__.py", "_invoke"): "prints the traceback and exits with the code for a defect",
+    ("cli/command_line.py", "_explained"): "prints the traceback and exits with the code for a defect",
+    ("start/piped_answers.py", "piped_answers"): "raises it again where the command line explains errors",
     ("child/worker.py", "_answer"): "tells the other end the exception and its traceback, which logs it under an id",
     ("service/guard.py", "guarded"): "logs the traceback and ends the call with a SymdError that carries its id",
     ("web/route_answers.py", "_answered"): "logs the traceback and answers with a SymdError that carries its id",

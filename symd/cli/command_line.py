@@ -1,0 +1,272 @@
+"""The command line: an ordered table of verbs, and the one place where an error becomes a line and an exit code.
+
+A verb's module is imported when the verb is used, so that help and completion come at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+from typing import NoReturn, TextIO
+
+import click
+
+from symd.cli.documents import documented
+from symd.cli.ending import end
+from symd.cli.garbage import gc_frozen
+from symd.cli.output import MISUSED
+from symd.errors import BuildFailed, StoreUnavailable, SymdError
+
+VERBS: tuple[tuple[str, str], ...] = (
+    ("serve", "Run the daemon: gRPC on a Unix socket, or TCP when asked."),
+    ("status", "Say how a daemon is."),
+    ("modules", "List what a daemon has."),
+    ("rm", "Let a daemon forget modules."),
+    ("health", "Ask whether a daemon serves."),
+    ("token", "Make a token for those who reach a daemon over TCP."),
+    ("grab", "Build a module with a real driver and take its debug data."),
+    ("run", "Run a program and capture the modules that it builds."),
+    ("collect", "Take the modules of compilers' caches and dump folders, as they fill."),
+    ("attach", "Take the modules of a process that runs already."),
+    ("info", "Show what is inside a file, however nested."),
+    ("extract", "Write every code object as a file of its own."),
+    ("lines", "Print the decoded line table."),
+    ("fetch", "Take a module, or a source file of it, from debuginfod's servers."),
+    ("symbolize", "Turn addresses into source frames."),
+    ("addr2line", "Answer as binutils' addr2line does."),
+    ("llvm-symbolizer", "Answer as llvm-symbolizer does."),
+    ("install-shim", "Let programs that run those two from PATH ask symd about GPU modules."),
+    ("locate", "Turn a source line into addresses for breakpoints."),
+    ("watch", "Say what happens to modules, and where breakpoints land in them."),
+    ("contexts", "List the processes that loaded modules, and what each loaded when."),
+    ("record", "Tell a daemon what a debugger or profiler sees loaded, and where."),
+    ("gdb-script", "Print the path of commands for gdb: source lines of GPU code there."),
+    ("lldb-script", "Print the path of commands for LLDB, which feed its modules to a daemon."),
+    ("variables", "Show what is in scope at an address, and where it lives."),
+    ("names", "Find functions, kernels and source files by name."),
+    ("listing", "Show source beside instructions."),
+    ("view", "Show a module in the browser: source beside instructions, with a profile's samples."),
+    ("report", "Write that page as one file."),
+    ("core", "Show every stopped warp or wave of a GPU core dump."),
+    ("annotate", "Put frames under the lines of a log that name addresses."),
+    ("check", "Check SPIR-V against the rules of the Level Zero environment."),
+    ("profile", "Write a profile again with source lines."),
+    ("batch", "Turn the samples of a Parquet file into frames or hot lines."),
+    ("slim", "Write an AMD code object without what the runtime does not need."),
+    ("verify", "Read the debug data a second time, with pyelftools, and compare."),
+    ("store", "Check, repair, tidy or copy the folder that keeps modules and indexes."),
+    ("samples", "Copy modules, sources and clients to try symd with."),
+    ("mcp", "Answer an assistant's questions over the Model Context Protocol."),
+    ("completion", "Print what makes a shell complete verbs, options and files."),
+    ("man", "Write the manual pages."),
+    ("doctor", "Say which drivers, devices and tools are here, and what to install."),
+)
+"""Verb and summary. The verb's module, of the same name with "_" for "-", has a click command of the
+name ``command``."""
+
+SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "Ask about a file",
+        ("info", "symbolize", "lines", "locate", "variables", "names", "listing", "view", "report", "extract"),
+    ),
+    ("Profiles, logs, dumps", ("profile", "batch", "annotate", "core")),
+    ("Get modules", ("run", "collect", "attach", "grab", "fetch")),
+    ("Check and change", ("check", "verify", "slim")),
+    ("A daemon", ("serve", "status", "modules", "rm", "contexts", "watch", "record", "health", "token", "store")),
+    ("For other tools", ("addr2line", "llvm-symbolizer", "install-shim", "gdb-script", "lldb-script", "mcp")),
+    ("Help", ("samples", "doctor", "completion", "man")),
+)
+"""Headings of the help with their verbs; what stands under none comes last."""
+
+
+def verb_sections() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Each heading with its verbs and their summaries."""
+    left = dict(VERBS)
+    found = [(heading, [(verb, left.pop(verb)) for verb in verbs if verb in left]) for heading, verbs in SECTIONS]
+    return [*found, ("More", list(left.items()))] if left else found
+
+
+DEFECT = 3
+"""Exit code: symd itself is wrong, as where an outside part failed."""
+INTERRUPTED = 130
+"""Exit code: what a shell reports of a program that SIGINT ended."""
+BROKEN_PIPE = 141
+"""Exit code: what a shell reports of a program that SIGPIPE ended."""
+_WRITE_FAILURES = frozenset((errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+
+
+class Verbs(click.Group):
+    """A group that knows its commands from the table."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches  # noqa: PLC0415 - a mistyped verb
+
+            like = get_close_matches(args[0], [verb for verb, _ in VERBS], 3)
+            if not like:
+                raise
+            raise click.UsageError(f"no verb {args[0]!r}; did you mean {' or '.join(like)}?", ctx) from error
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return [verb for verb, _ in VERBS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in (verb for verb, _ in VERBS):
+            return None
+        with gc_frozen():
+            command: click.Command = import_module(f"symd.cli.{cmd_name.replace('-', '_')}").command
+        return documented(command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        for heading, verbs in verb_sections():
+            with formatter.section(heading):
+                formatter.write_dl(verbs)
+
+
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from symd import __version__  # noqa: PLC0415 - nobody else needs it
+
+        click.echo(f"symd {__version__}")
+        context.exit()
+
+
+GROUP = Verbs(
+    "symd",
+    help="Which source line is this GPU instruction?\n\nsymd VERB --help explains each verb with an example.",
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_print_version,
+            help="Show the version.",
+        )
+    ],
+    subcommand_metavar="VERB ...",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def main() -> NoReturn:
+    """The console script."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's linear algebra starts threads, and nobody here has any
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # symd says itself why there is no connection
+    instruction = os.environ.get("_SYMD_COMPLETE")
+    if instruction:
+        from click.shell_completion import shell_complete  # noqa: PLC0415 - a command does without
+
+        sys.exit(shell_complete(GROUP, {}, "symd", "_SYMD_COMPLETE", instruction))
+    end(invoke(sys.argv[1:]), at_once=sys.argv[1:2] == ["symbolize"])
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Do what the command line says and return the exit code: 0 answered, 1 the answer is no, 2 wrong input or call,
+    3 an outside part failed (or symd itself, then with a traceback)."""
+    return ended(partial(_invoke, arguments))
+
+
+def ended(work: Callable[[], int]) -> int:
+    """Do some work of the command, and give its exit code, or that of the error it raises, once that is explained."""
+    _open_closed_streams()
+    _speak_utf8(sys.stdout)
+    _speak_utf8(sys.stderr)
+    try:
+        code = _explained(work)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon_stdout()
+        return BROKEN_PIPE
+    except OSError as error:  # of standard output: verbs explain what happens to other files
+        _abandon_stdout()
+        reason = (error.strerror or str(error)).lower()
+        return _explain(StoreUnavailable(f"cannot write: {reason}", where="standard output"))
+    return code
+
+
+def _open_closed_streams() -> None:
+    """Who starts symd with a closed standard output or error wants nothing written there, and with a closed standard input says nothing; Python
+    has None for such a stream. The descriptors are closed in programs that symd runs, as they were."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - as long as the process
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 - likewise
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    with GROUP.make_context("symd", list(arguments)) as context:
+        return int(GROUP.invoke(context) or 0)
+
+
+def _explained(work: Callable[[], int]) -> int:
+    try:
+        return work()
+    except (SymdError, click.ClickException) as error:
+        return _explain(error)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except Exception as error:  # a defect is shown whole, and must not exit with the code of "no"
+        if _is_of_standard_output(error):
+            raise
+        import traceback  # noqa: PLC0415 - hopefully never
+
+        traceback.print_exc()
+        return DEFECT
+
+
+def _is_of_standard_output(error: Exception) -> bool:
+    """Whether a write to standard output failed: nobody reads, or there is no room. The error of a file that was opened has
+    its name."""
+    return isinstance(error, OSError) and error.errno in _WRITE_FAILURES and error.filename is None
+
+
+def _explain(error: SymdError | click.ClickException) -> int:
+    """Say what was wrong, and give the exit code."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return MISUSED
+    if isinstance(error, click.ClickException):
+        _complain(_usage(error))
+        return MISUSED
+    _complain(str(error))
+    if isinstance(error, BuildFailed) and error.build_log:
+        click.echo(error.build_log.rstrip("\n"), err=True)
+    return error.exit_code
+
+
+def _usage(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    verb = context.command_path if context else "symd"
+    return f"{error.format_message().rstrip('.')} (see {verb} --help)"
+
+
+def _complain(text: str) -> None:
+    """One line, whatever is in it."""
+    line = " ".join(text.split())
+    click.echo(f"symd: {line}", err=True)
+
+
+def _speak_utf8(stream: TextIO) -> None:
+    """Names from a module may be anything; what UTF-8 cannot say is escaped."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure:
+        reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _abandon_stdout() -> None:
+    """Nobody reads any more: let the flush at exit go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

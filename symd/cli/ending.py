@@ -1,0 +1,20 @@
+"""How the process of a command ends."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import sys
+import threading
+from typing import NoReturn
+
+
+def end(code: int, *, at_once: bool) -> NoReturn:
+    """With an exit code. ``at_once``: nobody waits for the end, and to take modules and indexes apart takes as long as to answer thousands."""
+    gc.freeze()  # the process gives all its memory back at once: nothing is looked through before
+    gc.disable()
+    if at_once and not atexit._ncallbacks() and threading.active_count() == 1:  # noqa: SLF001 - nothing else tells
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
