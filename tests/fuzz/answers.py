@@ -228,8 +228,8 @@ def decode_value(data: bytes) -> None:
 
 
 TARGETS: Mapping[str, Target] = {
-    "questions": Target(questions, nested.files, nested.mutate),
-    "ways": Target(ways, nested.files, nested.mutate),
+    "questions": Target(questions, nested.files, nested.mutate, distilled=False),
+    "ways": Target(ways, nested.files, nested.mutate, distilled=False),
     "index": Target(ask_index, _index_files, mutate_index),
     "values": Target(decode_value, _worker_answers),
     "index.flipped": Target(flipped_index, _twice, _flip),

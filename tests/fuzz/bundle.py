@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 
-from tests.fuzz.mutations import Change
+from tests.fuzz.mutations import Change, below
 from tests.fuzz.target import Mutate
 
 
@@ -32,7 +32,8 @@ def part_of(count: int, chosen: Collection[int] = ()) -> Mutate:
     def mutate(dice: random.Random, data: bytes, change: Change) -> bytes:
         parts = unpack(data, count)
         filled = [number for number, part in enumerate(parts) if part and (not chosen or number in chosen)]
-        number = dice.choice(filled or [*chosen] or [0])
+        may = filled or [*chosen] or [0]
+        number = may[below(dice, len(may))]
         parts[number] = change(parts[number])
         return pack(parts)
 

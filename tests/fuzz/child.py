@@ -7,9 +7,10 @@ from __future__ import annotations
 import random
 import sys
 from dataclasses import replace
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 
+from tests.fuzz import distillation
 from tests.fuzz.mutations import changed
 from tests.fuzz.target import Target
 from tests.fuzz.trial import StateFile, Trial, bound_memory
@@ -19,11 +20,19 @@ def seeded(name: str, seed: str, state: StateFile, out: Path, corpus: Path | Non
     """Inputs that seed and number make again, with what else is in ``corpus``."""
     from tests.fuzz.targets import TARGETS  # noqa: PLC0415 - after the instrumentation, where there is one
 
-    target = with_corpus(TARGETS[name], corpus)
+    target = with_corpus(distilled(TARGETS[name]), corpus)
     bound_memory(target.memory)
     trial = Trial(target, state, out)
     for number in count():
         trial(target.mutated(random.Random(f"{seed}/{name}/{number}")))
+
+
+def distilled(target: Target) -> Target:
+    """The target with those of its seeds that reach what cheaper ones do not (`tests.fuzz.distillation`)."""
+    if not target.distilled:
+        return target
+    seeds, shares = distillation.chosen(target)
+    return replace(target, seeds=lambda: seeds, shares=list(accumulate(shares)))
 
 
 def with_corpus(target: Target, corpus: Path | None) -> Target:
@@ -31,8 +40,9 @@ def with_corpus(target: Target, corpus: Path | None) -> Target:
     seeds = list(target.seeds())
     kept = [path.read_bytes() for path in sorted(corpus.iterdir())] if corpus and corpus.is_dir() else []
     kept = [data for data in kept if len(data) <= target.largest]
-    all_seeds = seeds * max(1, len(kept) // max(1, len(seeds))) + kept
-    return replace(target, seeds=lambda: all_seeds)
+    own = target.shares or range(1, len(seeds) + 1)
+    shares = [*own, *(own[-1] * (1 + number / len(kept)) for number in range(1, len(kept) + 1))]
+    return replace(target, seeds=lambda: seeds + kept, shares=shares)
 
 
 def guided(name: str, seed: str, state: StateFile, out: Path, corpus: Path) -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import random
 import struct
 import zlib
-from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import zstandard
 
@@ -18,7 +19,7 @@ from symd.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSE
 from symd.elf.reader import SECTION_HEADER_32, SECTION_HEADER_64, Header, SectionHeader, section_names
 from symd.errors import SymdError
 from symd.model.code import Section
-from tests.fuzz.mutations import Change
+from tests.fuzz.mutations import Change, below
 from tests.fuzz.target import Mutate
 
 _SMALL = Limits(expansion=4 * MIB)
@@ -30,38 +31,51 @@ def section_of(*names: str) -> Mutate:
     they are."""
 
     def mutate(dice: random.Random, data: bytes, change: Change) -> bytes:
-        try:
-            header = elf.parse_header(data)
-            headers = elf.section_headers(data, header)
-            titles = section_names(data, header, headers)
-        except SymdError:
-            return change(data)
-        filled = [
-            number
-            for number, (each, title) in enumerate(zip(headers, titles, strict=True))
-            if each.type not in (SHT_NULL, SHT_NOBITS) and each.size and title.startswith(names or "")
-        ]
+        read = _filled_of if len(data) <= _LARGEST_KNOWN else _filled_of.__wrapped__
+        filled = read(data, names)
         if not filled or dice.random() < 1 / 16:
             return change(data)
-        return _changed(dice, data, header, headers, dice.choice(filled), titles, change)
+        return _changed(dice, data, filled[below(dice, len(filled))], change)
 
     return mutate
 
 
-def _changed(
-    dice: random.Random,
-    data: bytes,
-    header: Header,
-    headers: Sequence[SectionHeader],
-    number: int,
-    titles: Sequence[str],
-    change: Change,
-) -> bytes:
-    old = headers[number]
-    content, method = _expanded(titles[number], old, data, header.bits)
+class _Filled(NamedTuple):
+    """A section with contents, and the header of its image."""
+
+    image: Header
+    number: int
+    header: SectionHeader
+    name: str
+
+
+@lru_cache(maxsize=512)
+def _filled_of(data: bytes, names: tuple[str, ...]) -> tuple[_Filled, ...]:
+    """The sections with contents whose names begin so; none where the image cannot be read. Most images that are changed are one
+    of a few seeds: what was read of them is kept."""
+    try:
+        header = elf.parse_header(data)
+        headers = elf.section_headers(data, header)
+        titles = section_names(data, header, headers)
+    except SymdError:
+        return ()
+    return tuple(
+        _Filled(header, number, each, title)
+        for number, (each, title) in enumerate(zip(headers, titles, strict=True))
+        if each.type not in (SHT_NULL, SHT_NOBITS) and each.size and title.startswith(names or "")
+    )
+
+
+_LARGEST_KNOWN = 1 << 16
+"""Bytes of an image of which that is kept."""
+
+
+def _changed(dice: random.Random, data: bytes, section: _Filled, change: Change) -> bytes:
+    header, number, old, name = section
+    content, method = _expanded(name, old, data, header.bits)
     content = change(content)
     if dice.random() < _MANY_TIMES:
-        content, method = _blown_up(dice, content), dice.choice((ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD))
+        content, method = _blown_up(dice, content), _QUICKEST if dice.random() < 7 / 8 else ELFCOMPRESS_ZLIB
     if method is None and dice.random() < 1 / 8:
         method = dice.choice((ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD))
     says = len(content) if dice.random() < 15 / 16 else dice.choice((0, len(content) + 1, len(content) * 900, 1 << 40))
@@ -78,6 +92,10 @@ def _blown_up(dice: random.Random, content: bytes) -> bytes:
     return content[:at] + piece * (dice.choice((1 << 18, 1 << 20)) // len(piece)) + content[at:]
 
 
+_QUICKLY = 1
+"""zlib's level: what is expanded again is the same."""
+_QUICKEST = ELFCOMPRESS_ZSTD
+"""In a tenth of the time, for what is large."""
 _MANY_TIMES = 1 / 48
 """The share of sections that are made large."""
 _GNU = -1
@@ -99,7 +117,7 @@ def _expanded(name: str, old: SectionHeader, data: bytes, bits: int) -> tuple[by
 
 def _compressed(content: bytes, says: int, method: int, bits: int) -> bytes:
     """``content`` behind a compression header that says that it has ``says`` bytes."""
-    body = zstandard.compress(content) if method == ELFCOMPRESS_ZSTD else zlib.compress(content)
+    body = zstandard.compress(content) if method == ELFCOMPRESS_ZSTD else zlib.compress(content, _QUICKLY)
     if method == _GNU:
         return b"ZLIB" + says.to_bytes(8, "big") + body
     if bits == 64:

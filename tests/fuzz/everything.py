@@ -209,5 +209,5 @@ def seeds() -> list[bytes]:
 
 
 TARGETS: Mapping[str, Target] = {
-    "everything": Target(everything, seeds, nested.mutate, kind=kind),
+    "everything": Target(everything, seeds, nested.mutate, kind=kind, distilled=False),
 }

@@ -6,47 +6,17 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
 
-import symd
 from tests.fuzz import everything, nested
 from tests.fuzz.kinds import by_kind
-
-Line = tuple[CodeType, int]
-_SYMD = str(Path(symd.__file__).parent)
+from tests.fuzz.trace import Line, reach
 
 
-class _Reached:
-    """The lines of symd that this process ran."""
-
-    def __init__(self) -> None:
-        self.lines: set[Line] = set()
-
-    def call(self, frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
-        return self.line if frame.f_code.co_filename.startswith(_SYMD) else None
-
-    def line(self, frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any]:
-        self.lines.add((frame.f_code, frame.f_lineno))
-        return self.line
-
-
-def reached(run: Callable[[bytes], object], data: bytes) -> set[Line]:
+def reached(run: Callable[[bytes], object], data: bytes) -> frozenset[Line]:
     """The lines that ``run`` reaches with an input, also where it raises."""
-    lines = _Reached()
-    threading.settrace(lines.call)
-    sys.settrace(lines.call)
-    try:
-        with suppress(Exception):
-            run(data)
-    finally:
-        sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type] # typeshed does not know that this ends it
-    return lines.lines
+    return reach(run, data, Exception).lines
 
 
 def reaching(run: Callable[[bytes], object], inputs: Iterable[bytes]) -> list[bytes]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from symd.config import MIB
 from symd.errors import SymdError
-from tests.fuzz.mutations import Change, changed
+from tests.fuzz.mutations import Change, below, changed
 
 REFUSED = frozenset({"INVALID_ARGUMENT", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
 """The statuses by which a refusal is the input's fault."""
@@ -53,11 +53,16 @@ class Target:
     largest: int = MIB
     """Bytes of an input."""
     kind: Callable[[bytes], str] | None = None
+    shares: Sequence[float] | None = field(default=None, repr=False)
+    """How often each seed is taken, relative to the others, each with those before it added; None: all alike."""
+    distilled: bool = True
+    """Whether a run begins with a look at what each seed reaches: not where that would take minutes, or what an input finds depends on those
+    before it."""
 
     def mutated(self, dice: random.Random) -> bytes:
         """A seed, changed once or several times."""
-        data = dice.choice(self.seeds())
-        for _ in range(dice.choice((1, 1, 1, 2, 4))):
+        [data] = dice.choices(self.seeds(), cum_weights=self.shares)
+        for _ in range((1, 1, 1, 2, 4)[below(dice, 5)]):
             data = self.mutate(dice, data, lambda content: changed(dice, content))
         return data[: self.largest]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from symd.containers.format import Element
 from symd.errors import StoreUnavailable, SymdError
 from symd.spirv.words import split
 from tests.builders.elf import Section, build_elf, compress
-from tests.fuzz import bundle, child, counts, nested, spirv_words, watchdog
+from tests.fuzz import bundle, child, counts, distillation, nested, spirv_words, watchdog
 from tests.fuzz.__main__ import named
 from tests.fuzz.elf_sections import section_of
 from tests.fuzz.kinds import kind
@@ -81,7 +82,25 @@ def test_what_guided_runs_kept_is_changed_as_often_as_the_seeds(tmp_path: Path) 
     made = Counter(child.with_corpus(target, tmp_path).mutated(random.Random(number)) for number in range(2000))
     assert made.keys() == {b"seed", b"kept1", b"kept2"}
     assert 900 < made[b"seed"] < 1100
-    assert child.with_corpus(target, tmp_path / "none").seeds() == [b"seed"]
+    alone = child.with_corpus(target, tmp_path / "none")
+    assert {alone.mutated(random.Random(number)) for number in range(9)} == {b"seed"}
+
+
+def test_seeds_that_reach_nothing_new_are_left_out_and_the_dear_ones_are_rarer() -> None:
+    small, alike = (build_elf(machine=224, sections=[Section(".text", data=bytes(size))], bits=64) for size in (9, 90))
+    many = build_elf(machine=224, sections=[Section(f".text.{at}", data=b"\x90") for at in range(90)], bits=64)
+    noted = build_elf(machine=224, sections=[Section(".note", type=7, data=bytes(12))] * 40, bits=64)
+    target = replace(TARGETS["elf"], seeds=lambda: [many, alike, small, noted, small, b"none"])
+    seeds, shares = distillation.chosen(target)
+    assert seeds == [b"none", small, noted]
+    assert shares[:2] == [1.0, 1.0]
+    assert 0 < shares[2] < 0.5
+    made = Counter(
+        replace(child.distilled(target), mutate=lambda _dice, data, _change: data).mutated(random.Random(number))
+        for number in range(2000)
+    )
+    assert made[b"none"] > 2 * made[noted] > 0
+    assert made.keys() == set(seeds)
 
 
 def test_an_unexpected_error_and_an_unfit_refusal_are_finds(tmp_path: Path) -> None:
@@ -111,6 +130,15 @@ def test_an_input_that_hangs_is_killed_and_kept(tmp_path: Path, monkeypatch: pyt
     assert report.states["written"].found
     assert "no answer within" in report.defects[0].what
     assert report.defects[0].path.read_bytes()
+
+
+def test_time_in_which_the_watchdog_did_not_run_is_not_the_inputs() -> None:
+    patience = watchdog.Patience(100.0)
+    looks = [(100.1, 100.2), (100.1, 101.2), (100.1, 5000.2), (100.1, 5001.2), (0.0, 5002.2), (5003.0, 5003.2)]
+    waited = [patience.waited(since, now) for since, now in looks]
+    assert waited == pytest.approx([0.1, 1.1, 4.1, 5.1, 0.0, 0.2])
+    hanging = watchdog.Patience(0.0)
+    assert [hanging.waited(0.1, look / 5) for look in range(1, 400)][-1] > watchdog.SECONDS_EACH
 
 
 def test_few_inputs_of_one_place_are_kept(tmp_path: Path) -> None:
