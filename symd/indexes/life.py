@@ -1,60 +1,23 @@
-"""The life of an index: partial, whole, stored, or a failure that is remembered.
-
-An index answers every question about a module by search. Making one takes a while, so there are layers, and a question
-is answered by the first that can:
-
-1. *Open*: a whole index in memory or mapped, in ``IndexCache``. Looking there takes no lock; it is all that most
-   questions ever do. What was used longest ago is closed when the open ones take more than ``Limits.open_indexes``
-   bytes.
-2. *Partial*: a module that is opened and of which only what the questions so far needed is decoded (``PartialIndex``).
-   It has the format of a whole one and gives the same answers, or none: then the next layer is asked. A process that
-   answers a few questions about one file and ends (``index.file_index``) goes no further than it must. A store's module has
-   one when it has many code objects and the questions name kernels, so that the first answer need not wait for all of
-   them; the whole is made meanwhile, where there is somewhere else to make it.
-3. *Stored*: the index file that the store has under the module's digest and ``format.VERSION``. One that is damaged, or
-   is not what the schema says, is made anew. The first question for one address is answered from the file, whose checksum
-   is compared, without opening it (``first_answer``); the next one opens it.
-4. *Built*: made from the module's bytes and put into the store. Whoever asks first builds; others who ask for the same
-   module wait.
-
-Whoever reads a module's bytes is a ``Reader``: in a daemon another process, for large modules and for small. What it
-makes of them comes back as an index file, which is checked before anything of it is believed.
-
-*Failures* are answers too. That bytes are malformed, unsupported or beyond a limit is the same every time: the store
-keeps the error under digest and version (``store.failures`` says which kinds last), and it is raised again without
-another look at the bytes, unless the limit that it names has been raised since. A module that was just added and cannot
-be indexed is taken out of the store again; what is remembered stays. A new ``format.VERSION`` forgets indexes and failures
-alike, because both are kept under it.
-
-*Attempts* are counted before they begin, so that bytes which end the process that reads them, or this one, do so
-``MAX_ATTEMPTS`` times and not for ever: then the module is malformed, and that is remembered. Of an attempt that ended with this process
-nobody knows whether the module was to blame: after so many there is one more, alone and with less memory. An answer or an error forgets
-the count.
-
-*Damage*: where the bytes of a stored module are not those of its digest any more, its file is set aside. Its index, which
-has a checksum of its own, goes on answering, and adding the same bytes again mends the rest.
-
-*Ahead*: the index of a module that came piece by piece is begun when its bytes are whole and hashed, while the disk still takes them in;
-nothing is kept of it before the module's own row is.
-
-*Admission*: ``add``, ``keep`` and ``admit`` take a module whose bytes are at hand through the layers once, so that what
-is in the catalogue with a format has been opened, and tell those who listen that it is there."""
+"""Indexes as a daemon has them: ``symd.indexes`` says which layers there are."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from symd.config import MIB, Limits
+from symd.config import Limits
 from symd.containers.file_part import LARGE
 from symd.elf.constants import MAGIC
-from symd.errors import DataLoss, DeadlineExceeded, LimitExceeded, Malformed, SymdError, WorkerDied
+from symd.errors import DataLoss, SymdError
 from symd.index import VERSION, Index
 from symd.index.first_answer import first_answer
 from symd.index.summary import unpack
+from symd.indexes.attempts import Attempts
+from symd.indexes.outlines import Outlined, Outlines
 from symd.model.addresses import ByAddress, ByKernel, Query
 from symd.model.answers import Answer
 from symd.model.summaries import ModuleSummary
@@ -67,10 +30,6 @@ if TYPE_CHECKING:
     from symd.store import ModuleStore, Upload
 
 T = TypeVar("T")
-MAX_ATTEMPTS = 3
-"""So often a module may end whoever indexes it. Where the process that asked was killed itself nobody knows why: the machine may have been
-taken away. It is then tried once more, alone and with less memory, so that what happens meanwhile is its doing and not another's."""
-_LEAST_MEMORY = 512 * MIB
 MAX_COPIED_INDEX = 64 << 20
 """An index of fewer bytes is read into memory, so that nothing that becomes of its file afterwards changes an answer; a
 larger one is mapped."""
@@ -78,62 +37,6 @@ _SMALL_MODULE_BYTES = 1 << 16
 """A module of so many bytes has its whole index as soon as a part of it."""
 _ASKED_ONCE = 1 << 12
 """Of so many modules it is known that they were asked about."""
-_OPEN_PARTIALS = 4
-"""Modules of many code objects that are answered for in part while their indexes are made."""
-
-
-class _Outlined(NamedTuple):
-    """A module whose whole index is not made yet: its summary, and the last index that was made for some queries."""
-
-    summary: ModuleSummary
-    queries: frozenset[Query] = frozenset()
-    some: Index | None = None
-
-
-class _Attempt(NamedTuple):
-    """An attempt to index a module: the index that another process has made meanwhile, or None; ``memory`` is how much it may take, where it
-    is made alone."""
-
-    made: Index | None
-    memory: int | None = None
-
-
-class _SideBySide:
-    """Attempts that are made side by side, and one that is made alone, so that what happens meanwhile is its own doing: who wants to be alone
-    waits for those who work, and who comes then waits for that one. Safe to use from several threads."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._working = 0
-        self._alone = False
-
-    @contextmanager
-    def among_others(self) -> Iterator[None]:
-        """Inside others may work too."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._alone)
-            self._working += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._working -= 1
-                self._changed.notify_all()
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Inside nobody else works."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._alone)
-            self._alone = True
-        try:
-            with self._changed:
-                self._changed.wait_for(lambda: not self._working)
-            yield
-        finally:
-            with self._changed:
-                self._alone = False
-                self._changed.notify_all()
 
 
 class Indexes:
@@ -149,12 +52,11 @@ class Indexes:
         self._cache = IndexCache(limits.open_indexes)
         self.get_open = self._cache.get
         """The open index of a module, or None: the cache's own method, because single questions ask nothing else."""
-        self._outlined: dict[str, _Outlined] = {}
+        self._outlined = Outlines()
         self._building: dict[str, threading.Lock] = {}
         store.usage.follow(self._cache.asked, self._cache.__contains__)
         store.departures.listen(self._forget)
-        self._attempted: set[str] = set()
-        self._attempts = _SideBySide()
+        self._attempts = Attempts(store, limits)
         self._asked_once: set[str] = set()
 
     def whole(self, digest: str) -> Index:
@@ -242,7 +144,7 @@ class Indexes:
         with self._building.setdefault(digest, threading.Lock()):
             try:
                 self._store.remove(digest)
-                self._outlined.pop(digest, None)
+                self._outlined.forget(digest)
                 self._cache.forget(digest)
             finally:
                 self._building.pop(digest, None)
@@ -259,14 +161,13 @@ class Indexes:
 
     def close(self) -> None:
         """Forget all. Indexes that are being read stay readable; attempts that this ends are not counted."""
-        for digest in tuple(self._attempted):
-            self._store.forget_attempts(digest, VERSION)
+        self._attempts.forget()
         self._cache.clear()
 
     def _forget(self, digests: Sequence[str] | None) -> None:
         """Let go of modules that are gone; None: of all."""
         for digest in self._cache.digests() if digests is None else digests:
-            self._outlined.pop(digest, None)
+            self._outlined.forget(digest)
             self._cache.forget(digest)
 
     def _admitted(
@@ -293,7 +194,7 @@ class Indexes:
                     stored = None if fresh else self._readable(digest, self._store.index(digest, VERSION))
                     found = stored or self._built(digest, fresh, ahead)
                     self._cache.put(digest, found)
-                    self._outlined.pop(digest, None)
+                    self._outlined.forget(digest)
                     if fresh is None:
                         self._check_there(digest)
                 return found
@@ -318,23 +219,10 @@ class Indexes:
     def _built(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None = None) -> Index:
         if fresh is None:
             self._refuse(self._store.failure(digest, VERSION))
-        with self._attempt(digest) as attempt:
+        with self._attempts.one(digest, partial(self._made_meanwhile, digest)) as attempt:
             if attempt.made is not None:
                 return attempt.made
-            if attempt.memory is None:
-                with self._attempts.among_others():
-                    return self._made(digest, fresh, ahead)
-            with self._attempts.alone():
-                return self._made_alone(digest, fresh, attempt.memory)
-
-    def _made_alone(self, digest: str, fresh: bytes | None, memory: int) -> Index:
-        """Raises ``Malformed`` where that much memory is not enough: with more it may end the daemon again."""
-        try:
-            return self._made(digest, fresh, None, memory)
-        except LimitExceeded as error:
-            if error.metadata.get("limit") != "build_memory":
-                raise
-            raise _too_large_alone(error.message, self._limits) from error
+            return self._made(digest, fresh, ahead if attempt.memory is None else None, attempt.memory)
 
     def _made(self, digest: str, fresh: bytes | None, ahead: IndexAhead | None, memory: int | None = None) -> Index:
         with self._store.new_index(digest, VERSION) as file:
@@ -347,43 +235,11 @@ class Indexes:
                 raise DataLoss("the index that was just written does not read", where=digest, hint="try again")
         return found
 
-    @contextmanager
-    def _attempt(self, digest: str) -> Iterator[_Attempt]:
-        """An attempt to index, counted for as long as it has no answer; its error is remembered where it lasts."""
-        with self._store.attempt(digest, VERSION) as before, self._counted(digest):
-            found = self._made_meanwhile(digest) if before.waited else None
-            if found is not None or before.begun < MAX_ATTEMPTS:
-                yield _Attempt(found)
-            elif before.begun > MAX_ATTEMPTS or before.ending:
-                raise _given_up(before.begun, before.ending)
-            else:
-                memory = self._limits.build_memory
-                yield _Attempt(None, max(memory // 4, min(memory, _LEAST_MEMORY)))
-
     def _made_meanwhile(self, digest: str) -> Index | None:
         self._refuse(self._store.failure(digest, VERSION))
-        found = self._readable(digest, self._store.index(digest, VERSION))
-        if found is not None:
-            self._store.forget_attempts(digest, VERSION)
-        return found
+        return self._readable(digest, self._store.index(digest, VERSION))
 
-    @contextmanager
-    def _counted(self, digest: str) -> Iterator[None]:
-        """What becomes of the count when an attempt ends with an error."""
-        self._attempted.add(digest)
-        try:
-            yield
-        except (DeadlineExceeded, WorkerDied) as error:
-            self._store.note_attempt(digest, VERSION, error.message)
-            raise
-        except SymdError as error:
-            if not self._store.remember_failure(digest, VERSION, error):
-                self._store.forget_attempts(digest, VERSION)
-            raise
-        finally:
-            self._attempted.discard(digest)
-
-    def _outline(self, digest: str, fresh: bytes | None) -> _Outlined | None:
+    def _outline(self, digest: str, fresh: bytes | None) -> Outlined | None:
         """The module opened and not decoded; None when it has an index, or is of few code objects."""
         known = self._outlined.get(digest)
         if known is not None:
@@ -398,26 +254,21 @@ class Indexes:
         summary = self.ask(digest, Outline(), fresh)
         if summary is None:
             return None
-        made = _Outlined(unpack(summary))
-        self._remember_outlined(digest, made)
+        made = Outlined(unpack(summary))
+        self._outlined.keep(digest, made)
         if self._reader.elsewhere:
             threading.Thread(target=self._build_meanwhile, args=(digest,), daemon=True).start()
         return made
 
-    def _for_some(self, digest: str, outlined: _Outlined, queries: frozenset[Query]) -> Index | None:
+    def _for_some(self, digest: str, outlined: Outlined, queries: frozenset[Query]) -> Index | None:
         """An index that answers ``queries`` alone, or None."""
         if outlined.some is None or not queries <= outlined.queries:
             file = self.ask(digest, IndexFor(tuple(queries)))
             if file is None:
                 return None
             outlined = outlined._replace(some=Index.checked(file), queries=queries)
-            self._remember_outlined(digest, outlined)
+            self._outlined.keep(digest, outlined)
         return outlined.some
-
-    def _remember_outlined(self, digest: str, outlined: _Outlined) -> None:
-        while len(self._outlined) >= _OPEN_PARTIALS and digest not in self._outlined:
-            self._outlined.pop(next(iter(self._outlined)), None)
-        self._outlined[digest] = outlined
 
     def _build_meanwhile(self, digest: str) -> None:
         """What goes wrong is remembered, or met again by whoever asks next."""
@@ -428,23 +279,6 @@ class Indexes:
         """Raises what is remembered of a module, but for a limit that has been raised since."""
         if failure is not None and not _allowed_now(failure, self._limits):
             raise failure
-
-
-def _given_up(begun: int, ending: str) -> Malformed:
-    last = ending or "the process that asked for it was killed, though nothing else was indexed then"
-    return Malformed(
-        f"symd cannot read it: {begun} attempts to index it had no end; the last: {last}",
-        hint="delete the module to have it tried again",
-        metadata={"attempts": str(begun)},
-    )
-
-
-def _too_large_alone(what: str, limits: Limits) -> Malformed:
-    return Malformed(
-        f"symd cannot read it: {MAX_ATTEMPTS} attempts to index it ended with the process that asked for it, and alone {what}",
-        hint="raise the limit build_memory where the machine has that much, or delete the module to have it tried again",
-        metadata={"attempts": str(MAX_ATTEMPTS + 1), "limit": "build_memory", "value": str(limits.build_memory)},
-    )
 
 
 def _allowed_now(failure: SymdError, limits: Limits) -> bool:
