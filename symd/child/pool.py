@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -180,7 +180,7 @@ def _at_start(limits: ProcessLimits) -> ProcessLimits:
 @lru_cache(4)
 def _written(limits: Limits) -> bytes:
     """The fields as a request has them. To write them takes longer than many a question; most are asked with the same ones."""
-    return json.dumps(asdict(limits)).encode()
+    return json.dumps(limits._asdict()).encode()
 
 
 def _start(command: Sequence[str], at_start: ProcessLimits) -> _Worker:

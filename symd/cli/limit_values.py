@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -100,7 +100,7 @@ def limits_of(texts: tuple[str, ...]) -> Limits:
             raise click.BadParameter(f"{text!r} is no limit and its value; write NAME=VALUE, such as module_size=4G")
         _check_name(name)
         chosen[name] = _number(name, value)
-    return replace(Limits(), **chosen)
+    return Limits(**chosen)
 
 
 def contradictions(limits: Limits) -> Iterator[str]:
@@ -130,7 +130,7 @@ def allowed(name: str) -> tuple[float, float]:
 
 
 def _check_name(name: str) -> None:
-    known = [field.name for field in fields(Limits)]
+    known = Limits._fields
     if name in known:
         return
     holding = [each for each in known if name and name.lower() in each]

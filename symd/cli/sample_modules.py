@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,7 +76,7 @@ def _open_symbolizer(source: SampleModules) -> Iterator[Symbolizer]:
 
 def _open_store(source: SampleModules, store: str) -> ModuleStore:
     """Who only asks removes nothing for want of room: how much a store may hold is for its daemons to say."""
-    limits = replace(source.limits, store_size=UNBOUNDED_STORE)
+    limits = source.limits._replace(store_size=UNBOUNDED_STORE)
     if source.is_shared:
         from symd.shared_store.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -211,7 +211,7 @@ def gc_command(context: click.Context, root: str, catalogue: str, limits: Limits
     Without that limit no module goes: how much a store may hold is for its daemons to say.
     """
     if not names_limit(context, "store_size"):
-        limits = replace(limits, store_size=UNBOUNDED_STORE)
+        limits = limits._replace(store_size=UNBOUNDED_STORE)
     if is_shared(root, catalogue, by_environment=_by_environment(context)):
         gone = collected(root, catalogue, limits)
     else:

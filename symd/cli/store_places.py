@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -62,7 +61,7 @@ def transferred(source: StorePlace, target: StorePlace, limits: Limits, progress
     """Bring what one store has into another (``symd.shared_store.transfer``)."""
     from symd.shared_store.transfer import transfer  # noqa: PLC0415 - NumPy comes with it
 
-    unbounded = replace(limits, store_size=UNBOUNDED_STORE)  # a copy holds what the store holds
+    unbounded = limits._replace(store_size=UNBOUNDED_STORE)  # a copy holds what the store holds
     if source.folder:
         with disk(Path(source.folder)):
             check_owner(Path(source.folder))
@@ -125,7 +124,7 @@ def _opened(place: StorePlace, limits: Limits, *, make: bool) -> Iterator[Module
 def _opened_shared(place: StorePlace, limits: Limits, *, make: bool) -> Iterator[SharedStore]:
     from symd.shared_store.opening import open_shared  # noqa: PLC0415 - a store in a folder needs none of this
 
-    bounded = replace(limits, cache_size=min(limits.cache_size, _CACHE_SIZE))
+    bounded = limits._replace(cache_size=min(limits.cache_size, _CACHE_SIZE))
     with (
         tempfile.TemporaryDirectory(prefix="symd-") as cache,
         open_shared(place.url, place.catalogue, Path(cache), bounded, make=make) as shared,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -88,7 +87,7 @@ class SmallObjects:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._of_units = replace(limits, debug_units=min(limits.debug_units, _MOST_UNITS))
+        self._of_units = limits._replace(debug_units=min(limits.debug_units, _MOST_UNITS))
         self._abbreviations = _SharedAbbreviations()
         self._objects: list[SmallObject] = []
 

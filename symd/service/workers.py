@@ -18,7 +18,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -107,7 +106,7 @@ class Workers:
         that nobody expected; Unavailable when no process can be started."""
         building = isinstance(question, MakeIndex)
         memory = question.memory if isinstance(question, MakeIndex) and question.memory else self._limits.build_memory
-        limits = replace(self._limits, build_memory=memory)
+        limits = self._limits._replace(build_memory=memory)
         seconds = self._limits.build_seconds if building else self._limits.question_seconds
         quick = min(seconds, QUICK_SECONDS)
         answer: bytes | Defect | Ending | None = None

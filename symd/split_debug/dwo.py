@@ -11,7 +11,6 @@ from symd.dwarf import DebugSections, Unit, read_units
 from symd.dwarf.split_units import DWO_NAMES, UNIT_INDEX, split_contents, with_split
 from symd.dwarf.units import split_units
 from symd.elf.constants import SHF_COMPRESSED, SHT_PROGBITS
-from symd.elf.writer import OutputSection, with_sections
 from symd.errors import HashMismatch, NoDebugData
 
 _DWO_NAME_ATTRIBUTES = (b"\x76", b"\xb0\x42")
@@ -51,6 +50,8 @@ def check_same_build(data: bytes, file: bytes, budget: Budget) -> None:
 
 def with_dwo(data: bytes, files: Sequence[bytes], budget: Budget) -> bytes:
     """``data`` with the sections of these files. Raises NoDebugData for a file that has none, Malformed."""
+    from symd.elf.writer import OutputSection, with_sections  # noqa: PLC0415 - few objects have such files
+
     added: list[OutputSection] = []
     for file in files:
         image = elf.parse(file, budget)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from symd.config import UNBOUNDED_STORE, Limits
@@ -46,7 +46,7 @@ def repair(root: Path, limits: Limits, progress: Progress | None = None) -> Repa
     faults = [finding.problem for finding in before if finding.kind is Kind.CATALOGUE]
     if faults:
         rebuilt = rebuild(paths, newest(root), faults[0])
-    with Store(root, replace(limits, store_size=UNBOUNDED_STORE)) as store:  # what is mended makes nothing else go
+    with Store(root, limits._replace(store_size=UNBOUNDED_STORE)) as store:  # what is mended makes nothing else go
         for finding in before:
             name = Path(finding.subject).name
             if finding.kind is Kind.MODULE:

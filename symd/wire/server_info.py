@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from symd.config import Limits
 from symd.v1 import server_service_pb2 as pb
@@ -15,7 +14,7 @@ _SECONDS = "_seconds"
 
 def to_limits(limits: Limits, further: Mapping[str, int]) -> list[pb.Limit]:
     """Every limit of ``limits``, then the ``further`` ones, by the names that errors give them."""
-    return [_to_limit(name, value) for name, value in {**asdict(limits), **further}.items()]
+    return [_to_limit(name, value) for name, value in {**limits._asdict(), **further}.items()]
 
 
 def _to_limit(name: str, value: float) -> pb.Limit:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -268,7 +268,7 @@ def test_a_process_whose_user_was_killed_ends_without_a_word(monkeypatch: pytest
         for end in answers:
             os.close(end)
         ours.sendall(b".")
-        write_frame(ours.fileno(), JSON, json.dumps(asdict(LIMITS)).encode())
+        write_frame(ours.fileno(), JSON, json.dumps(LIMITS._asdict()).encode())
         write_frame(ours.fileno(), BYTES, b"pid")
         ours.shutdown(socket.SHUT_WR)
         assert process.stderr is not None

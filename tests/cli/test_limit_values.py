@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -73,9 +72,9 @@ def test_the_defaults_do_not_contradict_each_other() -> None:
 
 
 def test_contradictions_name_both_limits_and_their_values() -> None:
-    (one,) = contradictions(replace(Limits(), bytes_in_flight=90 * MIB))
+    (one,) = contradictions(Limits(bytes_in_flight=90 * MIB))
     assert one.startswith("client_bytes_in_flight (96 MiB) is more than bytes_in_flight (90 MiB): ")
-    assert len([*contradictions(replace(Limits(), store_size=5, aliases=3))]) == 2
+    assert len([*contradictions(Limits(store_size=5, aliases=3))]) == 2
 
 
 def test_the_page_of_the_limits_is_named_where_it_is() -> None:

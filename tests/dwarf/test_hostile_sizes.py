@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -160,7 +159,7 @@ def test_more_files_than_are_taken_are_refused_before_they_are_read():
     limits = Limits(line_files=3003)
     assert len(read_lines({".debug_line": data}, limits=limits).tables) == 3
     with pytest.raises(LimitExceeded) as caught:
-        read_lines({".debug_line": data}, limits=replace(limits, line_files=3002))
+        read_lines({".debug_line": data}, limits=limits._replace(line_files=3002))
     assert caught.value.metadata == {"limit": "line_files", "value": "3002"}
 
 

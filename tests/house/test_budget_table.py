@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
 from pathlib import Path
 
 from symd.config import Limits
@@ -21,4 +20,4 @@ def test_the_page_lists_every_limit_with_its_default() -> None:
     text = PAGE.read_text()
     table = text[text.index("\n## Budgets") : text.index("\n## Operations")]
     listed = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.MULTILINE))
-    assert listed == {name: shown(value) for name, value in asdict(Limits()).items()}
+    assert listed == {name: shown(value) for name, value in Limits()._asdict().items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 
 import pytest
 
@@ -10,12 +10,12 @@ from symd.cli.limit_values import COUNT, SIZE, TIME, allowed, kind, limits_of, s
 from symd.config import MIB, Config, Limits
 from symd.service.lanes import Work
 
-NAMES = [field.name for field in fields(Limits)]
+NAMES = Limits._fields
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_default_is_allowed_and_of_the_kind_that_it_looks_like(name: str) -> None:
-    value = asdict(Limits())[name]
+    value = Limits()._asdict()[name]
     lowest, highest = allowed(name)
     assert lowest <= value <= highest
     assert (kind(name) is TIME) == isinstance(value, float)

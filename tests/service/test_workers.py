@@ -9,7 +9,6 @@ import re
 import signal
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,7 +71,7 @@ def workers():
 
 
 def limited(**limits):
-    return Workers(replace(Limits(), **limits), 1, 1)
+    return Workers(Limits(**limits), 1, 1)
 
 
 def make_index(reader, module, folder):
