@@ -30,6 +30,7 @@ from symd.client import (
     begun_after,
     error_of,
     symbolize_request,
+    undecodable,
     upload_requests,
 )
 from symd.config import default_server
@@ -219,9 +220,15 @@ class _Calls:
 
     async def one_once(self, method: Callable[..., Any], request: Any) -> Any:
         try:
-            return await method(begun(request), timeout=self.timeout, metadata=self._metadata)
+            return self._decoded(await method(begun(request), timeout=self.timeout, metadata=self._metadata))
         except grpc.RpcError as error:
             raise error_of(error, self.address, self.timeout) from None
+
+    def _decoded(self, message: Any) -> Any:
+        """A message, for which gRPC gives None where it cannot be decoded."""
+        if message is None:
+            raise undecodable(self.address)
+        return message
 
     def stream(self, method: Callable[..., Any], request: Any) -> AsyncIterator[Any]:
         """The messages of an answer; ``request`` as for ``one``."""
@@ -231,7 +238,7 @@ class _Calls:
         call = method(begun(request), timeout=self.timeout, metadata=self._metadata)
         try:
             async for message in call:
-                yield message
+                yield self._decoded(message)
         except grpc.RpcError as error:
             raise error_of(error, self.address, self.timeout) from None
         finally:
@@ -255,7 +262,7 @@ class _Calls:
             call = watch.call(position)
             try:
                 async for message in call:
-                    yield message
+                    yield self._decoded(message)
             except (
                 asyncio.CancelledError
             ):  # gRPC raises it where the call is ended here, and not only where the task is

@@ -16,7 +16,7 @@ import grpc.aio
 
 from symd.credential_file import read_credentials
 from symd.errors import InvalidInput, Unavailable
-from symd.replicas import OPTIONS, SCHEMES, are_several, hosts
+from symd.replicas import KEEPALIVE, OPTIONS, SCHEMES, are_several, hosts
 
 UNIX: Final = "unix:"
 TLS: Final = "tls:"
@@ -95,7 +95,7 @@ def connect_async(address: str, credentials: Credentials) -> tuple[grpc.aio.Chan
 def _options(address: str) -> tuple[tuple[str, Any], ...]:
     plain = _OPTIONS if address.startswith(TLS) else _PLAIN_OPTIONS
     if not are_several(address):
-        return plain
+        return (*plain, *KEEPALIVE)
     if address.startswith(TLS) and len(hosts(address)) > 1:  # gRPC would look for the whole list in the certificates
         plain = (*plain, ("grpc.default_authority", hosts(address)[0]))
     return (*plain, *OPTIONS)

@@ -25,6 +25,7 @@ from symd.errors import (
     BadQuery,
     BuildFailed,
     DeadlineExceeded,
+    Malformed,
     ServerUnavailable,
     SymdError,
     Unavailable,
@@ -111,7 +112,7 @@ from symd.wire.answers import PLAIN_PYTHON_ANSWERS, from_answers, from_columns
 from symd.wire.breakpoints import from_answer as from_locations
 from symd.wire.breakpoints import from_events, to_breakpoint
 from symd.wire.chunks import chunks_of
-from symd.wire.columns import check_count
+from symd.wire.columns import OTHER_SIDE, check_count
 from symd.wire.concatenated import AnswersBuilder, concatenated
 from symd.wire.contexts import from_context_record, from_load, to_context, to_event
 from symd.wire.cores import from_parts as from_core_parts
@@ -156,6 +157,11 @@ MIN_BATCHES = 4
 MAX_QUERIES_PER_CALL = 100_000
 """The most queries in one call when they are not a column."""
 _ENDED = "try again: so ends a call that a daemon has no room for (its limit pending_calls), or no time before it ends itself"
+
+_PROXY = "try again; where there is a proxy between, look into its log"
+_NOT_DECODED = "Exception deserializing response!"
+_BROKEN_OFF = "RST_STREAM"
+"""What gRPC says by itself of a message that is none, and of a stream that HTTP/2 ended without an answer (RFC 9113, 6.4)."""
 
 
 class Client:
@@ -572,7 +578,10 @@ def error_of(error: Any, address: str, timeout: float | None) -> SymdError:
     status = rpc_status.from_call(error)
     if status is not None:
         return from_status(status)
-    code, details = error.code(), error.details() or ""
+    return _error_of_grpc(error.code(), error.details() or "", address, timeout)
+
+
+def _error_of_grpc(code: grpc.StatusCode, details: str, address: str, timeout: float | None) -> SymdError:
     if code is grpc.StatusCode.UNAVAILABLE:
         what, hint = unreachable(address, details)
         return ServerUnavailable(what, where=address, hint=hint, metadata={"grpc": details})
@@ -580,7 +589,17 @@ def error_of(error: Any, address: str, timeout: float | None) -> SymdError:
         return DeadlineExceeded(f"no answer within {timeout} s", where=address, hint="allow more time")
     if code is grpc.StatusCode.CANCELLED:
         return Unavailable("the daemon has ended the call without saying why", where=address, hint=_ENDED)
+    if details == _NOT_DECODED:
+        return undecodable(address)
+    if _BROKEN_OFF in details and code in (grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL):
+        facts = {"grpc": details}
+        return Unavailable("the call was broken off before its end", where=address, hint=_PROXY, metadata=facts)
     return rebuilt(code.value[0], details, "", {}).prefix_where(address)
+
+
+def undecodable(address: str) -> Malformed:
+    """The error for an answer that is no message of its type."""
+    return Malformed("what came is no answer to this call", where=address, hint=OTHER_SIDE)
 
 
 def upload_requests(header: UploadHeader, data: bytes) -> Iterator[UploadModuleRequest]:

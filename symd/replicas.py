@@ -63,6 +63,14 @@ SERVICE_CONFIG: Final = json.dumps(
 """What a client in any language is to give its channel (github.com/grpc/grpc/blob/master/doc/service_config.md)."""
 KEEPALIVE_SECONDS: Final = 60
 """A connection with calls may be silent so long before the client asks whether the daemon is there."""
+KEEPALIVE: Final = (
+    # A daemon that is frozen, or whose machine is gone, closes no connection: a call to it would wait for ever.
+    ("grpc.keepalive_time_ms", KEEPALIVE_SECONDS * 1000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.ping_timeout_ms", 20_000),  # of what gRPC asks by itself to measure: keepalive waits for that answer
+    ("grpc.http2.max_pings_without_data", 0),
+)
+"""Options of a channel to whatever daemon (grpc/impl/channel_arg_names.h)."""
 OPTIONS: Final = (
     ("grpc.service_config", SERVICE_CONFIG),
     ("grpc.service_config_disable_resolution", 1),
@@ -70,13 +78,9 @@ OPTIONS: Final = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    # A daemon that is frozen, or whose machine is gone, closes no connection: a call to it would wait for ever.
-    ("grpc.keepalive_time_ms", KEEPALIVE_SECONDS * 1000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.http2.ping_timeout_ms", 20_000),  # of what gRPC asks by itself to measure: keepalive waits for that answer
-    ("grpc.http2.max_pings_without_data", 0),
+    *KEEPALIVE,
 )
-"""Options of a channel to several daemons (grpc/impl/channel_arg_names.h)."""
+"""The same of a channel to several daemons."""
 
 
 def are_several(address: str) -> bool:

@@ -149,7 +149,7 @@ def options(limits: Limits) -> Options:
         ("grpc.keepalive_time_ms", _milliseconds(limits.keepalive_seconds)),
         ("grpc.keepalive_timeout_ms", _milliseconds(limits.keepalive_seconds)),
         ("grpc.keepalive_permit_without_calls", 1),
-        # Clients of several daemons ask each minute; gRPC would close their connections, unless it is told, for less than five.
+        # Clients ask each minute whether the daemon is there; gRPC would close their connections, unless it is told, for less than five.
         ("grpc.http2.min_ping_interval_without_data_ms", _LEAST_BETWEEN_PINGS),
     )
 

@@ -7,11 +7,12 @@ import socket
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from symd import Client
+from symd import Client, channel
 from symd.channel import Credentials
 from symd.config import Limits
 from symd.errors import InvalidInput, ServerUnavailable, StoreUnavailable, SymdError, Unavailable
@@ -192,21 +193,28 @@ SETTINGS, ACK = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), bytes([0, 0, 0, 4, 1, 0, 0, 
 """Frames of HTTP/2 (RFC 9113, 6.5)."""
 
 
-def test_a_daemon_that_says_nothing_more_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("scheme", ["ipv4:", "", "unix:"])
+def test_a_daemon_that_says_nothing_more_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scheme: str) -> None:
     """It took the connection and the call, and is frozen then: nothing is closed."""
     names = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
     quick = dict.fromkeys(names, 300)
-    assert quick.keys() <= dict(OPTIONS).keys()
-    monkeypatch.setattr("symd.channel.OPTIONS", tuple({**dict(OPTIONS), **quick}.items()))
+    for each in ("OPTIONS", "KEEPALIVE"):
+        known: dict[str, object] = dict(getattr(channel, each))
+        assert quick.keys() <= known.keys()
+        monkeypatch.setattr(channel, each, tuple({**known, **quick}.items()))
     with ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        family, place = (
+            (socket.AF_UNIX, str(tmp_path / "s")) if scheme == "unix:" else (socket.AF_INET, ("127.0.0.1", 0))
+        )
+        listener = stack.enter_context(socket.create_server(place, family=family))
 
         def take() -> None:
             taken = stack.enter_context(listener.accept()[0])
             listener.close()
             taken.sendall(SETTINGS + ACK)
 
-        address = f"ipv4:127.0.0.1:{listener.getsockname()[1]}"
+        bound = listener.getsockname()
+        address = f"unix:{bound}" if scheme == "unix:" else f"{scheme}127.0.0.1:{bound[1]}"
         threading.Thread(target=take, daemon=True).start()
         client = stack.enter_context(Client(address, timeout=60))
         with pytest.raises(ServerUnavailable):

@@ -1,0 +1,130 @@
+"""What comes is no answer, or HTTP/2 ends the stream without one: both clients say so by name."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent import futures
+from contextlib import ExitStack
+from typing import Any
+
+import grpc
+import pytest
+
+from symd import AsyncClient, Client
+from symd.errors import Malformed, Unavailable
+
+DIGEST = "0" * 64
+PREFACE = 24
+HEADER = 9
+HEADERS, RST_STREAM, SETTINGS, PING = 1, 3, 4, 6
+ACK = 1
+"""Of HTTP/2 (RFC 9113): bytes of a client's preface and of a frame's header, types of frames, and a flag."""
+
+
+class _Nonsense(grpc.GenericRpcHandler):
+    """Answers every call with bytes that are no message."""
+
+    def service(self, details: Any) -> Any:
+        if details.method.endswith(("/GetLineTable", "/WatchModules")):
+            return grpc.unary_stream_rpc_method_handler(lambda _request, _context: iter([b"\xff\xff\xff"]))
+        return grpc.unary_unary_rpc_method_handler(lambda _request, _context: b"\xff\xff\xff")
+
+
+@pytest.fixture
+def nonsense() -> Iterator[str]:
+    server = grpc.server(futures.ThreadPoolExecutor(2), handlers=[_Nonsense()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@pytest.fixture
+def breaking() -> Iterator[Callable[[int], str]]:
+    """Starts a server that ends every stream with that code of HTTP/2; its address."""
+    with ExitStack() as stack:
+
+        def start(code: int) -> str:
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            threading.Thread(target=_accept, args=(listener, code), daemon=True).start()
+            return f"127.0.0.1:{listener.getsockname()[1]}"
+
+        yield start
+
+
+def _accept(listener: socket.socket, code: int) -> None:
+    while True:
+        try:
+            taken, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=_end_streams, args=(taken, code), daemon=True).start()
+
+
+def _end_streams(taken: socket.socket, code: int) -> None:
+    with taken, taken.makefile("rb") as read:
+        taken.sendall(_frame(SETTINGS) + _frame(SETTINGS, flags=ACK))
+        read.read(PREFACE)
+        while header := read.read(HEADER):
+            body = read.read(int.from_bytes(header[:3], "big"))
+            kind, flags, stream = header[3], header[4], int.from_bytes(header[5:], "big")
+            if kind == HEADERS:
+                taken.sendall(_frame(RST_STREAM, struct.pack(">I", code), stream=stream))
+            elif kind == PING and not flags & ACK:
+                taken.sendall(_frame(PING, body, flags=ACK))
+
+
+def _frame(kind: int, body: bytes = b"", *, flags: int = 0, stream: int = 0) -> bytes:
+    return len(body).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + body
+
+
+ASKED: list[Callable[[Client], Any]] = [
+    lambda client: client.missing([DIGEST]),
+    lambda client: list(client.lines(DIGEST)),
+    lambda client: list(client.watch_modules()),
+]
+
+
+@pytest.mark.parametrize("ask", ASKED)
+def test_what_is_no_answer_is_malformed(nonsense: str, ask: Callable[[Client], Any]) -> None:
+    with Client(nonsense, timeout=60) as client, pytest.raises(Malformed, match="what came is no answer") as caught:
+        ask(client)
+    assert caught.value.where == nonsense
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 13])
+@pytest.mark.parametrize("ask", ASKED)
+def test_a_stream_that_ends_without_an_answer_may_do_again(
+    breaking: Callable[[int], str], ask: Callable[[Client], Any], code: int
+) -> None:
+    with Client(breaking(code), timeout=60) as client, pytest.raises(Unavailable, match="was broken off") as caught:
+        ask(client)
+    assert type(caught.value) is Unavailable
+    assert f"code {code}" in caught.value.metadata["grpc"]
+
+
+async def _collected(items: AsyncIterator[Any]) -> list[Any]:
+    return [item async for item in items]
+
+
+ASKED_ASYNC: list[Callable[[AsyncClient], Any]] = [
+    lambda client: client.missing([DIGEST]),
+    lambda client: _collected(client.lines(DIGEST)),
+    lambda client: _collected(client.watch_modules()),
+]
+
+
+@pytest.mark.parametrize("ask", ASKED_ASYNC)
+def test_the_same_awaited(nonsense: str, breaking: Callable[[int], str], ask: Callable[[AsyncClient], Any]) -> None:
+    async def asked(address: str) -> Any:
+        async with AsyncClient(address, timeout=60) as client:
+            return await ask(client)
+
+    with pytest.raises(Malformed, match="what came is no answer"):
+        asyncio.run(asked(nonsense))
+    with pytest.raises(Unavailable, match="was broken off"):
+        asyncio.run(asked(breaking(0)))
