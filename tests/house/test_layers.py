@@ -83,7 +83,7 @@ ONLY_IN = {
     "subprocess": {"child", "debuggers"},
     "resource": {"child"},
     "multiprocessing": set(),
-    "signal": {"child", "service"},
+    "signal": {"child", "service", "output_file"},
     "click": {"cli"},
     "pandas": {"model"},
     "pyarrow": {"model", "sample_tables", "batch"},
