@@ -15,12 +15,14 @@ from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
 from symd.index.starts import Starts
 from symd.model.answers import Reason
 from symd.model.columns import I64
+from symd.model.reasons import KNOWN
 
-RESERVED = max(Reason) + 1
+RESERVED = max(KNOWN) + 1
 """Locations 1 to 14 carry a reason alone, under its own number; after them stands one for each call that was inlined,
 then one for each range."""
 NO_DEBUG_DATA = (Reason.NO_DEBUG_INFO, Reason.MALFORMED)
 """Why code of nobody has no debug information: there its kernel's name is the function's."""
+_IS_NO_DEBUG_DATA = np.isin(np.arange(256), NO_DEBUG_DATA)
 
 
 class DerivedColumns:
@@ -71,7 +73,7 @@ class DerivedColumns:
         owner = columns.frame_owner[frame]
         reason, kernel = pages.reason(ranges), columns.frame_kernel[frame]
         function = columns.owner_name[owner]
-        unknown = (owner == 0) & np.isin(reason, NO_DEBUG_DATA)
+        unknown = (owner == 0) & _IS_NO_DEBUG_DATA[reason]
         if np.any(unknown):
             function = np.where(unknown, kernel, function)
         line = pages.line(ranges)

@@ -31,6 +31,8 @@ from symd.index.file_header import VERSION as VERSION  # noqa: PLC0414 - as othe
 _DTYPES: dict[bytes, np.dtype[Any]] = {
     kind.encode().ljust(4, b"\0"): np.dtype(kind) for kind in ("|u1", "<u2", "<u4", "<u8")
 }
+_UNSIGNED = tuple(((1 << 8 * dtype.itemsize) - 1, dtype) for dtype in _DTYPES.values())
+"""Types, the narrowest first, and the largest number of each."""
 _LEVEL = 1
 """Zstandard's: more takes several times as long for a few per cent."""
 _AT_ONCE = 1 << 22
@@ -42,11 +44,8 @@ Columns = Mapping[str, Column]
 
 def narrow(values: Column) -> Column:
     """The same non-negative integers in the narrowest unsigned type that holds them."""
-    top = int(values.max()) if len(values) else 0
-    for dtype in (np.uint8, np.uint16, np.uint32):
-        if top <= np.iinfo(dtype).max:
-            return values.astype(dtype, copy=False)
-    return values.astype(np.uint64, copy=False)
+    top = int(np.maximum.reduce(values)) if len(values) else 0
+    return values.astype(next(dtype for largest, dtype in _UNSIGNED if top <= largest), copy=False)
 
 
 def encode(columns: Columns) -> bytes:
@@ -58,7 +57,9 @@ def encode(columns: Columns) -> bytes:
         equal = len(column) > 1 and bool((column == column[0]).all())
         stored = np.ascontiguousarray(column[:1] if equal else column)
         pad = -at % column.itemsize
-        chunks += [bytes(pad), stored.data]
+        if pad:
+            chunks.append(bytes(pad))
+        chunks.append(stored.data)
         table.append(described_column(name, column.dtype, at + pad, len(column), len(stored)))
         at += pad + stored.nbytes
     checksum = 0

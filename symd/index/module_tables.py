@@ -46,7 +46,7 @@ class TextSections(NamedTuple):
     def positions(self, section: Column, offset: Column) -> Column:
         """Text sections by number (-1: none) and offsets in them as text positions, clipped to the sections; what is
         in no text is at 0."""
-        base, size = (np.append(column, column.dtype.type(0)) for column in (self.base, self.size))
+        base, size = (np.concatenate((column, np.zeros(1, column.dtype))) for column in (self.base, self.size))
         position: Column = np.empty(np.broadcast_shapes(section.shape, offset.shape), base.dtype)
         np.minimum(offset, size[section], out=position, casting="unsafe")
         position += base[section]

@@ -21,6 +21,8 @@ PAGE = 12
 _PAGES_A_PAGE = 12
 """Where more than one page of so many is wanted, all are opened at once, which is as cheap as one by one."""
 _SIGNED = {width: np.dtype(f"<i{width}") for width in (1, 2, 4, 8)}
+_LARGEST = tuple(((1 << 8 * width - 1) - 1, dtype) for width, dtype in _SIGNED.items())
+"""Signed types, the narrowest first, and the largest number of each."""
 _IS_REASON = np.isin(np.arange(256), KNOWN)
 _BYTE = np.dtype(np.uint8)
 _UNSIGNED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4)}
@@ -80,12 +82,14 @@ def _above(found: ModuleRanges, run: I64, frame: I64) -> Column:
 
 def _signed(values: I64) -> Column:
     """The same numbers in the narrowest signed type that holds them."""
-    return values.astype(signed_type(int(values.min(initial=0)), int(values.max(initial=0))), copy=False)
+    return values.astype(
+        signed_type(int(np.minimum.reduce(values, initial=0)), int(np.maximum.reduce(values, initial=0))), copy=False
+    )
 
 
 def signed_type(low: int, high: int) -> np.dtype[Any]:
     """The narrowest signed type that holds these."""
-    return next(t for t in _SIGNED.values() if np.iinfo(t).min <= low and high <= np.iinfo(t).max)
+    return next(dtype for largest, dtype in _LARGEST if ~largest <= low and high <= largest)
 
 
 def pack_table(columns: Sequence[Column]) -> Column:
@@ -98,8 +102,8 @@ def pack_table(columns: Sequence[Column]) -> Column:
 
 def _differences(column: Column) -> Column:
     """From entry to entry (the first from 0), in a type in which none of them is too large."""
-    top = int(column.max(initial=0))
-    dtype = next((t for t in _SIGNED.values() if top <= np.iinfo(t).max), np.dtype(np.int64))
+    top = int(np.maximum.reduce(column, initial=0))
+    dtype = next((dtype for largest, dtype in _LARGEST if top <= largest), _SIGNED[8])
     result = column.astype(dtype)
     result[1:] -= result[:-1].copy()
     return result

@@ -41,9 +41,11 @@ def answer(data: bytes, limits: Limits, descriptors: Sequence[int]) -> bytes:
     opened = _opened.open(module, limits)
     if not isinstance(question, MakeIndex):
         return encode(question.answer(opened))
+    collects = gc.isenabled()  # not in a daemon's process, which looks for garbage while nobody waits
     gc.disable()  # an index of thousands of objects makes hundreds of thousands of values and no garbage: a fifth of its time goes into looking
     try:
         return encode(question.answer(opened))
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
         _opened.clear()
