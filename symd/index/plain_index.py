@@ -63,10 +63,16 @@ class _PlainIndex:
         self._file = file
         self._ends: memoryview[int] | _Equal | None = None
         self._strings = file[:0]
-        self._table = bytes(file[HEADER.size : HEADER.size + count * COLUMN.size])
-        if (magic, version, rest) != (MAGIC, VERSION, 0) or len(self._table) != count * COLUMN.size:
+        table = bytes(file[HEADER.size : HEADER.size + count * COLUMN.size])
+        if (magic, version, rest) != (MAGIC, VERSION, 0) or len(table) != count * COLUMN.size:
             raise NotPlain
-        if zlib.crc32(file[HEADER.size :]) != checksum or self._bytes("module_sha256") != digest:
+        if zlib.crc32(file[HEADER.size :]) != checksum:
+            raise NotPlain
+        self._table, last = table, len(table) - COLUMN.size
+        self._entries = {
+            table[at : at + COLUMN_NAME]: at for at in range(last, -1, -COLUMN.size)
+        }  # the first of a name
+        if self._bytes("module_sha256") != digest:
             raise NotPlain
 
     def _column(self, name: str) -> memoryview[int] | _Equal:
@@ -85,9 +91,7 @@ class _PlainIndex:
         return self._file[offset : offset + stored]
 
     def _described(self, name: str) -> tuple[bytes, int, int, int]:
-        at = self._table.find(name.encode().ljust(COLUMN_NAME, b"\0"))
-        if at < 0 or at % COLUMN.size:
-            raise NotPlain
+        at = self._entries[name.encode().ljust(COLUMN_NAME, b"\0")]
         _, kind, offset, entries, stored = COLUMN.unpack_from(self._table, at)
         return kind, offset, entries, stored
 
@@ -147,7 +151,8 @@ class _PlainIndex:
             raise NotPlain
         page, here = number >> PAGE, number & (1 << PAGE) - 1
         held = min(count - (page << PAGE), 1 << PAGE)
-        step_width, line_width, column_width = (self._column("page_width")[at] for at in range(3))
+        widths = self._column("page_width")
+        step_width, line_width, column_width = widths[0], widths[1], widths[2]
         data = memoryview(self._page(page))
         flags = int.from_bytes(data[: held + 7 >> 3], "little")
         runs, run = flags.bit_count(), (flags & (2 << here) - 1).bit_count() - 1

@@ -287,9 +287,12 @@ def _no_file(path: Path) -> FileNotFoundError:
 
 def mapped(path: Path) -> memoryview:
     """The whole file, mapped read-only. It stays readable after the file is removed or replaced. Raises as ``open_file``."""
-    with open(open_file(path), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        return memoryview(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) if size else b"")
+    handle = open_file(path)
+    try:
+        size = os.fstat(handle).st_size
+        return memoryview(mmap.mmap(handle, size, prot=mmap.PROT_READ) if size else b"")
+    finally:
+        os.close(handle)
 
 
 def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:

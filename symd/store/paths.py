@@ -59,7 +59,7 @@ class StorePaths:
         return self.damaged / checked_digest(digest)
 
     def index(self, digest: str, version: int) -> Path:
-        return self.index_files / str(version) / checked_digest(digest)[:2] / f"{digest}.idx"
+        return Path(f"{self.index_files}/{version}/{checked_digest(digest)[:2]}/{digest}.idx")
 
     def indexes(self, digest: str) -> Iterator[Path]:
         """The index files of one module, of every format version."""
