@@ -156,11 +156,19 @@ class Columns:
                 raise DataLoss(f"has {count} entries in column {name!r}, which contradicts others", where="index file")
         self._check_numbers(counts)
         _check_ends("string", self.string_ends, self.string_data)
+        if self.string_ends[:1].any():
+            raise DataLoss("has a string 0 that is not empty", where="index file")
+        self._check_bases()
         _check_ends("page", self.page_end, self.page_data)
         if counts[Columns.written_range.entries]:
             self._check_written()
         if _reaches_itself(self.owner_parent):
             raise DataLoss("has an owner around itself", where="index file")
+
+    def _check_bases(self) -> None:
+        base, size = self.section_base.astype(np.uint64), self.section_size.astype(np.uint64)
+        if base[:1].any() or np.any(base[1:] - base[:-1] != size[:-1]):
+            raise DataLoss("has a text section that does not begin where the one before it ends", where="index file")
 
     def _check_written(self) -> None:
         ranges = self.written_range

@@ -16,6 +16,7 @@ from symd.config import Limits
 from symd.errors import DataLoss
 from symd.index import Index
 from symd.index.file_index import FileIndex
+from symd.index.first_answer import first_answer
 from symd.index.module import build_index, decoded_objects, described
 from symd.index.module_tables import DecodedObject
 from symd.index.partial import PartialIndex
@@ -183,6 +184,46 @@ def ask_index(data: bytes) -> None:
         list(symbolize(index, list(islice(queries_of(index), 24))))
 
 
+_ANYWHERE = (0, 4, 0x40, 0x1000, 0x1F00, 1 << 32, (1 << 64) - 1)
+"""Addresses to ask about where an index does not say where text is."""
+_PLACES_OF_A_SECTION = 12
+
+
+def read_index_plainly(data: bytes) -> None:
+    """A damaged index read for the first answer from it: nothing but answers and refusals, and what is answered is what the whole
+    index answers, where that is none that says it is damaged."""
+    file, digest = memoryview(data), _digest_in(data).hex()
+    try:
+        whole = Index.checked(data)
+    except DataLoss as error:
+        for address in _ANYWHERE:
+            first_answer(file, digest, ByAddress(ObjectAddress(address)))
+        raise Refused from error
+    for address in [*_ANYWHERE, *_addresses(whole)]:
+        query = ByAddress(ObjectAddress(address))
+        found = first_answer(file, digest, query)
+        if found is not None:
+            with suppress(DataLoss):
+                _same("plain reading of the index", query, found, _answer(whole, query))
+
+
+def _addresses(whole: Index) -> Iterator[int]:
+    for number, section in enumerate(whole.sections[:4]):
+        size = whole.section_size(number)
+        for part in range(_PLACES_OF_A_SECTION + 1):
+            yield section.address + part * size // _PLACES_OF_A_SECTION
+
+
+def _digest_in(data: bytes) -> bytes:
+    """The SHA-256 of the module as an index file says it; none where it does not."""
+    table = data[_HEADER.size :]
+    for at in range(0, len(table) - _COLUMN.size + 1, _COLUMN.size):
+        name, _, offset, _, stored = _COLUMN.unpack_from(table, at)
+        if name.rstrip(b"\0") == b"module_sha256":
+            return data[offset : offset + stored]
+    return b""
+
+
 def flipped_index(data: bytes) -> None:
     """An index file with other bytes, its checksum as it was: DATA_LOSS, or the same bytes."""
     original, changed = data[: len(data) // 2], data[len(data) // 2 :]
@@ -231,6 +272,7 @@ TARGETS: Mapping[str, Target] = {
     "questions": Target(questions, nested.files, nested.mutate, distilled=False),
     "ways": Target(ways, nested.files, nested.mutate, distilled=False),
     "index": Target(ask_index, _index_files, mutate_index),
+    "index.plain": Target(read_index_plainly, _index_files, mutate_index),
     "values": Target(decode_value, _worker_answers),
     "index.flipped": Target(flipped_index, _twice, _flip),
 }

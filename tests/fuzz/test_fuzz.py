@@ -15,9 +15,12 @@ from symd.budget import Budget
 from symd.config import MIB, Limits
 from symd.containers.format import Element
 from symd.errors import StoreUnavailable, SymdError
+from symd.index.first_answer import first_answer
+from symd.model.addresses import ByAddress, SectionOffset
+from symd.model.answers import Answer
 from symd.spirv.words import split
 from tests.builders.elf import Section, build_elf, compress
-from tests.fuzz import bundle, child, counts, distillation, nested, spirv_words, watchdog
+from tests.fuzz import answers, bundle, child, counts, distillation, nested, spirv_words, watchdog
 from tests.fuzz.__main__ import named
 from tests.fuzz.elf_sections import section_of
 from tests.fuzz.kinds import kind
@@ -101,6 +104,26 @@ def test_seeds_that_reach_nothing_new_are_left_out_and_the_dear_ones_are_rarer()
     )
     assert made[b"none"] > 2 * made[noted] > 0
     assert made.keys() == set(seeds)
+
+
+def test_plain_reading_of_an_index_that_answers_otherwise_is_a_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, told = TARGETS["index.plain"], list[Answer]()
+
+    def answered_otherwise(file: memoryview, digest: str, query: ByAddress) -> Answer | None:
+        found = first_answer(file, digest, query)
+        told.extend([found] if found is not None else [])
+        return found and found._replace(section_offset=SectionOffset(3))
+
+    for data in target.seeds():
+        target.run(data)
+    monkeypatch.setattr("tests.fuzz.answers.first_answer", answered_otherwise)
+    found = 0
+    for data in target.seeds():
+        try:
+            target.run(data)
+        except answers.Disagreement:
+            found += 1
+    assert len(told) >= found > len(target.seeds()) / 3
 
 
 def test_an_unexpected_error_and_an_unfit_refusal_are_finds(tmp_path: Path) -> None:

@@ -102,3 +102,22 @@ def test_a_file_that_is_whole_and_contradicts_the_schema_is_refused(name: str, c
     Index.checked(encode(columns))
     with pytest.raises(DataLoss, match=name):
         Index.checked(encode(columns | {name: column}))
+
+
+def test_text_that_does_not_begin_where_the_text_before_it_ends_is_refused() -> None:
+    """One way to an answer counts text positions in one section without its base, the others with it."""
+    columns = dict(decode(built(SAMPLES[0])))
+    assert not columns["section_base"][0]
+    for wrong in (columns["section_base"] + 1, columns["section_base"] + columns["section_size"]):
+        with pytest.raises(DataLoss, match="where the one before it ends"):
+            Index.checked(encode(columns | {"section_base": wrong}))
+
+
+def test_a_string_0_with_letters_is_refused() -> None:
+    """It stands for "none": one way to an answer reads it, and another does not."""
+    columns = dict(decode(built(SAMPLES[0])))
+    ends = columns["string_ends"].copy()
+    assert ends[0] == 0 < ends[1]
+    ends[0] = 1
+    with pytest.raises(DataLoss, match="string 0"):
+        Index.checked(encode(columns | {"string_ends": ends}))
