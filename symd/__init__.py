@@ -53,19 +53,14 @@ else:
         "SectionOffset": "symd.model.addresses",
         "SourceLine": "symd.model.breakpoints",
         "SymdError": "symd.errors",
-        "open": "symd.module",
+        "open": "symd.module:open_module",
         "parse_query": "symd.model.query_syntax",
     }
 
     def __getattr__(name: str) -> object:
-        """Import what a name stands for when somebody wants it."""
-        from importlib import import_module  # noqa: PLC0415 - whoever wants the version does without
+        from symd.deferred_names import found  # noqa: PLC0415 - whoever wants the version does without
 
-        if name not in _HOMES:
-            raise AttributeError(f"module 'symd' has no attribute {name!r}")
-        found = getattr(import_module(_HOMES[name]), "open_module" if name == "open" else name)
-        globals()[name] = found
-        return found
+        return found(__name__, _HOMES, name)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *_HOMES})

@@ -5,18 +5,17 @@ A *way* (a preloaded library, a layer, a listener, a watched folder) yields the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
-    from symd.capture.python_program import PythonCapture, start
+    from symd.capture.python_program import PythonCapture as PythonCapture
+    from symd.capture.python_program import start as start
+else:
+    _HOMES = dict.fromkeys(("PythonCapture", "start"), "symd.capture.python_program")
+
+    def __getattr__(name: str) -> object:
+        from symd.deferred_names import found  # noqa: PLC0415 - what runs inside programs is imported only there
+
+        return found(__name__, _HOMES, name)
+
 
 __all__ = ("PythonCapture", "start")
-
-
-def __getattr__(name: str) -> Any:
-    """Import what runs inside programs only there."""
-    if name not in __all__:
-        raise AttributeError(f"module 'symd.capture' has no attribute {name!r}")
-    from symd.capture import python_program  # noqa: PLC0415 - see the docstring
-
-    return getattr(python_program, name)

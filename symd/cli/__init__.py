@@ -12,14 +12,12 @@ if TYPE_CHECKING:
     from symd.cli.command_line import main as main
     from symd.cli.command_line import verb_sections as verb_sections
 else:
+    _HOMES = dict.fromkeys(("GROUP", "SECTIONS", "VERBS", "invoke", "main", "verb_sections"), "symd.cli.command_line")
 
     def __getattr__(name: str) -> object:
-        """Import the command line when somebody wants it."""
-        if name not in __all__:
-            raise AttributeError(f"module 'symd.cli' has no attribute {name!r}")
-        from symd.cli import command_line  # noqa: PLC0415 - slow to import
+        from symd.deferred_names import found  # noqa: PLC0415 - questions on standard input do without
 
-        return getattr(command_line, name)
+        return found(__name__, _HOMES, name)
 
 
 __all__ = ("GROUP", "SECTIONS", "VERBS", "invoke", "main", "verb_sections")

@@ -12,13 +12,9 @@ else:
     _HOMES = {"VERSION": "symd.index.file_header", "Index": "symd.index.lookup", "build": "symd.index.builder"}
 
     def __getattr__(name: str) -> object:
-        """Import what a name stands for when somebody wants it."""
-        from importlib import import_module  # noqa: PLC0415 - who reads one number does without
+        from symd.deferred_names import found  # noqa: PLC0415 - who reads one number does without
 
-        if name not in _HOMES:
-            raise AttributeError(f"module 'symd.index' has no attribute {name!r}")
-        globals()[name] = found = getattr(import_module(_HOMES[name]), name)
-        return found
+        return found(__name__, _HOMES, name)
 
 
 __all__ = ("VERSION", "Index", "build")

@@ -98,7 +98,7 @@ def test_a_program_without_triton_notices_next_to_nothing(run: Run, triton: Path
     bare = json.loads(python(SHOWN, triton).stdout)
     captured = json.loads(python(SHOWN, triton, run=run).stdout)
     assert captured["path"] == bare["path"]
-    assert set(captured["modules"]) - set(bare["modules"]) <= {"sitecustomize", "symd_after_import"}
+    assert set(captured["modules"]) - set(bare["modules"]) <= {"sitecustomize", "symd_after_import", "__future__"}
     assert len(captured["meta"]) == len(bare["meta"]) + 1
     assert run.records() == []
 

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "symd"
 ORDER = (
     "errors",
+    "deferred_names",
     "model",
     "config",
     "budget",
