@@ -13,13 +13,13 @@ from symd.index.functions import module_functions
 from symd.index.interner import Interner
 from symd.index.locations import ModuleRanges, module_ranges
 from symd.index.module_tables import DecodedObject, ModuleTables, module_tables
-from symd.index.packing import pack_ranges, pack_table
-from symd.index.schema import RowTable, check_names
+from symd.index.packing import Unpacked, pack_ranges, pack_table, range_count
+from symd.index.schema import FunctionTable, RowTable, check_names
 from symd.index.starts import encode_starts
 from symd.index.summary import pack
 from symd.model.summaries import ModuleSummary
 
-__all__ = ("DecodedObject", "build", "build_unless_suspect")
+__all__ = ("DecodedObject", "build", "build_unless_suspect", "build_unpacked")
 
 
 def build(objects: Sequence[DecodedObject], summary: ModuleSummary) -> bytes:
@@ -37,6 +37,17 @@ def build_unless_suspect(objects: Sequence[DecodedObject], summary: ModuleSummar
     return None if found.suspected else _encoded(columns(objects, summary, module, found, strings))
 
 
+def build_unpacked(objects: Sequence[DecodedObject], summary: ModuleSummary) -> tuple[bytes, Unpacked]:
+    """An index for a process that keeps it to itself: its file lacks what would be packed only to be opened again, which is beside it, and line rows,
+    which no address asks for."""
+    strings = Interner()
+    module = module_tables(objects, strings)
+    found = module_ranges(module)
+    functions = FunctionTable(*(narrow(column.astype(np.uint64)) for column in module_functions(module)))
+    written = columns(objects, summary, module, found, strings, is_packed=False)
+    return encode(written), Unpacked(found, functions)
+
+
 def _encoded(written: dict[str, Column]) -> bytes:
     check_names(written)
     return encode(written)
@@ -48,8 +59,10 @@ def columns(
     module: ModuleTables,
     found: ModuleRanges,
     strings: Interner,
+    *,
+    is_packed: bool = True,
 ) -> dict[str, Column]:
-    """The columns of an index file; ``schema`` says what each means."""
+    """The columns of an index file; ``schema`` says what each means. Without packed ones as for ``build_unpacked``."""
     of_objects, kernels = object_columns(objects, module, strings), kernel_columns(module)
     texts = strings.values
     numbers = {
@@ -64,7 +77,8 @@ def columns(
         **owner_columns(found),
     }
     result = {name: narrow(column) for name, column in numbers.items()}
-    result |= {**encode_starts([found.start]), **pack_ranges(found), **_packed_tables(module)}
+    packed = {**pack_ranges(found), **_packed_tables(module)} if is_packed else {"range_count": range_count(found)}
+    result |= {**encode_starts([found.start]), **packed}
     result["string_ends"], result["string_data"] = encode_strings(texts)
     result["module_sha256"] = np.frombuffer(bytes.fromhex(summary.sha256), np.uint8)
     result["summary"] = compress(pack(noted(summary, objects, module.texts, found.stretches)))

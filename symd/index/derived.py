@@ -10,7 +10,7 @@ import numpy as np
 
 from symd.errors import DataLoss
 from symd.index.format import Column
-from symd.index.packing import RangePages, unpack_table
+from symd.index.packing import OpenRanges, RangePages, Unpacked, unpack_table
 from symd.index.schema import Columns, FunctionTable, LocationTable, RowTable
 from symd.index.starts import Starts
 from symd.model.answers import Reason
@@ -28,8 +28,8 @@ _IS_NO_DEBUG_DATA = np.isin(np.arange(256), NO_DEBUG_DATA)
 class DerivedColumns:
     """What follows from ``columns``, each when it is first asked for, and then kept."""
 
-    def __init__(self, columns: Columns, *, as_written: bool = False) -> None:
-        self._columns, self._as_written = columns, as_written
+    def __init__(self, columns: Columns, *, as_written: bool = False, unpacked: Unpacked | None = None) -> None:
+        self._columns, self._as_written, self._unpacked = columns, as_written, unpacked
 
     @cached_property
     def starts(self) -> Starts:
@@ -39,6 +39,8 @@ class DerivedColumns:
     @cached_property
     def ranges(self) -> RangePages:
         """Frame, line, column and reason of each range."""
+        if self._unpacked is not None:
+            return OpenRanges(self._columns, self._unpacked.ranges, as_written=self._as_written)
         return RangePages(self._columns, as_written=self._as_written)
 
     def check(self) -> None:
@@ -122,6 +124,8 @@ class DerivedColumns:
     @cached_property
     def functions(self) -> FunctionTable:
         """Functions. Raises DataLoss."""
+        if self._unpacked is not None:
+            return self._unpacked.functions
         columns = self._columns
         count = int(columns.function_count.item(0))
         table = FunctionTable(*unpack_table(columns.function_data, count, len(FunctionTable._fields)))

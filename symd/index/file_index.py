@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.index.builder import build
+from symd.index.builder import build_unpacked
 from symd.index.lookup import Index
 from symd.index.module import decoded_objects, keep_freed_memory
 from symd.index.partial import PartialIndex
@@ -48,4 +48,5 @@ class FileIndex:
     def whole(self) -> Index:
         """The index of all of it. The heap that is made for it stays: many answers take as much."""
         self._heap = keep_freed_memory(self._summary.size)
-        return Index(build(decoded_objects(self._objects, self._limits), self._summary), one_table=True)
+        file, unpacked = build_unpacked(decoded_objects(self._objects, self._limits), self._summary)
+        return Index(file, one_table=True, unpacked=unpacked)

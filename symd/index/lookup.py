@@ -12,6 +12,7 @@ import numpy as np
 from symd.errors import DataLoss
 from symd.index.derived import RESERVED, DerivedColumns
 from symd.index.format import Column, Strings, decode, decompress
+from symd.index.packing import Unpacked
 from symd.index.point_lookup import ANSWER_BYTES, ANSWER_PAGE, KEPT_ANSWERS, LAST_IN_PAGE, AnswerPage, PointLookup
 from symd.index.schema import Columns, FunctionTable, RowTable
 from symd.index.summary import unpack
@@ -76,14 +77,21 @@ class Index:
 
     __slots__ = ("__dict__", "_last_start", "_only_section", "_starts", "points")
 
-    def __init__(self, buffer: memoryview | bytes, *, as_written: bool = False, one_table: bool = False) -> None:
+    def __init__(
+        self,
+        buffer: memoryview | bytes,
+        *,
+        as_written: bool = False,
+        one_table: bool = False,
+        unpacked: Unpacked | None = None,
+    ) -> None:
         """``one_table``: where the table of all locations was worked out for one batch, small ones share it too. That is for a process
-        whose answers go nowhere else with their table."""
-        self._one_table = one_table
+        whose answers go nowhere else with their table. ``unpacked``: what ``buffer`` lacks."""
+        self._one_table, self._unpacked = one_table, unpacked
         self.size = len(buffer)
         self.buffer = buffer
         self.columns = Columns(decode(buffer))
-        self.derived = DerivedColumns(self.columns, as_written=as_written)
+        self.derived = DerivedColumns(self.columns, as_written=as_written, unpacked=unpacked)
         self._starts: dict[str, TextStart] = {}
         self._last_start = self._only_section = _NOWHERE
         self._digest: Digest | None = None
@@ -115,7 +123,7 @@ class Index:
     def _as_written(self) -> Index:
         if not len(self.columns.written_range):
             return self
-        return Index(self.buffer, as_written=True, one_table=self._one_table)
+        return Index(self.buffer, as_written=True, one_table=self._one_table, unpacked=self._unpacked)
 
     @cached_property
     def strings(self) -> Strings:

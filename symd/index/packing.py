@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symd.errors import DataLoss
 from symd.index.format import Column, Compressor, compress_parts, decompress, narrow
 from symd.index.locations import ModuleRanges
-from symd.index.schema import Columns
+from symd.index.schema import Columns, FunctionTable
 from symd.model.columns import I64
 from symd.model.reasons import KNOWN
 
@@ -42,12 +42,17 @@ def pack_ranges(found: ModuleRanges) -> dict[str, Column]:
     planes = (_above(found, run, frame), narrow(found.column), found.reason)
     written = list(packed_pages(run, steps, planes))
     return {
-        "range_count": narrow(np.array([count], np.uint64)),
+        "range_count": range_count(found),
         "page_width": np.array([steps.itemsize, planes[0].itemsize, planes[1].itemsize], np.uint8),
         "page_frame": narrow(frame[at]),
         "page_end": narrow(np.cumsum([len(page) for page in written], dtype=np.uint64)),
         "page_data": np.frombuffer(b"".join(written), np.uint8),
     }
+
+
+def range_count(found: ModuleRanges) -> Column:
+    """The column of that name."""
+    return narrow(np.array([len(found.line)], np.uint64))
 
 
 def packed_pages(run: I64, steps: Column, planes: tuple[Column, Column, Column]) -> Iterator[bytes]:
@@ -241,3 +246,27 @@ class RangePages:
 
     def _stop(self, page: int) -> int:
         return min((page + 1) << PAGE, self._count)
+
+
+class Unpacked(NamedTuple):
+    """What an index is told beside its file instead of packed in it (``builder.build_unpacked``)."""
+
+    ranges: ModuleRanges
+    functions: FunctionTable
+
+
+class OpenRanges(RangePages):
+    """The same of ranges that were never packed."""
+
+    def __init__(self, columns: Columns, found: ModuleRanges, *, as_written: bool = False) -> None:
+        self._count = count = len(found.line)
+        self._open = bytearray(b"\1") * -(-count >> PAGE)
+        frame = np.repeat(found.run_frame, np.diff(found.run, append=count))
+        self._frame = frame.astype(np.uint16 if len(found.frames.line) <= 1 << 16 else np.uint32)
+        self._line, self._column, self._reason = found.line, found.column, found.reason
+        if as_written:
+            self._line, self._reason = found.line.copy(), found.reason.copy()
+            self._column = found.column.astype(np.uint32)
+            self._written = _written(columns)
+            self._write_over(0, count)
+        self._views = tuple(each.data for each in (self._frame, self._line, self._column, self._reason))
