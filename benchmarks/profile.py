@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from symd import containers, debuginfo, index
+from symd.cli.garbage import gc_paused
 from symd.config import Limits
 from symd.index.builder import DecodedObject
 from symd.index.module import build_index
@@ -17,6 +18,7 @@ from symd.model.summaries import ModuleSummary
 TIMES = 5
 
 
+@gc_paused()  # as the process does that indexes for the daemon (symd/child/worker.py)
 def stages(path: Path) -> list[str]:
     """Median milliseconds of each stage, in one process, warm."""
     data = path.read_bytes()
@@ -47,6 +49,7 @@ def stages(path: Path) -> list[str]:
     return [f"{statistics.median(times) * 1e3:.0f} ms {name}" for name, times in seconds.items()]
 
 
+@gc_paused()
 def whole_index(path: Path) -> str:
     """Seconds and size for one more workload."""
     data = path.read_bytes()

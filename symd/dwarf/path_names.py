@@ -27,8 +27,9 @@ def append(path: bytes, part: bytes) -> bytes:
 
 
 def join(comp_dir: bytes, directory: bytes, name: bytes) -> bytes:
-    """The path of ``name`` in ``directory`` of a unit compiled in ``comp_dir``; each may be empty or absolute."""
-    if is_absolute(name):
+    """The path of ``name`` in ``directory`` of a unit compiled in ``comp_dir``; each may be empty or absolute. Nothing where there is no name,
+    as in a table whose strings are missing: a folder is no source file."""
+    if not name or is_absolute(name):
         return name
     if not is_absolute(directory):
         directory = append(comp_dir, directory)

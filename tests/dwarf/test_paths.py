@@ -21,6 +21,8 @@ from symd.dwarf.path_names import join
         (b"/build", b"", b"C:/x/a.cl", b"C:/x/a.cl"),
         (b"/build", b"", b"\\\\host\\share\\a.cl", b"\\\\host\\share\\a.cl"),
         (b"/build", b"", b"C:a.cl", b"/build/C:a.cl"),
+        (b"/build", b"inc", b"", b""),
+        (b"/build", b"/usr/include", b"", b""),
     ],
 )
 def test_a_path_is_joined_from_its_three_parts(comp_dir, directory, name, path):
