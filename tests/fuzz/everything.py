@@ -11,7 +11,8 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -94,18 +95,18 @@ class Lives:
         self._life = self._tried = 0
         self.remembered: list[Outcome] = []
         self._uncaught: list[BaseException] = []
-        threading.excepthook = self._note_uncaught
         self._store = self._new_store()
         self.engine = self._opened()
 
     def __call__(self, data: bytes) -> None:
         """Raises Refused for a module that is not taken, and whatever is a find."""
         self._tried += 1
-        done = self._visited(data)
-        if self._tried % max(1, self._a_life // REMEMBERED) == 0 or self._tried == self._a_life:
-            self.remembered += outcomes(data, done)
-        if self._tried == self._a_life:
-            self._begin_next_life()
+        with self._noting_threads():
+            done = self._visited(data)
+            if self._tried % max(1, self._a_life // REMEMBERED) == 0 or self._is_last:
+                self.remembered += outcomes(data, done)
+            if self._is_last:
+                self._begin_next_life()
         if self._uncaught:
             raise self._uncaught.pop()
         if done.wrong:
@@ -118,12 +119,17 @@ class Lives:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
+    def _is_last(self) -> bool:
+        """Whether the life at hand ends with this input; one of which no end was seen leaves that to the next."""
+        return self._tried >= self._a_life
+
+    @property
     def _is_killed(self) -> bool:
         """Whether the life at hand ends as by SIGKILL."""
         return self._life % 2 == 1
 
     def _visited(self, data: bytes) -> Visit:
-        if self._tried == self._a_life and self._is_killed:
+        if self._is_last and self._is_killed:
             self._worker.before_index = self._leave_copy
         return visit(self.engine, data)
 
@@ -144,28 +150,47 @@ class Lives:
             self._copy.rename(self._store)
         self._life, self._tried = self._life + 1, 0
         if self._life % self._lives_a_store == 0:
-            shutil.rmtree(self._store)
-            self.remembered.clear()
-            self._store = self._new_store()
-        self.engine = self._opened()
-        self.engine.resume()
-        for each in self.remembered:
-            each.check(self.engine)
+            self._renew_store()
+        try:
+            self.engine = self._opened()
+            self.engine.resume()
+        except BaseException:
+            self._renew_store()
+            self.engine = self._opened()
+            raise
+        for each in tuple(self.remembered):
+            try:
+                each.check(self.engine)
+            except Find:
+                self.remembered.remove(each)
+                raise
+
+    def _renew_store(self) -> None:
+        shutil.rmtree(self._store, ignore_errors=True)
+        self.remembered.clear()
+        self._store = self._new_store()
 
     def _new_store(self) -> Path:
-        folder = self._folder / f"store-{self._life}"
-        folder.mkdir(mode=0o700)
-        return folder
+        return Path(tempfile.mkdtemp(prefix="store-", dir=self._folder))
 
     def _opened(self) -> Engine:
         self._worker = InProcessWorker(LIMITS, elsewhere=self._life % _INDEXED_AHEAD == 0)
         make = Engine if self._is_killed else Streamed
         return make(Store(self._store, LIMITS, adopt_later=True), LIMITS, disassemble=disassembled, reader=self._worker)
 
-    def _note_uncaught(self, told: threading.ExceptHookArgs) -> None:
+    @contextmanager
+    def _noting_threads(self) -> Iterator[None]:
         """An engine's threads answer nobody: what ends one of them is a find all the same."""
-        if told.exc_value is not None:
-            self._uncaught.append(told.exc_value)
+
+        def note(told: threading.ExceptHookArgs) -> None:
+            if told.exc_value is not None:
+                self._uncaught.append(told.exc_value)
+
+        before, threading.excepthook = threading.excepthook, note
+        try:
+            yield
+        finally:
+            threading.excepthook = before
 
 
 def outcomes(data: bytes, done: Visit) -> list[Outcome]:

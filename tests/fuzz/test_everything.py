@@ -13,9 +13,10 @@ import pytest
 
 from symd import containers
 from symd.engine import Engine
-from symd.errors import Malformed, StoreUnavailable
+from symd.errors import DataLoss, Malformed, StoreUnavailable
 from symd.index import VERSION, Index
 from symd.model.identities import Digest
+from symd.model.summaries import ModuleSummary
 from tests.fuzz import counts, nested, reach, watchdog
 from tests.fuzz.everything import CHOSEN, TARGETS, Lives, Outcome, name_of, seeds
 from tests.fuzz.kinds import kind
@@ -28,12 +29,11 @@ A_LIFE = 8
 
 @pytest.fixture
 def lives(tmp_path: Path) -> Iterator[Lives]:
-    folder, hook = tmp_path / "lives", threading.excepthook
+    folder = tmp_path / "lives"
     folder.mkdir(mode=0o700)
     made = Lives(folder, A_LIFE, lives_a_store=4)
     yield made
     made.close()
-    threading.excepthook = hook
 
 
 def inputs(count: int) -> list[bytes]:
@@ -106,6 +106,8 @@ def test_an_answer_that_is_another_after_a_start_is_a_find_of_the_input_that_had
     with pytest.raises(Find, match="after a start") as find:
         lives(few[-1])
     assert find.value.data == right.data
+    assert right in lives.remembered
+    assert len(lives.remembered) == A_LIFE  # the find is told once
 
 
 def test_a_refusal_that_is_another_after_a_start_is_a_find(lives: Lives) -> None:
@@ -127,11 +129,50 @@ def test_an_error_of_the_store_and_one_in_a_thread_are_finds(lives: Lives, monke
         patched.setattr(Engine, "module", fails)
         with pytest.raises(Find, match="module: UNAVAILABLE"):
             lives(seeds()[0])
-    thread = threading.Thread(target=dict.fromkeys, args=(None,))
-    thread.start()
-    thread.join()
+    module = Engine.module
+
+    def fails_aside(engine: Engine, name: str) -> ModuleSummary:
+        thread = threading.Thread(target=dict.fromkeys, args=(None,))
+        thread.start()
+        thread.join()
+        return module(engine, name)
+
+    monkeypatch.setattr(Engine, "module", fails_aside)
+    hook = threading.excepthook
     with pytest.raises(TypeError):
         lives(seeds()[1])
+    assert threading.excepthook is hook
+
+
+def test_a_store_that_does_not_open_again_is_a_find_and_the_next_inputs_have_another(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Engine) -> None:
+        raise DataLoss("the catalogue is damaged")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "resume", fails)
+        for data in seeds()[: A_LIFE - 1]:
+            lives(data)
+        with pytest.raises(DataLoss):
+            lives(seeds()[A_LIFE])
+    assert lives.remembered == []
+    lives(seeds()[0])
+    assert len(list(lives.engine.modules())) == 1
+
+
+def test_an_input_that_was_no_end_leaves_the_end_of_a_life_to_the_next(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = lives.engine
+    with monkeypatch.context() as patched:
+        patched.setattr("tests.fuzz.everything.visit", dict.fromkeys)
+        for _ in range(A_LIFE):
+            with pytest.raises(TypeError):
+                lives(b"")
+    assert lives.engine is engine
+    lives(seeds()[0])
+    assert lives.engine is not engine
 
 
 def test_an_index_is_made_by_the_function_that_a_daemons_processes_call(
