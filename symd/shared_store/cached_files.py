@@ -77,13 +77,17 @@ class CachedFiles:
         self._incoming = folder / "incoming"
         with disk(folder):
             check_private(folder)
-            for each in (self._files, self._incoming):
-                make_folder(each, durable=False)
+            self._make_folders()
             sweep(self._incoming)
         self._room = CacheRoom(self._files, limits)
         self._lock = Lock()
         self._fetches: dict[str, Future[bool]] = {}
         self._compared: dict[str, _Identity] = {}
+
+    def _make_folders(self) -> None:
+        """Those that are not there: who empties a cache is not asked whether a daemon uses it. Raises OSError."""
+        for each in (self._files, self._incoming):
+            make_folder(each, durable=False)
 
     @contextmanager
     def file(self, name: str) -> Iterator[Path | None]:
@@ -116,6 +120,7 @@ class CachedFiles:
         self._storage.put(name, path)
         try:
             with disk(self._incoming):
+                self._make_folders()
                 file = IncomingFile(self._incoming, durable=False)
                 try:
                     shutil.copyfile(path, file.path)
@@ -169,6 +174,8 @@ class CachedFiles:
         while (handle := self._opened(name)) is not None:
             path = self._incoming / f"incoming-used-{secrets.token_hex(8)}"
             try:
+                with disk(path):
+                    self._make_folders()
                 with disk(path), suppress(FileNotFoundError):  # it was dropped at this moment
                     os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)  # which makes it follow the link there
                     return _Used(path, handle)
@@ -188,7 +195,7 @@ class CachedFiles:
                     if not keeps_promise(name, file):
                         return False
                 self._note_compared(name, identity)
-            os.utime(handle)
+            _note_use(handle)
         return True
 
     def _note_compared(self, name: str, identity: _Identity) -> None:
@@ -221,6 +228,8 @@ class CachedFiles:
         """Fetch a file, unless another process has done so meanwhile."""
         path = self._path(name)
         turn_name = f"turn-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+        with disk(self._incoming):
+            self._make_folders()
         with disk(self._incoming), turn(self._incoming, turn_name, self._seconds):
             if size_of(path) is not None:
                 return _Brought(found=True)
@@ -254,6 +263,15 @@ class CachedFiles:
     def _again(self, name: str, path: Path) -> bool:
         """Whether another attempt brings the right bytes: what spoils some may sit on the way."""
         return self._storage.fetch(name, path) and _is_whole(name, path)
+
+
+def _note_use(handle: int) -> None:
+    """Now it was used; on a disk that is only read from by now it is read all the same. Raises OSError."""
+    try:
+        os.utime(handle)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
 
 
 def _is_whole(name: str, path: Path) -> bool:

@@ -35,7 +35,7 @@ from symd.store.context_log import ContextLog
 from symd.store.departures import Departures
 from symd.store.eviction import Evicted, chosen, note_evictions
 from symd.store.evictions import Evictions
-from symd.store.files import IncomingFile, disk, sha256_of, sweep
+from symd.store.files import IncomingFile, disk, make_folder, sha256_of, sweep
 from symd.store.module_log import ModuleLog
 from symd.store.paths import not_found
 from symd.store.upload import Upload
@@ -77,7 +77,7 @@ class SharedStore(CataloguedModules):
         self._catalogue = PostgresCatalogue(server, make=make)
         self._turns = Turns(server)
         with disk(incoming):
-            incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(incoming, durable=False)
             sweep(incoming)
         self.aliases = Aliases(self._catalogue, self._limits)
         self.module_log = ModuleLog(self._catalogue, self._limits)
@@ -262,6 +262,7 @@ class SharedStore(CataloguedModules):
             self._housekeeping.hurry()
 
     def _incoming(self) -> IncomingFile:
+        make_folder(self._incoming_folder, durable=False)  # it lies in a cache, which somebody may have emptied
         return IncomingFile(self._incoming_folder, durable=False)
 
     def _accept(self, file: IncomingFile, digest: Digest, size: int, label: str, format: str) -> None:  # noqa: A002

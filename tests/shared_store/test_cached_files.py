@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -436,3 +437,43 @@ def test_processes_that_share_a_folder_and_are_killed_do_no_harm(storage: Counte
     for number in range(1, 80):
         assert read(cache, f"index/1/{number}.idx") == bytes([number]) * (number * 40)
     assert sum(kept(folder).values()) <= LIMITS.cache_size
+
+
+@pytest.mark.parametrize("gone", ["", "files", "incoming"])
+def test_a_cache_that_somebody_emptied_is_filled_anew(
+    cache: CachedFiles, storage: Counted, folder: Path, tmp_path: Path, gone: str
+) -> None:
+    """As services that clean temporary folders do, without a word to the daemon. Without incoming/ a file that was here was looked for
+    for ever."""
+    first, second = module(storage, b"first"), module(storage, b"second")
+    uses: list[Callable[[], None]] = [
+        lambda: expect(cache, first, b"first"),
+        lambda: expect(cache, second, b"second"),
+        lambda: cache.add("index/1/ab/x.idx", tmp_path / "added"),
+        lambda: expect(cache, "index/1/ab/x.idx", b"added"),
+    ]
+    (tmp_path / "added").write_bytes(b"added")
+    expect(cache, first, b"first")
+    for use in uses:
+        shutil.rmtree(folder / gone)
+        use()
+
+
+def expect(cache: CachedFiles, name: str, data: bytes) -> None:
+    with cache.file(name) as path:
+        assert path is not None
+        assert path.read_bytes() == data
+    mapped = cache.mapped(name)
+    assert mapped is not None
+    assert bytes(mapped) == data
+
+
+def test_what_is_here_is_read_though_the_disk_takes_nothing_any_more(storage: Counted, small_disk: Path) -> None:
+    """As a disk that had errors is mounted again."""
+    cache = CachedFiles(small_disk / "cache", storage, LIMITS)
+    name, other = module(storage, b"here"), module(storage, b"not here")
+    assert read(cache, name) == b"here"
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    assert read(cache, name) == b"here"
+    with pytest.raises(StoreUnavailable, match="read-only"):
+        read(cache, other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections import Counter
@@ -433,3 +434,9 @@ def test_what_is_wanted_stays_though_the_table_of_the_unwanted_has_it(
     assert files_of(store).names() == {module_object(digest), index_object(digest, VERSION)}
     assert [name for (name,) in left] == ["", "../secret", "index/1/ff"]
     assert "'../secret', which is no object of module" in caplog.text
+
+
+def test_a_folder_for_what_comes_in_that_somebody_removed_is_made_again(stores: Opened, tmp_path: Path) -> None:
+    store = stores()
+    shutil.rmtree(tmp_path / "incoming")
+    assert bytes(store.data(store.put(b"module"))) == b"module"
