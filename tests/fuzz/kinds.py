@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import cycle, islice
 
@@ -41,10 +41,17 @@ def by_kind(files: Iterable[bytes]) -> dict[str, list[bytes]]:
 
 
 def evenly(files: Iterable[bytes]) -> list[bytes]:
-    """As many of each kind: where there are fewer, some are there several times."""
-    kinds = by_kind(files).values()
-    count = max(map(len, kinds))
-    return [data for alike in kinds for data in islice(cycle(alike), count)]
+    """As many of each kind, each file at least once and the smaller the more often: a large one takes the time of several."""
+    kinds = [sorted(alike, key=len) for alike in by_kind(files).values()]
+    count = 4 * max(map(len, kinds))
+    return [data for alike in kinds for data in islice(cycle(_often(alike, count)), count)]
+
+
+def _often(alike: Sequence[bytes], count: int) -> list[bytes]:
+    """Each once, and as much of the rest of ``count`` as its share is."""
+    all_shares = sum(1 / len(data) for data in alike)
+    spare = (count - len(alike)) / all_shares
+    return [data for data in alike for _ in range(1 + int(spare / len(data)))]
 
 
 class Inputs:
