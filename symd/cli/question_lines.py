@@ -8,13 +8,16 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from string import hexdigits
+from typing import overload
 
 import numpy as np
 
 from symd.errors import LimitExceeded
-from symd.model.columns import U64
+from symd.model.columns import I64, U64
 
 READ_BYTES = 1 << 20
+_LONG = 1 << 12
+"""A text of so many bytes is taken apart by columns."""
 _FILE_BYTES = 1 << 22
 """So much is read of a file at a time, of which all is there."""
 MAX_LINE_BYTES = 1 << 16
@@ -31,7 +34,49 @@ def arriving_lines(handle: int) -> Iterator[list[str]]:
         yield [line_text(line) for line in lines]
 
 
-def arriving_pieces(handle: int) -> Iterator[list[bytes]]:
+class Lines(Sequence[bytes]):
+    """The lines of a long text, as bytes without their newlines, each made when it is asked for: as many at once as all of them would be, they take more
+    time than to read the addresses in them."""
+
+    def __init__(self, text: bytes, end: I64, begin: int = 0) -> None:
+        """``end`` says where the newline behind each line stands, ``begin`` where the first line begins."""
+        self.text, self.end, self.begin = text, end, begin
+
+    @classmethod
+    def of(cls, lines: Sequence[bytes]) -> Lines:
+        """The same lines."""
+        if isinstance(lines, Lines):
+            return lines
+        sizes = np.fromiter(map(len, lines), np.int64, len(lines))
+        return cls(b"\n".join(lines), np.cumsum(sizes + 1) - 1)
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+    @overload
+    def __getitem__(self, at: int) -> bytes: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[bytes]: ...
+    def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
+        if not isinstance(at, slice):
+            return self.text[self._begin_of(range(len(self))[at]) : self.end.item(at)]
+        first, stop, step = at.indices(len(self))
+        if step != 1:
+            return [self[number] for number in range(first, stop, step)]
+        return self.text[self._begin_of(first) : self.end.item(stop - 1)].split(b"\n") if first < stop else []
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self[:])
+
+    def part(self, first: int, stop: int) -> Lines:
+        """Those from ``first`` to ``stop``."""
+        return Lines(self.text, self.end[first:stop], self._begin_of(first))
+
+    def _begin_of(self, number: int) -> int:
+        return self.end.item(number - 1) + 1 if number else self.begin
+
+
+def arriving_pieces(handle: int) -> Iterator[Sequence[bytes]]:
     """The same lines as bytes, not stripped, without the newline. A pipe is made as large as pieces are, where the system allows it: whoever writes
     into it goes on meanwhile."""
     with suppress(OSError):
@@ -39,13 +84,20 @@ def arriving_pieces(handle: int) -> Iterator[list[bytes]]:
     size = _FILE_BYTES if stat.S_ISREG(os.fstat(handle).st_mode) else READ_BYTES
     rest = b""
     while piece := os.read(handle, size):
-        lines = (rest + piece).split(b"\n")
-        rest = lines.pop()
+        text = rest + piece
+        rest = text[text.rfind(b"\n") + 1 :]
         if len(rest) > MAX_LINE_BYTES:
             raise _too_long()
-        yield lines
+        yield _lines_in(text)
     if rest:
         yield [rest]
+
+
+def _lines_in(text: bytes) -> Sequence[bytes]:
+    """Those that a newline ends."""
+    if len(text) < _LONG:
+        return text.split(b"\n")[:-1]
+    return Lines(text, np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE))
 
 
 def line_text(line: bytes) -> str:
@@ -62,20 +114,20 @@ def _too_long() -> LimitExceeded:
 def addresses_in(lines: Sequence[bytes]) -> U64 | None:
     """The numbers of lines that all are ``0x`` and up to 16 hexadecimal digits, as ``model.query_syntax`` reads them; None where one is
     anything else."""
-    characters = np.frombuffer(b"\n".join(lines), np.uint8)
-    end = np.append(np.flatnonzero(characters == _NEWLINE), len(characters))
-    start = np.append(0, end[:-1] + 1)
+    every = Lines.of(lines)
+    characters, end = np.frombuffer(every.text, np.uint8), every.end
+    start = np.append(every.begin, end[:-1] + 1)
     size = end - start
-    if len(end) != len(lines) or size.min() < len(b"0x0") or size.max() > _LONGEST_ADDRESS:
+    if size.min() < len(b"0x0") or size.max() > _LONGEST_ADDRESS:
         return None
     if (characters[start] != ord("0")).any() or (characters[start + 1] != ord("x")).any():
         return None
-    digits, found = _DIGITS[characters], np.zeros(len(lines), np.uint64)
+    found = np.zeros(len(lines), np.uint64)
     for length in np.flatnonzero(np.bincount(size)).tolist():
         alike = np.flatnonzero(size == length)
         first, numbers = start[alike], np.zeros(len(alike), np.uint64)
         for at in range(len(b"0x"), length):
-            digit = digits[first + at]
+            digit = _DIGITS[characters[first + at]]
             if digit.max() == _NO_DIGIT:
                 return None
             numbers = numbers << np.uint64(4) | digit

@@ -11,7 +11,7 @@ from symd.cli.answer_lines import AnswerLines
 from symd.cli.answer_text import names_nothing
 from symd.cli.garbage import gc_paused
 from symd.cli.output import MISUSED, NO
-from symd.cli.question_lines import addresses_in, line_text
+from symd.cli.question_lines import Lines, addresses_in, line_text
 from symd.errors import BadQuery
 from symd.model.addresses import Query
 from symd.model.answers import Answer, Answers, Reason
@@ -111,7 +111,8 @@ class Session:
         """The answers to lines, some at a time. Where most lines are new it does not pay to keep what is answered."""
         first = 0
         while first < len(lines):
-            some = lines[first : first + min(self._step, max(1, _BYTES_AT_ONCE // self._longest))]
+            stop = first + min(self._step, max(1, _BYTES_AT_ONCE // self._longest))
+            some = lines.part(first, stop) if isinstance(lines, Lines) else lines[first:stop]
             first += len(some)
             sample = some[:_SAMPLE]
             if len(sample) > SINGLE_LINES and 2 * len(set(sample).difference(self._known)) > len(sample):
@@ -121,6 +122,7 @@ class Session:
                     self._longest = max(self._longest, len(text) // _WRITTEN_AT_ONCE)
                     yield text
             else:
+                some = some[:]
                 known = self._known_with(some)
                 for start in range(0, len(some), _WRITTEN_AT_ONCE):
                     yield b"".join([known[line] for line in some[start : start + _WRITTEN_AT_ONCE]])

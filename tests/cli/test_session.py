@@ -23,7 +23,7 @@ from symd.cli.demangle import Demangler
 from symd.cli.file_answers import Queries
 from symd.cli.one_file import OneFile
 from symd.cli.output import MISUSED
-from symd.cli.question_lines import MAX_LINE_BYTES, addresses_in, arriving_pieces
+from symd.cli.question_lines import MAX_LINE_BYTES, Lines, addresses_in, arriving_pieces
 from symd.cli.session import Session
 from symd.config import Limits
 from symd.errors import BadQuery, LimitExceeded, SymdError
@@ -134,6 +134,20 @@ def test_calls_are_written_however_deep_they_are(writer: str) -> None:
         asked = [f"{each:#x}" for each in some]
         written = WrittenAnswers(made.answers([each.encode() for each in asked], answers), len(some))
         assert [each.decode() for each in written.each()] == list(map(write, asked, answers))
+
+
+def test_lines_are_those_of_their_text() -> None:
+    whole = [b"0x%x" % number if number % 7 else b"" for number in range(100)]
+    for lines in (Lines.of(whole), Lines.of([b"x", *whole, b"yz"]).part(1, 101)):
+        assert list(lines) == whole
+        assert len(lines) == 100
+        assert [lines[0], lines[7], lines[99], lines[-1]] == [whole[0], whole[7], whole[99], whole[-1]]
+        for at in (slice(3, 9), slice(5, 5), slice(98, 200), slice(None, None, 3), slice(9, 2, -2)):
+            assert lines[at] == whole[at]
+        assert list(lines.part(10, 20)) == whole[10:20]
+        numbers = addresses_in(lines.part(8, 14))
+        assert numbers is not None
+        assert numbers.tolist() == list(range(8, 14))
 
 
 def _read(line: str) -> object:
