@@ -21,6 +21,8 @@ from tests.tools import require
 
 KEY, SECRET, BUCKET = "test-key", "test-secret", "bucket"
 START_SECONDS = 20.0
+WHOLE = 1 << 40
+"""Bytes: more than any object has."""
 _SERVING = re.compile(r"Starting s3 server on \[(https?)://127\.0\.0\.1:(\d+)/\]")
 
 

@@ -26,7 +26,7 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from symd.config import Limits
-from symd.errors import DataLoss, StoreUnavailable, SymdError, described, from_description
+from symd.errors import DataLoss, LimitExceeded, StoreUnavailable, SymdError, described, from_description
 from symd.shared_store.cache_room import CacheRoom
 from symd.shared_store.object_names import checked_name, keeps_promise, promised_digest
 from symd.shared_store.object_storage import ObjectStorage
@@ -73,6 +73,7 @@ class CachedFiles:
     def __init__(self, folder: Path, storage: ObjectStorage, limits: Limits) -> None:
         self._storage = storage
         self._seconds = limits.storage_seconds
+        self._sizes = {"index_size": limits.index_size, "module_size": limits.module_size}
         self._files = folder / "files"
         self._incoming = folder / "incoming"
         with disk(folder):
@@ -243,7 +244,7 @@ class CachedFiles:
     def _fetch(self, name: str) -> _Brought:
         file = IncomingFile(self._incoming, durable=False)
         try:
-            if not self._storage.fetch(name, file.path):
+            if not self._written(name, file.path):
                 return _Brought(found=False)
             if not _is_whole(name, file.path) and not self._again(name, file.path):
                 return _without(name)
@@ -262,7 +263,22 @@ class CachedFiles:
 
     def _again(self, name: str, path: Path) -> bool:
         """Whether another attempt brings the right bytes: what spoils some may sit on the way."""
-        return self._storage.fetch(name, path) and _is_whole(name, path)
+        return self._written(name, path) and _is_whole(name, path)
+
+    def _written(self, name: str, path: Path) -> bool:
+        """``ObjectStorage.fetch`` of what a module or an index may be: an index that is larger is made again, as one that is not there."""
+        limit = "index_size" if promised_digest(name) is None else "module_size"
+        try:
+            return self._storage.fetch(name, path, self._sizes[limit])
+        except LimitExceeded as error:
+            error.metadata |= {"limit": limit, "value": str(self._sizes[limit])}
+            error.hint = (
+                f"raise the limit {limit}; where nothing so large was added, `symd store check` says what is damaged"
+            )
+            if limit == "module_size":
+                raise
+            log.warning("an index of the object storage is left alone: %s", error)
+            return False
 
 
 def _note_use(handle: int) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from symd.errors import InvalidInput
 from symd.shared_store.object_names import checked_name
+from symd.shared_store.object_storage import check_size
 from symd.store.files import IncomingFile, disk, make_folder, open_file, size_of, sweep
 from symd.store.ownership import check_private
 
@@ -47,7 +48,7 @@ class FolderStorage:
             finally:
                 file.discard()
 
-    def fetch(self, name: str, path: Path) -> bool:
+    def fetch(self, name: str, path: Path, most: int) -> bool:
         """``ObjectStorage.fetch``."""
         source = self._path(name)
         with disk(source):
@@ -55,8 +56,10 @@ class FolderStorage:
                 handle = open_file(source)
             except (FileNotFoundError, NotADirectoryError):
                 return False
-            with os.fdopen(handle, "rb") as found, disk(path), path.open("wb") as target:
-                shutil.copyfileobj(found, target, PIECE)
+            with os.fdopen(handle, "rb") as found:
+                check_size(name, os.fstat(handle).st_size, most)
+                with disk(path), path.open("wb") as target:
+                    shutil.copyfileobj(found, target, PIECE)
         return True
 
     def size(self, name: str) -> int | None:

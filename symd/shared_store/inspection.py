@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from symd.errors import LimitExceeded
 from symd.index.file_header import VERSION
 from symd.model.identities import Digest, checked_digest
 from symd.shared_store.catalogue import PostgresCatalogue
@@ -162,8 +163,11 @@ class _Inspector:
         for _ in range(_READS):
             with tempfile.NamedTemporaryFile(dir=self._folder) as file:
                 path = Path(file.name)
-                if not self._storage.fetch(each.name, path):
-                    return "is not in the storage"
+                try:
+                    if not self._storage.fetch(each.name, path, each.size):
+                        return "is not in the storage"
+                except LimitExceeded as error:
+                    return error.message
                 problem = _fault_of_file(path, each)
             if not problem:
                 break

@@ -10,6 +10,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from symd.errors import LimitExceeded
+
+
+def check_size(name: str, size: int, most: int) -> None:
+    """Raises ``LimitExceeded`` for an object of more than ``most`` bytes."""
+    if size > most:
+        raise LimitExceeded(f"the object has {size} bytes, at most {most} are fetched", where=name)
+
 
 class ObjectStorage(Protocol):
     """Files by name, outside of this machine. Safe to use from several threads.
@@ -21,9 +29,10 @@ class ObjectStorage(Protocol):
     def put(self, name: str, path: Path) -> None:
         """Keep the file ``path`` under a name: whole or not at all. Where the name is there already the bytes are the same."""
 
-    def fetch(self, name: str, path: Path) -> bool:
+    def fetch(self, name: str, path: Path, most: int) -> bool:
         """Write what has that name to the file ``path``, which is made where it is not there, and written anew, not replaced, where it is.
-        False, and nothing is written, where nothing has the name. After an error the file may hold a part."""
+        False, and nothing is written, where nothing has the name. After an error the file may hold a part. Raises ``LimitExceeded``, before
+        anything is written, where it has more than ``most`` bytes."""
 
     def size(self, name: str) -> int | None:
         """Bytes of what has that name; None where nothing has."""

@@ -24,6 +24,7 @@ from obstore.store import S3Store
 from symd.config import MIB, Limits
 from symd.errors import StoreUnavailable
 from symd.shared_store.object_names import checked_name
+from symd.shared_store.object_storage import check_size
 from symd.shared_store.outage import Outage, Unanswered
 from symd.shared_store.s3_refusals import NO_KEY, Refusal, cut_off, s3_code, s3_refusal, too_slow
 from symd.store.files import disk
@@ -102,11 +103,11 @@ class S3Storage:
             ),
         )
 
-    def fetch(self, name: str, path: Path) -> bool:
+    def fetch(self, name: str, path: Path, most: int) -> bool:
         """``ObjectStorage.fetch``."""
         checked_name(name)
         begun = time.monotonic()
-        return self._tried(name, lambda: self._read(name, path, begun)) is not None
+        return self._tried(name, lambda: self._read(name, path, most, begun)) is not None
 
     def size(self, name: str) -> int | None:
         """``ObjectStorage.size``. An answer to HEAD has no words: where it says 404, GET is asked as well, so that what another server
@@ -132,11 +133,12 @@ class S3Storage:
         while page := self._once(folder, lambda: next(pages or iter(()), None)):
             yield from ((each["path"], each["size"]) for each in page if each["path"].startswith(prefix))
 
-    def _read(self, name: str, path: Path, begun: float) -> int:
+    def _read(self, name: str, path: Path, most: int, begun: float) -> int:
         """One attempt to fetch a file; its bytes. The clock is looked at after each piece, so that a server that sends a byte now and
         then does not take for ever."""
         found = obstore.get(self._files, name)
         size, got = found.meta["size"], 0
+        check_size(self._of(name), size, most)
         with disk(path):
             target = path.open("wb", buffering=0)
         with target:

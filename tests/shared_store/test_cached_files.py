@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from symd.config import Limits
-from symd.errors import DataLoss, StoreUnavailable
+from symd.errors import DataLoss, LimitExceeded, StoreUnavailable
 from symd.index.format import VERSION, encode
 from symd.shared_store.cached_files import CachedFiles
 from symd.shared_store.folder_storage import FolderStorage
@@ -37,12 +37,12 @@ class Counted(FolderStorage):
         self.seconds = 0.0
         self.error: StoreUnavailable | None = None
 
-    def fetch(self, name: str, path: Path) -> bool:
+    def fetch(self, name: str, path: Path, most: int) -> bool:
         self.fetches.append(name)
         time.sleep(self.seconds)
         if self.error:
             raise self.error
-        return super().fetch(name, path)
+        return super().fetch(name, path, most)
 
 
 @pytest.fixture
@@ -477,3 +477,17 @@ def test_what_is_here_is_read_though_the_disk_takes_nothing_any_more(storage: Co
     assert read(cache, name) == b"here"
     with pytest.raises(StoreUnavailable, match="read-only"):
         read(cache, other)
+
+
+def test_what_is_larger_than_any_module_or_index_is_not_fetched(
+    folder: Path, storage: Counted, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = CachedFiles(folder, storage, LIMITS._replace(module_size=1000, index_size=500))
+    name, index = module(storage, bytes(1000)), f"index/{VERSION}/ab/x.idx"
+    assert read(cache, name) == bytes(1000)
+    with pytest.raises(LimitExceeded, match="has 1001 bytes, at most 1000 are fetched") as raised:
+        read(cache, module(storage, bytes(1001)))
+    assert raised.value.metadata == {"limit": "module_size", "value": "1000"}
+    assert read(cache, stored(storage, index, bytes(501))) is None
+    assert "an index of the object storage is left alone" in caplog.text
+    assert kept(folder).keys() == {name}

@@ -15,7 +15,7 @@ from symd.index.file_header import VERSION
 from symd.shared_store.s3_storage import S3Storage
 from symd.shared_store.schema import MIGRATIONS
 from symd.shared_store.store import index_object, module_object
-from tests.object_server import BUCKET, Proxy
+from tests.object_server import BUCKET, WHOLE, Proxy
 from tests.shared_store.conftest import prefix_of
 from tests.shared_store.postgresql_server import PostgresServer
 from tests.shared_store.replicas import variant
@@ -50,7 +50,7 @@ def test_nothing_is_wrong(check: Check) -> None:
     assert check() == (0, [])
 
 
-@pytest.mark.parametrize("data", [b"nothing!", b""])
+@pytest.mark.parametrize("data", [b"nothing!", b"", bytes(1 << 20)])
 def test_other_bytes_are_named(check: Check, modules: list[str], s3: S3Storage, tmp_path: Path, data: bytes) -> None:
     (tmp_path / "other").write_bytes(data)
     names = module_object(modules[0]), index_object(modules[1], VERSION)
@@ -62,7 +62,7 @@ def test_other_bytes_are_named(check: Check, modules: list[str], s3: S3Storage, 
 def test_an_index_of_another_module_is_named(check: Check, modules: list[str], s3: S3Storage, tmp_path: Path) -> None:
     own, other = (index_object(digest, VERSION) for digest in modules)
     assert s3.size(own) == s3.size(other)
-    s3.fetch(other, tmp_path / "other")
+    s3.fetch(other, tmp_path / "other", WHOLE)
     s3.put(own, tmp_path / "other")
     assert check() == (1, [("damaged-index", own)])
 

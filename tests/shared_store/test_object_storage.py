@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.errors import InvalidInput, StoreUnavailable
+from symd.errors import InvalidInput, LimitExceeded, StoreUnavailable
 from symd.shared_store.folder_storage import FolderStorage
 from symd.shared_store.object_storage import ObjectStorage
 from symd.shared_store.s3_storage import S3Storage
 from symd.shared_store.storage_url import open_storage
-from tests.object_server import BUCKET
+from tests.object_server import BUCKET, WHOLE
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -33,7 +33,7 @@ def put(storage: ObjectStorage, folder: Path, name: str, data: bytes) -> None:
 def fetched(storage: ObjectStorage, folder: Path, name: str) -> bytes | None:
     path = folder / "fetched"
     path.unlink(missing_ok=True)
-    if storage.fetch(name, path):
+    if storage.fetch(name, path, WHOLE):
         return path.read_bytes()
     assert not path.exists()
     return None
@@ -62,7 +62,7 @@ def test_a_file_that_is_there_is_written_anew_and_not_replaced(storage: ObjectSt
     path = tmp_path / "there"
     path.write_bytes(b"something longer")
     before = path.stat().st_ino
-    assert storage.fetch("name", path)
+    assert storage.fetch("name", path, WHOLE)
     assert (path.read_bytes(), path.stat().st_ino) == (b"short", before)
 
 
@@ -110,7 +110,7 @@ def test_more_names_than_a_page_are_listed(storage: ObjectStorage, tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["", "/a", "a/", "../a", "a/../b", "a//b", ".incoming/a", "A", "a\n", "a b"])
 def test_what_is_no_name_is_refused(storage: ObjectStorage, tmp_path: Path, name: str):
-    for call in (storage.size, storage.remove, lambda each: storage.fetch(each, tmp_path / "x")):
+    for call in (storage.size, storage.remove, lambda each: storage.fetch(each, tmp_path / "x", WHOLE)):
         with pytest.raises(InvalidInput, match="no name"):
             call(name)
     with pytest.raises(InvalidInput, match="no name"):
@@ -161,3 +161,11 @@ def test_what_a_dead_process_left_in_a_folder_goes(tmp_path: Path):
     left.write_bytes(os.urandom(10))
     assert list(FolderStorage(tmp_path / "objects").names("")) == []
     assert not left.exists()
+
+
+def test_more_than_is_wanted_is_not_fetched(storage: ObjectStorage, tmp_path: Path):
+    put(storage, tmp_path, "modules/x", bytes(1001))
+    with pytest.raises(LimitExceeded, match="has 1001 bytes, at most 1000 are fetched"):
+        storage.fetch("modules/x", tmp_path / "fetched", 1000)
+    assert not (tmp_path / "fetched").exists()
+    assert storage.fetch("modules/x", tmp_path / "fetched", 1001)

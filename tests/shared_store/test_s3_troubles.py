@@ -16,7 +16,7 @@ from symd.config import Limits
 from symd.errors import StoreUnavailable
 from symd.shared_store.s3_storage import S3Storage
 from symd.shared_store.storage_url import open_storage
-from tests.object_server import BUCKET, KEY, Asked, Ending, Proxy, environment, s3_server
+from tests.object_server import BUCKET, KEY, WHOLE, Asked, Ending, Proxy, environment, s3_server
 from tests.tools import require
 
 SECONDS = 3.0
@@ -26,7 +26,7 @@ SLACK = 5.0
 Call = Callable[[S3Storage, Path], object]
 CALLS: dict[str, Call] = {
     "put": lambda storage, path: storage.put("name", path),
-    "fetch": lambda storage, path: storage.fetch("there", path),
+    "fetch": lambda storage, path: storage.fetch("there", path, WHOLE),
     "size": lambda storage, path: storage.size("there"),
     "remove": lambda storage, path: storage.remove("name"),
     "names": lambda storage, path: list(storage.names("")),
@@ -104,7 +104,7 @@ def test_one_silence_is_not_noticed(proxy: Proxy, s3: S3Storage, path: Path, nam
 def test_one_file_that_stands_still_is_begun_anew(proxy: Proxy, s3: S3Storage, sample: Path, tmp_path: Path):
     s3.put("large", sample)
     proxy.plan = first(1, Ending.STALL_BODY)
-    assert s3.fetch("large", tmp_path / "large")
+    assert s3.fetch("large", tmp_path / "large", WHOLE)
     assert (tmp_path / "large").read_bytes() == sample.read_bytes()
 
 
@@ -129,12 +129,12 @@ def test_one_failure_in_ten_calls_is_not_noticed(
         assert s3.size(f"some/{number:02}") == path.stat().st_size
     for number in range(2):
         s3.put(f"large/{number}", sample)
-        assert s3.fetch(f"large/{number}", tmp_path / "large")
+        assert s3.fetch(f"large/{number}", tmp_path / "large", WHOLE)
         assert (tmp_path / "large").read_bytes() == sample.read_bytes()
     for number in range(20):
-        assert s3.fetch(f"some/{number:02}", tmp_path / "small")
+        assert s3.fetch(f"some/{number:02}", tmp_path / "small", WHOLE)
         assert (tmp_path / "small").read_bytes() == path.read_bytes()
-        assert not s3.fetch(f"none/{number:02}", tmp_path / "none")
+        assert not s3.fetch(f"none/{number:02}", tmp_path / "none", WHOLE)
     assert [name for name, _ in s3.names("some/")] == [f"some/{number:02}" for number in range(20)]
     troubled = [asked for asked in proxy.asked if proxy.plan(asked) is ending]
     assert len(troubled) >= 8
@@ -146,7 +146,7 @@ def test_a_file_that_is_cut_off_each_time_is_told(
     s3.put("large", sample)
     proxy.plan = lambda asked: Ending.CUT_BODY
     with within(SECONDS + 12 + SLACK), pytest.raises(StoreUnavailable):
-        impatient.fetch("large", tmp_path / "large")
+        impatient.fetch("large", tmp_path / "large", WHOLE)
 
 
 def test_a_file_that_stands_still_is_told(
@@ -155,7 +155,7 @@ def test_a_file_that_stands_still_is_told(
     s3.put("large", sample)
     proxy.plan = lambda asked: Ending.STALL_BODY
     with within(SECONDS + 12 + SLACK), pytest.raises(StoreUnavailable):
-        impatient.fetch("large", tmp_path / "large")
+        impatient.fetch("large", tmp_path / "large", WHOLE)
 
 
 def test_a_file_that_drips_is_given_up_when_its_time_is_over(proxy: Proxy, tmp_path: Path):
@@ -166,7 +166,7 @@ def test_a_file_that_drips_is_given_up_when_its_time_is_over(proxy: Proxy, tmp_p
     s3.put("dripping", path)
     proxy.plan = lambda asked: Ending.DRIP
     with within(6 + SLACK), pytest.raises(StoreUnavailable, match="did not send 3000 bytes within 6") as raised:
-        s3.fetch("dripping", path)
+        s3.fetch("dripping", path, WHOLE)
     assert "storage_seconds" in raised.value.hint
 
 
@@ -259,7 +259,7 @@ def test_a_server_with_a_certificate_of_its_own_is_believed_where_the_environmen
         monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
         storage = S3Storage(BUCKET, "", Limits(storage_seconds=SECONDS))
         storage.put("name", tmp_path / "file")
-        assert storage.fetch("name", tmp_path / "fetched")
+        assert storage.fetch("name", tmp_path / "fetched", WHOLE)
     assert (tmp_path / "fetched").read_bytes() == b"secret"
 
 
@@ -268,9 +268,9 @@ def test_calls_are_as_few_as_they_can_be(proxy: Proxy, s3: S3Storage, path: Path
     proxy.methods()
     s3.put("small", path)
     assert proxy.methods() == ["PUT"]
-    s3.fetch("small", path)
+    s3.fetch("small", path, WHOLE)
     assert proxy.methods() == ["GET"]
-    s3.fetch("none", path)
+    s3.fetch("none", path, WHOLE)
     assert proxy.methods() == ["GET"]
     s3.size("small")
     assert proxy.methods() == ["HEAD"]
@@ -278,7 +278,7 @@ def test_calls_are_as_few_as_they_can_be(proxy: Proxy, s3: S3Storage, path: Path
     assert proxy.methods() == ["DELETE"]
     s3.put("large", sample)
     assert sorted(proxy.methods()) == ["POST", "POST", "PUT", "PUT", "PUT"], "begun, three parts, ended"
-    s3.fetch("large", path)
+    s3.fetch("large", path, WHOLE)
     assert proxy.methods() == ["GET"]
     list(s3.names(""))
     assert proxy.methods() == ["GET"]
