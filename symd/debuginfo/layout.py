@@ -3,6 +3,7 @@ section starts at 0, so each gets a base of its own here, and relocation writes 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +45,14 @@ class LinearLayout(NamedTuple):
         if unknown := set(section.tolist()) - bases.keys():
             raise ValueError(f"sections {sorted(unknown)} hold no text")
         return np.array([bases[number] for number in section.tolist()], np.uint64) + offset
+
+    def one_section_of(self, address: int) -> tuple[int, int] | None:
+        """As ``section_of`` for one address: (section number, offset in it); None where no section holds it."""
+        slot = bisect_right(self.base.data, address) - 1
+        if slot < 0:
+            return None
+        offset = address - self.base.item(slot)
+        return (self.section.item(slot), offset) if offset <= self.size.item(slot) + GAP else None
 
     def section_of(self, addresses: U64) -> tuple[U32, U64, NDArray[np.bool_]]:
         """Linear addresses as (section number, offset in it, whether a section holds it).

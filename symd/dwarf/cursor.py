@@ -31,8 +31,12 @@ class Cursor:
         return start
 
     def unsigned(self, size: int) -> int:
-        start = self.skip(size)
-        return int.from_bytes(self.data[start : self.at], "little")
+        start = self.at
+        stop = start + size
+        if stop > self.end:
+            self.skip(size)  # which raises
+        self.at = stop
+        return int.from_bytes(self.data[start:stop], "little")
 
     def address(self, size: int) -> int:
         if size not in _ADDRESS_SIZES:
@@ -42,6 +46,9 @@ class Cursor:
     def uleb(self) -> int:
         """An unsigned LEB128, modulo 2**64."""
         data, at, end = self.data, self.at, self.end
+        if at < end and data[at] < 0x80:
+            self.at = at + 1
+            return data[at]
         value = shift = 0
         while at < end:
             byte = data[at]

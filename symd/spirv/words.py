@@ -5,9 +5,11 @@ Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction" and "Bi
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,15 +65,29 @@ class Words:
         return np.append(self.start.astype(np.uint64) * np.uint64(4), np.uint64(self.end))
 
     def operands(self, number: int) -> list[int]:
-        start = int(self.start[number])
-        result: list[int] = self.words[start + 1 : start + int(self.count[number])].tolist()
+        start = self.start.item(number)
+        result: list[int] = self.words[start + 1 : start + self.count.item(number)].tolist()
         return result
 
     def where(self, *opcodes: int) -> list[int]:
         """The numbers of all instructions with one of these opcodes, ascending."""
-        found = _one_of(self.opcode, opcodes)
-        result: list[int] = np.flatnonzero(found).tolist()
-        return result
+        order, places = self._by_opcode
+        found: list[int] = []
+        for opcode in set(opcodes):
+            place = places.get(opcode)
+            if place is not None:
+                found += order[place].tolist()
+        return found if len(opcodes) == 1 else sorted(found)
+
+    @cached_property
+    def _by_opcode(self) -> tuple[I64, dict[int, slice]]:
+        """The numbers of all instructions by their opcodes, and where those of an opcode stand."""
+        order = np.argsort(self.opcode.astype(np.uint16), kind="stable")
+        opcodes = self.opcode[order]
+        first = np.flatnonzero(opcodes[1:] != opcodes[:-1]) + 1
+        edges = [0, *first.tolist(), len(opcodes)]
+        found = (slice(*edge) for edge in pairwise(edges))
+        return order, {opcodes.item(place.start): place for place in found if place.stop}
 
     def each(self, *opcodes: int) -> Iterator[tuple[int, list[int]]]:
         """(number, operands) of all instructions with one of these opcodes."""
@@ -122,7 +138,7 @@ class Words:
             return []
         numbers = np.flatnonzero((self.opcode == Op.ExtInst) & (self.count >= 5))
         at = self.start[numbers]
-        wanted = np.isin(self.words[at + 3], list(self.debug_sets))
+        wanted = _one_of(self.words[at + 3], tuple(self.debug_sets))
         if opcodes:
             wanted &= _one_of(self.words[at + 4], opcodes)
         found: list[int] = numbers[wanted].tolist()
@@ -205,7 +221,7 @@ def _one_of(column: U32, numbers: tuple[int, ...]) -> NDArray[np.bool_]:
 
 def text(operands: list[int]) -> tuple[str, int]:
     """A literal string and the number of operands it takes: UTF-8, NUL-terminated, lowest byte first in each word."""
-    data = np.array(operands, "<u4").tobytes()
+    data = struct.pack(f"<{len(operands)}I", *operands)
     end = data.find(b"\0")
     if end < 0:
         return data.decode("utf-8", "replace"), len(operands)

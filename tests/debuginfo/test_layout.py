@@ -40,3 +40,12 @@ def test_text_of_a_32_bit_image_has_addresses_of_32_bits() -> None:
     assert layout.FIRST_BASE_32 == starts[0] < starts[1] < 1 << 32
     with pytest.raises(Malformed, match="32 bits"):
         layout.assign(replace(unlinked(1 << 31, 1 << 31), address_bits=32))
+
+
+def test_one_address_is_held_by_the_section_that_holds_it_among_others() -> None:
+    for found in (layout.assign(unlinked(0x10, 0x20000, 0)), layout.assign(unlinked())):
+        edges = [int(at) for base, size in zip(found.base, found.size, strict=True) for at in (base, base + size)]
+        asked = [0, (1 << 64) - 1, *(at + by for at in edges for by in (-1, 0, 8, layout.GAP, layout.GAP + 1))]
+        section, offset, held = found.section_of(np.array(asked, np.uint64))
+        every = zip(section.tolist(), offset.tolist(), held.tolist(), strict=True)
+        assert [found.one_section_of(at) for at in asked] == [(s, o) if known else None for s, o, known in every]

@@ -86,12 +86,15 @@ def _apply(
     where: str,
 ) -> None:
     values, defined = symbols
-    unknown = distinct(rows.type[~np.isin(rows.type, (*_WIDTHS, *_NOTHING_TO_DO))])
-    if len(unknown):
-        raise Unsupported(f"relocation type {int(unknown[0])} of {table.name} is not known", where=where)
+    kinds = distinct(rows.type).tolist()
+    unknown = [kind for kind in kinds if kind not in _WIDTHS and kind not in _NOTHING_TO_DO]
+    if unknown:
+        raise Unsupported(f"relocation type {unknown[0]} of {table.name} is not known", where=where)
     if len(rows.symbol) and int(rows.symbol.max()) >= len(values):
         raise Malformed(f"{table.name} names symbol {int(rows.symbol.max())} of {len(values)}", where=where)
     for kind, width in _WIDTHS.items():
+        if kind not in kinds:
+            continue
         mine = (rows.type == kind) & defined[rows.symbol]
         offsets = rows.offset[mine]
         addends = rows.addend[mine].view(np.uint64)

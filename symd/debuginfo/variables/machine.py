@@ -32,6 +32,7 @@ MOST_ENTRIES = 256
 MOST_NESTED = 8
 """Expressions inside expressions."""
 WHERE = "location expression"
+_TOO_FEW = "an operation finds too few operands"
 _UNIT_BITS = 32
 """Bits of a scalar register of AMD's, and of a vector register in each lane."""
 
@@ -88,13 +89,15 @@ class Machine:
 
     def run(self) -> None:
         """Evaluate to the end. Raises Unsupported for what it cannot know, Malformed for what makes no sense."""
-        while self.cursor.at < self.cursor.end:
+        cursor, operations, budget = self.cursor, self.operations, self.context.step_budget
+        while cursor.at < cursor.end:
             self.steps += 1
-            self.context.step_budget.steps -= 1
-            if self.steps > MOST_STEPS or self.context.step_budget.steps < 0:
+            budget.steps -= 1
+            if self.steps > MOST_STEPS or budget.steps < 0:
                 raise Malformed("the expression does not come to an end", where=WHERE)
-            code = self.cursor.unsigned(1)
-            operation = self.operations.get(code)
+            code = cursor.data[cursor.at]
+            cursor.at += 1
+            operation = operations.get(code)
             if operation is None:
                 raise Unsupported(f"unknown operation {code:#04x}", where=WHERE)
             operation(self)
@@ -135,12 +138,14 @@ class Machine:
     def peek(self, index: int = 0) -> Term:
         """The entry ``index`` below the top."""
         if index >= len(self.stack):
-            raise Malformed("an operation finds too few operands", where=WHERE)
+            raise Malformed(_TOO_FEW, where=WHERE)
         return self.stack[-1 - index]
 
     def pop(self) -> Term:
         """The top entry as an operand. A place of global memory counts as its address; another one is no number."""
         top = self.pop_place()
+        if isinstance(top, Constant):
+            return top
         if isinstance(top, MemoryLocation) and not top.space:
             return top.address
         if isinstance(top, HeterogeneousLocation):
@@ -149,9 +154,9 @@ class Machine:
 
     def pop_place(self) -> Term:
         """The top entry, which may be a place."""
-        top = self.peek()
-        self.stack.pop()
-        return bare(top)
+        if not self.stack:
+            raise Malformed(_TOO_FEW, where=WHERE)
+        return bare(self.stack.pop())
 
     def pop_number(self) -> int:
         """The top entry, which has to be a number here and now."""

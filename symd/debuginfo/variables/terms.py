@@ -3,6 +3,8 @@ a register, or an operation on such. Numbers wrap at the size of an address."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -143,7 +145,7 @@ def binary(sign: str, left: Term, right: Term, size: int) -> Term:
         return add(left, right, size)
     if sign == "-" and isinstance(right, Constant):
         return add(left, wrapped(-right.value, size), size)
-    if isinstance(left, Constant) and isinstance(right, Constant):
+    if isinstance(right, Constant) and isinstance(left, Constant):
         result = _compute(sign, left, right, size)
         if result is not None:
             return wrapped(result, size)
@@ -162,20 +164,30 @@ def _compute(sign: str, left: Constant, right: Constant, size: int) -> int | Non
         quotient = abs(left.signed) // abs(right.signed)
         return quotient if (left.signed < 0) == (right.signed < 0) else -quotient
     if sign in _COMPARISONS:
-        return _compare(sign, left.signed, right.signed)
-    shift = min(b, 8 * size)
-    results = {
-        "-": a - b, "*": a * b, "mod": a % b if b else 0, "&": a & b, "|": a | b, "^": a ^ b,
-        "<<": a << shift, ">>": a >> shift, ">>>": left.signed >> shift,
-    }  # fmt: skip
-    return results[sign]
+        return int(_COMPARISONS[sign](left.signed, right.signed))
+    if sign in _SHIFTS:
+        return _SHIFTS[sign](left.signed if sign == ">>>" else a, min(b, 8 * size))
+    return _COMPUTED[sign](a, b)
 
 
-_COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
-
-
-def _compare(sign: str, a: int, b: int) -> int:
-    return int({"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[sign])
+_Compute: TypeAlias = Callable[[int, int], int]
+_COMPARISONS: Mapping[str, _Compute] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_SHIFTS: Mapping[str, _Compute] = {"<<": operator.lshift, ">>": operator.rshift, ">>>": operator.rshift}
+_COMPUTED: Mapping[str, _Compute] = {
+    "-": operator.sub,
+    "*": operator.mul,
+    "mod": operator.mod,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+}
 
 
 def unary(sign: str, operand: Term, size: int) -> Term:

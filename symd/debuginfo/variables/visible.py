@@ -174,14 +174,12 @@ class _Question:
 
     def _offsets(self, ranges: Iterable[AddressRange]) -> tuple[tuple[int, int], ...]:
         """Ranges as offsets in the section asked about; those in other sections are left out."""
-        pairs = list(ranges)
-        starts = np.array([one.start & _MASK for one in pairs], np.uint64)
-        section, offset, found = self.layout.section_of(starts)
-        return tuple(
-            (int(at), int(at) + one.end - one.start)
-            for one, at, number, known in zip(pairs, offset, section, found, strict=True)
-            if known and number == self.section
-        )
+        found = []
+        for one in ranges:
+            section, at = self.layout.one_section_of(one.start & _MASK) or (-1, 0)
+            if section == self.section:
+                found.append((at, at + one.end - one.start))
+        return tuple(found)
 
 
 _MASK = (1 << 64) - 1

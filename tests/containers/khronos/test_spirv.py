@@ -14,7 +14,7 @@ from symd.containers.format import Element
 from symd.containers.khronos import spirv
 from symd.errors import LimitExceeded, Malformed, SymdError
 from symd.model.code import CodeObject, Kernel
-from symd.spirv.words import parse, text
+from symd.spirv.words import parse, split, text
 from tests import tools
 from tests.debuginfo.spirv.spirv_listing import Instruction, by_llvm_spirv, by_spirv_dis
 
@@ -263,3 +263,10 @@ def test_a_debug_set_of_an_unknown_version_is_named_and_never_read_as_another(
     (warning,) = newer.warnings
     assert unknown in warning
     assert len(debuginfo.read(newer).scopes) == 0
+
+
+@pytest.mark.parametrize("opcodes", [(17,), (54,), (12, 54, 56), (7, 7), (1 << 15,), ()])
+def test_instructions_are_found_by_their_opcodes_in_order(opcodes: tuple[int, ...]) -> None:
+    for data in (*(path.read_bytes() for path in FILES[:3]), HEADER[:20]):
+        words = split(data)
+        assert words.where(*opcodes) == [n for n, opcode in enumerate(words.opcode.tolist()) if opcode in opcodes]
