@@ -13,24 +13,27 @@ from pathlib import Path
 
 
 def index(path: Path) -> int:
-    """symd's whole cold index, as its readers make it: of a large module out of the mapped file into another; returns its
+    """symd's whole cold index, as its readers make it: out of the mapped file, of a large module into another; returns its
     size in bytes. What it imports on the way is there before the time begins, as all of symbolic is."""
     import zstandard  # noqa: F401, PLC0415
 
     import symd.containers.amd.msgpack  # noqa: PLC0415
     import symd.index.piecewise  # noqa: F401, PLC0415
     from symd.config import Limits  # noqa: PLC0415 - only this job needs it
-    from symd.containers.file_part import LARGE, sha256_of  # noqa: PLC0415 - only this job needs it
+    from symd.containers.file_part import LARGE, MAPPED, sha256_of  # noqa: PLC0415 - only this job needs it
     from symd.index.module import build_index, write_index_in_turn  # noqa: PLC0415 - only this job needs it
 
     sha256_of(b"")  # which imports hashlib
 
     def work() -> int:
-        if path.stat().st_size < LARGE:
+        size = path.stat().st_size
+        if size < MAPPED:
             return len(build_index(path.read_bytes(), Limits()))
         with path.open("rb") as file, tempfile.TemporaryFile() as into:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return write_index_in_turn(into, data, sha256_of(data), Limits())
+            if size < LARGE:
+                return len(build_index(data, Limits()))
+            return write_index_in_turn(into, data, None, Limits())
 
     gc.disable()  # as the process does that indexes for the daemon (symd/child/worker.py)
 

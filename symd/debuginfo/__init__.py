@@ -50,7 +50,11 @@ def _read(code: CodeObject, limits: Limits, budget: DebugBudget) -> DebugInfo:
         return spirv_lines.read(code)
     layout = assign(code)
     sections = relocated(code, layout)
-    return _decoded(code, layout, sections, dwarf.read_units(sections, limits), limits, budget)
+    found = _decoded(code, layout, sections, dwarf.read_units(sections, limits), limits, budget)
+    for section in code.sections:
+        if section.name.startswith(".debug_"):
+            section.forget()  # half of a file with debug data
+    return found
 
 
 def read_each(
@@ -174,14 +178,15 @@ def _with_inlined_rows(code: CodeObject, info: DebugInfo) -> DebugInfo:
 
 def _rows(lines: LineColumns, layout: LinearLayout) -> LineRows:
     """A whole sequence belongs to the section in which it starts; sequences that start in none are dead code that a
-    linker dropped."""
+    linker dropped. The addresses of ``lines`` become offsets where they stand."""
     start = lines.starts
     section, offset, found = layout.section_of(start)
     keep = slice(None) if found.all() else np.flatnonzero(lines.per_row(found))
     one = len(section) > 0 and bool(found.all()) and section.min() == section.max()
+    lines.address[...] -= start[0] - offset[0] if one else lines.per_row(start - offset)
     return LineRows(
         section=(np.broadcast_to(section[0], len(lines)) if one else lines.per_row(section))[keep],
-        offset=(lines.address - (start[0] - offset[0] if one else lines.per_row(start - offset)))[keep],
+        offset=lines.address[keep],
         file=lines.file[keep],
         line=lines.line[keep],
         column=lines.column[keep],

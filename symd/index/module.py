@@ -12,7 +12,7 @@ import numpy as np
 
 from symd import containers, debuginfo
 from symd.config import DEFAULT_LIMITS, Limits
-from symd.containers.file_part import LARGE, forget
+from symd.containers.file_part import LARGE, forget, sha256_of
 from symd.containers.lazy import LazyMapping
 from symd.errors import SymdError
 from symd.index.builder import build
@@ -66,22 +66,23 @@ def write_index(file: BinaryIO, data: bytes, digest: Digest, unpacked: container
     return file.write(made)
 
 
-def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest, limits: Limits) -> int:
+def write_index_in_turn(file: BinaryIO, data: bytes, digest: Digest | None, limits: Limits) -> int:
     """The same for a large module, written into an empty file that may be read, too; its size. Some of its code objects
-    are in memory at a time, and of the others what the index says of them, compressed. Raises LimitExceeded where it would
-    take more than ``limits.index_size`` bytes."""
+    are in memory at a time, and of the others what the index says of them, compressed. Without ``digest`` another thread makes
+    it meanwhile. Raises LimitExceeded where it would take more than ``limits.index_size`` bytes."""
     from symd.index.piecewise import PiecewiseIndex  # noqa: PLC0415 - few modules are large
 
     keep_freed_memory()
+    known = _digest_aside(data) if digest is None else partial(Digest, digest)
     opening = containers.Opening(data, limits)
     pieces = PiecewiseIndex()
     for code, debug in debuginfo.read_in_turn(opening, limits, len(data)):
-        pieces.add(*_kept(DecodedObject(code, debug), digest if code.data is data else None))
+        pieces.add(*_kept(DecodedObject(code, debug), known() if code.data is data else None))
         del code, debug
         forget(data)
         pieces.settle()
     notes, opened = tuple(opening.notes), tuple(opening.containers)
-    return pieces.write(file, ModuleSummary(digest, len(data), opening.format, (), notes, opened), limits.index_size)
+    return pieces.write(file, ModuleSummary(known(), len(data), opening.format, (), notes, opened), limits.index_size)
 
 
 def _kept(item: DecodedObject, digest: Digest | None) -> tuple[DecodedObject, ObjectSummary]:
@@ -209,6 +210,4 @@ def _digest_aside(data: bytes) -> Callable[[], Digest]:
 
 
 def _digest(data: bytes) -> Digest:
-    import hashlib  # noqa: PLC0415 - slow to load, and one question of one file needs no digest
-
-    return Digest(hashlib.sha256(data).hexdigest())
+    return Digest(sha256_of(data))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -61,18 +61,19 @@ def _rest(module: ModuleSummary) -> tuple[Any, Any]:
     return module.notes, [(each.path, each.format, each.size, each.facts) for each in module.containers]
 
 
-def _packed_kernels(kernels: Sequence[KernelSummary]) -> Iterator[bytes]:
+def _packed_kernels(kernels: Sequence[KernelSummary]) -> list[bytes]:
     """Where a format has the same facts in the same dictionary for many kernels, they are packed once."""
     pack = msgpack.Packer(unicode_errors="surrogatepass").pack
     known: dict[int, tuple[bytes, Mapping[str, Any]]] = {}
-    for kernel in kernels:
-        facts = kernel.facts.plain() if isinstance(kernel.facts, LazyMapping) else kernel.facts
+    found: list[bytes] = []
+    for name, section, number, offset, size, facts in kernels:
+        if isinstance(facts, LazyMapping):
+            facts = facts.plain()  # noqa: PLW2901 - the same facts
         packed = known.get(id(facts))
         if packed is None:
             packed = known[id(facts)] = _packed(facts), facts  # which stays, so that nothing else gets its id
-        yield _KERNEL
-        yield pack(kernel[:-1])[1:]
-        yield packed[0]
+        found += _KERNEL, pack((name, section, number, offset, size))[1:], packed[0]
+    return found
 
 
 def _plain(value: object) -> Any:

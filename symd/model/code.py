@@ -104,6 +104,10 @@ class Section:
         """The content itself."""
         return self.content if isinstance(self.content, bytes) else self.content()
 
+    def forget(self) -> None:
+        """Keep no bytes that can be read again when somebody looks again."""
+        self.__dict__.pop("data", None)
+
     @property
     def executable(self) -> bool:
         return bool(self.flags & 0x4)  # SHF_EXECINSTR

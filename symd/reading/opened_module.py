@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 
 from symd import containers
 from symd.config import Limits
-from symd.containers.file_part import LARGE, sha256_of
+from symd.containers.file_part import LARGE, MAPPED, sha256_of
 from symd.errors import DataLoss, ModuleNotFound, ObjectNotFound, StoreUnavailable
 from symd.index.module import described, write_index, write_index_in_turn
 from symd.index.module_tables import DecodedObject
@@ -139,7 +139,7 @@ def _bytes_of(module: ModuleFile) -> bytes:
     with open(
         module.path if module.descriptor is None else module.descriptor, "rb", closefd=module.descriptor is None
     ) as file:
-        if os.fstat(file.fileno()).st_size >= LARGE:
+        if os.fstat(file.fileno()).st_size >= MAPPED:
             return cast("bytes", mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         file.seek(0)  # who shares the descriptor may have read from it
         return file.read()

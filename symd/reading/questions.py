@@ -123,7 +123,7 @@ class ObjectBytes(Question[bytes]):
     path: str
 
     def answer(self, module: OpenedModule) -> bytes:
-        return module.object(self.path).data
+        return module.object(self.path).data[:]  # of a mapped file the bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from symd.budget import Budget
@@ -47,7 +48,7 @@ def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
         format="spirv",
         target=f"spirv{major}.{minor}",
         data=data,
-        sections=(Section(0, "", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, len(data), data),),
+        sections=(Section(0, "", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, len(data), partial(_all_of, data)),),
         kernels=_kernels(words, points, budget),
         functions=_functions(functions, points),
         kind=CodeKind.SPIRV,
@@ -56,6 +57,11 @@ def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
         warnings=_warnings(words),
         parsed=parsed,
     )
+
+
+def _all_of(data: bytes) -> bytes:
+    """Bytes themselves, and a copy of a mapped file."""
+    return data[:]
 
 
 def parsed_module(code: CodeObject) -> SpirvModule:

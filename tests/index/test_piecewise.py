@@ -54,6 +54,12 @@ def check(data: bytes) -> None:
     assert pieces == whole
 
 
+def test_the_digest_that_is_made_meanwhile_is_the_modules() -> None:
+    file = io.BytesIO()
+    write_index_in_turn(file, MANY, None, Limits())
+    assert file.getvalue() == in_turn(MANY)
+
+
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: str(path.relative_to(SAMPLES)))
 def test_every_sample(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One code object at a time."""

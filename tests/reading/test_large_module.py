@@ -1,4 +1,5 @@
-"""Large modules: the same index and answers, one code object after the other. Samples are read as if they were large."""
+"""Large modules: the same index and answers out of mapped files, one code object after the other where they are larger still.
+Samples are read as if they were large."""
 
 from __future__ import annotations
 
@@ -8,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from symd.config import Limits
-from symd.errors import DataLoss, ObjectNotFound
+from symd.errors import DataLoss, ObjectNotFound, SymdError
 from symd.model.listings import ListingPart
 from symd.reading import opened_module
 from symd.reading.module_file import ModuleFile
 from symd.reading.opened_module import OpenedModules
-from symd.reading.questions import ListedCode, MakeIndex, Outline
+from symd.reading.questions import ListedCode, MakeIndex, ObjectBytes, Outline, VariablesAt
 
 SAMPLES = Path(__file__).parents[2] / "samples"
+EVERY = sorted(path for path in SAMPLES.glob("*/bin/**/*") if path.is_file() and path.stat().st_size)[::5]
+"""Some of every kind."""
 FILES = ["amdgpu/bin/host", "amdgpu/bin/libhost.a", "amdgpu/bin/shade.kpack", "cuda/bin/tonemap.zstd.fatbin"]
 
 
@@ -29,22 +32,48 @@ def index(path: Path, into: Path) -> bytes:
     return into.read_bytes()
 
 
+def read_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opened_module, "MAPPED", 1)
+    monkeypatch.setattr(opened_module, "LARGE", 1)
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: str(path.relative_to(SAMPLES)))
+def test_a_mapped_module_answers_as_one_that_was_read(path, tmp_path, monkeypatch):
+    """Its index, what each code object is, and what listings take of them."""
+    read = answers(path, tmp_path / "read")
+    monkeypatch.setattr(opened_module, "MAPPED", 1)
+    assert answers(path, tmp_path / "mapped") == read
+
+
+def answers(path: Path, into: Path) -> list[object]:
+    try:
+        opened = OpenedModules().open(module_file(path), Limits())
+        paths = [code.path for code in opened.objects]
+    except SymdError as error:
+        return [str(error)]
+    found: list[object] = [type(ObjectBytes(each).answer(opened)) for each in paths[:3]]
+    found += [ObjectBytes(each).answer(opened) for each in paths[:3]]
+    found += [ListedCode(ListingPart(path=each)).answer(opened) for each in paths[:3]]
+    found += [VariablesAt(each, 1, 0).answer(opened) for each in paths[:3]]
+    return [*found, index(path, into)]
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_the_index_is_the_same_byte_for_byte(name, tmp_path, monkeypatch):
     before = index(SAMPLES / name, tmp_path / "whole")
-    monkeypatch.setattr(opened_module, "LARGE", 1)
+    read_as_large(monkeypatch)
     assert index(SAMPLES / name, tmp_path / "in turn") == before
 
 
 def test_a_large_module_is_indexed_without_an_outline(monkeypatch):
-    monkeypatch.setattr(opened_module, "LARGE", 1)
+    read_as_large(monkeypatch)
     opened = OpenedModules().open(module_file(SAMPLES / "amdgpu/bin/host"), Limits())
     assert Outline().answer(opened) is None
     assert "unpacked" not in vars(opened)
 
 
 def test_a_question_about_one_code_object_opens_no_other(monkeypatch):
-    monkeypatch.setattr(opened_module, "LARGE", 1)
+    read_as_large(monkeypatch)
     path = SAMPLES / "amdgpu/bin/shade.kpack"
     opened = OpenedModules().open(module_file(path), Limits())
     wanted = "lib_libshade.so#0-gfx1100"
@@ -56,7 +85,7 @@ def test_a_question_about_one_code_object_opens_no_other(monkeypatch):
 
 
 def test_the_bytes_of_a_large_module_are_compared_with_its_digest(tmp_path, monkeypatch):
-    monkeypatch.setattr(opened_module, "LARGE", 1)
+    read_as_large(monkeypatch)
     path = tmp_path / "module"
     path.write_bytes((SAMPLES / "amdgpu/bin/host").read_bytes())
     known = module_file(path)

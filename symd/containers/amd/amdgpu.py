@@ -150,15 +150,14 @@ class _DescribedFacts:
 
     def __init__(self, symbols: Symbols, notes: Notes) -> None:
         self._symbols, self._notes = symbols, notes
-        self._known: dict[tuple[kernel_descriptor.Resources | None, int], dict[str, Any]] = {}
+        self._known: dict[tuple[bytes, int], dict[str, Any]] = {}
 
     def of(self, name: str, descriptor: Descriptor) -> dict[str, Any]:
         resources = kernel_descriptor.resources(self._symbols.bytes_of(descriptor, kernel_descriptor.DESCRIPTOR_SIZE))
         said = self._notes.metadata.kernels.get(name, _NOTHING_SAID)
         found = self._known.get((resources, id(said)))
         if found is None:
-            found = {} if resources is None else resources._asdict()
-            self._known[resources, id(said)] = found = found | said
+            found = self._known[resources, id(said)] = kernel_descriptor.kernel_descriptor(resources) | said
         return found
 
 

@@ -6,40 +6,42 @@ Source: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "amd_kernel_code_t"."
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import Any
 
 DESCRIPTOR_SIZE = 64
 CODE_SIZE = 256
-_DESCRIPTOR = struct.Struct("<IIIxxxxq32xHH4x")
+_ENTRY = struct.Struct("<16xq")
+_RESOURCES = struct.Struct("<IIIH")
 _CODE = struct.Struct("<IIHHHHq")
 _CODE_RESOURCES = struct.Struct("<IIIQIHH")
 
 
 def entry(data: bytes) -> int | None:
     """How many bytes from a ``.kd``'s own start its kernel begins; None when fewer than 64 bytes are there."""
-    return None if len(data) < DESCRIPTOR_SIZE else _DESCRIPTOR.unpack(data)[3]
+    return None if len(data) < DESCRIPTOR_SIZE else _ENTRY.unpack_from(data)[0]
 
 
-class Resources(NamedTuple):
-    """What a ``.kd`` says that most kernels of an object have in common, sizes in bytes."""
-
-    shared_memory: int
-    scratch: int
-    kernarg_size: int
-    simd_width: int
-    dynamic_stack: bool
+def resources(data: bytes) -> bytes:
+    """The bytes of a ``.kd`` of which ``kernel_descriptor`` is made; most kernels of an object have the same."""
+    return data[:12] + data[56:58] if len(data) >= DESCRIPTOR_SIZE else b""
 
 
-def resources(data: bytes) -> Resources | None:
-    """Of a ``.kd``; None when fewer than 64 bytes are there.
+def kernel_descriptor(data: bytes) -> dict[str, Any]:
+    """The kernel's resources by the ``resources`` of its ``.kd``, JSON-ready, sizes in bytes; {} where it has none.
 
     Register counts are not decoded here: the descriptor holds them rounded up to an allocation granule that depends on
     the processor, while the metadata note has them exactly.
     """
-    if len(data) < DESCRIPTOR_SIZE:
-        return None
-    group, private, kernarg, _, properties, _ = _DESCRIPTOR.unpack(data)
-    return Resources(group, private, kernarg, 32 if properties & 0x400 else 64, bool(properties & 0x800))
+    if not data:
+        return {}
+    group, private, kernarg, properties = _RESOURCES.unpack(data)
+    return {
+        "shared_memory": group,
+        "scratch": private,
+        "kernarg_size": kernarg,
+        "simd_width": 32 if properties & 0x400 else 64,
+        "dynamic_stack": bool(properties & 0x800),
+    }
 
 
 def kernel_code(data: bytes) -> dict[str, Any]:

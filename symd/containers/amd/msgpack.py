@@ -156,11 +156,13 @@ class _Found:
             if data.startswith(before, begin):
                 name = begin + len(before)
                 name_end = _after_text(data, name)
-                symbol = name_end + len(between)
                 if data.startswith(between, name_end):
+                    symbol = name_end + len(between)
                     symbol_end = _after_text(data, symbol)
                     if data.startswith(behind, symbol_end):
-                        self._add(kind, data[name:name_end], data[symbol:symbol_end])
+                        self._kind.append(kind)
+                        self._names.append(data[name:name_end])
+                        self._symbols.append(data[symbol:symbol_end])
                         return symbol_end + len(behind) - begin
         return 0
 
@@ -179,7 +181,9 @@ class _Found:
         rest = self._number(self._rests, _HEADER(0xDF, size - len(places)) + b"".join(pieces))
         arguments, name, symbol = (data[slice(*places.get(key, _NOWHERE)[1:])] or _NOTHING for key in _APART)
         kind = self._kinds.setdefault((rest, self._number(self._signatures, arguments)), len(self._kinds))
-        self._add(kind, name, symbol)
+        self._kind.append(kind)
+        self._names.append(name)
+        self._symbols.append(symbol)
         if _NAME in places and _SYMBOL in places and places[_NAME] < places[_SYMBOL]:
             (_, named, after_name), (_, symboled, after_symbol) = places[_NAME], places[_SYMBOL]
             pattern = _Pattern(data[begin:named], data[after_name:symboled], data[after_symbol : edges[-1]], kind)
@@ -188,11 +192,6 @@ class _Found:
     @staticmethod
     def _number(known: dict[bytes, int], encoded: bytes) -> int:
         return known.setdefault(encoded, len(known))
-
-    def _add(self, kind: int, name: bytes, symbol: bytes) -> None:
-        self._kind.append(kind)
-        self._names.append(name)
-        self._symbols.append(symbol)
 
 
 def _values(encoded: Sequence[bytes]) -> list[Any]:

@@ -98,7 +98,9 @@ class Symbols:
         section, offset = section[chosen], offset[chosen]
         given, limit = rows.size[chosen], space.size[section]
         size = _sizes(section, offset, given, entry, limit)
-        inner = ~entry & (given == 0) & (_around(section, offset, given * entry, limit, none=0) > offset)
+        inner = ~entry & (given == 0)
+        if inner.any():
+            inner &= _around(section, offset, given * entry, limit, none=0) > offset
         columns = (section, offset, size, entry, rows.kind[chosen], inner)
         return [*map(Placed, [names[row] for row in chosen.tolist()], *(column.tolist() for column in columns))]
 
@@ -119,7 +121,9 @@ class Symbols:
 
     def functions(self) -> tuple[Function, ...]:
         """Functions, and labels that stand in none: a place after a label inside a function is still that function's."""
-        return tuple(Function(*placed[:4]) for placed in self.code if not placed.inner)
+        return tuple(
+            [Function(name, number, at, size) for name, number, at, size, _, _, inner in self.code if not inner]
+        )
 
     def bytes_of(self, symbol: Descriptor, size: int) -> bytes:
         """``size`` bytes at a symbol, from its section or its segment; fewer where they end."""
@@ -185,12 +189,11 @@ def _table(image: Elf) -> tuple[Elf, Section] | None:
 
 
 def _descriptors(rows: _SymbolColumns, section: I64, offset: U64) -> dict[str, Descriptor]:
-    columns = (rows.kind <= STT_OBJECT, rows.value, section, offset)
-    return {
-        name.removesuffix(".kd"): Descriptor(value, number, place)
-        for name, data, value, number, place in zip(rows.names, *(column.tolist() for column in columns), strict=True)
-        if data and name.endswith(".kd")
-    }
+    names = rows.names
+    data = np.flatnonzero(rows.kind <= STT_OBJECT).tolist()
+    which = [row for row in data if names[row].endswith(".kd")]
+    columns = (column[which].tolist() for column in (rows.value, section, offset))
+    return dict(zip([names[row][:-3] for row in which], map(Descriptor, *columns), strict=True))
 
 
 def _sizes(section: I64, offset: U64, size: U64, entry: Flags, limit: U64) -> U64:
