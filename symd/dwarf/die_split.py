@@ -32,7 +32,7 @@ _WALK_ONLY = -2
 """The abbreviation number of a DIE that only the walk understands."""
 _WALKED_BYTES = 16_000
 """Units that together are this short are walked; splitting them costs as much."""
-_GROUP_BYTES = 2 << 20
+_GROUP_BYTES = 4 << 20
 """Bytes of units that are split together: what is made of them fits the caches."""
 _GROUP_TABLES = 256
 """Abbreviation tables of units that are split together."""

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from symd.index.distinct import grouped
 from symd.index.format import Column
 from symd.index.lost_copies import lost_copies, roots_of
 from symd.index.module_tables import FunctionLineTable, ModuleTables
@@ -97,12 +98,13 @@ def _claims(module: ModuleTables, text: Text, roots: I64) -> _Claims:
     """Of functions with the same range (identical code that a linker folded) the first speaks for all."""
     ranges, parent, count = module.ranges, module.scopes.parent, len(text.position)
     own = np.flatnonzero((parent[ranges.scope] == NO_PARENT) & (ranges.start < ranges.stop))
-    first, same = np.unique(np.stack([ranges.start[own], ranges.stop[own]]), axis=1, return_inverse=True)
+    same = grouped(ranges.start[own], ranges.stop[own])
+    first = own[same.sample]
     speaker = np.arange(len(parent))
-    representative = np.full(first.shape[1], len(parent))
-    np.minimum.at(representative, same.reshape(-1), ranges.scope[own])
-    speaker[ranges.scope[own]] = representative[same.reshape(-1)]
-    begin, stop = np.searchsorted(text.position, first)
+    representative = np.full(len(first), len(parent))
+    np.minimum.at(representative, same.number, ranges.scope[own])
+    speaker[ranges.scope[own]] = representative[same.number]
+    begin, stop = (np.searchsorted(text.position, each[first]) for each in (ranges.start, ranges.stop))
     held = _summed(begin, stop, np.ones(len(begin), np.int64), count)
     sole = np.where(held == 1, _summed(begin, stop, representative, count), _NOBODY)
     of_scope = np.append(speaker[roots], _NOBODY)[text.scope]
