@@ -58,6 +58,8 @@ _EMPTY = (SHT_NULL, SHT_NOBITS)
 _EMPTY_OF_MACHINE = ((EM_CUDA, SHT_CUDA_GLOBAL), (EM_CUDA, SHT_CUDA_SHARED))
 _ADDRESS_SPACE_BYTES = 1 << 64
 _NOTHING = slice(0, 0)
+_MANY_BYTES = 256 << 10
+"""Of a section in a mapped file. Fewer share their pages with other sections, which are looked at next."""
 _OVERLAP = 8
 """Times the size of the file that all sections together may have."""
 
@@ -287,10 +289,10 @@ def _sections(data: bytes, header: Header, budget: Budget, where: str) -> tuple[
 
 
 def _copied(data: bytes, extent: slice) -> bytes:
-    """What stands there in a mapped file, whose pages need not stay in memory beside the copy."""
+    """What stands there in a mapped file, whose pages need not stay in memory beside the copy, if they are many."""
     found, mapped = data[extent], cast("mmap.mmap", data)
     start = extent.start // mmap.PAGESIZE * mmap.PAGESIZE
-    if found:
+    if len(found) >= _MANY_BYTES:
         mapped.madvise(mmap.MADV_DONTNEED, start, extent.stop - start)
     return found
 

@@ -199,7 +199,7 @@ def _digest_aside(data: bytes) -> Callable[[], Digest]:
     if len(data) <= _LARGE:
         return partial(_digest, data)
     found: list[Digest] = []
-    thread = threading.Thread(target=lambda: found.append(_digest(data)), name="symd-digest", daemon=True)
+    thread = threading.Thread(target=lambda: found.append(Digest(sha256_of(data))), name="symd-digest", daemon=True)
     thread.start()
 
     def waited() -> Digest:
@@ -210,4 +210,6 @@ def _digest_aside(data: bytes) -> Callable[[], Digest]:
 
 
 def _digest(data: bytes) -> Digest:
-    return Digest(sha256_of(data))
+    import hashlib  # noqa: PLC0415 - slow to load, and one question of one file needs no digest
+
+    return Digest(hashlib.sha256(data).hexdigest())

@@ -4,7 +4,9 @@ Source: SPIR-V 1.6, "Physical Layout of a SPIR-V Module and Instruction"."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from operator import getitem
 from typing import Any
 
 from symd.budget import Budget
@@ -43,12 +45,13 @@ def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
     words, functions, points = parsed.words, parsed.functions, parsed.entries
     _refuse_cut_off(words, points)
     major, minor = words.version
+    content: Callable[[], bytes] = partial(getitem, data, slice(None))  # type: ignore[assignment] # a mapped file's bytes, not the map
     return CodeObject(
         path=ObjectPath(""),
         format="spirv",
         target=f"spirv{major}.{minor}",
         data=data,
-        sections=(Section(0, "", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, len(data), partial(_all_of, data)),),
+        sections=(Section(0, "", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, len(data), content),),
         kernels=_kernels(words, points, budget),
         functions=_functions(functions, points),
         kind=CodeKind.SPIRV,
@@ -57,11 +60,6 @@ def code_object(data: bytes, budget: Budget, name: str = "") -> CodeObject:
         warnings=_warnings(words),
         parsed=parsed,
     )
-
-
-def _all_of(data: bytes) -> bytes:
-    """Bytes themselves, and a copy of a mapped file."""
-    return data[:]
 
 
 def parsed_module(code: CodeObject) -> SpirvModule:
