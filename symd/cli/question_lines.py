@@ -18,7 +18,7 @@ from symd.model.columns import I64, U64
 READ_BYTES = 1 << 20
 _LONG = 1 << 12
 """A text of so many bytes is taken apart by columns."""
-_FILE_BYTES = 1 << 22
+_FILE_BYTES = 1 << 21
 """So much is read of a file at a time, of which all is there."""
 MAX_LINE_BYTES = 1 << 16
 _LONGEST_ADDRESS = len(b"0x") + 16

@@ -31,6 +31,8 @@ _SAMPLE = 2048
 """Lines that show whether lines come again."""
 _AT_ONCE = 1 << 18
 """Lines that are answered at a time; fewer where answers are long."""
+_KNOWN_AT_ONCE = 1 << 15
+"""Lines that are answered at a time where most were answered before: they fit the processor's caches."""
 _KEPT = 1 << 17
 """Lines whose answers are kept; fewer where answers are long."""
 _FIRST = 1 << 10
@@ -111,23 +113,27 @@ class Session:
         """The answers to lines, some at a time. Where most lines are new it does not pay to keep what is answered."""
         first = 0
         while first < len(lines):
-            stop = first + min(self._step, max(1, _BYTES_AT_ONCE // self._longest))
-            some = lines.part(first, stop) if isinstance(lines, Lines) else lines[first:stop]
-            first += len(some)
-            sample = some[:_SAMPLE]
+            count = min(self._step, max(1, _BYTES_AT_ONCE // self._longest))
+            sample = lines[first : first + min(count, _SAMPLE)]
             if len(sample) > SINGLE_LINES and 2 * len(set(sample).difference(self._known)) > len(sample):
+                stop = first + count
+                some = lines.part(first, stop) if isinstance(lines, Lines) else lines[first:stop]
                 written, refused = self._new(some)
                 for start in range(0, len(some), _WRITTEN_AT_ONCE):
                     text = written.text(start, start + _WRITTEN_AT_ONCE)
                     self._longest = max(self._longest, len(text) // _WRITTEN_AT_ONCE)
                     yield text
             else:
-                some = some[:]
+                lines = (
+                    lines[:] if isinstance(lines, Lines) else lines
+                )  # all at once, as none of their addresses is read
+                some = lines[first : first + min(count, _KNOWN_AT_ONCE)]
                 known = self._known_with(some)
                 for start in range(0, len(some), _WRITTEN_AT_ONCE):
                     yield b"".join([known[line] for line in some[start : start + _WRITTEN_AT_ONCE]])
                 refused = self._refused
             self._unreadable += sum(line in refused for line in some) if refused else 0
+            first += len(some)
             self._step = _AT_ONCE
 
     def _known_with(self, lines: Sequence[bytes]) -> dict[bytes, bytes]:

@@ -56,6 +56,8 @@ class WrittenAnswers:
 
     def _pieces(self, start: int, stop: int) -> list[bytes]:
         """Row by row; a table of references is gathered faster than a list."""
+        if len(self._columns) == 1 and not self._instead and not isinstance(self._columns[0], Shared):
+            return list(self._columns[0][start:stop])
         table = np.empty((stop - start, len(self._columns)), np.object_)
         for number, column in enumerate(self._columns):
             table[:, number] = column.part(start, stop) if isinstance(column, Shared) else column[start:stop]
