@@ -17,9 +17,9 @@ from symd.model.columns import I64, U64
 
 READ_BYTES = 1 << 20
 _LONG = 1 << 12
-"""A text of so many bytes is taken apart by columns."""
-_FILE_BYTES = 1 << 21
-"""So much is read of a file at a time, of which all is there."""
+"""A file of so many bytes is taken apart by columns."""
+_AT_ONCE = 1 << 22
+"""A file of no more is read at once. Of larger ones, whose lines come again as a rule, pieces are better that fit the processor's caches."""
 MAX_LINE_BYTES = 1 << 16
 _LONGEST_ADDRESS = len(b"0x") + 16
 _NEWLINE, _NO_DIGIT = ord("\n"), 255
@@ -81,23 +81,23 @@ def arriving_pieces(handle: int) -> Iterator[Sequence[bytes]]:
     into it goes on meanwhile."""
     with suppress(OSError):
         fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, READ_BYTES)
-    size = _FILE_BYTES if stat.S_ISREG(os.fstat(handle).st_mode) else READ_BYTES
+    status = os.fstat(handle)
+    at_once = stat.S_ISREG(status.st_mode) and _LONG <= status.st_size <= _AT_ONCE
+    size = _AT_ONCE if at_once else READ_BYTES
     rest = b""
     while piece := os.read(handle, size):
         text = rest + piece
         rest = text[text.rfind(b"\n") + 1 :]
         if len(rest) > MAX_LINE_BYTES:
             raise _too_long()
-        yield _lines_in(text)
+        yield Lines(text, _newlines(text)) if at_once else text.split(b"\n")[:-1]
     if rest:
         yield [rest]
 
 
-def _lines_in(text: bytes) -> Sequence[bytes]:
-    """Those that a newline ends."""
-    if len(text) < _LONG:
-        return text.split(b"\n")[:-1]
-    return Lines(text, np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE))
+def _newlines(text: bytes) -> I64:
+    """Where they stand."""
+    return np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE)
 
 
 def line_text(line: bytes) -> str:

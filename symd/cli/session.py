@@ -31,8 +31,8 @@ _SAMPLE = 2048
 """Lines that show whether lines come again."""
 _AT_ONCE = 1 << 18
 """Lines that are answered at a time; fewer where answers are long."""
-_KNOWN_AT_ONCE = 1 << 15
-"""Lines that are answered at a time where most were answered before: they fit the processor's caches."""
+_KNOWN_AT_ONCE = 1 << 17
+"""Lines that are answered at a time where most were answered before."""
 _KEPT = 1 << 17
 """Lines whose answers are kept; fewer where answers are long."""
 _FIRST = 1 << 10
