@@ -71,7 +71,7 @@ NOTHING = Contradictions(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 def contradictions(module: ModuleTables, text: Text) -> Contradictions:
     """All of a module's."""
-    if not len(module.rows.line) or not len(module.scopes.parent):
+    if not len(module.rows.line) or not len(module.scopes.parent) or not len(text.row):
         return NOTHING
     roots = roots_of(module.scopes.parent)
     claims = _claims(module, text, roots)
