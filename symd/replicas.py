@@ -15,7 +15,7 @@ from contextlib import aclosing, closing
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from symd.errors import ServerUnavailable, Unavailable
+from symd.errors import ServerUnavailable, StoreUnavailable, Unavailable
 
 T = TypeVar("T")
 SCHEMES: Final = ("dns:", "ipv4:", "ipv6:")
@@ -152,10 +152,12 @@ class _Losses:
         """A daemon is there: those that are lost later count from the first."""
         self._lost = 0
 
-    def pause(self, error: Unavailable) -> float:
-        """Seconds before the next attempt, now that one failed with ``error``. Raises it where there is no next."""
+    def pause(self, error: Unavailable, *, outlives: tuple[type[Unavailable], ...] = ()) -> float:
+        """Seconds before the next attempt, now that one failed with ``error``, which is the loss of a daemon or one of ``outlives``. Raises it
+        where there is no next."""
         self._lost += 1
-        if self._lost >= self._attempts or not _is_lost(error) or (self._lost == 1 and self._is_certain(error)):
+        is_borne = _is_lost(error) or isinstance(error, outlives)
+        if self._lost >= self._attempts or not is_borne or (self._lost == 1 and self._is_certain(error)):
             raise error
         return _pause_seconds(self._lost)
 
@@ -211,10 +213,11 @@ class _Watched:
         return True
 
     def pause(self, error: Unavailable) -> float:
-        """As ``_Losses.pause``; a watch that stood for a while had its daemon, though nothing happened that it could tell."""
+        """As ``_Losses.pause``; a watch that stood for a while had its daemon, though nothing happened that it could tell. The store of several
+        daemons may be away for a moment, as a database is that is started anew: what happens meanwhile is told after it."""
         if time.monotonic() - self._begun >= _STOOD_SECONDS:
             self._losses.none()
-        return self._losses.pause(error)
+        return self._losses.pause(error, outlives=(StoreUnavailable,))
 
 
 def _heard(course: _Replay | _Watched, begin: Callable[[], Generator[T, None, None]]) -> Iterator[T]:

@@ -122,6 +122,16 @@ def test_a_watch_goes_on_after_its_position_and_tells_nothing_twice(awaited: boo
 
 
 @pytest.mark.parametrize("awaited", [False, True])
+def test_a_watch_outlives_a_store_that_is_away_for_a_moment(awaited: bool) -> None:
+    away = StoreUnavailable("the database is started anew")
+    begun: list[str] = []
+    begin = streams([removed("a", "p1"), away], [away], [removed("b", "p2")])
+    assert (watched(begin, begun, awaited=awaited), begun) == (["a", "b"], ["", "p1", "p1"])
+    with pytest.raises(StoreUnavailable):
+        watched(streams(*[[away]] * ATTEMPTS), [], awaited=awaited)
+
+
+@pytest.mark.parametrize("awaited", [False, True])
 def test_a_quiet_watch_outlives_more_losses_than_are_borne_one_after_another(
     awaited: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
