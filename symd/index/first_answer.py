@@ -20,5 +20,5 @@ def first_answer(file: memoryview, digest: str, query: ByAddress) -> Answer | No
         return Answer(
             Reason(reason), ObjectPath(path), kernel, section, number, SectionOffset(offset), query.address, named
         )
-    except (NotPlain, ValueError):  # the last: the number of no reason
+    except NotPlain:
         return None

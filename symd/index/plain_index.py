@@ -9,7 +9,7 @@ import zlib
 from bisect import bisect_right
 
 from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, LARGEST, MAGIC, VERSION
-from symd.model.plain_answers import NotPlain
+from symd.model.plain_answers import REASONS, NotPlain
 
 TYPE_CHECKING = False  # as ``typing`` has it, which takes a while to import
 if TYPE_CHECKING:
@@ -165,10 +165,11 @@ class _PlainIndex:
         above = data[stops[1] : stops[2]].cast(_UNSIGNED[line_width])[here]
         column = data[stops[2] : stops[3]].cast(_UNSIGNED[column_width])[here]
         frame = self._column("page_frame")[page] + sum(steps[1 : run + 1])
-        if frame < 0:
+        reason = data[stops[3] + here]
+        if frame < 0 or reason not in REASONS:
             raise NotPlain
         line = (self._column("frame_line")[frame] + above) & 0xFFFFFFFF if above else 0
-        return frame, line, column, data[stops[3] + here]
+        return frame, line, column, reason
 
     def _page(self, page: int) -> bytes:
         from zstandard import ZstdDecompressor, ZstdError, frame_content_size  # noqa: PLC0415 - what was no index needs none

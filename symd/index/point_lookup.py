@@ -11,6 +11,7 @@ from symd.index.derived import NO_DEBUG_DATA, DerivedColumns
 from symd.index.schema import Columns
 from symd.index.starts import GROUP
 from symd.model.answers import Frame, Reason
+from symd.model.reasons import KNOWN
 
 RangeAnswer = tuple[Reason, str | None, tuple[Frame, ...]]
 """(reason, kernel, frames): what all positions of a range have in common."""
@@ -26,7 +27,7 @@ ANSWER_PAGE = 6
 _SLOTS = 1 << ANSWER_PAGE
 LAST_IN_PAGE = _SLOTS - 1
 _EMPTY_PAGE: AnswerPage = (None,) * _SLOTS
-_REASONS = {int(reason): reason for reason in Reason}
+_REASONS = {int(reason): reason for reason in KNOWN}
 
 
 class PointLookup:

@@ -13,14 +13,14 @@ import numpy as np
 
 from symd.errors import DataLoss
 from symd.index.format import Column, Stored
-from symd.model.answers import Reason
+from symd.model.reasons import KNOWN
 
 Width = Literal["narrowest", "u8", "u16", "u64"]
 """Of an entry: unsigned, of the bits that the name says, or of the fewest of 8, 16, 32, 64 that hold every value."""
 _ITEMSIZE: Mapping[Width, int] = {"u8": 1, "u16": 2, "u64": 8}
 _FIXED_COUNTS: Mapping[str, int] = {"index": 1, "kind of number in a page": 3}
 """How many entries columns have of which there are equally many in every index."""
-_REASONS = np.array(Reason, np.uint8)
+_REASONS = np.array(KNOWN, np.uint8)
 _UNCOUNTED = ("byte", "start, where sorted")
 """Columns of these have each their own number of entries."""
 

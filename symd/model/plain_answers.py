@@ -9,6 +9,8 @@ PlainAnswer = tuple[int, tuple[PlainFrame, ...]]
 """The number of a ``Reason``, and frames, innermost first."""
 EXACT, APPROXIMATE, NO_LINE = 1, 2, 3
 """Numbers of ``Reason``."""
+REASONS = range(1, 15)
+"""Those that stand in index files, as ``model.reasons.KNOWN``."""
 
 
 class NotPlain(Exception):

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 
 from symd import index
 from symd.config import Limits
-from symd.errors import SymdError
+from symd.errors import DataLoss, SymdError
 from symd.index import Index, plain_index
 from symd.index.builder import frame_columns, owner_columns
 from symd.index.file_header import COLUMN, COLUMN_NAME, HEADER, LARGEST, VERSION
 from symd.index.first_answer import first_answer
-from symd.index.format import encode, narrow
+from symd.index.format import decode, encode, narrow
 from symd.index.locations import Frames, ModuleRanges, Owners
 from symd.index.module import build_index
 from symd.index.packing import PAGE, pack_ranges
@@ -27,7 +28,8 @@ from symd.index.schema import SCHEMA
 from symd.index.starts import GROUP, encode_starts
 from symd.model.addresses import ByAddress, ObjectAddress
 from symd.model.answers import Reason
-from symd.model.plain_answers import NotPlain
+from symd.model.plain_answers import REASONS, NotPlain
+from symd.model.reasons import KNOWN
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 FILES = sorted(
@@ -149,6 +151,7 @@ def test_starts_of_both_kinds_and_several_pages_are_read(spread: int, columns: i
 
 def test_numbers_of_the_layout_are_the_same() -> None:
     assert (plain_index.PAGE, plain_index._GROUP, index.VERSION) == (PAGE, GROUP, VERSION)
+    assert tuple(REASONS) == tuple(map(int, KNOWN))
 
 
 def damaged(file: bytes) -> bytes:
@@ -175,6 +178,23 @@ def test_what_is_no_sound_index_of_the_module_is_answered_by_nothing(indexes: di
         said = plain(damaged(bytes(wrong)), digest, 0x1978)  # of a file that is wrong on purpose no traceback comes
         changed += said != right
     assert changed
+
+
+@pytest.mark.parametrize("reason", [0, 15, Reason.UNRECOGNIZED])
+def test_a_reason_that_no_index_has_is_no_answer(indexes: dict[Path, bytes], reason: int) -> None:
+    """What the whole index refuses as damaged."""
+    columns = dict(decode(indexes[SAMPLES / "amdgpu/bin/v4-gfx900.co"]))
+    assert len(columns["page_end"]) == 1
+    ranges = int(columns["range_count"][0])
+    page = zstandard.decompress(columns["page_data"].tobytes())
+    packed = zstandard.compress(page[:-ranges] + bytes([reason]) * ranges)
+    end = np.array([len(packed)], np.uint16)
+    file = encode({**columns, "page_data": np.frombuffer(packed, np.uint8), "page_end": end})
+    digest, query = columns["module_sha256"].tobytes(), ByAddress(ObjectAddress(0x1978))
+    with pytest.raises(DataLoss, match="reasons that are not there"):
+        Index.checked(file).answer(query)
+    assert first_answer(memoryview(file), digest.hex(), query) is None
+    assert plain(file, digest, 0x1978) is None
 
 
 @pytest.mark.parametrize(

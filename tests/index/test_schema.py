@@ -14,6 +14,7 @@ from symd.index import Index
 from symd.index.format import decode, encode
 from symd.index.module import build_index
 from symd.index.schema import SCHEMA, FunctionTable, LocationTable, RowTable, check_names
+from symd.model.answers import Reason
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "index-format.md").read_text()
@@ -121,3 +122,11 @@ def test_a_string_0_with_letters_is_refused() -> None:
     ends[0] = 1
     with pytest.raises(DataLoss, match="string 0"):
         Index.checked(encode(columns | {"string_ends": ends}))
+
+
+def test_a_reason_as_written_that_no_index_has_is_refused() -> None:
+    columns = dict(decode(built(ROOT / "samples" / "kernels/bin/bodies/dg2-O0.dbg")))
+    assert len(columns["written_reason"])
+    for wrong in (0, 15, Reason.UNRECOGNIZED):
+        with pytest.raises(DataLoss, match="for no reason"):
+            Index.checked(encode(columns | {"written_reason": np.full_like(columns["written_reason"], wrong)}))
