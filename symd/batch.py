@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from itertools import chain
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
@@ -164,13 +163,16 @@ def _made(source: SampleModules, form: str, columns: Mapping[str, str], prefix: 
 def _together(batches: Iterable[RecordBatch]) -> Iterator[list[RecordBatch]]:
     """Lists of at least ``ROWS_TOGETHER`` rows, or ``BYTES_TOGETHER`` bytes; the last one of what is left."""
     waiting: list[RecordBatch] = []
-    for batch in chain(batches, (None,)):
-        if batch is not None:
-            waiting.append(batch)
-        rows, size = sum(each.num_rows for each in waiting), sum(each.nbytes for each in waiting)
-        if waiting and (batch is None or rows >= ROWS_TOGETHER or size >= BYTES_TOGETHER):
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= ROWS_TOGETHER or size >= BYTES_TOGETHER:
             yield waiting
-            waiting = []
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield waiting
 
 
 def _absolute(module: str) -> str:
