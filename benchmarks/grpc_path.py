@@ -34,6 +34,10 @@ SAMPLE = 2_000
 PEER_MANY = 200_000
 ONES = 400
 """Single addresses in one round."""
+PAIRS = 9
+"""Daemons and echoes, each begun anew: two that are alike differ by a tenth, by where the system puts their threads."""
+TURNS = 2
+"""Rounds with each pair."""
 ALIGNMENT = 4
 """Bytes of the smallest instruction of the target."""
 OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
@@ -72,10 +76,9 @@ def rows(path: Path, small: bytes | None = None, *, rounds: int = 5, modules: in
     """All rows, medians of ``rounds`` rounds."""
     with running(path) as (work, echo):
         check(work)
-        found = [*bulk(work, echo, rounds), *single(work, echo, rounds)]
-        if small is not None:
-            found.append(among_many(work.client, small, rounds, modules))
-    return found
+        found = list(bulk(work, echo, rounds))
+        many = [] if small is None else [among_many(work.client, small, rounds, modules)]
+    return [*found, *single(path), *many]
 
 
 @contextmanager
@@ -166,27 +169,34 @@ def peer_seconds(work: Work, addresses: np.ndarray) -> float:
         return timed(lambda: subprocess.run(command, stdin=text, stdout=subprocess.DEVNULL, check=True))
 
 
-def single(work: Work, echo: Callable[[bytes], bytes], rounds: int) -> Iterator[Row]:
-    """One address, p50, in turns with the empty echo; other addresses in each round, because the daemon keeps answers."""
-    digest, client = work.module.sha256, work.client
-    ways: dict[str, Callable[[ByAddress], object]] = {
-        "symbolize_one": lambda query: client.symbolize_one(digest, query),
-        "symbolize([query])[0]": lambda query: client.symbolize(digest, [query])[0],
-    }
-    ratios: dict[str, list[float]] = {name: [] for name in ways}
-    times: dict[str, list[float]] = {name: [] for name in (*ways, "echo")}
-    for number in range(rounds):
-        echoed = p50(lambda _number: echo(b""), range(ONES))
-        times["echo"].append(echoed)
-        for turn, (name, way) in enumerate(ways.items()):
-            fresh = [ByAddress(address) for address in work.addresses(ONES, 100 + 2 * number + turn).tolist()]
-            times[name].append(p50(way, fresh))
-            ratios[name].append(times[name][-1] / echoed)
-    for name in ways:
+def single(path: Path) -> Iterator[Row]:
+    """One address, p50, in turns with the empty echo, of several pairs."""
+    ratios: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
+    for _ in range(PAIRS):
+        with running(path) as (work, echo):
+            for number in range(TURNS):
+                taken = one_turn(work, echo, number)
+                for name, seconds in taken.items():
+                    times.setdefault(name, []).append(seconds)
+                    ratios.setdefault(name, []).append(seconds / taken["echo"])
+    for name in ("symbolize_one", "symbolize([query])[0]"):
         mine, theirs = (statistics.median(times[which]) * 1e6 for which in (name, "echo"))
-        detail = f"{mine:.0f} us, echo {theirs:.0f} us"
+        detail = f"{mine:.0f} us, echo {theirs:.0f} us; {PAIRS} daemons and echoes, {min(ratios[name]):.2f} to {max(ratios[name]):.2f}"
         yield Row(f"one address over gRPC ({name}), p50, vs the empty echo", statistics.median(ratios[name]), 1.2, 1.1,
                   False, detail)  # fmt: skip
+
+
+def one_turn(work: Work, echo: Callable[[bytes], bytes], number: int) -> dict[str, float]:
+    """Seconds of a call by each way; other addresses in each turn, because the daemon keeps answers."""
+    digest, client = work.module.sha256, work.client
+    seeds = (100 + 2 * number, 101 + 2 * number)
+    first, second = ([ByAddress(address) for address in work.addresses(ONES, seed).tolist()] for seed in seeds)
+    return {
+        "echo": p50(lambda _number: echo(b""), list(range(ONES))),
+        "symbolize_one": p50(lambda query: client.symbolize_one(digest, query), first),
+        "symbolize([query])[0]": p50(lambda query: client.symbolize(digest, [query])[0], second),
+    }
 
 
 def among_many(client: Client, small: bytes, rounds: int, modules: int) -> Row:

@@ -32,6 +32,7 @@ _MEANINGS = {
     Reason.UNKNOWN_MODULE: "No module of that identity is known.",
     Reason.UNLOADED: "The module was not loaded at that time.",
     Reason.MALFORMED: "The code object's debug information breaks the rules of its format.",
+    Reason.UNRECOGNIZED: "The daemon is newer than this symd, and gave a reason that this one has no name for.",
 }
 _ADVICE: dict[Reason, tuple[str, ...]] = {
     Reason.APPROXIMATE: ("Take the line as the neighbourhood, not as the place.",),
@@ -54,6 +55,7 @@ _ADVICE: dict[Reason, tuple[str, ...]] = {
         "symd verify compares symd's reading with another reader's.",
         "Compile with another version of the compiler.",
     ),
+    Reason.UNRECOGNIZED: ("Install the daemon's version of symd here.",),
 }
 _COMPILE = {
     "intel": "Compile with -g (OpenCL: in the build options; DPC++: -g -fdebug-info-for-profiling); or -gline-tables-only for lines alone.",
