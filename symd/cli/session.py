@@ -124,9 +124,8 @@ class Session:
                     self._longest = max(self._longest, len(text) // _WRITTEN_AT_ONCE)
                     yield text
             else:
-                lines = (
-                    lines[:] if isinstance(lines, Lines) else lines
-                )  # all at once, as none of their addresses is read
+                if isinstance(lines, Lines):
+                    lines = lines[:]  # all at once, as none of their addresses is read
                 some = lines[first : first + min(count, _KNOWN_AT_ONCE)]
                 known = self._known_with(some)
                 for start in range(0, len(some), _WRITTEN_AT_ONCE):

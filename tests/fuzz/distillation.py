@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from tests.fuzz.target import Refused, Target
-from tests.fuzz.trace import Line, reach
+from tests.fuzz.trace import adding, reach
 
 
 class Chosen(NamedTuple):
@@ -26,10 +26,7 @@ def chosen(target: Target) -> Chosen:
         with suppress(Refused):
             target.run(data)
     reached = {data: reach(target.run, data, Refused) for data in seeds}
-    kept, known = list[bytes](), set[Line]()
-    for data in sorted(reached, key=lambda data: reached[data].cost):
-        if not kept or not reached[data].lines <= known:
-            kept.append(data)
-            known |= reached[data].lines
+    by_cost = sorted(reached, key=lambda data: reached[data].cost)
+    kept = adding((data, reached[data].lines) for data in by_cost)
     middle = max(reached[kept[len(kept) // 2]].cost, 1)
     return Chosen(kept, [min(middle / max(reached[data].cost, 1), 1.0) for data in kept])

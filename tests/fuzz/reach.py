@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.fuzz import everything, nested
 from tests.fuzz.kinds import by_kind
-from tests.fuzz.trace import Line, reach
+from tests.fuzz.trace import Line, adding, reach
 
 
 def reached(run: Callable[[bytes], object], data: bytes) -> frozenset[Line]:
@@ -20,15 +20,9 @@ def reached(run: Callable[[bytes], object], data: bytes) -> frozenset[Line]:
 
 
 def reaching(run: Callable[[bytes], object], inputs: Iterable[bytes]) -> list[bytes]:
-    """Of inputs those that reach a line which no smaller one reaches."""
-    known: set[Line] = set()
-    chosen = []
-    for data in sorted(inputs, key=lambda each: (len(each), each)):
-        lines = reached(run, data)
-        if not lines <= known:
-            known |= lines
-            chosen.append(data)
-    return chosen
+    """Of inputs the smallest, and those that reach a line which no smaller one reaches."""
+    by_size = sorted(inputs, key=lambda each: (len(each), each))
+    return adding((data, reached(run, data)) for data in by_size)
 
 
 def main() -> None:

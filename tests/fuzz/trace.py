@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FrameType
@@ -50,3 +50,14 @@ def reach(run: Callable[[bytes], object], data: bytes, ends: type[Exception]) ->
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type] # typeshed does not know that this ends it
     return Reach(frozenset(tracer.lines), tracer.cost)
+
+
+def adding(reached: Iterable[tuple[bytes, frozenset[Line]]]) -> list[bytes]:
+    """Of inputs, each with its lines, the first one and those that reach a line which none before them reaches."""
+    known: set[Line] = set()
+    kept: list[bytes] = []
+    for data, lines in reached:
+        if not kept or not lines <= known:
+            known |= lines
+            kept.append(data)
+    return kept
